@@ -1,0 +1,1 @@
+"""pyebpf: eBPF programs written in Python."""

@@ -1,0 +1,167 @@
+"""The exception tree and source locations: everything pyebpf raises on purpose.
+
+    PyebpfError
+    ├── InvalidValue (ValueError)      a value outside what a field, type or option can hold
+    │   └── AssemblyError              an instruction or an assembly text that means nothing
+    ├── MalformedData (ValueError)     bytes or text from outside that do not follow their format
+    │   ├── BtfError                   BTF
+    │   └── FormatError                a tracepoint's `format` file
+    ├── NotFound (LookupError)         a name the target does not have; the message has the closest ones
+    ├── CompileError                   Python source outside the language; has a `location`
+    ├── OnlyInProbe (TypeError)        a helper or probe called by Python itself
+    ├── NotLoaded                      a map used before its program is loaded, or after it is closed
+    └── KernelError (OSError)          the kernel said no; has `errno`
+        ├── NotPermitted               … for want of a privilege
+        ├── NotSupported               … since it lacks the feature
+        └── VerifierError              … since it could not prove a program safe; has `location` and `log`
+
+`str()` of each is one line that names what is wrong and what to do; `CompileError` and `VerifierError` show the
+source with a caret on the lines after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "AssemblyError",
+    "BtfError",
+    "CompileError",
+    "FormatError",
+    "InvalidValue",
+    "KernelError",
+    "Location",
+    "MalformedData",
+    "NotFound",
+    "NotLoaded",
+    "NotPermitted",
+    "NotSupported",
+    "OnlyInProbe",
+    "PyebpfError",
+    "VerifierError",
+    "closest",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in Python source: 1-based line, 0-based columns in characters, and the text of that physical line."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_column: int | None = None
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def excerpt(self) -> str:
+        """The source line with carets below the columns meant; empty if the text is unknown."""
+        if not self.text.strip():
+            return ""
+        text = self.text.rstrip("\n").expandtabs(1)
+        stripped = text.lstrip()
+        start = max(self.column - (len(text) - len(stripped)), 0)
+        end = self.end_column - (len(text) - len(stripped)) if self.end_column is not None else start + 1
+        width = max(min(end, len(stripped)) - start, 1)
+        return f"    {stripped}\n    {' ' * start}{'^' * width}"
+
+
+def closest(name: str, candidates: Iterable[str], *, most: int = 3) -> str:
+    """End of a "not found" message: the `most` candidates most like `name`, or nothing."""
+    matches = get_close_matches(name, list(candidates), n=most, cutoff=0.6)
+    return f" (did you mean {' or '.join(matches)}?)" if matches else ""
+
+
+class PyebpfError(Exception):
+    """Base of all errors that pyebpf raises on purpose."""
+
+
+class InvalidValue(PyebpfError, ValueError):
+    """A value outside what a field, type or option can hold."""
+
+
+class AssemblyError(InvalidValue):
+    """An instruction or an assembly text that means nothing."""
+
+
+class MalformedData(PyebpfError, ValueError):
+    """Bytes or text from outside that do not follow their format."""
+
+
+class BtfError(MalformedData):
+    """BTF that is truncated, garbled or contradicts itself."""
+
+
+class FormatError(MalformedData):
+    """A tracepoint `format` file that cannot be understood."""
+
+
+class NotFound(PyebpfError, LookupError):
+    """A name that the target does not have."""
+
+
+class CompileError(PyebpfError):
+    """Python source outside the language. `location` says where."""
+
+    def __init__(self, message: str, location: Location | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+
+    def __str__(self) -> str:
+        if self.location is None:
+            return self.message
+        excerpt = self.location.excerpt()
+        return f"{self.location}: {self.message}" + (f"\n{excerpt}" if excerpt else "")
+
+
+class OnlyInProbe(PyebpfError, TypeError):
+    """A helper or a probe called by Python itself."""
+
+
+class NotLoaded(PyebpfError):
+    """A map used before its program is loaded, or after it is closed."""
+
+
+class KernelError(PyebpfError, OSError):
+    """The kernel said no. `errno` is what the system call returned."""
+
+    def __init__(self, message: str, errno: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.errno = errno
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class NotPermitted(KernelError):
+    """The kernel refused for want of a privilege (EPERM, EACCES)."""
+
+
+class NotSupported(KernelError):
+    """The kernel lacks the feature."""
+
+
+class VerifierError(KernelError):
+    """The verifier could not prove a program safe. `log` is everything it printed."""
+
+    def __init__(
+        self, message: str, errno: int | None = None, *, location: Location | None = None, log: str = ""
+    ) -> None:
+        super().__init__(message, errno)
+        self.location = location
+        self.log = log
+
+    def __str__(self) -> str:
+        if self.location is None:
+            return self.message
+        excerpt = self.location.excerpt()
+        return f"{self.location}: {self.message}" + (f"\n{excerpt}" if excerpt else "")
