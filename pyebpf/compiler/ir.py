@@ -1,0 +1,322 @@
+"""The intermediate representation: functions of basic blocks in static single assignment form.
+
+Everything here is frozen data. A `Value` is defined once, by a block's parameter or by one instruction, and every definition dominates
+its uses. Control joins through block parameters: a jump gives one argument for each. All values are 64 bits wide; a `Kind` says
+whether it is a number, an address or a map's handle, as the verifier tells them apart. Numbers have no sign: operations do.
+
+An instruction is an `Op` with operands and a few attributes; `OPS` says what each op takes and yields, and the checker, the
+evaluator, the printer and the passes all read that table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyebpf.errors import Location
+
+__all__ = [
+    "OPS",
+    "Block",
+    "Branch",
+    "Condition",
+    "Function",
+    "Instruction",
+    "Jump",
+    "Kind",
+    "Module",
+    "Op",
+    "OpInfo",
+    "Return",
+    "Slot",
+    "Terminator",
+    "Value",
+]
+
+
+class Kind(StrEnum):
+    """What the verifier takes a value for."""
+
+    SCALAR = "scalar"
+    POINTER = "pointer"
+    MAP = "map"
+
+
+class Op(StrEnum):
+    """Operations; `OPS` has their signatures."""
+
+    CONST = auto()
+    MAP = auto()
+    MAP_VALUE = auto()
+    SLOT = auto()
+    FUNCTION = auto()
+    ADD = auto()
+    SUB = auto()
+    MUL = auto()
+    UDIV = auto()
+    UMOD = auto()
+    SDIV = auto()
+    SMOD = auto()
+    AND = auto()
+    OR = auto()
+    XOR = auto()
+    SHL = auto()
+    LSHR = auto()
+    ASHR = auto()
+    NEG = auto()
+    SEXT = auto()
+    ZEXT = auto()
+    SWAP = auto()
+    COMPARE = auto()
+    OFFSET = auto()
+    LOAD = auto()
+    STORE = auto()
+    ATOMIC = auto()
+    CALL = auto()
+    CALL_LOCAL = auto()
+    CALL_KFUNC = auto()
+    REFINE = auto()
+
+
+class Condition(StrEnum):
+    """Relations of COMPARE and Branch, on 64 bits. SET is `(a & b) != 0`."""
+
+    EQ = "=="
+    NE = "!="
+    ULT = "u<"
+    ULE = "u<="
+    UGT = "u>"
+    UGE = "u>="
+    SLT = "s<"
+    SLE = "s<="
+    SGT = "s>"
+    SGE = "s>="
+    SET = "&"
+
+
+class Result(Enum):
+    """What an op defines."""
+
+    NONE = auto()
+    SCALAR = auto()
+    POINTER = auto()
+    MAP = auto()
+    #: The kind of the first operand.
+    SAME = auto()
+    #: As the instruction's own `result` says (calls, loads).
+    DECLARED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """An op's signature. `attributes` names the fields of Instruction that it uses; `pure` ones may be dropped, moved and merged."""
+
+    operands: tuple[str, ...]
+    result: Result
+    attributes: tuple[str, ...] = ()
+    pure: bool = True
+    meaning: str = ""
+
+
+_ALU = (("scalar", "scalar"), Result.SCALAR)
+
+#: Operand words: scalar, pointer, map, any; a last "…" stands for up to five arguments of a call.
+OPS: dict[Op, OpInfo] = {
+    Op.CONST: OpInfo((), Result.SCALAR, ("imm",), meaning="imm, any 64-bit number; kept as s64"),
+    Op.MAP: OpInfo((), Result.MAP, ("symbol",), meaning="the handle of a map, for helpers"),
+    Op.MAP_VALUE: OpInfo(
+        (), Result.POINTER, ("symbol", "imm"), meaning="address of byte imm in the only value of an array map"
+    ),
+    Op.SLOT: OpInfo(
+        (), Result.POINTER, ("symbol", "imm"), meaning="address of byte imm in a stack slot of this function"
+    ),
+    Op.FUNCTION: OpInfo((), Result.POINTER, ("symbol",), meaning="address of a subprogram, for callbacks"),
+    Op.ADD: OpInfo(*_ALU, meaning="a + b modulo 2^64"),
+    Op.SUB: OpInfo(*_ALU, meaning="a - b modulo 2^64"),
+    Op.MUL: OpInfo(*_ALU, meaning="a * b modulo 2^64"),
+    Op.UDIV: OpInfo(*_ALU, meaning="unsigned quotient; 0 if b is 0"),
+    Op.UMOD: OpInfo(*_ALU, meaning="unsigned remainder; a if b is 0"),
+    Op.SDIV: OpInfo(*_ALU, meaning="signed quotient toward zero; 0 if b is 0; a if b is -1 and a is -2^63"),
+    Op.SMOD: OpInfo(*_ALU, meaning="signed remainder with a's sign; a if b is 0; 0 if b is -1"),
+    Op.AND: OpInfo(*_ALU),
+    Op.OR: OpInfo(*_ALU),
+    Op.XOR: OpInfo(*_ALU),
+    Op.SHL: OpInfo(*_ALU, meaning="a << (b & 63)"),
+    Op.LSHR: OpInfo(*_ALU, meaning="a >> (b & 63), zeros come in"),
+    Op.ASHR: OpInfo(*_ALU, meaning="a >> (b & 63), the sign comes in"),
+    Op.NEG: OpInfo(("scalar",), Result.SCALAR, meaning="-a modulo 2^64"),
+    Op.SEXT: OpInfo(("scalar",), Result.SCALAR, ("size",), meaning="low size bytes (1, 2, 4), sign-extended"),
+    Op.ZEXT: OpInfo(("scalar",), Result.SCALAR, ("size",), meaning="low size bytes (1, 2, 4), zero-extended"),
+    Op.SWAP: OpInfo(
+        ("scalar",), Result.SCALAR, ("size",), meaning="low size bytes (2, 4, 8) reversed, zero-extended"
+    ),
+    Op.COMPARE: OpInfo(("any", "any"), Result.SCALAR, ("condition",), meaning="1 or 0"),
+    Op.OFFSET: OpInfo(("pointer", "scalar"), Result.POINTER, meaning="address plus number of bytes"),
+    Op.LOAD: OpInfo(
+        ("pointer",),
+        Result.DECLARED,
+        ("size", "imm", "signed"),
+        pure=False,
+        meaning="size bytes at address + imm, extended as signed says",
+    ),
+    Op.STORE: OpInfo(
+        ("pointer", "any"),
+        Result.NONE,
+        ("size", "imm"),
+        pure=False,
+        meaning="low size bytes of b to address + imm",
+    ),
+    Op.ATOMIC: OpInfo(
+        ("pointer", "scalar"),
+        Result.DECLARED,
+        ("size", "imm", "symbol"),
+        pure=False,
+        meaning="symbol: add and or xor xchg; memory op= b; with a result, the old value",
+    ),
+    Op.CALL: OpInfo(("…",), Result.DECLARED, ("imm",), pure=False, meaning="kernel helper number imm"),
+    Op.CALL_LOCAL: OpInfo(
+        ("…",), Result.DECLARED, ("symbol",), pure=False, meaning="subprogram of this module"
+    ),
+    Op.CALL_KFUNC: OpInfo(
+        ("…",), Result.DECLARED, ("symbol", "imm"), pure=False, meaning="kernel function with BTF id imm"
+    ),
+    Op.REFINE: OpInfo(
+        ("any",),
+        Result.SAME,
+        meaning="the same value, known to satisfy the branch before it. Never merged with its operand: if it lives in memory, it "
+        "is stored after the check, since Linux 6.1's verifier forgets what it learns of a spilled number in a register",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One SSA value: `number` is unique in its function; `hint` names the variable it came from, for dumps."""
+
+    number: int
+    kind: Kind = Kind.SCALAR
+    hint: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"%{self.number}" + (f".{self.hint}" if self.hint else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One operation. Which attributes count is in `OPS[op].attributes`; the others keep their defaults.
+
+    `imm` is a number or an offset in bytes, `size` bytes (1, 2, 4, 8), `symbol` a map, slot, subprogram or atomic operation.
+    """
+
+    op: Op
+    result: Value | None = None
+    operands: tuple[Value, ...] = ()
+    imm: int = 0
+    size: int = 8
+    signed: bool = False
+    condition: Condition | None = None
+    symbol: str = ""
+    where: Location | None = field(default=None, compare=False, repr=False)
+    comment: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """Go to `target`, giving its parameters."""
+
+    target: int
+    arguments: tuple[Value, ...] = ()
+    where: Location | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Go to `then` if `left condition right` holds, else to `otherwise`. Neither has arguments: edges with two ways out carry none."""
+
+    condition: Condition
+    left: Value
+    right: Value
+    then: int
+    otherwise: int
+    where: Location | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """Leave the function with `value` in r0."""
+
+    value: Value
+    where: Location | None = field(default=None, compare=False, repr=False)
+
+
+Terminator: TypeAlias = Jump | Branch | Return
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Straight-line code. `parameters` are defined on entry, one argument each from every jump."""
+
+    number: int
+    parameters: tuple[Value, ...]
+    instructions: tuple[Instruction, ...]
+    terminator: Terminator
+
+    def successors(self) -> tuple[int, ...]:
+        """Numbers of the blocks that may come next, `then` before `otherwise`."""
+        match self.terminator:
+            case Jump(target=target):
+                return (target,)
+            case Branch(then=then, otherwise=otherwise):
+                return (then, otherwise)
+            case _:
+                return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A named piece of the stack frame, `size` bytes at `align`; the author's memory, not the allocator's."""
+
+    name: str
+    size: int
+    align: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A program or subprogram. `parameters` arrive in r1…r5 (a program's only one is its context). `blocks` are in reverse post-order,
+    the entry first; the entry has no parameters of its own and no predecessors."""
+
+    name: str
+    parameters: tuple[Value, ...]
+    blocks: tuple[Block, ...]
+    slots: tuple[Slot, ...] = ()
+    where: Location | None = field(default=None, compare=False, repr=False)
+
+    def block_map(self) -> Mapping[int, Block]:
+        """Blocks by their number."""
+        return {block.number: block for block in self.blocks}
+
+    def values(self) -> Iterator[Value]:
+        """Every value defined, in order."""
+        yield from self.parameters
+        for block in self.blocks:
+            yield from block.parameters
+            for instruction in block.instructions:
+                if instruction.result is not None:
+                    yield instruction.result
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One program: its main function first, then the subprograms that it calls."""
+
+    functions: tuple[Function, ...]
+
+    @property
+    def main(self) -> Function:
+        """The function that the kernel enters."""
+        return self.functions[0]

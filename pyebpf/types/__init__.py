@@ -1,0 +1,96 @@
+"""BPF types and their Python values.
+
+To a type checker an integer type is `int` and `char[N]` is `str`: probes read as ordinary typed functions. At run time each is a
+`Type` with a layout and a codec.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.types.arrays import ArrayType, BytesType, CharArray, CharFactory, array_of
+from pyebpf.types.base import Type
+from pyebpf.types.integers import (
+    BE16,
+    BE32,
+    BE64,
+    BOOL,
+    INTEGERS,
+    S8,
+    S16,
+    S32,
+    S64,
+    U8,
+    U16,
+    U32,
+    U64,
+    IntType,
+    wrap,
+)
+from pyebpf.types.pointers import PointerFactory, PointerType
+from pyebpf.types.structs import Field, Struct, StructType, field, type_of
+
+__all__ = [
+    "BOOL",
+    "INTEGERS",
+    "ArrayType",
+    "BytesType",
+    "CharArray",
+    "CharFactory",
+    "Field",
+    "IntType",
+    "PointerFactory",
+    "PointerType",
+    "Struct",
+    "StructType",
+    "Type",
+    "array_of",
+    "be16",
+    "be32",
+    "be64",
+    "char",
+    "field",
+    "ptr",
+    "s8",
+    "s16",
+    "s32",
+    "s64",
+    "type_of",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "wrap",
+]
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    u8: TypeAlias = int
+    u16: TypeAlias = int
+    u32: TypeAlias = int
+    u64: TypeAlias = int
+    s8: TypeAlias = int
+    s16: TypeAlias = int
+    s32: TypeAlias = int
+    s64: TypeAlias = int
+    be16: TypeAlias = int
+    be32: TypeAlias = int
+    be64: TypeAlias = int
+
+    class char:  # noqa: N801 - C's name
+        """`char[N]` is a `str`; `ptr[char]` the address of a C string."""
+
+        def __class_getitem__(cls, length: int) -> type[str]: ...
+
+    class ptr(int):  # noqa: N801 - reads as C's pointer
+        """`ptr[T]`: an address whose target has a type."""
+
+        def __class_getitem__(cls, target: Any) -> type[int]: ...
+
+else:
+    u8, u16, u32, u64 = U8, U16, U32, U64
+    s8, s16, s32, s64 = S8, S16, S32, S64
+    be16, be32, be64 = BE16, BE32, BE64
+    char = CharFactory()
+    ptr = PointerFactory()

@@ -1,0 +1,62 @@
+"""What every BPF type offers: a size, an alignment, and a codec between bytes and Python values."""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Type"]
+
+
+class Type(ABC):
+    """A type of the language: immutable, compared by value, laid out as C lays it out on a 64-bit machine.
+
+    `name` is how the type is written in Python (`u32`, `char[16]`), `c_name` how C writes it; `size` and `align` are
+    bytes. `format` is the type's piece of a `struct` format without a byte-order mark: it unpacks to `count` plain values,
+    which `assemble` turns into the Python value and `scatter` makes from it.
+    """
+
+    name: str
+    c_name: str
+    size: int
+    align: int
+    format: str
+    #: How many plain values `format` unpacks to.
+    count: int = 1
+
+    @abstractmethod
+    def assemble(self, plain: Iterator[Any]) -> Any:
+        """Take `count` plain values and return the Python value."""
+
+    @abstractmethod
+    def scatter(self, value: Any) -> list[Any]:
+        """Return the `count` plain values of a Python value; InvalidValue if it does not fit."""
+
+    @cached_property
+    def packer(self) -> struct.Struct:
+        """The whole value as one little-endian `struct.Struct`, without implicit padding."""
+        return struct.Struct("<" + self.format)
+
+    @cached_property
+    def decode(self) -> Callable[[bytes | memoryview], Any]:
+        """Function from exactly `size` bytes to the Python value."""
+        unpack, assemble = self.packer.unpack, self.assemble
+        return lambda data: assemble(iter(unpack(data)))
+
+    @cached_property
+    def encode(self) -> Callable[[Any], bytes]:
+        """Function from a Python value to `size` bytes; InvalidValue if it does not fit."""
+        pack, scatter = self.packer.pack, self.scatter
+        return lambda value: pack(*scatter(value))
+
+    @abstractmethod
+    def to_construct(self) -> Any:
+        """Return the same layout as a construct object, for people who parse with construct."""
+
+    def __repr__(self) -> str:
+        return self.name

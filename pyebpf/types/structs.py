@@ -1,0 +1,232 @@
+"""`Struct`: a record declared as a class, laid out as C would."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+
+from pyebpf.errors import InvalidValue
+from pyebpf.types.base import Type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Field", "FieldSpec", "Struct", "StructType", "field", "type_of"]
+
+T = TypeVar("T")
+MISSING: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """What `field(...)` was given, until the class is made."""
+
+    type: Any
+    default: Any = MISSING
+
+
+def field(type: type[T], *, default: T = MISSING) -> T:  # noqa: A002 - reads as the declaration it is
+    """Declare a Struct's field whose BPF type is not its annotation: `name: str = field(char[16])`."""
+    return FieldSpec(type, default)  # type: ignore[return-value]  # the class body holds it, instances hold a T
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a Struct: `offset` in bytes from its start."""
+
+    name: str
+    type: Type
+    offset: int
+    default: Any = MISSING
+
+    @property
+    def required(self) -> bool:
+        """Whether a constructor must give it."""
+        return self.default is MISSING
+
+
+class StructType(Type):
+    """The layout of one Struct class: fields in order at C's natural alignment, `padding` where C leaves holes."""
+
+    def __init__(
+        self, name: str, fields: list[tuple[str, Type, Any]], cls: type[Struct] | None = None
+    ) -> None:
+        self.name = name
+        self.c_name = f"struct {name}"
+        self.cls = cls
+        offset, align, pieces, placed = 0, 1, [], []
+        holes: list[tuple[int, int]] = []
+        for field_name, field_type, default in fields:
+            start = -(-offset // field_type.align) * field_type.align
+            if start > offset:
+                pieces.append(f"{start - offset}x")
+                holes.append((offset, start - offset))
+            pieces.append(field_type.format)
+            placed.append(Field(field_name, field_type, start, default))
+            offset, align = start + field_type.size, max(align, field_type.align)
+        self.size = -(-offset // align) * align
+        if self.size > offset:
+            pieces.append(f"{self.size - offset}x")
+            holes.append((offset, self.size - offset))
+        self.align = align
+        self.format = "".join(pieces)
+        self.count = sum(f.type.count for f in placed)
+        self.fields = tuple(placed)
+        self.by_name = {f.name: f for f in placed}
+        #: Holes as (offset, size): the compiler writes zeros there.
+        self.padding = tuple(holes)
+
+    def assemble(self, plain: Iterator[Any]) -> Any:
+        values = [f.type.assemble(plain) for f in self.fields]
+        return values if self.cls is None else self.cls(*values)
+
+    def scatter(self, value: Any) -> list[Any]:
+        if self.cls is not None and not isinstance(value, self.cls):
+            msg = f"{value!r} is no {self.name}: give {self.name}({', '.join(f.name + '=…' for f in self.fields)})"
+            raise InvalidValue(msg)
+        return [plain for f in self.fields for plain in f.type.scatter(getattr(value, f.name))]
+
+    def to_construct(self) -> Any:
+        import construct
+
+        members, offset = [], 0
+        for f in self.fields:
+            if f.offset > offset:
+                members.append(construct.Padding(f.offset - offset))
+            members.append(f.name / f.type.to_construct())
+            offset = f.offset + f.type.size
+        if self.size > offset:
+            members.append(construct.Padding(self.size - offset))
+        return construct.Struct(*members)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StructType) and (self.name, self.cls, self.fields) == (
+            other.name,
+            other.cls,
+            other.fields,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.size))
+
+
+@dataclass_transform(kw_only_default=False, field_specifiers=(field,))
+class Struct:
+    """Base of records: `class Drop(Struct): at: u64; limit: u32`.
+
+    Each annotation is an integer type, `bool` or another Struct; anything else is given by `field(...)`. Instances are plain Python
+    objects: compared by value, made by position or by name. `Drop.layout` is its StructType, `Drop.to_bytes`/`from_bytes` its codec.
+    """
+
+    __slots__ = ()
+    layout: ClassVar[StructType]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.layout = StructType(cls.__name__, list(_declared(cls)), cls)
+        cls.__match_args__ = tuple(f.name for f in cls.layout.fields)  # type: ignore[attr-defined]  # what `match` reads
+        for f in cls.layout.fields:
+            if f.name in cls.__dict__:
+                delattr(cls, f.name)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        fields = self.layout.fields
+        if len(args) > len(fields):
+            msg = f"{self.layout.name} has {len(fields)} fields, {len(args)} values were given"
+            raise InvalidValue(msg)
+        for f, value in zip(fields, args, strict=False):
+            object.__setattr__(self, f.name, value)
+        for f in fields[len(args) :]:
+            if f.name in kwargs:
+                object.__setattr__(self, f.name, kwargs.pop(f.name))
+            elif f.required:
+                msg = f"{self.layout.name} needs a value for {f.name}"
+                raise InvalidValue(msg)
+            else:
+                object.__setattr__(self, f.name, f.default)
+        if kwargs:
+            msg = f"{self.layout.name} has no field {', '.join(kwargs)}"
+            raise InvalidValue(msg)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Any:
+        """Decode exactly `layout.size` bytes."""
+        return cls.layout.decode(data)
+
+    def to_bytes(self) -> bytes:
+        """Encode to `layout.size` bytes; InvalidValue if a field's value does not fit."""
+        return self.layout.encode(self)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in self.layout.fields)
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, f.name) for f in self.layout.fields))
+
+    def __repr__(self) -> str:
+        return f"{self.layout.name}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in self.layout.fields)})"
+
+
+def type_of(declared: Any) -> Type | None:
+    """Return the BPF type that an annotation or argument means (a Type, a Struct class, Python's `bool`), or None."""
+    from pyebpf.types.integers import BOOL
+
+    if isinstance(declared, Type):
+        return declared
+    if declared is bool:
+        return BOOL
+    if isinstance(declared, type) and issubclass(declared, Struct) and declared is not Struct:
+        return declared.layout
+    return None
+
+
+def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, Any]]:
+    for base in reversed(cls.__mro__):
+        if base is Struct or not issubclass(base, Struct):
+            continue
+        for name, annotation in base.__dict__.get("__annotations__", {}).items():
+            given = base.__dict__.get(name, MISSING)
+            if isinstance(given, FieldSpec):
+                declared, default = given.type, given.default
+            else:
+                declared, default = _resolve(base, annotation), given
+            found = type_of(declared)
+            if found is None:
+                msg = (
+                    f"{cls.__name__}.{name}: {annotation} is no BPF type; annotate with u8..u64, s8..s64, bool or a Struct, "
+                    f"or write {name}: … = field(…)"
+                )
+                raise InvalidValue(msg)
+            yield name, found, default
+
+
+def _resolve(cls: type, annotation: Any) -> Any:
+    """Evaluate a string annotation (`from __future__ import annotations`) where the class was written."""
+    if not isinstance(annotation, str):
+        return annotation
+    names: dict[str, Any] = dict(vars(sys.modules[cls.__module__])) if cls.__module__ in sys.modules else {}
+    depth = 1
+    # The class body's own scope may be a function: its locals are only in the frames above.
+    while True:
+        try:
+            frame = sys._getframe(depth)  # noqa: SLF001 - the documented way to an enclosing scope of a class statement
+        except ValueError:
+            break
+        if (
+            frame.f_code.co_name == cls.__qualname__.rsplit(".", 1)[-1]
+            or frame.f_globals.get("__name__") == cls.__module__
+        ):
+            names = {
+                **frame.f_globals,
+                **frame.f_locals,
+                **{k: v for k, v in names.items() if k not in frame.f_locals},
+            }
+        depth += 1
+    try:
+        return eval(annotation, names)  # noqa: S307 - the annotation is the program's own source
+    except NameError as error:
+        msg = f"{cls.__name__}: the annotation {annotation!r} names something unknown ({error})"
+        raise InvalidValue(msg) from None
