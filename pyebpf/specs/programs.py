@@ -1,0 +1,68 @@
+"""What a program is: instructions with names in place of maps, and what the kernel is told about them. Frozen data, no descriptor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyebpf.asm import Instruction
+    from pyebpf.specs.attach import AttachSpec
+    from pyebpf.specs.maps import MapSpec
+
+__all__ = ["Code", "ModuleSpec", "ProgramKind", "ProgramSpec", "Subprogram"]
+
+
+class ProgramKind(IntEnum):
+    """Program types that the compiler makes; values are enum bpf_prog_type's."""
+
+    SOCKET_FILTER = 1
+    KPROBE = 2
+    TRACEPOINT = 5
+    XDP = 6
+    PERF_EVENT = 7
+    RAW_TRACEPOINT = 17
+    TRACING = 26
+    SYSCALL = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Subprogram:
+    """A function of a program: its name and the index of its first instruction in `Code.instructions`."""
+
+    name: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What the compiler makes of one module: labels are resolved, maps are still names (`Instruction.symbol`), and each instruction knows
+    the Python line that it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0."""
+
+    instructions: tuple[Instruction, ...]
+    subprograms: tuple[Subprogram, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    """One program, ready to load. `attach_btf` is a BTF id to attach to (0 for none) and `expected_attach_type` enum bpf_attach_type's
+    number, where the kind wants them. `cookie` is read back by the helper get_attach_cookie."""
+
+    name: str
+    kind: ProgramKind
+    code: Code
+    attach: AttachSpec | None = None
+    expected_attach_type: int = 0
+    attach_btf: int = 0
+    license: str = "GPL"
+    flags: int = 0
+    cookie: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSpec:
+    """Maps and programs that belong together."""
+
+    maps: tuple[MapSpec, ...]
+    programs: tuple[ProgramSpec, ...]
