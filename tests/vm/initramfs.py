@@ -1,0 +1,156 @@
+"""The initial file system: busybox, the modules for the root file system, and what the machine is to do.
+
+The guest's root is the host's, read-only over 9p, under an overlay whose writes stay in the guest's memory.
+"""
+
+from __future__ import annotations
+
+import lzma
+import shlex
+import shutil
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.vm.kernels import Kernel
+
+# What the root file system needs, in order of insertion. Those built into a kernel are skipped.
+ROOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+
+# Where the guest finds the writable share for results.
+RESULTS = "/run/results"
+
+# Directories that get a file system of the guest's own, and so hide what the host has there.
+HIDDEN = ("/proc", "/sys", "/dev", "/run")
+
+_INIT = """\
+#!/bin/busybox sh
+set -e
+bb=/bin/busybox
+$bb mount -t devtmpfs none /dev
+$bb mount -t proc none /proc
+for module in /modules/*; do $bb insmod $module; done
+$bb mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 root /lower
+$bb mount -t tmpfs -o size=75% none /upper
+$bb mkdir /upper/data /upper/work
+$bb mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work none /root
+$bb mount -t tmpfs none /root/run
+$bb mkdir /root/run/vm
+$bb cp $bb /start /command /root/run/vm/
+$bb umount /proc
+$bb umount /dev
+exec $bb switch_root /root /run/vm/busybox sh /run/vm/start
+"""
+
+# Second stage, inside the final root. The last line is reached whatever the command does.
+_START = """\
+bb=/run/vm/busybox
+$bb mount -t proc none /proc
+$bb mount -t sysfs none /sys
+$bb mount -t devtmpfs none /dev
+$bb mkdir -p /dev/pts /dev/shm {results} /lib/modules
+$bb mount -t devpts none /dev/pts
+$bb mount -t tmpfs none /dev/shm
+$bb mount -t cgroup2 none /sys/fs/cgroup
+$bb mount -t 9p -o trans=virtio,version=9p2000.L,cache=none,msize=512000 results {results}
+$bb mount -o bind {modules_folder} /lib/modules
+$bb ip link set lo up
+$bb hostname pyebpf-vm
+$bb stty -F /dev/ttyS1 raw
+$bb stty -F /dev/ttyS2 raw
+ulimit -Hn 524288
+for module in {modules}; do
+    PATH=/usr/sbin:/sbin:/usr/bin:/bin modprobe $module || $bb echo "module $module: not loaded" >/dev/ttyS1
+done
+# The host's shell: busybox's would prefer its own applets to the programs of the environment's PATH.
+/bin/sh /run/vm/command </dev/null >/dev/ttyS1 2>&1
+$bb echo "status $?" >/dev/ttyS2
+$bb sync
+$bb umount {results}
+$bb poweroff -f
+"""
+
+_COMMAND = """\
+cd {folder} && exec env -i {environment} {command}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the guest does: load modules, then run one command in `folder` with exactly this environment."""
+
+    command: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    modules: Sequence[str] = ()
+
+
+def build(kernel: Kernel, task: Task) -> bytes:
+    """A cpio archive for QEMU's `-initrd`. Raises FileNotFoundError without a static busybox on the host."""
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        raise FileNotFoundError("busybox is not installed (Debian: busybox-static)")
+    start = _START.format(
+        results=RESULTS,
+        modules_folder=shlex.quote(str(kernel.folder / "lib" / "modules")),
+        modules=" ".join(map(shlex.quote, task.modules)),
+    )
+    command = _COMMAND.format(
+        folder=shlex.quote(str(task.folder)),
+        environment=" ".join(shlex.quote(f"{name}={value}") for name, value in task.environment.items()),
+        command=shlex.join(task.command),
+    )
+    archive = Archive()
+    for directory in ("bin", "dev", "proc", "modules", "lower", "upper", "root"):
+        archive.directory(directory)
+    archive.device("dev/console", 5, 1)  # the kernel gives it to init as its three descriptors
+    archive.file("bin/busybox", Path(busybox).read_bytes())
+    archive.file("init", _INIT.encode())
+    archive.file("start", start.encode())
+    archive.file("command", command.encode())
+    for number, path in enumerate(kernel.files_for_modules(ROOT_MODULES)):
+        archive.file(f"modules/{number:02}-{path.name.removesuffix('.xz')}", _module(path))
+    return archive.finish()
+
+
+def _module(path: Path) -> bytes:
+    content = path.read_bytes()
+    return lzma.decompress(content) if path.suffix == ".xz" else content
+
+
+class Archive:
+    """A cpio archive in the "newc" form (Linux, driver-api/early-userspace/buffer-format)."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._inode = 0
+
+    def directory(self, name: str) -> None:
+        """An empty directory."""
+        self._add(name, stat.S_IFDIR | 0o755)
+
+    def file(self, name: str, content: bytes) -> None:
+        """A file; all are executable, which harms none."""
+        self._add(name, stat.S_IFREG | 0o755, content)
+
+    def device(self, name: str, major: int, minor: int) -> None:
+        """A character device."""
+        self._add(name, stat.S_IFCHR | 0o600, device=(major, minor))
+
+    def finish(self) -> bytes:
+        """The whole archive, with its end mark."""
+        self._add("TRAILER!!!", 0)
+        return b"".join(self._parts)
+
+    def _add(self, name: str, mode: int, content: bytes = b"", *, device: tuple[int, int] = (0, 0)) -> None:
+        self._inode += 1
+        path = name.encode() + b"\0"
+        # ino, mode, uid, gid, nlink, mtime, filesize, dev major and minor, rdev major and minor, namesize, check
+        numbers = (self._inode, mode, 0, 0, 1, 0, len(content), 0, 0, *device, len(path), 0)
+        header = b"070701" + b"".join(b"%08X" % number for number in numbers)
+        for part in (header + path, content):
+            self._parts.append(part + bytes(-len(part) % 4))

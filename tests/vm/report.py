@@ -1,0 +1,51 @@
+"""What pytest's JUnit files say: how many tests passed, and which failed or were skipped, and why."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Counts, and for each test that failed or was skipped its name and pytest's one-line reason."""
+
+    passed: int
+    failures: tuple[tuple[str, str], ...] = ()
+    skips: tuple[tuple[str, str], ...] = ()
+
+    def __add__(self, other: Report) -> Report:
+        return Report(self.passed + other.passed, self.failures + other.failures, self.skips + other.skips)
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {len(self.failures)} failed, {len(self.skips)} skipped"
+
+
+def read(path: Path) -> Report:
+    """The report in a JUnit file. Raises OSError if there is none, ET.ParseError if it is cut short."""
+    passed = 0
+    failures: list[tuple[str, str]] = []
+    skips: list[tuple[str, str]] = []
+    # The file is one that our own pytest wrote.
+    for case in ET.parse(path).getroot().iter("testcase"):
+        name = f"{case.get('classname', '')}::{case.get('name', '')}"
+        problem = case.find("failure")
+        if problem is None:
+            problem = case.find("error")
+        skipped = case.find("skipped")
+        if problem is not None:
+            failures.append((name, _first_line(problem)))
+        elif skipped is not None:
+            skips.append((name, _first_line(skipped)))
+        else:
+            passed += 1
+    return Report(passed, tuple(failures), tuple(skips))
+
+
+def _first_line(element: ET.Element) -> str:
+    message = element.get("message") or element.text or ""
+    return message.strip().partition("\n")[0]
