@@ -1,0 +1,39 @@
+"""Processor lists under /sys/devices/system/cpu."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pyebpf.errors import MalformedData
+
+__all__ = ["online_cpus", "parse_cpu_list", "possible_cpus"]
+
+_DIRECTORY = Path("/sys/devices/system/cpu")
+_MOST = 1 << 20
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...]:
+    """Numbers of a list as the kernel prints it ("0-3,8"). Raises MalformedData."""
+    numbers: list[int] = []
+    for part in text.strip().split(","):
+        first, dash, last = part.partition("-")
+        try:
+            low, high = int(first), int(last) if dash else int(first)
+        except ValueError:
+            raise MalformedData(f"not a list of processors: {text.strip()!r}") from None
+        if not 0 <= low <= high < _MOST:
+            raise MalformedData(f"not a list of processors: {text.strip()!r}")
+        numbers += range(low, high + 1)
+    return tuple(numbers)
+
+
+def online_cpus() -> tuple[int, ...]:
+    """Processors that run now; perf events can be opened on these only."""
+    return parse_cpu_list((_DIRECTORY / "online").read_text())
+
+
+@cache
+def possible_cpus() -> int:
+    """How many slots a per-CPU value has: one for each processor that may ever come. Fixed at boot."""
+    return parse_cpu_list((_DIRECTORY / "possible").read_text())[-1] + 1

@@ -1,0 +1,69 @@
+"""From `OSError` to the error that names what is missing."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import KernelError, NotPermitted, NotSupported
+from pyebpf.kernel.privileges import has_capability, lockdown
+from pyebpf.kernel.syscall import ENOTSUPP, errno_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["TRACING", "diagnose", "is_refusal_of_privilege", "is_unsupported"]
+
+TRACING: tuple[str, ...] = ("CAP_BPF", "CAP_PERFMON")
+"""Capabilities that tracing programs need."""
+
+_UNSUPPORTED = frozenset({ENOTSUPP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def is_unsupported(number: int | None) -> bool:
+    """Whether an errno alone says that the kernel lacks the feature."""
+    return number in _UNSUPPORTED
+
+
+def is_refusal_of_privilege(number: int | None) -> bool:
+    """Whether an errno speaks of privileges."""
+    return number in {errno.EPERM, errno.EACCES}
+
+
+def diagnose(
+    error: OSError | int,
+    doing: str,
+    *,
+    needs: Sequence[str] = TRACING,
+    meanings: dict[int, str | KernelError] | None = None,
+) -> KernelError:
+    """The error to raise for what the kernel returned while `doing` ("creating map counts").
+
+    `needs` are the capabilities for it; `meanings` says what an errno stands for in this call,
+    as text or as the whole error.
+    """
+    number = error if isinstance(error, int) else error.errno or 0
+    name = errno_name(number)
+    meaning = (meanings or {}).get(number)
+    if isinstance(meaning, KernelError):
+        meaning.errno = number
+        return meaning
+    if meaning is not None:
+        kind = NotSupported if is_unsupported(number) else KernelError
+        return kind(f"{doing}: {meaning} ({name})", number)
+    if is_refusal_of_privilege(number):
+        return NotPermitted(f"{doing} {_missing(needs)} ({name})", number)
+    if is_unsupported(number):
+        return NotSupported(f"{doing}: this kernel does not support it ({name})", number)
+    reason = "" if isinstance(error, int) else f": {error.strerror}"
+    return KernelError(f"{doing} failed{reason} ({name})", number)
+
+
+def _missing(needs: Sequence[str]) -> str:
+    absent = [name for name in needs if not has_capability(name)]
+    if absent:
+        return f"needs root, or {' and '.join(needs)}; missing here: {', '.join(absent)}"
+    level = lockdown()
+    if level not in {None, "none"}:
+        return f"is refused although the capabilities are there: the kernel is locked down ({level})"
+    return "is refused although the capabilities are there: a security module, a container or lockdown forbids it"

@@ -1,0 +1,133 @@
+"""tracefs: tracepoint ids and formats, from where it is mounted or from a mount of our own that nobody else sees."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Self
+
+from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported, closest
+from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.syscall import address_of, errno_name, syscall
+
+__all__ = ["Tracefs"]
+
+# fsconfig(2), fsopen(2), fsmount(2): include/uapi/linux/mount.h
+_FSOPEN_CLOEXEC, _FSMOUNT_CLOEXEC = 1, 1
+_FSCONFIG_CMD_CREATE = 6
+_NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+
+
+def _mounted() -> Descriptor | None:
+    """The `events` directory of a tracefs that is mounted. The debugfs path is left alone: looking there mounts it."""
+    try:
+        lines = Path("/proc/self/mounts").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        fields = line.split(" ")
+        if len(fields) > 2 and fields[2] == "tracefs":
+            # Blanks in mount points stand as octal escapes.
+            path = fields[1].encode().decode("unicode_escape")
+            try:
+                fd = os.open(path + "/events", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError:
+                continue
+            return Descriptor(fd, "tracefs")
+    return None
+
+
+def _detached() -> Descriptor:
+    """The `events` directory of a mount without a mount point: it goes away with its last descriptor."""
+    name = bytearray(b"tracefs\0")
+    with Descriptor(syscall("fsopen", address_of(name), _FSOPEN_CLOEXEC), "tracefs context") as context:
+        syscall("fsconfig", context.fileno(), _FSCONFIG_CMD_CREATE, 0, 0, 0)
+        fd = syscall("fsmount", context.fileno(), _FSMOUNT_CLOEXEC, 0)
+    with Descriptor(fd, "tracefs mount") as root:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        return Descriptor(os.open("events", flags, dir_fd=root.fileno()), "tracefs")
+
+
+class Tracefs:
+    """The `events` directory of tracefs, held by one descriptor.
+
+    Raises NotPermitted without CAP_SYS_ADMIN where tracefs is not mounted or not readable, NotSupported where
+    the kernel has none.
+    """
+
+    def __init__(self) -> None:
+        descriptor = _mounted()
+        if descriptor is None:
+            try:
+                descriptor = _detached()
+            except PermissionError as error:
+                raise NotPermitted(
+                    "tracefs needs root: it is not readable for this user, and mounting it needs CAP_SYS_ADMIN",
+                    error.errno,
+                ) from error
+            except OSError as error:
+                raise NotSupported(
+                    f"this kernel has no tracefs (CONFIG_TRACING): mounting it gave {errno_name(error.errno or 0)}",
+                    error.errno,
+                ) from error
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        self._descriptor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def categories(self) -> tuple[str, ...]:
+        """Names of all event groups ("block", "sched"), sorted."""
+        return self._directories(".")
+
+    def events(self, category: str) -> tuple[str, ...]:
+        """Names of a group's events, sorted. Raises NotFound."""
+        if not set(category) <= _NAME_CHARACTERS or category in {"", ".", ".."}:
+            raise NotFound(f"no tracepoint category {category!r}")
+        try:
+            return self._directories(category)
+        except FileNotFoundError:
+            raise NotFound(f"no tracepoint category {category!r}{closest(category, self.categories())}") from None
+
+    def _directories(self, path: str) -> tuple[str, ...]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        fd = os.open(path, flags, dir_fd=self._descriptor.fileno())
+        with Descriptor(fd, "tracefs directory"), os.scandir(fd) as entries:
+            return tuple(sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False)))
+
+    def event_id(self, category: str, name: str) -> int:
+        """The number by which perf_event_open knows the tracepoint. Raises NotFound with the closest names."""
+        return int(self._read(category, name, "id"))
+
+    def event_format(self, category: str, name: str) -> str:
+        """Text of the tracepoint's `format` file. Raises NotFound with the closest names."""
+        return self._read(category, name, "format").decode(errors="surrogateescape")
+
+    def _read(self, category: str, name: str, file: str) -> bytes:
+        if not set(category + name) <= _NAME_CHARACTERS or {category, name} & {"", ".", ".."}:
+            raise NotFound(f"no tracepoint {category}:{name}")
+        path = f"{category}/{name}/{file}"
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._descriptor.fileno())
+        except FileNotFoundError:
+            raise self._unknown(category, name) from None
+        except PermissionError as error:
+            raise NotPermitted(f"reading tracefs events/{path} needs root", error.errno) from error
+        except OSError as error:
+            raise KernelError(f"cannot read tracefs events/{path}: {error.strerror}", error.errno) from error
+        with Descriptor(fd, path), os.fdopen(fd, "rb", closefd=False) as content:
+            return content.read()
+
+    def _unknown(self, category: str, name: str) -> NotFound:
+        names = self.events(category)
+        hint = closest(name, names)
+        if not hint:
+            # The right name under the wrong category is the usual slip.
+            homes = [other for other in self.categories() if other != category and name in self.events(other)]
+            hint = f" (did you mean {' or '.join(f'{home}:{name}' for home in homes[:3])}?)" if homes else ""
+        return NotFound(f"no tracepoint {category}:{name}{hint}")

@@ -1,0 +1,50 @@
+"""Waiting for descriptors: level-triggered epoll with finite timeouts."""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import Self
+
+from pyebpf.kernel.descriptor import Descriptor
+
+__all__ = ["Epoll"]
+
+
+class Epoll:
+    """An epoll instance. `wait` gives the descriptors that are readable.
+
+    Never edge-triggered: a Python reader cannot order its store of the consumer position before its load of the
+    producer's, so an edge could be missed for good.
+    """
+
+    __slots__ = ("_descriptor", "_epoll")
+
+    def __init__(self, *fds: int) -> None:
+        self._epoll = select.epoll()
+        # Owned as a duplicate, since select.epoll closes its own number itself.
+        self._descriptor = Descriptor(os.dup(self._epoll.fileno()), "epoll")
+        for fd in fds:
+            self.add(fd)
+
+    def add(self, fd: int) -> None:
+        """Watch `fd` for input."""
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def fileno(self) -> int:
+        """Readable whenever one of the descriptors is: for other event loops."""
+        return self._descriptor.fileno()
+
+    def wait(self, timeout: float) -> list[int]:
+        """Descriptors that are readable, after at most `timeout` seconds (>= 0)."""
+        return [fd for fd, _ in self._epoll.poll(timeout)]
+
+    def close(self) -> None:
+        self._epoll.close()
+        self._descriptor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
