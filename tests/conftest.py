@@ -1,0 +1,96 @@
+"""What every test gets: a check for leaked descriptors, and fixtures for devices and networks of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.support.loop import LoopDevice
+    from tests.support.namespaces import Namespace
+
+# Emulated machines and shared processors make wall-clock deadlines meaningless.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile(
+    "vm",
+    parent=hypothesis.settings.get_profile("ci"),
+    max_examples=20,  # code runs about ten times slower there
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
+)
+RELEASE_IN_MACHINE = "PYEBPF_VM"  # set by tests/vm to the release of the kernel that it started
+hypothesis.settings.load_profile(
+    "vm" if RELEASE_IN_MACHINE in os.environ else "ci" if "CI" in os.environ else "default"
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests under tests/kernel need bpf(2); a refusal, found by trying, is the only reason to skip them."""
+    for item in items:
+        if "kernel" in item.path.parts[-3:-1]:
+            item.add_marker(pytest.mark.usefixtures("bpf_allowed"))
+
+
+@pytest.fixture(autouse=True)
+def _no_descriptor_leaks() -> Iterator[None]:
+    """Every test closes what it opened, so a descriptor that outlives it is a fault of the code it tests."""
+    try:
+        from tests.support.descriptors import leaked, open_descriptors
+    except ImportError:  # ctypes is blocked: the run that proves the pure half needs none
+        yield
+        return
+    before = open_descriptors()
+    yield
+    left = leaked(before, open_descriptors())
+    if left:
+        pytest.fail("descriptors left open: " + ", ".join(f"{number} -> {target}" for number, target in left.items()))
+
+
+@pytest.fixture(scope="session")
+def bpf_allowed() -> None:
+    """Skip unless the kernel lets this process make a BPF map."""
+    from tests.support.descriptors import why_bpf_is_refused
+
+    reason = why_bpf_is_refused()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def machine_release() -> str | None:
+    """The kernel release that tests/vm booted for this run; None on a real host."""
+    return os.environ.get(RELEASE_IN_MACHINE)
+
+
+@pytest.fixture
+def make_loop_device(tmp_path: Path) -> Iterator[Callable[[], LoopDevice]]:
+    """A function that makes loop devices over sparse files of 16 MiB; all are gone after the test."""
+    from tests.support.loop import CONTROL, loop_device
+
+    if not CONTROL.exists():
+        pytest.skip(f"{CONTROL} does not exist: no loop device driver")
+    with contextlib.ExitStack() as stack:
+        numbers = iter(range(100))
+        yield lambda: stack.enter_context(loop_device(tmp_path / f"disk{next(numbers)}"))
+
+
+@pytest.fixture
+def loop(make_loop_device: Callable[[], LoopDevice]) -> LoopDevice:
+    """One loop device."""
+    return make_loop_device()
+
+
+@pytest.fixture
+def make_namespace() -> Iterator[Callable[[], Namespace]]:
+    """A function that makes network namespaces with loopback up; all are gone after the test."""
+    from tests.support.namespaces import namespace
+
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(namespace())

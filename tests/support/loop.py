@@ -1,0 +1,106 @@
+"""Loop devices for counting block I/O exactly: one read or write asked for is one request of the device."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# include/uapi/linux/loop.h
+_LOOP_SET_FD = 0x4C00
+_LOOP_CLR_FD = 0x4C01
+_LOOP_CTL_REMOVE = 0x4C81
+_LOOP_CTL_GET_FREE = 0x4C82
+
+CONTROL = Path("/dev/loop-control")
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDevice:
+    """A device such as `/dev/loop0`, backed by a sparse file of `size` bytes."""
+
+    path: Path
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The disk's name, as tools print it: "loop0"."""
+        return self.path.name
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The device's major and minor number."""
+        device = self.path.stat().st_rdev
+        return os.major(device), os.minor(device)
+
+    def read(self, count: int, *, size: int = 4096) -> None:
+        """Make `count` direct reads of `size` bytes each, at rising offsets with gaps, so that none merge."""
+        self._transfer(os.O_RDONLY, count, size)
+
+    def write(self, count: int, *, size: int = 4096) -> None:
+        """Make `count` direct writes of `size` bytes each, at rising offsets with gaps, so that none merge."""
+        self._transfer(os.O_WRONLY, count, size)
+
+    def _transfer(self, mode: int, count: int, size: int) -> None:
+        # O_DIRECT wants an aligned buffer, which an anonymous mapping is.
+        with mmap.mmap(-1, size) as buffer, memoryview(buffer) as view:
+            descriptor = os.open(self.path, mode | os.O_DIRECT | os.O_CLOEXEC)
+            try:
+                for index in range(count):
+                    offset = index * 2 * size % (self.size - size + 1)
+                    transfer = os.preadv if mode == os.O_RDONLY else os.pwritev
+                    done = transfer(descriptor, [view], offset)
+                    assert done == size, f"{done} of {size} bytes at {offset} of {self.path}"
+            finally:
+                os.close(descriptor)
+
+
+@contextlib.contextmanager
+def loop_device(backing: Path, *, size: int = 16 << 20) -> Iterator[LoopDevice]:
+    """A loop device over a new file at `backing`; detached, and removed if it was made for this, afterwards."""
+    with backing.open("wb") as file:
+        file.truncate(size)
+    existing = {path.name for path in Path("/sys/block").iterdir()}
+    with _opened(CONTROL) as control:
+        number = _attach(control, backing)
+        try:
+            yield LoopDevice(Path(f"/dev/loop{number}"), size)
+        finally:
+            with _opened(Path(f"/dev/loop{number}")) as device:
+                fcntl.ioctl(device, _LOOP_CLR_FD)
+            if f"loop{number}" not in existing:
+                # Busy if another process looks at it just now; an idle device left over does no harm.
+                with contextlib.suppress(OSError):
+                    fcntl.ioctl(control, _LOOP_CTL_REMOVE, number)
+            backing.unlink()
+
+
+def _attach(control: int, backing: Path) -> int:
+    for _ in range(50):
+        number = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
+        with _opened(backing) as file, _opened(Path(f"/dev/loop{number}")) as device:
+            try:
+                fcntl.ioctl(device, _LOOP_SET_FD, file)
+            except OSError as error:
+                if error.errno != errno.EBUSY:  # another process took this one meanwhile
+                    raise
+            else:
+                return number
+    raise TimeoutError("every free loop device was taken by others")
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
