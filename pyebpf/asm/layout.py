@@ -1,0 +1,176 @@
+"""Labels to distances, and names of maps and functions to numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from pyebpf.asm.instruction import Instruction, Label, slot_starts
+from pyebpf.asm.op import JUMPS, Form
+from pyebpf.asm.opcodes import find_op
+from pyebpf.errors import AssemblyError, closest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyebpf.asm.instruction import Item
+
+__all__ = ["Placed", "layout", "place", "resolve"]
+
+_T = TypeVar("_T")
+_EMPTY: Mapping[str, int] = {}
+_LOW = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Instructions with every jump resolved, and the slot that each label stands for."""
+
+    instructions: tuple[Instruction, ...]
+    labels: Mapping[str, int]
+
+
+def layout(items: Sequence[Item], *, gotol: bool = False) -> tuple[Instruction, ...]:
+    """The instructions among `items`, jumps to labels replaced by distances. See `place`."""
+    return place(items, gotol=gotol).instructions
+
+
+def place(items: Sequence[Item], *, gotol: bool = False) -> Placed:
+    """Lay out instructions and labels.
+
+    Distances count slots; a two-slot instruction counts twice. A jump further than 16 bits reach becomes a `gotol`
+    (a conditional one the opposite condition around a `gotol`) if `gotol` allows that instruction, else AssemblyError.
+    Local calls and function loads keep their symbols: `resolve` fills them in, for instance from `labels`.
+    """
+    far: set[int] = set()
+    while True:
+        labels, positions = _positions(items, far)
+        more = {
+            index
+            for index, item in enumerate(items)
+            if index not in far
+            and isinstance(item, Instruction)
+            and item.symbol is not None
+            and item.op.form in JUMPS
+            and item.op.form is not Form.JUMP_LONG
+            and not -0x8000 <= _target(labels, item) - positions[index] - 1 <= 0x7FFF
+        }
+        if not more:
+            break
+        if not gotol:
+            index = min(more)
+            jump = items[index]
+            assert isinstance(jump, Instruction)
+            distance = _target(labels, jump) - positions[index] - 1
+            raise AssemblyError(
+                f"{jump.op.name}: label {jump.symbol!r} is {distance} slots away and 16 bits reach -32768..32767"
+                " (allow gotol, or split the function)"
+            )
+        far |= more
+    out: list[Instruction] = []
+    for index, item in enumerate(items):
+        if isinstance(item, Label):
+            continue
+        if item.symbol is None or item.op.form not in JUMPS:
+            out.append(item)
+            continue
+        distance = _target(labels, item) - positions[index] - 1
+        if index in far:
+            out += _long(item, distance)
+        elif item.op.form is Form.JUMP_LONG:
+            out.append(replace(item, imm=distance, symbol=None))
+        else:
+            out.append(replace(item, offset=distance, symbol=None))
+    return Placed(tuple(out), labels)
+
+
+def _positions(items: Sequence[Item], far: set[int]) -> tuple[dict[str, int], list[int]]:
+    labels: dict[str, int] = {}
+    positions = []
+    slot = 0
+    for index, item in enumerate(items):
+        positions.append(slot)
+        if isinstance(item, Label):
+            if item.name in labels:
+                raise AssemblyError(f"label {item.name!r} stands at two places")
+            labels[item.name] = slot
+        else:
+            slot += _long_slots(item) if index in far else item.op.slots
+    return labels, positions
+
+
+def _target(labels: Mapping[str, int], jump: Instruction) -> int:
+    assert jump.symbol is not None
+    try:
+        return labels[jump.symbol]
+    except KeyError:
+        raise AssemblyError(f"{jump.op.name}: no label {jump.symbol!r}{closest(jump.symbol, labels)}") from None
+
+
+def _long_slots(jump: Instruction) -> int:
+    if jump.op.name == "ja":
+        return 1
+    return 2 if jump.op.inverse else 3
+
+
+def _long(jump: Instruction, distance: int) -> list[Instruction]:
+    """`jump` as instructions that end with a gotol. `distance` counts from the slot after the first of them."""
+    slots = _long_slots(jump)
+    gotol = Instruction(find_op("gotol", Form.JUMP_LONG), imm=distance - (slots - 1), where=jump.where)
+    if slots == 1:
+        return [gotol]
+    if jump.op.inverse:
+        opposite = find_op(jump.op.inverse, jump.op.form)
+        return [replace(jump, op=opposite, offset=1, symbol=None), gotol]
+    # jset and may_goto have no opposite: step over the jump that steps over the gotol.
+    around = Instruction(find_op("ja", Form.JUMP), offset=1, where=jump.where)
+    return [replace(jump, offset=1, symbol=None), around, gotol]
+
+
+def resolve(
+    instructions: Sequence[Instruction],
+    maps: Mapping[str, int] = _EMPTY,
+    functions: Mapping[str, int] = _EMPTY,
+    *,
+    kfuncs: Mapping[str, tuple[int, int]] | None = None,
+    ksyms: Mapping[str, tuple[int, int]] | None = None,
+) -> tuple[Instruction, ...]:
+    """Fill in what is known only at load.
+
+    maps       name to descriptor (or index into fd_array, for the `_index` forms)
+    functions  name to the slot where the subprogram starts, in these same instructions
+    kfuncs     name to (BTF id, index of the module's BTF in fd_array; 0 for vmlinux)
+    ksyms      name to (BTF id, descriptor of the module's BTF; 0 for vmlinux)
+
+    AssemblyError for a name that is in none of them.
+    """
+    out = []
+    for instruction, start in zip(instructions, slot_starts(instructions), strict=False):
+        name = instruction.symbol
+        if name is None:
+            out.append(instruction)
+            continue
+        form = instruction.op.form
+        offset = instruction.offset
+        if form is Form.LDDW_MAP:
+            imm = instruction.imm | _known(maps, name, "map", instruction)
+        elif form is Form.LDDW_KSYM:
+            identifier, descriptor = _known(ksyms or {}, name, "kernel symbol", instruction)
+            imm = identifier | descriptor << 32
+        elif form is Form.CALL_KFUNC:
+            imm, offset = _known(kfuncs or {}, name, "kfunc", instruction)
+        elif form is Form.CALL_LOCAL:
+            imm = _known(functions, name, "function", instruction) - start - 1
+        elif form is Form.LDDW_FUNCTION:
+            imm = (_known(functions, name, "function", instruction) - start - 1) & _LOW
+        else:
+            raise AssemblyError(f"{instruction.op.name}: label {name!r} is not resolved (layout() does that)")
+        out.append(replace(instruction, imm=imm, offset=offset, symbol=None))
+    return tuple(out)
+
+
+def _known(names: Mapping[str, _T], name: str, kind: str, instruction: Instruction) -> _T:
+    try:
+        return names[name]
+    except KeyError:
+        raise AssemblyError(f"{instruction.op.name}: no {kind} {name!r}{closest(name, names)}") from None

@@ -1,0 +1,212 @@
+"""The instruction set as one table of `Op` rows: RFC 9669 and what Linux added up to 6.18.
+
+Encoder, decoder, text and the constructors read this table and know no instruction themselves. Several operations
+share an opcode byte (`sdiv64` is `div64` with offset 1, an atomic operation is told by its imm, a kind of `lddw` by its
+source register), so a row also has the value of every field that is not an operand.
+
+Codes: RFC 9669 sections 3 to 5; `may_goto` and address-space casts: Linux 6.9; load-acquire and store-release:
+Linux 6.15 (include/uapi/linux/bpf.h).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyebpf.asm.op import Form, Op
+
+__all__ = ["BY_CODE", "OPS", "find_op"]
+
+# Classes, RFC 9669 section 3.
+_LD, _LDX, _ST, _STX, _ALU, _JMP, _JMP32, _ALU64 = range(8)
+_REG = 0x08  # source operand is a register
+# bytes, code, letter in names, bits
+_SIZES = ((1, 0x10, "b", "8"), (2, 0x08, "h", "16"), (4, 0x00, "w", "32"), (8, 0x18, "dw", "64"))
+_IMMEDIATE, _ABSOLUTE, _INDIRECT, _MEMORY, _MEMORY_SIGNED, _ATOMIC = 0x00, 0x20, 0x40, 0x60, 0x80, 0xC0
+
+# name, code, operator, further fields
+_ARITHMETIC: tuple[tuple[str, int, str, dict[str, Any]], ...] = (
+    ("add", 0x00, "+=", {}),
+    ("sub", 0x10, "-=", {}),
+    ("mul", 0x20, "*=", {}),
+    ("div", 0x30, "/=", {}),
+    ("sdiv", 0x30, "s/=", {"offset": 1, "version": 4, "feature": "sdiv"}),
+    ("or", 0x40, "|=", {}),
+    ("and", 0x50, "&=", {}),
+    ("lsh", 0x60, "<<=", {}),
+    ("rsh", 0x70, ">>=", {}),
+    ("mod", 0x90, "%=", {}),
+    ("smod", 0x90, "s%=", {"offset": 1, "version": 4, "feature": "sdiv"}),
+    ("xor", 0xA0, "^=", {}),
+    ("mov", 0xB0, "=", {"reads": ""}),
+    ("arsh", 0xC0, "s>>=", {}),
+)
+
+# name, code, operator, version, inverse
+_CONDITIONS = (
+    ("jeq", 0x10, "==", 1, "jne"),
+    ("jgt", 0x20, ">", 1, "jle"),
+    ("jge", 0x30, ">=", 1, "jlt"),
+    ("jset", 0x40, "&", 1, None),
+    ("jne", 0x50, "!=", 1, "jeq"),
+    ("jsgt", 0x60, "s>", 1, "jsle"),
+    ("jsge", 0x70, "s>=", 1, "jslt"),
+    ("jlt", 0xA0, "<", 2, "jge"),
+    ("jle", 0xB0, "<=", 2, "jgt"),
+    ("jslt", 0xC0, "s<", 2, "jsge"),
+    ("jsle", 0xD0, "s<=", 2, "jsgt"),
+)
+
+# name, imm without the fetch bit, operator
+_ATOMICS = (("add", 0x00, "+="), ("or", 0x40, "|="), ("and", 0x50, "&="), ("xor", 0xA0, "^="))
+_FETCH = 0x01
+
+
+def _both(name: str, code: int, imm_text: str, reg_text: str, *, jump: bool = False, **more: Any) -> list[Op]:
+    """The two forms of an operation whose second operand is an immediate or a register."""
+    reads = more.pop("reads", "d")
+    imm_form, reg_form = (Form.JUMP_IMM, Form.JUMP_REG) if jump else (Form.DST_IMM, Form.DST_SRC)
+    return [
+        Op(name, code, imm_form, imm_text, reads=reads, **more),
+        Op(name, code | _REG, reg_form, reg_text, reads=reads + "s", **more),
+    ]
+
+
+def _arithmetic() -> list[Op]:
+    rows: list[Op] = []
+    for size, group, r in ((8, _ALU64, "r"), (4, _ALU, "w")):
+        bits = str(size * 8)
+        d, s = f"{r}{{d}}", f"{r}{{s}}"
+        result: dict[str, Any] = {"writes": "d", "size": size}
+        for name, code, operator, more in _ARITHMETIC:
+            imm_text, reg_text = f"{d} {operator} {{imm}}", f"{d} {operator} {s}"
+            rows += _both(name + bits, group | code, imm_text, reg_text, **result, **more)
+        rows.append(Op("neg" + bits, group | 0x80, Form.DST, f"{d} = -{d}", reads="d", **result))
+        result |= {"reads": "s", "version": 4, "feature": "movsx"}
+        rows += [
+            Op(f"movsx{n}to{bits}", group | 0xB8, Form.DST_SRC, f"{d} = (s{n}){s}", offset=n, **result)
+            for n in (8, 16, 32)
+            if n < size * 8
+        ]
+    swap: dict[str, Any] = {"reads": "d", "writes": "d"}
+    swap4 = swap | {"version": 4, "feature": "bswap"}
+    for n in (16, 32, 64):
+        rows += [
+            Op(f"le{n}", _ALU | 0xD0, Form.DST, f"r{{d}} = le{n} r{{d}}", imm=n, **swap),
+            Op(f"be{n}", _ALU | 0xD8, Form.DST, f"r{{d}} = be{n} r{{d}}", imm=n, **swap),
+            Op(f"bswap{n}", _ALU64 | 0xD0, Form.DST, f"r{{d}} = bswap{n} r{{d}}", imm=n, **swap4),
+        ]
+    text = "r{d} = addr_space_cast(r{s}, {high}, {low})"
+    cast: dict[str, Any] = {"reads": "s", "writes": "d", "version": 4, "feature": "addr_space_cast"}
+    rows.append(Op("addr_space_cast", _ALU64 | 0xB8, Form.CAST, text, offset=1, **cast))
+    return rows
+
+
+def _jumps() -> list[Op]:
+    rows: list[Op] = []
+    for size, group, r, suffix in ((8, _JMP, "r", ""), (4, _JMP32, "w", "32")):
+        for name, code, operator, version, inverse in _CONDITIONS:
+            rows += _both(
+                name + suffix,
+                group | code,
+                f"if {r}{{d}} {operator} {{imm}} goto {{to}}",
+                f"if {r}{{d}} {operator} {r}{{s}} goto {{to}}",
+                jump=True,
+                version=max(version, 3) if size == 4 else version,
+                size=size,
+                inverse=inverse + suffix if inverse else None,
+            )
+    call: dict[str, Any] = {"reads": "12345", "writes": "0", "clobbers": "12345"}
+    rows += [
+        Op("ja", _JMP, Form.JUMP, "goto {to}"),
+        Op("gotol", _JMP32, Form.JUMP_LONG, "gotol {to}", version=4, feature="gotol"),
+        Op("may_goto", _JMP | 0xE0, Form.JUMP, "may_goto {to}", version=4, feature="may_goto"),
+        Op("call", _JMP | 0x80, Form.CALL, "call {imm}", **call),
+        Op("call_local", _JMP | 0x80, Form.CALL_LOCAL, "call {function}", src=1, feature="call_local", **call),
+        Op("call_kfunc", _JMP | 0x80, Form.CALL_KFUNC, "call {kfunc}", src=2, feature="kfunc", **call),
+        Op("exit", _JMP | 0x90, Form.EXIT, "exit", reads="0"),
+    ]
+    return rows
+
+
+def _memory() -> list[Op]:
+    rows: list[Op] = []
+    packet: dict[str, Any] = {"writes": "0", "clobbers": "12345"}
+    ordered: dict[str, Any] = {"version": 4, "feature": "load_acquire"}
+    for size, code, letter, bits in _SIZES:
+        at_src, at_dst = f"(u{bits} *)(r{{s}} {{off}})", f"(u{bits} *)(r{{d}} {{off}})"
+        r = "r" if size == 8 else "w"
+        load: dict[str, Any] = {"reads": "s", "writes": "d", "size": size}
+        store: dict[str, Any] = {"size": size}
+        atomic = _STX | _ATOMIC | code
+        acquire = f"{r}{{d}} = load_acquire({at_src})"
+        release = f"store_release({at_dst}, {r}{{s}})"
+        rows += [
+            Op("ldx" + letter, _LDX | _MEMORY | code, Form.LOAD, f"r{{d}} = *{at_src}", **load),
+            Op("st" + letter, _ST | _MEMORY | code, Form.STORE_IMM, f"*{at_dst} = {{imm}}", reads="d", **store),
+            Op("stx" + letter, _STX | _MEMORY | code, Form.STORE, f"*{at_dst} = r{{s}}", reads="ds", **store),
+            Op("load_acquire" + bits, atomic, Form.LOAD, acquire, imm=0x100, **load, **ordered),
+            Op("store_release" + bits, atomic, Form.STORE, release, reads="ds", imm=0x110, **store, **ordered),
+        ]
+        if size == 8:
+            continue
+        signed, load4 = f"*(s{bits} *)(r{{s}} {{off}})", load | {"version": 4, "feature": "ldsx"}
+        absolute, indirect = f"r0 = *(u{bits} *)skb[{{imm}}]", f"r0 = *(u{bits} *)skb[r{{s}} + {{imm}}]"
+        packet["size"] = size
+        rows += [
+            Op("ldxs" + letter, _LDX | _MEMORY_SIGNED | code, Form.LOAD, f"r{{d}} = {signed}", **load4),
+            Op("ldabs" + letter, _LD | _ABSOLUTE | code, Form.LOAD_ABSOLUTE, absolute, reads="6", **packet),
+            Op("ldind" + letter, _LD | _INDIRECT | code, Form.LOAD_INDIRECT, indirect, reads="6s", **packet),
+        ]
+    return rows
+
+
+def _atomics() -> list[Op]:
+    rows: list[Op] = []
+    for size, code, _, bits in _SIZES[2:]:
+        opcode, r = _STX | _ATOMIC | code, "r" if size == 8 else "w"
+        s, place = f"{r}{{s}}", f"(u{bits} *)(r{{d}} {{off}})"
+        more: dict[str, Any] = {"size": size}
+        for name, imm, operator in _ATOMICS:
+            text, fetching = f"lock *{place} {operator} {s}", f"{s} = atomic_fetch_{name}({place}, {s})"
+            # Plain add came with the first instruction set, all else with Linux 5.12.
+            first = 1 if name == "add" else 3
+            fetch: dict[str, Any] = {"reads": "ds", "writes": "s", "version": 3}
+            rows += [
+                Op(f"atomic_{name}{bits}", opcode, Form.STORE, text, "ds", imm=imm, version=first, **more),
+                Op(f"atomic_fetch_{name}{bits}", opcode, Form.STORE, fetching, imm=imm | _FETCH, **fetch, **more),
+            ]
+        # LLVM marks the width of these two in the name and leaves the pointer's type out.
+        suffix = "_64" if size == 8 else "32_32"
+        exchange = f"{s} = xchg{suffix}(r{{d}} {{off}}, {s})"
+        compare = f"{r}0 = cmpxchg{suffix}(r{{d}} {{off}}, {r}0, {s})"
+        rows += [
+            Op(f"atomic_xchg{bits}", opcode, Form.STORE, exchange, "ds", "s", imm=0xE1, version=3, **more),
+            Op(f"atomic_cmpxchg{bits}", opcode, Form.STORE, compare, "ds0", "0", imm=0xF1, version=3, **more),
+        ]
+    return rows
+
+
+def _wide() -> list[Op]:
+    code = _LD | _IMMEDIATE | 0x18
+    value = "r{d} = map[{map}][0] + {high}"
+    return [
+        Op("lddw", code, Form.LDDW, "r{d} = {wide} ll", writes="d"),
+        Op("lddw_map", code, Form.LDDW_MAP, "r{d} = map[{map}]", writes="d", src=1),
+        Op("lddw_map_value", code, Form.LDDW_MAP, value, writes="d", src=2),
+        Op("lddw_ksym", code, Form.LDDW_KSYM, "r{d} = ksym[{ksym}]", writes="d", src=3),
+        Op("lddw_function", code, Form.LDDW_FUNCTION, "r{d} = subprog[{function}]", writes="d", src=4),
+        Op("lddw_map_index", code, Form.LDDW_MAP, "r{d} = map_index[{map}]", writes="d", src=5),
+        Op("lddw_map_index_value", code, Form.LDDW_MAP, value.replace("map[", "map_index["), writes="d", src=6),
+    ]
+
+
+OPS: tuple[Op, ...] = (*_arithmetic(), *_jumps(), *_memory(), *_atomics(), *_wide())
+_BY_NAME = {(op.name, op.form): op for op in OPS}
+BY_CODE: dict[int, tuple[Op, ...]] = {}
+for _op in OPS:
+    BY_CODE[_op.code] = (*BY_CODE.get(_op.code, ()), _op)
+
+
+def find_op(name: str, form: Form) -> Op:
+    """The row of that name and form; KeyError if there is none."""
+    return _BY_NAME[name, form]
