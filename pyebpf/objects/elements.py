@@ -1,0 +1,111 @@
+"""All elements of a map, as bytes: in batches where the kernel has them, else key by key."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from pyebpf.kernel import map_elements
+from pyebpf.kernel.syscall import ENOTSUPP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["drain", "keys", "read"]
+
+_BATCH_BYTES = 1 << 20
+_FIRST_BATCH = 64  # below a bucket's population the kernel answers ENOSPC: doubled until it fits
+_NO_BATCH = frozenset({errno.EINVAL, ENOTSUPP, errno.EOPNOTSUPP})
+
+Batch = tuple[bytes, bytes, int]
+"""Keys, values, how many."""
+
+
+def _batch_size(key_size: int, value_size: int, most: int) -> int:
+    fits = _BATCH_BYTES // (key_size + value_size)
+    return max(min(fits, most), _FIRST_BATCH)
+
+
+def read(fd: int, key_size: int, value_size: int, most: int, *, remove: bool = False) -> Iterator[Batch]:
+    """Every element, in the map's own order; with `remove`, each is taken out as it is read.
+
+    `value_size` counts all processors' slots, `most` is the map's capacity. Entries that programs
+    add or remove meanwhile may or may not be seen; one that stays the whole time is seen once. Raises OSError (EINVAL, ENOTSUPP) at the first
+    step where the kernel has no batches for this kind.
+    """
+    command = map_elements.map_lookup_and_delete_batch if remove else map_elements.map_lookup_batch
+    count = _batch_size(key_size, value_size, most)
+    position: bytes | None = None
+    while True:
+        try:
+            keys_, values, done, position = command(fd, position, count, key_size, value_size)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            count *= 2
+            continue
+        if done:
+            yield keys_, values, done
+        if position is None:
+            return
+
+
+def keys(fd: int, key_size: int, most: int) -> list[bytes]:
+    """Every key, found one by one; no key twice.
+
+    A key that is removed while it is the current one sends the kernel back to the start: keys seen before are passed
+    over, and the walk ends after twice the capacity even if programs keep changing the map.
+    """
+    found: dict[bytes, None] = {}
+    key: bytes | None = None
+    for _ in range(2 * most + 1):
+        key = map_elements.map_get_next_key(fd, key, key_size)
+        if key is None:
+            break
+        found[key] = None
+    return list(found)
+
+
+def read_each(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Batch]:
+    """As `read`, one look-up a key: for kinds without batches."""
+    for key in keys(fd, key_size, most):
+        try:
+            value = map_elements.map_lookup_elem(fd, key, value_size)
+        except FileNotFoundError:
+            continue  # removed since its key was read
+        yield key, value, 1
+
+
+def read_any(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Batch]:
+    """As `read`, by whichever way the kernel has."""
+    batches = read(fd, key_size, value_size, most)
+    try:
+        first = next(batches, None)
+    except OSError as error:
+        if error.errno not in _NO_BATCH:
+            raise
+        yield from read_each(fd, key_size, value_size, most)
+        return
+    if first is not None:
+        yield first
+        yield from batches
+
+
+def drain(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Batch]:
+    """Take every element out: what a program adds meanwhile is either returned or stays."""
+    batches = read(fd, key_size, value_size, most, remove=True)
+    try:
+        first = next(batches, None)
+    except OSError as error:
+        if error.errno not in _NO_BATCH:
+            raise
+        for key in keys(fd, key_size, most):
+            try:
+                value = map_elements.map_lookup_and_delete_elem(fd, key, value_size)
+            except FileNotFoundError:
+                continue  # removed since its key was read
+            yield key, value, 1
+        return
+    if first is not None:
+        yield first
+        yield from batches

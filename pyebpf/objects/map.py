@@ -1,0 +1,358 @@
+"""`Map`: a kernel map made from a spec, as a Python mapping."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Self
+
+from pyebpf.errors import InvalidValue, KernelError, NotLoaded
+from pyebpf.kernel import bpf, map_elements
+from pyebpf.kernel.cpus import possible_cpus
+from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.objects import elements
+from pyebpf.objects.codec import decoder, slot_decoder, slot_size
+from pyebpf.specs import MapKind
+from pyebpf.types import IntType
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.specs import MapSpec
+
+__all__ = ["Map", "PerCpuValues"]
+
+_MISSING: Any = object()
+_U32_SIZE = 4
+_NOEXIST = 1
+
+
+class Map(MutableMapping[Any, Any]):
+    """One kernel map; owns its descriptor. Keys and values are Python values of the spec's types.
+
+    A per-CPU map's integers are summed over all processors, and `per_cpu[k]` lists them; its other values are lists
+    with one item a processor. Array kinds hold every index at all times: their entries can't be removed. Iteration is
+    safe while programs change the map: an entry that stays is seen exactly once.
+
+    Raises KeyError for a missing key, InvalidValue for a key or value that does not fit its type, KernelError if a
+    hash is full, NotLoaded after `close()`.
+    """
+
+    def __init__(self, spec: MapSpec) -> None:
+        self.spec = spec
+        kind = spec.kind
+        key_size = spec.key.size if spec.key is not None else 0
+        value_size = spec.value.size if spec.value is not None else 0
+        self.max_entries = spec.max_entries
+        if kind is MapKind.PERF_EVENT_ARRAY:
+            # Descriptors by processor.
+            key_size = value_size = _U32_SIZE
+            self.max_entries = spec.max_entries or possible_cpus()
+        self._key_size = key_size
+        self._slots = possible_cpus() if kind.per_cpu else 1
+        self._value_size = slot_size(value_size) * self._slots if kind.per_cpu else value_size
+        self._descriptor = self._create(key_size, value_size)
+        if spec.key is not None and spec.value is not None:
+            self._decode_keys = decoder(spec.key)
+            self._decode_slots = slot_decoder(spec.value) if kind.per_cpu else decoder(spec.value)
+            self._sums = kind.per_cpu and isinstance(spec.value, IntType)
+        try:
+            self._fill()
+        except BaseException:
+            self._descriptor.close()
+            raise
+        self._previous: dict[Any, Any] = {}
+
+    def _create(self, key_size: int, value_size: int) -> Descriptor:
+        spec = self.spec
+        try:
+            return bpf.map_create(spec.kind, key_size, value_size, self.max_entries, flags=spec.flags, name=spec.name)
+        except OSError as error:
+            sizes = f"key {key_size}, value {value_size}, {self.max_entries} entries"
+            shape = f"{spec.kind.name}, {sizes}, flags {spec.flags:#x}"
+            raise diagnose(
+                error,
+                f"creating map {spec.name}",
+                needs=("CAP_BPF",),
+                meanings={
+                    errno.EINVAL: f"the kernel does not take this shape: {shape}",
+                    errno.E2BIG: f"too large: {shape}",
+                    errno.ENOMEM: f"no memory: {shape}",
+                },
+            ) from error
+
+    def _fill(self) -> None:
+        spec = self.spec
+        if spec.initial:
+            keys = b"".join(key for key, _ in spec.initial)
+            values = b"".join(self._spread(value) for _, value in spec.initial)
+            done, error = map_elements.map_update_batch(self.fileno(), keys, values, len(spec.initial))
+            if error:
+                raise diagnose(
+                    error, f"filling map {spec.name} (entry {done} of {len(spec.initial)})", needs=("CAP_BPF",)
+                )
+        if spec.frozen:
+            map_elements.map_freeze(self.fileno())
+
+    def _spread(self, value: bytes) -> bytes:
+        """The same value for every processor, where there are several."""
+        return value if not self.spec.kind.per_cpu else value.ljust(slot_size(len(value)), b"\0") * self._slots
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def __repr__(self) -> str:
+        state = "closed" if self._descriptor.closed else f"fd {self._descriptor.fileno()}"
+        return f"<Map {self.spec.name}, {self.spec.kind.name}, {state}>"
+
+    __eq__ = object.__eq__  # one map is not another of equal content, which may change the next moment
+    __hash__ = object.__hash__
+
+    def fileno(self) -> int:
+        """The descriptor's number. Raises NotLoaded after `close()`."""
+        if self._descriptor.closed:
+            raise NotLoaded(f"map {self.spec.name} is closed: read it inside `with`")
+        return self._descriptor.fileno()
+
+    def close(self) -> None:
+        """Give up the descriptor; programs that use the map keep it alive."""
+        self._descriptor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- single elements ---
+
+    def _key(self, key: Any) -> bytes:
+        if self.spec.key is None:
+            raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) has no keys: read it as events")
+        return self.spec.key.encode(key)
+
+    def _decode(self, values: bytes, count: int) -> list[Any]:
+        """`count` values as user space sees them."""
+        flat = self._decode_slots(values)
+        if not self.spec.kind.per_cpu:
+            return flat
+        slots = self._slots
+        parts = [flat[start : start + slots] for start in range(0, count * slots, slots)]
+        return [sum(part) for part in parts] if self._sums else parts
+
+    def _encode(self, value: Any) -> bytes:
+        kind = self.spec.value
+        assert kind is not None
+        if not self.spec.kind.per_cpu:
+            return kind.encode(value)
+        size = slot_size(kind.size)
+        if isinstance(value, list) and not self._sums:
+            if len(value) != self._slots:
+                raise InvalidValue(
+                    f"map {self.spec.name} holds a value for each of {self._slots} processors, not {len(value)}"
+                )
+            return b"".join(kind.encode(part).ljust(size, b"\0") for part in value)
+        # One value stands for all: in the first slot, so that a sum reads back as what was stored.
+        return kind.encode(value).ljust(size * self._slots, b"\0")
+
+    def lookup(self, key: Any, *, flags: int = 0) -> bytes | None:
+        """The value's bytes (a per-CPU map's: all slots), or None for a missing key."""
+        encoded = self._key(key)
+        try:
+            return map_elements.map_lookup_elem(self.fileno(), encoded, self._value_size, flags)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._diagnose(error, "reading") from error
+
+    def __getitem__(self, key: Any) -> Any:
+        value = self.lookup(key)
+        if value is None:
+            raise KeyError(key)
+        return self._decode(value, 1)[0]
+
+    def __contains__(self, key: object) -> bool:
+        return self.lookup(key) is not None
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._update(key, value, 0)
+
+    def add(self, key: Any, value: Any) -> bool:
+        """Insert unless the key is there already (BPF_NOEXIST); whether it was inserted."""
+        try:
+            self._update(key, value, _NOEXIST)
+        except KernelError as error:
+            if error.errno == errno.EEXIST:
+                return False
+            raise
+        return True
+
+    def _update(self, key: Any, value: Any, flags: int) -> None:
+        encoded_key, encoded = self._key(key), self._encode(value)
+        try:
+            map_elements.map_update_elem(self.fileno(), encoded_key, encoded, flags)
+        except OSError as error:
+            if error.errno == errno.E2BIG and self.spec.kind.is_array:
+                raise InvalidValue(
+                    f"map {self.spec.name} has indices 0 to {self.max_entries - 1}, not {key!r}"
+                ) from None
+            raise self._diagnose(error, "writing") from error
+
+    def __delitem__(self, key: Any) -> None:
+        encoded = self._removable(key)
+        try:
+            map_elements.map_delete_elem(self.fileno(), encoded)
+        except FileNotFoundError:
+            raise KeyError(key) from None
+        except OSError as error:
+            raise self._diagnose(error, "removing from") from error
+
+    def _removable(self, key: Any) -> bytes:
+        if self.spec.kind.is_array:
+            raise InvalidValue(f"map {self.spec.name} is an array: its entries always exist; store 0 instead")
+        return self._key(key)
+
+    def pop(self, key: Any, default: Any = _MISSING) -> Any:
+        """Remove a key and return its value, in one step; if it is missing the default, else KeyError."""
+        encoded = self._removable(key)
+        try:
+            value = map_elements.map_lookup_and_delete_elem(self.fileno(), encoded, self._value_size)
+        except FileNotFoundError:
+            if default is _MISSING:
+                raise KeyError(key) from None
+            return default
+        except OSError as error:
+            raise self._diagnose(error, "removing from") from error
+        return self._decode(value, 1)[0]
+
+    def _diagnose(self, error: OSError, doing: str) -> KernelError:
+        return diagnose(
+            error,
+            f"{doing} map {self.spec.name}",
+            needs=("CAP_BPF",),
+            meanings={
+                errno.E2BIG: f"it is full: it holds {self.max_entries} entries; give it a larger size",
+                errno.EEXIST: "the key exists",
+                errno.EPERM: "it is frozen, or the process has lost CAP_BPF",
+            },
+        )
+
+    # --- all elements ---
+
+    def raw_items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values as bytes; a per-CPU value is all slots laid end to end."""
+        key_size, value_size = self._key_size, self._value_size
+        for keys, values, count in self._batches():
+            for index in range(count):
+                yield (
+                    keys[index * key_size : (index + 1) * key_size],
+                    values[index * value_size : (index + 1) * value_size],
+                )
+
+    def _batches(self) -> Iterator[elements.Batch]:
+        if self.spec.key is None:
+            raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) has no items: read it as events")
+        try:
+            yield from elements.read_any(self.fileno(), self._key_size, self._value_size, self.max_entries)
+        except OSError as error:
+            raise self._diagnose(error, "reading") from error
+
+    def snapshot(self) -> dict[Any, Any]:
+        """All items now, as a dictionary."""
+        result: dict[Any, Any] = {}
+        for keys, values, count in self._batches():
+            result.update(zip(self._decode_keys(keys), self._decode(values, count), strict=True))
+        return result
+
+    def items(self) -> Any:
+        """A view of all items as they are now (a dictionary's items: the map may change meanwhile)."""
+        return self.snapshot().items()
+
+    def values(self) -> Any:
+        """All values as they are now."""
+        return self.snapshot().values()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.snapshot())
+
+    def __len__(self) -> int:
+        if self.spec.kind.is_array:
+            return self.max_entries
+        return sum(count for _, _, count in self._batches())
+
+    def drain(self) -> dict[Any, Any]:
+        """Take all entries out and return them: each one is counted exactly once over successive calls."""
+        self._removable_kind()
+        result: dict[Any, Any] = {}
+        try:
+            for keys, values, count in elements.drain(
+                self.fileno(), self._key_size, self._value_size, self.max_entries
+            ):
+                result.update(zip(self._decode_keys(keys), self._decode(values, count), strict=True))
+        except OSError as error:
+            raise self._diagnose(error, "emptying") from error
+        return result
+
+    def _removable_kind(self) -> None:
+        if self.spec.kind.is_array:
+            raise InvalidValue(f"map {self.spec.name} is an array: its entries always exist; use clear()")
+
+    def clear(self) -> None:
+        """Remove all entries; set those of an array to zero."""
+        if not self.spec.kind.is_array:
+            self.drain()
+            return
+        keys = b"".join(index.to_bytes(_U32_SIZE, "little") for index in range(self.max_entries))
+        _, error = map_elements.map_update_batch(
+            self.fileno(), keys, bytes(self._value_size * self.max_entries), self.max_entries
+        )
+        if error:
+            raise diagnose(error, f"clearing map {self.spec.name}", needs=("CAP_BPF",))
+
+    def interval(self) -> dict[Any, int]:
+        """What an integer map gained since the last call (the first: since it was made). Unchanged keys are left out.
+
+        Nothing is removed, so no count is lost while programs add to it. A key that went and came back counts anew.
+        """
+        if not isinstance(self.spec.value, IntType):
+            raise InvalidValue(f"map {self.spec.name}: interval() subtracts integers, not {self.spec.value!r}")
+        now = self.snapshot()
+        before, self._previous = self._previous, now
+        gained = {
+            key: value - before.get(key, 0) if value >= before.get(key, 0) else value for key, value in now.items()
+        }
+        return {key: value for key, value in gained.items() if value}
+
+    @property
+    def per_cpu(self) -> PerCpuValues:
+        """The values processor by processor: `map.per_cpu[key]` is a list with one item for each possible processor."""
+        if not self.spec.kind.per_cpu:
+            raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) is not per-CPU")
+        return PerCpuValues(self)
+
+    def decode_slots(self, value: bytes) -> list[Any]:
+        """Decode the values in a raw value: one, or a per-CPU map's one a processor."""
+        return self._decode_slots(value)
+
+
+class PerCpuValues(Mapping[Any, list[Any]]):
+    """A per-CPU map as lists, one item for each possible processor."""
+
+    def __init__(self, owner: Map) -> None:
+        self._owner = owner
+
+    def __getitem__(self, key: Any) -> list[Any]:
+        value = self._owner.lookup(key)
+        if value is None:
+            raise KeyError(key)
+        return self._owner.decode_slots(value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._owner)
+
+    def __len__(self) -> int:
+        return len(self._owner)
