@@ -1,0 +1,322 @@
+"""`Btf`: types by id and by name, read from the bytes only when asked."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from struct import unpack_from
+from typing import TYPE_CHECKING, TypeVar
+
+from pyebpf.btf.decode import DECODERS, Raw
+from pyebpf.btf.header import Header
+from pyebpf.btf.index import Index
+from pyebpf.btf.members import MemberAccess, flat_members, resolve_path
+from pyebpf.btf.nodes import (
+    MAX_DEPTH,
+    Array,
+    DataSec,
+    Enumeration,
+    Float,
+    Func,
+    FuncProto,
+    Int,
+    Kind,
+    Node,
+    Ptr,
+    Struct,
+    Union,
+    Var,
+    Void,
+)
+from pyebpf.errors import BtfError, NotFound, closest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import Literal
+
+__all__ = ["Btf"]
+
+MODIFIERS = frozenset({Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
+TYPE_SIZE = 12
+POINTER_SIZE = 8
+
+AnyNode = TypeVar("AnyNode", bound=Node)
+
+
+class Btf:
+    """BTF from its bytes; with a `base`, split BTF as a kernel module has, its ids and strings counted on.
+
+    Only the header is read at first. Ids run from 1 (0 is void), in split BTF from `start`; every method takes
+    those of the base as well. Raises BtfError when what it reads contradicts itself, at once or when met.
+    """
+
+    def __init__(self, data: bytes | memoryview, base: Btf | None = None, index: Index | None = None) -> None:
+        self.data = data if isinstance(data, bytes) else bytes(data)
+        self.base = base
+        self.header = Header.parse(self.data, split=base is not None)
+        if base is not None and base.header.byteorder != self.header.byteorder:
+            raise BtfError("split BTF has another byte order than its base")
+        self.start = 1 if base is None else base.stop
+        self._string_start = 0 if base is None else base.string_stop
+        self._index = index
+        self._nodes: dict[int, Node] = {}
+        self._found: dict[str, list[int]] = {}
+        self._members: dict[int, dict[str, MemberAccess]] = {}
+
+    @property
+    def byteorder(self) -> Literal["little", "big"]:
+        """Of the machine the types describe."""
+        return self.header.byteorder
+
+    @property
+    def index(self) -> Index:
+        """Built when first needed, unless it was given."""
+        if self._index is None:
+            self._index = Index.build(self.data, self.header)
+        return self._index
+
+    @property
+    def stop(self) -> int:
+        """One more than the last id."""
+        return self.start + len(self.index)
+
+    @property
+    def string_stop(self) -> int:
+        """One more than the last string offset."""
+        return self._string_start + self.header.strings_end - self.header.strings
+
+    def string(self, offset: int) -> str:
+        """The string at an offset, counted from the base's first."""
+        if offset < self._string_start:
+            assert self.base is not None
+            return self.base.string(offset)
+        at = offset - self._string_start + self.header.strings
+        if at >= self.header.strings_end:
+            raise BtfError(f"BTF names a string at {offset}, beyond its strings' {self.string_stop} bytes")
+        return self.data[at : self.data.index(0, at)].decode("utf-8", "backslashreplace")
+
+    def type_by_id(self, type_id: int) -> Node:
+        """The node with that id. Raises BtfError if there is none."""
+        node = self._nodes.get(type_id)
+        if node is None:
+            node = self._nodes[type_id] = self._decode(type_id)
+        return node
+
+    def _decode(self, type_id: int) -> Node:
+        if type_id == 0:
+            return Void(0, "void")
+        if 0 < type_id < self.start:
+            assert self.base is not None
+            return self.base.type_by_id(type_id)
+        at = self._at(type_id)
+        name, info, value = unpack_from(self.header.order + "III", self.data, at)
+        raw = Raw(
+            self.data,
+            self.header.order,
+            at + TYPE_SIZE,
+            type_id,
+            self.string(name),
+            vlen=info & 0xFFFF,
+            flag=bool(info >> 31),
+            value=value,
+            string=self.string,
+        )
+        return DECODERS[info >> 24 & 0x1F](raw)
+
+    def _at(self, type_id: int) -> int:
+        if not self.start <= type_id < self.stop:
+            raise BtfError(f"BTF names type {type_id}, but its types end at {self.stop - 1}")
+        return self.header.types + self.index.offsets[type_id - self.start]
+
+    def kind(self, type_id: int) -> Kind:
+        """The kind of the type with that id, without making its node."""
+        if type_id == 0:
+            return Kind.VOID
+        if 0 < type_id < self.start:
+            assert self.base is not None
+            return self.base.kind(type_id)
+        (info,) = unpack_from(self.header.order + "I", self.data, self._at(type_id) + 4)
+        return Kind(info >> 24 & 0x1F)
+
+    def find(self, name: str, kinds: Collection[Kind] | None = None) -> list[int]:
+        """Ids of all types with that name, of the given kinds or any, rising; the base's first."""
+        ids = self._found.get(name)
+        if ids is None:
+            ids = self._found[name] = [
+                *(self.base.find(name) if self.base is not None else ()),
+                *(id_ for offset in self.string_offsets(name) for id_ in self._named(offset)),
+            ]
+            ids.sort()
+        return [id_ for id_ in ids if kinds is None or self.kind(id_) in kinds]
+
+    def string_offsets(self, name: str) -> list[int]:
+        """Every offset, the base's too, at which that whole string stands."""
+        sought = name.encode("utf-8", "surrogateescape")
+        if not sought or 0 in sought:
+            return []
+        found = self.base.string_offsets(name) if self.base is not None else []
+        shift = self._string_start - self.header.strings
+        # Split BTF's first string has no NUL before it.
+        if self.base is not None and self.data.startswith(sought + b"\0", self.header.strings):
+            found.append(self._string_start)
+        pattern = b"\0" + sought + b"\0"
+        at = self.data.find(pattern, self.header.strings, self.header.strings_end)
+        while at >= 0:
+            found.append(at + 1 + shift)
+            at = self.data.find(pattern, at + 1, self.header.strings_end)
+        return found
+
+    def _named(self, offset: int) -> Iterator[int]:
+        """Own types whose name is at that offset."""
+        names = self.index.names
+        pattern = offset.to_bytes(4, self.byteorder)
+        at = names.find(pattern)
+        while at >= 0:
+            if at % 4 == 0:
+                yield self.start + at // 4
+            at = names.find(pattern, at + 1)
+
+    def names(self, kinds: Collection[Kind]) -> Iterator[str]:
+        """Names of all types of the given kinds, by id. Walks every type: tens of milliseconds."""
+        if self.base is not None:
+            yield from self.base.names(kinds)
+        order, types = self.header.order, self.header.types
+        for offset in self.index.offsets:
+            name, info = unpack_from(order + "II", self.data, types + offset)
+            if name and info >> 24 & 0x1F in kinds:
+                yield self.string(name)
+
+    def one(self, name: str, kind: type[AnyNode], kinds: Collection[Kind], what: str) -> AnyNode:
+        """The first type with that name and kind. Raises NotFound with the closest names; `what` says of what."""
+        ids = self.find(name, kinds)
+        if not ids:
+            hint = closest(name, _similar(name, self.names(kinds)))
+            raise NotFound(f"the kernel's BTF has no {what} {name!r}{hint}")
+        node = self.type_by_id(ids[0])
+        assert isinstance(node, kind)
+        return node
+
+    def struct(self, name: str) -> Struct:
+        """`struct name`. Raises NotFound."""
+        return self.one(name, Struct, (Kind.STRUCT,), "struct")
+
+    def union(self, name: str) -> Union:
+        """`union name`. Raises NotFound."""
+        return self.one(name, Union, (Kind.UNION,), "union")
+
+    def function(self, name: str) -> Func:
+        """The function of that name. Raises NotFound."""
+        return self.one(name, Func, (Kind.FUNC,), "function")
+
+    def prototype(self, name: str) -> FuncProto:
+        """The parameters and return type of a function. Raises NotFound."""
+        node = self.type_by_id(self.function(name).type)
+        if not isinstance(node, FuncProto):
+            raise BtfError(f"BTF's function {name!r} has no prototype")
+        return node
+
+    def enumerator(self, name: str, enum: str | None = None) -> int:
+        """The value of an enumerator, of `enum ENUM` or of whichever has it first. Raises NotFound."""
+        kinds = (Kind.ENUM, Kind.ENUM64)
+        if enum is not None:
+            ids = self.find(enum, kinds)
+            if not ids:
+                self.one(enum, Enumeration, kinds, "enum")
+        else:
+            ids = self._enums_with(name)
+        known: list[str] = []
+        for id_ in ids:
+            node = self.type_by_id(id_)
+            assert isinstance(node, Enumeration)
+            for enumerator in node.enumerators:
+                if enumerator.name == name:
+                    return enumerator.value
+                known.append(enumerator.name)
+        if enum is None:
+            known = list(_similar(name, self._enumerator_names()))
+        where = f"enum {enum}" if enum is not None else "the kernel's BTF"
+        raise NotFound(f"{where} has no enumerator {name!r}{closest(name, known)}")
+
+    def _enumerator_names(self) -> Iterator[str]:
+        for id_ in range(1, self.stop):
+            if self.kind(id_) in (Kind.ENUM, Kind.ENUM64):
+                node = self.type_by_id(id_)
+                assert isinstance(node, Enumeration)
+                for enumerator in node.enumerators:
+                    yield enumerator.name
+
+    def _enums_with(self, name: str) -> list[int]:
+        """Enums whose bytes hold that name's offset: those that have it as enumerator, and perhaps a few others."""
+        found = self.base._enums_with(name) if self.base is not None else []
+        offsets, types, end = self.index.offsets, self.header.types, self.header.types_end
+        for offset in self.string_offsets(name):
+            pattern = offset.to_bytes(4, self.byteorder)
+            at = self.data.find(pattern, types, end)
+            while at >= 0:
+                id_ = self.start + bisect_right(offsets, at - types) - 1
+                if self.kind(id_) in (Kind.ENUM, Kind.ENUM64):
+                    found.append(id_)
+                at = self.data.find(pattern, at + 1, end)
+        return sorted(set(found))
+
+    def members(self, struct: int) -> dict[str, MemberAccess]:
+        """Members of a struct or union by name, those of anonymous members among them. Raises NotFound."""
+        id_ = self.resolve(struct)
+        if id_ not in self._members:
+            self._members[id_] = flat_members(self, id_)
+        return self._members[id_]
+
+    def member(self, struct: int, name: str) -> MemberAccess:
+        """The member of that name. Raises NotFound with the closest names."""
+        members = self.members(struct)
+        if name not in members:
+            node = self.type_by_id(self.resolve(struct))
+            what = f"{type(node).__name__.lower()} {node.name or '(anonymous)'}"
+            raise NotFound(f"{what} has no member {name!r}{closest(name, members)}")
+        return members[name]
+
+    def resolve_path(self, struct: int, path: str) -> MemberAccess:
+        """Where `a.b[3].c` lies in a struct. Raises NotFound, and InvalidValue for what is no path or index."""
+        return resolve_path(self, struct, path)
+
+    def skip_modifiers(self, type_id: int) -> int:
+        """The id behind const, volatile, restrict and type tags."""
+        return self._skip(type_id, MODIFIERS)
+
+    def resolve(self, type_id: int) -> int:
+        """The id behind modifiers and typedefs: what the type is made of."""
+        return self._skip(type_id, MODIFIERS | {Kind.TYPEDEF})
+
+    def _skip(self, id_: int, kinds: Collection[Kind]) -> int:
+        for _ in range(MAX_DEPTH):
+            if self.kind(id_) not in kinds:
+                return id_
+            node = self.type_by_id(id_)
+            id_ = node.type  # type: ignore[attr-defined]  # every kind in `kinds` is a Reference
+        raise BtfError(f"BTF's type {id_} refers to itself")
+
+    def size_of(self, type_id: int) -> int:
+        """Bytes that a value takes; a flexible array none. Raises BtfError for what has no size."""
+        factor = 1
+        for _ in range(MAX_DEPTH):
+            node = self.type_by_id(self.resolve(type_id))
+            if isinstance(node, Array):
+                factor, type_id = factor * node.length, node.type
+            elif isinstance(node, Var):
+                type_id = node.type
+            elif isinstance(node, Ptr):
+                return factor * POINTER_SIZE
+            elif isinstance(node, Int | Float | Struct | Union | Enumeration | DataSec):
+                return factor * node.size
+            else:
+                raise BtfError(f"BTF's type {node.id} ({type(node).__name__} {node.name!r}) has no size")
+        raise BtfError(f"BTF's type {type_id} is an array of itself")
+
+
+def _similar(name: str, names: Iterator[str]) -> set[str]:
+    """Those worth comparing by difflib, which would take seconds for a kernel's 56,000 functions."""
+    start, length = name[:2].lower(), len(name)
+    return {
+        other
+        for other in names
+        if abs(len(other) - length) <= 4 and (other[:2].lower() == start or other[-4:] == name[-4:])
+    }

@@ -1,0 +1,70 @@
+"""Raw tracepoints in BTF: what to attach to, and what the arguments are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyebpf.btf.nodes import Func, FuncProto, Kind
+from pyebpf.errors import BtfError, NotFound, closest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyebpf.btf.reader import Btf
+
+__all__ = ["RawTracepoint", "TracepointArgument", "raw_tracepoint", "raw_tracepoint_names"]
+
+PREFIX = "btf_trace_"
+# Since Linux 6.12 an argument that may be NULL has a name with this end.
+NULLABLE = "__nullable"
+
+
+@dataclass(frozen=True, slots=True)
+class TracepointArgument:
+    """One argument: `type` is its BTF id; `nullable` if BTF says that it may be NULL (its name is then cleaned)."""
+
+    name: str
+    type: int
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RawTracepoint:
+    """`type` is the id of the typedef `btf_trace_NAME`: a tp_btf program's attach_btf_id."""
+
+    name: str
+    type: int
+    arguments: tuple[TracepointArgument, ...]
+
+
+def raw_tracepoint(btf: Btf, name: str) -> RawTracepoint:
+    """Find a raw tracepoint. Raises NotFound with the closest names.
+
+    The typedef's prototype names nothing, so names come from the function `__traceiter_NAME` (since Linux 5.10) or
+    `__bpf_trace_NAME`. Each of these has a first parameter `__data` that no program sees.
+    """
+    typedefs = btf.find(PREFIX + name, (Kind.TYPEDEF,))
+    if not typedefs:
+        raise NotFound(f"the kernel's BTF has no raw tracepoint {name!r}{closest(name, raw_tracepoint_names(btf))}")
+    for function in (f"__traceiter_{name}", f"__bpf_trace_{name}"):
+        # The function with the typedef, in a module's BTF, is the one of that module.
+        for id_ in reversed(btf.find(function, (Kind.FUNC,))):
+            node = btf.type_by_id(id_)
+            assert isinstance(node, Func)
+            proto = btf.type_by_id(node.type)
+            if isinstance(proto, FuncProto) and proto.params:
+                return RawTracepoint(name, typedefs[-1], _arguments(proto))
+    raise BtfError(f"BTF has the raw tracepoint {name!r} but no function that names its arguments")
+
+
+def _arguments(proto: FuncProto) -> tuple[TracepointArgument, ...]:
+    return tuple(
+        TracepointArgument(param.name.removesuffix(NULLABLE), param.type, param.name.endswith(NULLABLE))
+        for param in proto.params[1:]
+    )
+
+
+def raw_tracepoint_names(btf: Btf) -> Iterable[str]:
+    """Names of all raw tracepoints, by id."""
+    return (name.removeprefix(PREFIX) for name in btf.names((Kind.TYPEDEF,)) if name.startswith(PREFIX))
