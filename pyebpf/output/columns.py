@@ -1,0 +1,105 @@
+"""Columns declared once: the same declaration prints text, CSV and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyebpf.output.escape import fit, json_text, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Column", "Row", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its heading, and where its value comes from.
+
+    `name` is the heading with its unit, `LAT(ms)`, and the key in JSON. `key` is the record's attribute, or a function
+    of the record; the default is the heading in lower case. `width` is the width in characters, 0 for a last column
+    of any length. Text longer than the width is cut; a number never is. Numbers are divided by `scale` (bytes to
+    `TX_KB`: 1024; nanoseconds to milliseconds: 1_000_000) and shown with `decimals` places in text; JSON and CSV have
+    the quotient unrounded. None shows as `-`, null in JSON, nothing in CSV.
+    """
+
+    name: str
+    width: int = 0
+    align: Literal["<", ">"] = "<"
+    key: str | Callable[[Any], object] = ""
+    scale: int = 1
+    decimals: int | None = None
+
+    def getter(self) -> Callable[[Any], object]:
+        """The function that takes the column's value from a record."""
+        key = self.key or self.name.lower()
+        return attrgetter(key) if isinstance(key, str) else key
+
+    def scaled(self, value: object) -> object:
+        """The value in the column's unit; only numbers change."""
+        if self.scale == 1 or not isinstance(value, int | float):
+            return value
+        return value / self.scale
+
+    def text(self, value: object) -> str:
+        """The value as text, padded to the column's width; control characters are escaped."""
+        if isinstance(value, str | bytes):
+            return self._fit(visible(value), cut=True)
+        if isinstance(value, int | float):
+            number = self.scaled(value)
+            return self._fit(str(number) if self.decimals is None else f"{number:.{self.decimals}f}", cut=False)
+        return self._fit("-" if value is None else visible(str(value)), cut=True)
+
+    def _fit(self, text: str, *, cut: bool) -> str:
+        if not self.width:
+            return text
+        return fit(text, self.width, right=self.align == ">", cut=cut)
+
+
+def plain(value: object) -> object:
+    """A value as JSON has it: numbers, text, lists and objects; anything else as its text."""
+    if isinstance(value, str | bytes):
+        return json_text(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, Mapping):
+        return {json_text(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return json_text(str(value))
+
+
+class Row:
+    """Columns bound to the functions that read them from a record."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.columns = tuple(columns)
+        self._cells = [(column, column.getter()) for column in self.columns]
+
+    @property
+    def names(self) -> list[str]:
+        """The headings, in order."""
+        return [column.name for column in self.columns]
+
+    def header(self) -> str:
+        """The heading line."""
+        cells = (fit(c.name, c.width, right=c.align == ">") for c in self.columns)
+        return " ".join(cells).rstrip()
+
+    def line(self, record: object) -> str:
+        """The record as a line of text, without its end."""
+        return " ".join([column.text(get(record)) for column, get in self._cells]).rstrip()
+
+    def values(self, record: object) -> list[object]:
+        """The record's values in their columns' units."""
+        return [column.scaled(get(record)) for column, get in self._cells]
+
+    def object(self, record: object) -> dict[str, object]:
+        """The record as a JSON object: column names and plain values."""
+        return {column.name: plain(column.scaled(get(record))) for column, get in self._cells}

@@ -1,0 +1,65 @@
+"""Text from the kernel made safe to show: names of processes and files are whatever bytes somebody chose."""
+
+from __future__ import annotations
+
+__all__ = ["display_width", "fit", "json_text", "text_of", "visible"]
+
+# `surrogateescape` turns the undecodable byte B into the code point U+DC00 + B.
+_ESCAPED_BYTE = range(0xDC80, 0xDD00)
+
+
+def text_of(value: bytes | str) -> str:
+    """Bytes as text: UTF-8, with each undecodable byte kept as a lone surrogate."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code in _ESCAPED_BYTE:
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def visible(value: bytes | str) -> str:
+    r"""Text that a terminal shows as it is: whatever is not printable is escaped.
+
+    Undecodable bytes and ASCII control characters become `\xNN`, other control, formatting and line-breaking
+    characters (C1, bidirectional overrides, U+2028) `\uNNNN`. A backslash stays one backslash.
+    """
+    text = text_of(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def json_text(value: bytes | str) -> str:
+    r"""Text for a JSON string: as it is, but with undecodable bytes as a visible `\xNN`.
+
+    JSON has an escape for every control character; lone surrogates it has not: strict parsers refuse them.
+    """
+    text = text_of(value)
+    if text.isascii():
+        return text
+    return "".join(_escape(c) if 0xD800 <= ord(c) < 0xE000 else c for c in text)
+
+
+def display_width(text: str) -> int:
+    """Terminal columns that printable text takes: wide East Asian characters take 2, combining ones 0."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def fit(text: str, width: int, *, right: bool = False, cut: bool = False) -> str:
+    """Printable `text` padded to `width` terminal columns; cut down to them if `cut`."""
+    used = display_width(text)
+    if cut:
+        while used > width:
+            text = text[: width if used == len(text) else -1]
+            used = display_width(text)
+    padding = " " * (width - used)
+    return padding + text if right else text + padding

@@ -1,0 +1,61 @@
+"""The stream that data goes to: flushed at each write, quiet when its reader goes away."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["ReaderGone", "Sink", "silence"]
+
+
+class ReaderGone(Exception):
+    """The other end of the output was closed (`| head`)."""
+
+
+def silence(stream: TextIO) -> None:
+    """Point a stream's descriptor at /dev/null, so that what it still holds is dropped without a word at exit."""
+    with suppress(OSError, ValueError):
+        descriptor = stream.fileno()
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.dup2(null, descriptor, inheritable=descriptor <= 2)
+        finally:
+            os.close(null)
+
+
+class Sink:
+    """Writes text to a stream, flushing each time, so that a line is there when its event is.
+
+    Raises `ReaderGone` when nobody reads the stream any more, and `OSError` for every other failure (a full disk);
+    after either the stream is silenced.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> None:
+        """Write text and flush it."""
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except BrokenPipeError:
+            silence(self.stream)
+            raise ReaderGone from None
+        except OSError:
+            silence(self.stream)
+            raise
+
+    def line(self, text: str) -> None:
+        """Write one line and flush it."""
+        self.write(f"{text}\n")
+
+    @classmethod
+    def of(cls, stream: TextIO) -> Self:
+        """A sink over a text stream that can show any character, as an escape where its encoding has none."""
+        with suppress(AttributeError):  # only TextIOWrapper, which the standard streams are, has an encoding to set
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]  # see the line above
+        return cls(stream)

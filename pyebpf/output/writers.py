@@ -1,0 +1,208 @@
+"""Writers: records and histograms as text, CSV or JSON lines.
+
+Events are written one by one (`begin`, then `record`); summaries an interval at a time (`interval`).
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from pyebpf.output.columns import Row, plain
+from pyebpf.output.escape import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyebpf.output.columns import Column
+    from pyebpf.output.histogram import Histogram
+    from pyebpf.output.sink import Sink
+
+__all__ = ["Format", "Intervals", "Records", "histogram_writer", "table_writer"]
+
+Format = Literal["text", "csv", "json"]
+TIME = "TIME"
+Item_contra = TypeVar("Item_contra", contravariant=True)
+
+
+class Intervals(Protocol[Item_contra]):
+    """Writes summaries."""
+
+    def interval(self, items: Iterable[Item_contra], time: str | None = None) -> None:
+        """Write what one interval found; `time` is its end on the clock, if that is wanted."""
+
+
+class Records(Intervals[Any], Protocol):
+    """Writes records, as events or as the rows of a summary."""
+
+    def begin(self) -> None:
+        """Write what stands before the first event."""
+
+    def record(self, record: object) -> None:
+        """Write one event."""
+
+
+def table_writer(form: Format, columns: Sequence[Column], sink: Sink) -> Records:
+    """The writer of records in a format."""
+    tables: dict[Format, Callable[[Sequence[Column], Sink], Records]]
+    tables = {"text": TextTable, "csv": CsvTable, "json": JsonTable}
+    return tables[form](columns, sink)
+
+
+def histogram_writer(form: Format, sink: Sink) -> Intervals[Histogram]:
+    """The writer of histograms in a format."""
+    writers: dict[Format, Callable[[Sink], Intervals[Histogram]]]
+    writers = {"text": TextHistograms, "csv": CsvHistograms, "json": JsonHistograms}
+    return writers[form](sink)
+
+
+class _Table:
+    def __init__(self, columns: Sequence[Column], sink: Sink) -> None:
+        self.row = Row(columns)
+        self.sink = sink
+
+
+class TextTable(_Table):
+    """A heading line and a line a record; a summary repeats the heading, after an empty line."""
+
+    def begin(self) -> None:
+        """Write the heading."""
+        self.sink.line(self.row.header())
+
+    def record(self, record: object) -> None:
+        """Write one line."""
+        self.sink.line(self.row.line(record))
+
+    def interval(self, items: Iterable[object], time: str | None = None) -> None:
+        """Write the interval's table."""
+        stamp = [] if time is None else [time]
+        self.sink.write("\n".join(["", *stamp, self.row.header(), *map(self.row.line, items), ""]))
+
+
+class _Csv:
+    """Lines in the csv module's default dialect, but ended by a plain newline."""
+
+    def __init__(self, sink: Sink) -> None:
+        import csv
+
+        self.sink = sink
+        self._buffer = io.StringIO()
+        self._writer = csv.writer(self._buffer, lineterminator="\n")
+
+    def write(self, rows: Iterable[Sequence[object]]) -> None:
+        self._writer.writerows([_cell(value) for value in row] for row in rows)
+        self.sink.write(self._buffer.getvalue())
+        self._buffer.seek(0)
+        self._buffer.truncate()
+
+
+def _cell(value: object) -> object:
+    """A CSV cell: control characters are escaped, for a terminal may show it."""
+    if isinstance(value, str | bytes):
+        return visible(value)
+    return value if value is None or isinstance(value, int | float) else visible(str(value))
+
+
+class CsvTable(_Table):
+    """A heading line, once, and a line a record; a summary with times has them in a first column TIME."""
+
+    def __init__(self, columns: Sequence[Column], sink: Sink) -> None:
+        super().__init__(columns, sink)
+        self._csv = _Csv(sink)
+        self._begun = False
+
+    def begin(self) -> None:
+        """Write the heading."""
+        self._header([])
+
+    def _header(self, before: Sequence[str]) -> None:
+        if not self._begun:
+            self._begun = True
+            self._csv.write([[*before, *self.row.names]])
+
+    def record(self, record: object) -> None:
+        """Write one line."""
+        self._csv.write([self.row.values(record)])
+
+    def interval(self, items: Iterable[object], time: str | None = None) -> None:
+        """Write the interval's lines."""
+        self._header([] if time is None else [TIME])
+        stamp = [] if time is None else [time]
+        self._csv.write([*stamp, *self.row.values(item)] for item in items)
+
+
+def _json_line(value: object) -> str:
+    from json import dumps
+
+    # ASCII only: valid in any locale, and no terminal can be made to act on it.
+    return dumps(value, allow_nan=False) + "\n"
+
+
+class JsonTable(_Table):
+    """An object a record, its keys the column names."""
+
+    def begin(self) -> None:
+        """Nothing stands before the first object."""
+
+    def record(self, record: object) -> None:
+        """Write one object."""
+        self.sink.write(_json_line(self.row.object(record)))
+
+    def interval(self, items: Iterable[object], time: str | None = None) -> None:
+        """Write the interval's objects."""
+        stamp = {} if time is None else {TIME: time}
+        self.sink.write("".join(_json_line({**stamp, **self.row.object(item)}) for item in items))
+
+
+class TextHistograms:
+    """Histograms as bcc prints them, keyed ones below a line with their key, an empty line before each."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def interval(self, items: Iterable[Histogram], time: str | None = None) -> None:
+        """Write the interval's histograms."""
+        lines = [] if time is None else ["", time]
+        for item in items:
+            if item.labels or not lines:
+                lines.append("")
+            if item.labels:
+                lines.append(item.heading())
+            lines.extend(item.lines())
+        self.sink.write("\n".join([*(lines or [""]), ""]))
+
+
+class CsvHistograms:
+    """A line a bucket: the key's columns, unit, low, high, count. A bucket without a bound has that cell empty."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._csv = _Csv(sink)
+        self._begun = False
+
+    def interval(self, items: Iterable[Histogram], time: str | None = None) -> None:
+        """Write the interval's buckets."""
+        stamp = [] if time is None else [time]
+        for item in items:
+            if not self._begun:
+                self._begun = True
+                header = [*item.labels, "unit", "low", "high", "count"]
+                self._csv.write([header if time is None else [TIME, *header]])
+            key = [*stamp, *item.labels.values(), item.unit]
+            self._csv.write([*key, bucket.low, bucket.high, bucket.count] for bucket in item.rows())
+
+
+class JsonHistograms:
+    """An object a histogram: its key, `unit`, and `buckets` of `low`, `high` and `count` (null: no bound)."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def interval(self, items: Iterable[Histogram], time: str | None = None) -> None:
+        """Write the interval's objects."""
+        stamp = {} if time is None else {TIME: time}
+        lines = []
+        for item in items:
+            key = {name: plain(value) for name, value in item.labels.items()}
+            buckets = [{"low": b.low, "high": b.high, "count": b.count} for b in item.rows()]
+            lines.append(_json_line({**stamp, **key, "unit": item.unit, "buckets": buckets}))
+        self.sink.write("".join(lines))
