@@ -1,11 +1,12 @@
 """The intermediate representation: functions of basic blocks in static single assignment form.
 
-Everything here is frozen data. A `Value` is defined once, by a block's parameter or by one instruction, and every definition dominates
-its uses. Control joins through block parameters: a jump gives one argument for each. All values are 64 bits wide; a `Kind` says
-whether it is a number, an address or a map's handle, as the verifier tells them apart. Numbers have no sign: operations do.
+Everything here is frozen data. A `Value` is defined once, by a block's parameter or by one instruction, and every
+definition dominates its uses. Control joins through block parameters: a jump gives one argument for each. All values
+are 64 bits wide; a `Kind` says whether it is a number, an address or a map's handle, as the verifier tells them
+apart. Numbers have no sign: operations do.
 
-An instruction is an `Op` with operands and a few attributes; `OPS` says what each op takes and yields, and the checker, the
-evaluator, the printer and the passes all read that table.
+An instruction is an `Op` with operands and a few attributes; `OPS` says what each op takes and yields, and the
+checker, the evaluator, the printer and the passes all read that table.
 """
 
 from __future__ import annotations
@@ -113,7 +114,10 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpInfo:
-    """An op's signature. `attributes` names the fields of Instruction that it uses; `pure` ones may be dropped, moved and merged."""
+    """An op's signature.
+
+    `attributes` names the fields of Instruction that it uses; `pure` ones may be dropped, moved and merged.
+    """
 
     operands: tuple[str, ...]
     result: Result
@@ -151,9 +155,7 @@ OPS: dict[Op, OpInfo] = {
     Op.NEG: OpInfo(("scalar",), Result.SCALAR, meaning="-a modulo 2^64"),
     Op.SEXT: OpInfo(("scalar",), Result.SCALAR, ("size",), meaning="low size bytes (1, 2, 4), sign-extended"),
     Op.ZEXT: OpInfo(("scalar",), Result.SCALAR, ("size",), meaning="low size bytes (1, 2, 4), zero-extended"),
-    Op.SWAP: OpInfo(
-        ("scalar",), Result.SCALAR, ("size",), meaning="low size bytes (2, 4, 8) reversed, zero-extended"
-    ),
+    Op.SWAP: OpInfo(("scalar",), Result.SCALAR, ("size",), meaning="low size bytes (2, 4, 8) reversed, zero-extended"),
     Op.COMPARE: OpInfo(("any", "any"), Result.SCALAR, ("condition",), meaning="1 or 0"),
     Op.OFFSET: OpInfo(("pointer", "scalar"), Result.POINTER, meaning="address plus number of bytes"),
     Op.LOAD: OpInfo(
@@ -178,9 +180,7 @@ OPS: dict[Op, OpInfo] = {
         meaning="symbol: add and or xor xchg; memory op= b; with a result, the old value",
     ),
     Op.CALL: OpInfo(("…",), Result.DECLARED, ("imm",), pure=False, meaning="kernel helper number imm"),
-    Op.CALL_LOCAL: OpInfo(
-        ("…",), Result.DECLARED, ("symbol",), pure=False, meaning="subprogram of this module"
-    ),
+    Op.CALL_LOCAL: OpInfo(("…",), Result.DECLARED, ("symbol",), pure=False, meaning="subprogram of this module"),
     Op.CALL_KFUNC: OpInfo(
         ("…",), Result.DECLARED, ("symbol", "imm"), pure=False, meaning="kernel function with BTF id imm"
     ),
@@ -209,7 +209,8 @@ class Value:
 class Instruction:
     """One operation. Which attributes count is in `OPS[op].attributes`; the others keep their defaults.
 
-    `imm` is a number or an offset in bytes, `size` bytes (1, 2, 4, 8), `symbol` a map, slot, subprogram or atomic operation.
+    `imm` is a number or an offset in bytes, `size` bytes (1, 2, 4, 8), `symbol` a map, slot, subprogram or atomic
+    operation.
     """
 
     op: Op
@@ -235,7 +236,10 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Go to `then` if `left condition right` holds, else to `otherwise`. Neither has arguments: edges with two ways out carry none."""
+    """Go to `then` if `left condition right` holds, else to `otherwise`.
+
+    Neither has arguments: edges with two ways out carry none.
+    """
 
     condition: Condition
     left: Value
@@ -287,8 +291,11 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A program or subprogram. `parameters` arrive in r1…r5 (a program's only one is its context). `blocks` are in reverse post-order,
-    the entry first; the entry has no parameters of its own and no predecessors."""
+    """A program or subprogram.
+
+    `parameters` arrive in r1…r5 (a program's only one is its context). `blocks` are in reverse post-order, the entry
+    first; the entry has no parameters of its own and no predecessors.
+    """
 
     name: str
     parameters: tuple[Value, ...]

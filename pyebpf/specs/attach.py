@@ -41,8 +41,11 @@ class BtfTracepoint:
 
 @dataclass(frozen=True, slots=True)
 class PerfEvent:
-    """A perf event: `type` and `config` of struct perf_event_attr; `frequency` in Hz or else `period` in events; one on each online
-    processor, or of one process `pid`."""
+    """A perf event.
+
+    `type` and `config` of struct perf_event_attr; `frequency` in Hz or else `period` in events; one on each online
+    processor, or of one process `pid`.
+    """
 
     type: int
     config: int

@@ -40,10 +40,10 @@ class MapKind(IntEnum):
 class MapSpec:
     """One map. `name` is what programs call it, 1 to 15 bytes of [A-Za-z0-9_.], unique in its module.
 
-    `key` and `value` are types with codecs; None for kinds that have none (ring buffer, perf event array, whose values the kernel fixes).
-    `max_entries` counts entries (a ring buffer's: bytes, a power of two and a multiple of the page; a perf event array's: 0 for one
-    each possible processor). `flags` are BPF_F_*. `initial` entries are written before any program runs; `frozen` then closes the map to
-    the system call's writes.
+    `key` and `value` are types with codecs; None for kinds that have none (ring buffer, perf event array, whose
+    values the kernel fixes). `max_entries` counts entries (a ring buffer's: bytes, a power of two and a multiple of
+    the page; a perf event array's: 0 for one each possible processor). `flags` are BPF_F_*. `initial` entries are
+    written before any program runs; `frozen` then closes the map to the system call's writes.
     """
 
     name: str

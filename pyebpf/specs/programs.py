@@ -1,4 +1,7 @@
-"""What a program is: instructions with names in place of maps, and what the kernel is told about them. Frozen data, no descriptor."""
+"""What a program is.
+
+Instructions with names in place of maps, and what the kernel is told about them. Frozen data, no descriptor.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,11 @@ class Subprogram:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What the compiler makes of one module: labels are resolved, maps are still names (`Instruction.symbol`), and each instruction knows
-    the Python line that it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0."""
+    """What the compiler makes of one module.
+
+    Labels are resolved, maps are still names (`Instruction.symbol`), and each instruction knows the Python line that
+    it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0.
+    """
 
     instructions: tuple[Instruction, ...]
     subprograms: tuple[Subprogram, ...]
@@ -46,8 +52,11 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
-    """One program, ready to load. `attach_btf` is a BTF id to attach to (0 for none) and `expected_attach_type` enum bpf_attach_type's
-    number, where the kind wants them. `cookie` is read back by the helper get_attach_cookie."""
+    """One program, ready to load.
+
+    `attach_btf` is a BTF id to attach to (0 for none) and `expected_attach_type` enum bpf_attach_type's number, where
+    the kind wants them. `cookie` is read back by the helper get_attach_cookie.
+    """
 
     name: str
     kind: ProgramKind

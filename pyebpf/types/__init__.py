@@ -1,7 +1,7 @@
 """BPF types and their Python values.
 
-To a type checker an integer type is `int` and `char[N]` is `str`: probes read as ordinary typed functions. At run time each is a
-`Type` with a layout and a codec.
+To a type checker an integer type is `int` and `char[N]` is `str`: probes read as ordinary typed functions. At run
+time each is a `Type` with a layout and a codec.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ __all__ = [
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    u8: TypeAlias = int
-    u16: TypeAlias = int
-    u32: TypeAlias = int
-    u64: TypeAlias = int
-    s8: TypeAlias = int
-    s16: TypeAlias = int
-    s32: TypeAlias = int
-    s64: TypeAlias = int
-    be16: TypeAlias = int
-    be32: TypeAlias = int
-    be64: TypeAlias = int
+    u8: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    u16: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    u32: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    u64: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    s8: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    s16: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    s32: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    s64: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    be16: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    be32: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
+    be64: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
 
     class char:  # noqa: N801 - C's name
         """`char[N]` is a `str`; `ptr[char]` the address of a C string."""

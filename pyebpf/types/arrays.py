@@ -25,7 +25,10 @@ def _check_length(name: str, length: object) -> int:
 
 
 class CharArray(Type):
-    """`char[N]`: a string of at most N-1 bytes, a NUL, and zeros to the end. A `str` in Python (UTF-8, surrogateescape)."""
+    """`char[N]`.
+
+    A string of at most N-1 bytes, a NUL, and zeros to the end. A `str` in Python (UTF-8, surrogateescape).
+    """
 
     def __init__(self, length: int) -> None:
         self.length = self.size = _check_length("char", length)

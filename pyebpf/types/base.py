@@ -17,8 +17,8 @@ class Type(ABC):
     """A type of the language: immutable, compared by value, laid out as C lays it out on a 64-bit machine.
 
     `name` is how the type is written in Python (`u32`, `char[16]`), `c_name` how C writes it; `size` and `align` are
-    bytes. `format` is the type's piece of a `struct` format without a byte-order mark: it unpacks to `count` plain values,
-    which `assemble` turns into the Python value and `scatter` makes from it.
+    bytes. `format` is the type's piece of a `struct` format without a byte-order mark: it unpacks to `count` plain
+    values, which `assemble` turns into the Python value and `scatter` makes from it.
     """
 
     name: str

@@ -40,8 +40,6 @@ def wrap(value: int, size: int, *, signed: bool) -> int:
 class IntType(Type):
     """A fixed-width integer. Big-endian ones are stored in network order and read as host-order ints."""
 
-    __slots__ = ("__dict__", "big_endian", "is_bool", "maximum", "minimum", "signed")
-
     def __init__(
         self,
         name: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
@@ -27,7 +28,7 @@ class FieldSpec:
 
 
 def field(type: type[T], *, default: T = MISSING) -> T:  # noqa: A002 - reads as the declaration it is
-    """Declare a Struct's field whose BPF type is not its annotation: `name: str = field(char[16])`."""
+    """Declare a field of a Struct whose BPF type is not its annotation: `name: str = field(char[16])`."""
     return FieldSpec(type, default)  # type: ignore[return-value]  # the class body holds it, instances hold a T
 
 
@@ -49,9 +50,7 @@ class Field:
 class StructType(Type):
     """The layout of one Struct class: fields in order at C's natural alignment, `padding` where C leaves holes."""
 
-    def __init__(
-        self, name: str, fields: list[tuple[str, Type, Any]], cls: type[Struct] | None = None
-    ) -> None:
+    def __init__(self, name: str, fields: list[tuple[str, Type, Any]], cls: type[Struct] | None = None) -> None:
         self.name = name
         self.c_name = f"struct {name}"
         self.cls = cls
@@ -115,8 +114,9 @@ class StructType(Type):
 class Struct:
     """Base of records: `class Drop(Struct): at: u64; limit: u32`.
 
-    Each annotation is an integer type, `bool` or another Struct; anything else is given by `field(...)`. Instances are plain Python
-    objects: compared by value, made by position or by name. `Drop.layout` is its StructType, `Drop.to_bytes`/`from_bytes` its codec.
+    Each annotation is an integer type, `bool` or another Struct; anything else is given by `field(...)`. Instances
+    are plain Python objects: compared by value, made by position or by name. `Drop.layout` is its StructType,
+    `Drop.to_bytes`/`from_bytes` its codec.
     """
 
     __slots__ = ()
@@ -187,7 +187,7 @@ def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, Any]]:
     for base in reversed(cls.__mro__):
         if base is Struct or not issubclass(base, Struct):
             continue
-        for name, annotation in base.__dict__.get("__annotations__", {}).items():
+        for name, annotation in inspect.get_annotations(base).items():
             given = base.__dict__.get(name, MISSING)
             if isinstance(given, FieldSpec):
                 declared, default = given.type, given.default
@@ -196,8 +196,8 @@ def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, Any]]:
             found = type_of(declared)
             if found is None:
                 msg = (
-                    f"{cls.__name__}.{name}: {annotation} is no BPF type; annotate with u8..u64, s8..s64, bool or a Struct, "
-                    f"or write {name}: … = field(…)"
+                    f"{cls.__name__}.{name}: {annotation} is no BPF type; annotate with u8..u64, s8..s64, bool or "
+                    f"a Struct, or write {name}: … = field(…)"
                 )
                 raise InvalidValue(msg)
             yield name, found, default
@@ -212,7 +212,7 @@ def _resolve(cls: type, annotation: Any) -> Any:
     # The class body's own scope may be a function: its locals are only in the frames above.
     while True:
         try:
-            frame = sys._getframe(depth)  # noqa: SLF001 - the documented way to an enclosing scope of a class statement
+            frame = sys._getframe(depth)
         except ValueError:
             break
         if (

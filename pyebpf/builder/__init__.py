@@ -1,0 +1,1 @@
+"""The only way to make IR: typed values and structured control flow."""

@@ -1,0 +1,99 @@
+"""Conditions: tests that become branches, without a number in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from pyebpf.compiler.ir import Condition as Relation
+
+if TYPE_CHECKING:
+    from pyebpf.compiler.ir import Value
+
+__all__ = ["NEGATED", "SWAPPED", "All", "Always", "Any", "Compare", "Not", "Test", "negate"]
+
+#: The relation that holds exactly when the first does not. SET has none.
+NEGATED = {
+    Relation.EQ: Relation.NE,
+    Relation.NE: Relation.EQ,
+    Relation.ULT: Relation.UGE,
+    Relation.UGE: Relation.ULT,
+    Relation.ULE: Relation.UGT,
+    Relation.UGT: Relation.ULE,
+    Relation.SLT: Relation.SGE,
+    Relation.SGE: Relation.SLT,
+    Relation.SLE: Relation.SGT,
+    Relation.SGT: Relation.SLE,
+}
+
+#: The relation with its sides exchanged.
+SWAPPED = {
+    Relation.EQ: Relation.EQ,
+    Relation.NE: Relation.NE,
+    Relation.SET: Relation.SET,
+    Relation.ULT: Relation.UGT,
+    Relation.UGT: Relation.ULT,
+    Relation.ULE: Relation.UGE,
+    Relation.UGE: Relation.ULE,
+    Relation.SLT: Relation.SGT,
+    Relation.SGT: Relation.SLT,
+    Relation.SLE: Relation.SGE,
+    Relation.SGE: Relation.SLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Known while compiling."""
+
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`left relation right` on 64 bits.
+
+    `presence` marks a comparison of an address with 0 that decides whether it is None.
+    """
+
+    relation: Relation
+    left: Value
+    right: Value
+    presence: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite of `condition`."""
+
+    condition: Test
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Every one of `conditions`; their operands are computed already."""
+
+    conditions: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Any:
+    """At least one of `conditions`; their operands are computed already."""
+
+    conditions: tuple[Test, ...]
+
+
+Test: TypeAlias = Always | Compare | Not | All | Any
+
+
+def negate(test: Test) -> Test:
+    """Return the opposite of `test`, in its simplest form."""
+    match test:
+        case Always(holds):
+            return Always(not holds)
+        case Not(condition):
+            return condition
+        case Compare(relation, left, right, presence) if relation in NEGATED:
+            return Compare(NEGATED[relation], left, right, presence)
+        case _:
+            return Not(test)

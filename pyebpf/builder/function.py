@@ -1,0 +1,517 @@
+"""`FunctionBuilder`: one function of IR, made by structured control flow over mutable variables."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+from pyebpf.builder.conditions import All, Always, Any, Compare, Not, negate
+from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, hull
+from pyebpf.compiler import ir
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.errors import CompileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyebpf.builder.conditions import Test
+    from pyebpf.errors import Location
+
+__all__ = ["FunctionBuilder", "Join", "Loop"]
+
+
+@dataclass(slots=True, eq=False)
+class _OpenBlock:
+    """A block still being filled. Without `reachable`, what lands in it is dropped."""
+
+    number: int
+    reachable: bool = True
+    parameters: tuple[ir.Value, ...] = ()
+    instructions: list[ir.Instruction] = field(default_factory=list)
+    terminator: ir.Terminator | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Join:
+    """A point still to come that several paths lead to.
+
+    `FunctionBuilder.start` places it and merges what the paths know.
+    """
+
+    hint: str = ""
+    edges: list[tuple[_OpenBlock, Environment]] = field(default_factory=list)
+    placed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """A loop under construction: `end` is where `break` goes, `again` where `continue` goes."""
+
+    end: Join
+    again: Join
+
+
+class FunctionBuilder:
+    """Builds one `ir.Function`.
+
+    Code goes to the current point. Variables are written and read freely; values that differ where paths meet become
+    block parameters. After a jump or a return the current point is unreachable, and what is built there is dropped.
+
+    `where` is the source place that new instructions carry. Structured use:
+
+        with b.if_(test):
+            ...
+        with b.else_():
+            ...
+        with b.loop(carried=[i]) as loop:
+            ...  # b.break_(loop), b.continue_(loop); it goes round by itself
+    """
+
+    def __init__(self, name: str, parameters: Sequence[ir.Kind], where: Location | None = None) -> None:
+        self.name = name
+        self.where = where
+        self._defined_at = where
+        self._numbers = 0
+        self._blocks: list[_OpenBlock] = []
+        self._slots: list[ir.Slot] = []
+        self._constants: dict[int, ir.Value] = {}
+        self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
+        self.environment = Environment()
+        self._block = self._open()
+        #: What `else_` needs: the way not taken by the last `if_` and where both meet, until anything else is built.
+        self._pending: tuple[Join, Join] | None = None
+
+    # -- errors ------------------------------------------------------------------------------------------------------
+
+    def fail(self, message: str, where: Location | None = None) -> NoReturn:
+        """Raise CompileError at `where`, or at the current place."""
+        raise CompileError(message, where or self.where)
+
+    # -- values and instructions -------------------------------------------------------------------------------------
+
+    def new_value(self, kind: ir.Kind = Kind.SCALAR, hint: str = "") -> ir.Value:
+        """Return a fresh SSA value; whoever asks must define it."""
+        value = ir.Value(self._numbers, kind, hint)
+        self._numbers += 1
+        return value
+
+    def emit(
+        self,
+        op: Op,
+        *operands: ir.Value,
+        result: ir.Kind | None = None,
+        imm: int = 0,
+        size: int = 8,
+        signed: bool = False,
+        condition: Relation | None = None,
+        symbol: str = "",
+        hint: str = "",
+        comment: str = "",
+    ) -> ir.Value:
+        """Append an instruction. `result` is needed where `OPS` says DECLARED, and may be None there for no result.
+
+        An op without a result returns its first operand, so that callers need not tell the two apart.
+        """
+        kind: ir.Kind | None
+        match ir.OPS[op].result:
+            case ir.Result.NONE:
+                kind = None
+            case ir.Result.SCALAR:
+                kind = Kind.SCALAR
+            case ir.Result.POINTER:
+                kind = Kind.POINTER
+            case ir.Result.MAP:
+                kind = Kind.MAP
+            case ir.Result.SAME:
+                kind = operands[0].kind
+            case _:
+                kind = result
+        value = None if kind is None else self.new_value(kind, hint)
+        self._settle()
+        self._block.instructions.append(
+            ir.Instruction(op, value, operands, imm, size, signed, condition, symbol, self.where, comment)
+        )
+        if value is None:
+            return operands[0] if operands else ir.Value(-1)
+        return value
+
+    def const(self, number: int) -> ir.Value:
+        """Return a 64-bit constant (given signed or unsigned)."""
+        number = (number + (1 << 63)) % (1 << 64) - (1 << 63)
+        value = self.emit(Op.CONST, imm=number)
+        self.environment.bounds[value.number] = (number, number)
+        return value
+
+    def binary(self, op: Op, left: ir.Value, right: ir.Value) -> ir.Value:
+        """Append a two-operand arithmetic instruction."""
+        return self.emit(op, left, right)
+
+    def load(
+        self, address: ir.Value, offset: int, size: int, *, signed: bool = False, kind: ir.Kind = Kind.SCALAR
+    ) -> ir.Value:
+        """Load `size` bytes at address + offset."""
+        value = self.emit(Op.LOAD, address, result=kind, imm=offset, size=size, signed=signed)
+        if kind is Kind.SCALAR and size < 8:
+            self.environment.narrow(
+                value, -(1 << 8 * size - 1) if signed else 0, (1 << 8 * size - 1) - 1 if signed else (1 << 8 * size) - 1
+            )
+        return value
+
+    def store(self, address: ir.Value, offset: int, value: ir.Value, size: int) -> None:
+        """Store the low `size` bytes of `value` at address + offset."""
+        self.emit(Op.STORE, address, value, imm=offset, size=size)
+
+    def slot(self, size: int, align: int = 8, name: str = "") -> ir.Slot:
+        """Reserve `size` bytes of stack frame, and return the slot. Nothing initialises it."""
+        slot = ir.Slot(f"{name or 'slot'}.{len(self._slots)}", size, max(align, 1))
+        self._slots.append(slot)
+        return slot
+
+    def slot_address(self, slot: ir.Slot, offset: int = 0) -> ir.Value:
+        """Address of byte `offset` of a slot; known not to be NULL."""
+        value = self.emit(Op.SLOT, symbol=slot.name, imm=offset)
+        self.environment.present.add(value.number)
+        return value
+
+    def call(self, helper: int, *arguments: ir.Value, result: ir.Kind = Kind.SCALAR, comment: str = "") -> ir.Value:
+        """Call a kernel helper by its number."""
+        return self.emit(Op.CALL, *arguments, result=result, imm=helper, comment=comment)
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    def bounds(self, value: ir.Value) -> Interval:
+        """Inclusive bounds of `value` read as s64, as far as they are known here."""
+        return self.environment.bounds.get(value.number, (S64_MIN, S64_MAX))
+
+    def assume_bounds(self, value: ir.Value, low: int, high: int) -> None:
+        """State bounds that hold by construction."""
+        self.environment.narrow(value, low, high)
+
+    def is_present(self, value: ir.Value) -> bool:
+        """Whether every path here has found this address not to be NULL."""
+        return value.number in self.environment.present
+
+    def assume_present(self, value: ir.Value) -> None:
+        """State that an address is never NULL by construction."""
+        self.environment.present.add(value.number)
+
+    def invalidate(self, values: Iterable[ir.Value], reason: str) -> None:
+        """State that addresses are invalid from here on; `reason` goes into the message of a later use."""
+        for value in values:
+            self.environment.gone[value.number] = reason
+
+    def gone(self, value: ir.Value) -> str | None:
+        """Why some path here has made this address invalid, or None."""
+        return self.environment.gone.get(value.number)
+
+    # -- variables -----------------------------------------------------------------------------------------------------
+
+    def variable(self, kind: ir.Kind = Kind.SCALAR, hint: str = "") -> Variable:
+        """Return a new variable, without a value yet."""
+        return Variable(kind, hint)
+
+    def write(self, variable: Variable, value: ir.Value) -> None:
+        """Assign."""
+        self._settle()
+        self.environment.values[variable] = value
+
+    def read(self, variable: Variable) -> ir.Value | None:
+        """Return the variable's value here; None if a path to here has not assigned it."""
+        self._settle()
+        return self.environment.values.get(variable)
+
+    # -- control flow
+    # ----------------------------------------------------------------------------------------------------
+
+    @property
+    def reachable(self) -> bool:
+        """Whether control can come to the current point."""
+        self._settle()
+        return self._block.reachable
+
+    def jump(self, target: Join) -> None:
+        """Go to `target`; what follows is unreachable."""
+        self._settle()
+        if self._block.reachable:
+            target.edges.append((self._block, self.environment))
+        self._unreachable()
+
+    def branch(self, test: Test, then: Join, otherwise: Join) -> None:
+        """Go to `then` if `test` holds, else to `otherwise`, each with what the test teaches."""
+        self._settle()
+        match test:
+            case Always(holds):
+                self.jump(then if holds else otherwise)
+            case Not(condition):
+                self.branch(condition, otherwise, then)
+            case All(conditions):
+                for condition in conditions[:-1]:
+                    following = Join()
+                    self.branch(condition, following, otherwise)
+                    self.start(following)
+                self.branch(conditions[-1] if conditions else Always(holds=True), then, otherwise)
+            case Any(conditions):
+                for condition in conditions[:-1]:
+                    following = Join()
+                    self.branch(condition, then, following)
+                    self.start(following)
+                self.branch(conditions[-1] if conditions else Always(holds=False), then, otherwise)
+            case Compare():
+                self._branch_on(test, then, otherwise)
+
+    def start(self, join: Join) -> None:
+        """Place `join` here: control continues from the paths that lead to it, and only from them."""
+        self._settle()
+        if join.placed:
+            msg = "a join is placed once"
+            raise ValueError(msg)
+        join.placed = True
+        if not join.edges:
+            self._unreachable()
+            return
+        if len(join.edges) == 1:
+            # One way in: no new block is needed to know what that path knew.
+            block, environment = join.edges[0]
+            self._block, self.environment = block, environment
+            return
+        target = self._open()
+        environments = [environment for _, environment in join.edges]
+        merged, parameters = self._merge(environments)
+        target.parameters = tuple(value for _, value in parameters)
+        for block, environment in join.edges:
+            arguments = tuple(environment.values[variable] for variable, _ in parameters)
+            block.terminator = ir.Jump(target.number, arguments, self.where)
+        self._block, self.environment = target, merged
+
+    def ret(self, value: ir.Value) -> None:
+        """Leave the function."""
+        self._settle()
+        self._block.terminator = ir.Return(value, self.where)
+        self._unreachable()
+
+    @contextmanager
+    def if_(self, test: Test) -> Iterator[None]:
+        """Build the body to run if `test` holds; `else_` may follow at once."""
+        then, otherwise, end = Join(), Join(), Join()
+        self.branch(test, then, otherwise)
+        self.start(then)
+        yield
+        self.jump(end)
+        self._pending = (otherwise, end)
+
+    @contextmanager
+    def else_(self) -> Iterator[None]:
+        """Build the body to run if the test of the `if_` just before does not hold."""
+        if self._pending is None:
+            msg = "else_ stands straight after if_"
+            raise ValueError(msg)
+        (otherwise, end), self._pending = self._pending, None
+        self.start(otherwise)
+        yield
+        self.jump(end)
+        self.start(end)
+
+    @contextmanager
+    def loop(self, carried: Iterable[Variable] | None = None) -> Iterator[Loop]:
+        """Build an endless loop, left by `break_`.
+
+        `carried` are the variables that the body assigns; without it, all that have a value here. The verifier must
+        be able to see the end: count a bounded variable.
+        """
+        self._settle()
+        before, environment = self._block, self.environment
+        header = self._open(reachable=before.reachable)
+        kept = [v for v in (carried if carried is not None else environment.values) if v in environment.values]
+        kept = list(dict.fromkeys(kept))
+        parameters = {variable: self.new_value(variable.kind, variable.hint) for variable in kept}
+        header.parameters = tuple(parameters.values())
+        before.terminator = ir.Jump(header.number, tuple(environment.values[v] for v in kept), self.where)
+        inside = environment.copy()
+        inside.values.update(parameters)
+        self._block, self.environment = header, inside
+        loop = Loop(end=Join("end of loop"), again=Join("next round"))
+        yield loop
+        self.jump(loop.again)
+        self.start(loop.again)
+        if self._block.reachable:
+            after = self.environment
+            self._block.terminator = ir.Jump(
+                header.number, tuple(after.values.get(v, parameters[v]) for v in kept), self.where
+            )
+        self._unreachable()
+        self.start(loop.end)
+
+    def break_(self, loop: Loop) -> None:
+        """Leave `loop`."""
+        self.jump(loop.end)
+
+    def continue_(self, loop: Loop) -> None:
+        """Go to the next round of `loop`."""
+        self.jump(loop.again)
+
+    def truth_value(self, test: Test) -> ir.Value:
+        """Turn a test into 1 or 0."""
+        match test:
+            case Always(holds):
+                return self.const(int(holds))
+            case Compare(relation, left, right):
+                value = self.emit(Op.COMPARE, left, right, condition=relation)
+                self.environment.narrow(value, 0, 1)
+                return value
+            case _:
+                answer = self.variable(hint="test")
+                with self.if_(test):
+                    self.write(answer, self.const(1))
+                with self.else_():
+                    self.write(answer, self.const(0))
+                found = self.read(answer)
+                assert found is not None
+                self.environment.narrow(found, 0, 1)
+                return found
+
+    def finish(self) -> ir.Function:
+        """Return the function: reachable blocks only, in reverse post-order. The current point must be unreachable."""
+        self._settle()
+        if self._block.reachable:
+            msg = f"{self.name}: control reaches the end without a return"
+            raise ValueError(msg)
+        blocks = {block.number: block for block in self._blocks}
+        order = _reverse_post_order(blocks)
+        finished = []
+        for number in order:
+            block = blocks[number]
+            assert block.terminator is not None
+            finished.append(ir.Block(number, block.parameters, tuple(block.instructions), block.terminator))
+        return ir.Function(self.name, self.parameters, tuple(finished), tuple(self._slots), self._defined_at)
+
+    # -- inside
+    # --------------------------------------------------------------------------------------------------------------
+
+    def _open(self, *, reachable: bool = True) -> _OpenBlock:
+        block = _OpenBlock(len(self._blocks), reachable)
+        self._blocks.append(block)
+        return block
+
+    def _unreachable(self) -> None:
+        self._block = self._open(reachable=False)
+        self.environment = self.environment.copy()
+
+    def _settle(self) -> None:
+        """Close an `if_` that no `else_` followed."""
+        if self._pending is not None:
+            (otherwise, end), self._pending = self._pending, None
+            self.start(otherwise)
+            self.jump(end)
+            self.start(end)
+
+    def _branch_on(self, test: Compare, then: Join, otherwise: Join) -> None:
+        block, environment = self._block, self.environment
+        ways = []
+        for join, fact in ((then, test), (otherwise, negate(test))):
+            edge = self._open(reachable=block.reachable)
+            known = environment.copy()
+            _learn(known, fact)
+            ways.append(edge.number)
+            if block.reachable:
+                join.edges.append((edge, known))
+        block.terminator = ir.Branch(test.relation, test.left, test.right, ways[0], ways[1], self.where)
+        self._unreachable()
+
+    def _merge(self, environments: list[Environment]) -> tuple[Environment, list[tuple[Variable, ir.Value]]]:
+        """Merge what several paths know; variables whose values differ get new values."""
+        first, *others = environments
+        merged = Environment()
+        parameters: list[tuple[Variable, ir.Value]] = []
+        for variable, value in first.values.items():
+            if not all(variable in other.values for other in others):
+                continue
+            if all(other.values[variable] == value for other in others):
+                merged.values[variable] = value
+                continue
+            joined = self.new_value(variable.kind, variable.hint)
+            merged.values[variable] = joined
+            parameters.append((variable, joined))
+            if all(e.values[variable].number in e.present for e in environments):
+                merged.present.add(joined.number)
+            around = hull([e.bounds.get(e.values[variable].number) for e in environments])
+            if around is not None:
+                merged.bounds[joined.number] = around
+            reasons = [e.gone[n] for e in environments if (n := e.values[variable].number) in e.gone]
+            if reasons:
+                merged.gone[joined.number] = reasons[0]
+        merged.present |= set.intersection(*(e.present for e in environments))
+        for number in first.bounds:
+            around = hull([e.bounds.get(number) for e in environments])
+            if around is not None:
+                merged.bounds[number] = around
+        for environment in environments:
+            merged.gone.update(environment.gone)
+        return merged, parameters
+
+
+#: For each signed relation `v relation c`: what it says of v's (low, high) bounds.
+_UPPER = {Relation.SLT: -1, Relation.SLE: 0}
+_LOWER = {Relation.SGT: 1, Relation.SGE: 0}
+
+
+def _learn(environment: Environment, fact: Test) -> None:
+    """Add what a comparison that holds says about its left side, if its right side is a known number (and the other way round)."""
+    if not isinstance(fact, Compare):
+        return
+    left, right = environment.bounds.get(fact.left.number), environment.bounds.get(fact.right.number)
+    if right == (0, 0) and fact.relation is Relation.NE and fact.left.kind is Kind.POINTER:
+        environment.present.add(fact.left.number)
+    low, high = (S64_MIN, S64_MAX) if right is None else right
+    relation = fact.relation
+    if relation is Relation.EQ and right is not None:
+        environment.narrow(fact.left, low, high)
+    elif relation in _UPPER and right is not None:
+        environment.narrow(fact.left, high=high + _UPPER[relation])
+    elif relation in _LOWER and right is not None:
+        environment.narrow(fact.left, low=low + _LOWER[relation])
+    elif relation in (Relation.ULT, Relation.ULE) and right is not None and low >= 0:
+        # Below a number without the top bit, unsigned: not negative either.
+        environment.narrow(fact.left, 0, high - (relation is Relation.ULT))
+    elif (
+        relation in (Relation.UGT, Relation.UGE)
+        and left is not None
+        and left[0] >= 0
+        and right is not None
+        and low >= 0
+    ):
+        environment.narrow(fact.left, low=low + (relation is Relation.UGT))
+    # The same for the right side, where the left one bounds it from below or above.
+    if left is not None and relation in (Relation.SLT, Relation.SLE):
+        environment.narrow(fact.right, low=left[0] - _UPPER[relation])
+    elif left is not None and relation in (Relation.SGT, Relation.SGE):
+        environment.narrow(fact.right, high=left[1] - _LOWER[relation])
+
+
+def _reverse_post_order(blocks: dict[int, _OpenBlock]) -> list[int]:
+    """Numbers of the blocks that the entry reaches, each before its successors but for loops' back edges."""
+    order: list[int] = []
+    seen = {0}
+    stack: list[tuple[int, list[int]]] = [(0, _successors(blocks[0]))]
+    while stack:
+        number, rest = stack[-1]
+        if not rest:
+            order.append(number)
+            stack.pop()
+            continue
+        following = rest.pop()
+        if following not in seen:
+            seen.add(following)
+            stack.append((following, _successors(blocks[following])))
+    return order[::-1]
+
+
+def _successors(block: _OpenBlock) -> list[int]:
+    match block.terminator:
+        case ir.Jump(target=target):
+            return [target]
+        case ir.Branch(then=then, otherwise=otherwise):
+            return [then, otherwise]
+        case _:
+            return []

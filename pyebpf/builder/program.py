@@ -1,0 +1,68 @@
+"""`ProgramBuilder`: one BPF program under construction: its functions, the maps it uses, what it was written for."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pyebpf.builder.function import FunctionBuilder
+from pyebpf.compiler import ir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.errors import Location
+    from pyebpf.specs import AttachSpec, MapSpec, ProgramKind
+    from pyebpf.target import Target
+
+__all__ = ["ProgramBuilder"]
+
+
+class ProgramBuilder:
+    """What the entities of one program share.
+
+    `b` is the function being built now; `kind` and `attach` decide what its context is and which pointers the
+    verifier trusts; `target` answers for the kernel.
+    """
+
+    def __init__(
+        self, name: str, kind: ProgramKind, attach: AttachSpec | None, target: Target, where: Location | None = None
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.attach = attach
+        self.target = target
+        self.maps: dict[str, MapSpec] = {}
+        #: Reasons that this program counts in the map of losses, in order of first use: the index is the map's key.
+        self.finished: list[ir.Function] = []
+        self.b = FunctionBuilder(name, (ir.Kind.POINTER,), where)
+        self.b.assume_present(self.context)
+        #: Things that the front end and the entities keep for one program, by a key of their own.
+        self.notes: dict[Any, Any] = {}
+
+    @property
+    def context(self) -> ir.Value:
+        """The program's context, of the main function."""
+        return self.b.parameters[0]
+
+    def fail(self, message: str, where: Location | None = None) -> NoReturn:
+        """Raise CompileError at `where`, or at the place being compiled."""
+        self.b.fail(message, where)
+
+    def use_map(self, spec: MapSpec) -> str:
+        """Note that the program uses a map, and return the name that IR calls it by."""
+        self.maps.setdefault(spec.name, spec)
+        return spec.name
+
+    @contextmanager
+    def at(self, where: Location) -> Iterator[None]:
+        """Build what follows as coming from `where`."""
+        before, self.b.where = self.b.where, where
+        try:
+            yield
+        finally:
+            self.b.where = before
+
+    def finish(self) -> ir.Module:
+        """Return the program's IR: the main function, then its subprograms."""
+        return ir.Module((self.b.finish(), *self.finished))
