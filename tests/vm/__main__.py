@@ -10,6 +10,7 @@ import argparse
 import compileall
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -24,15 +25,14 @@ from tests.vm.machine import Machine, MachineUnusable
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 JUNIT = "junit.xml"
+TEST_MODULES = ("loop",)  # what tests use and the kernel does not load by itself when asked for
 LOST = 125  # exit status when a machine did not report one, which no test runner uses
 
 
 def main() -> int:
     """Parse the command line, run the machines, print what came of them; 0 if all went well."""
     options = _parser().parse_args()
-    # In the guest bytecode would be written into the overlay and lost, so that each import compiled afresh.
-    for folder in ("pyebpf", "tests"):
-        compileall.compile_dir(CHECKOUT / folder, quiet=1)
+    _compile(tests=not options.command)
     series = options.kernel or list(kernels.SERIES)
     results = Path(options.results or tempfile.mkdtemp(prefix="pyebpf-vm-")).resolve()
     output = _Output(prefixed=len(series) > 1)
@@ -71,6 +71,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _compile(*, tests: bool) -> None:
+    """Leave bytecode for the guests, whose own would be lost in the overlay, so that each import compiled afresh."""
+    compileall.compile_dir(CHECKOUT / "pyebpf", quiet=1)
+    if tests:
+        # pytest caches test modules, and plugins, with its assertions rewritten: 8 s of a guest's time.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/kernel"],
+            cwd=CHECKOUT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            check=False,  # what is wrong with a test module is told by the run itself
+        )
+
+
 def _run(series: str, options: argparse.Namespace, results: Path, output: _Output) -> tuple[int, str]:
     """Exit status and one paragraph of summary for one kernel."""
     results.mkdir(parents=True, exist_ok=True)
@@ -79,7 +95,8 @@ def _run(series: str, options: argparse.Namespace, results: Path, output: _Outpu
     try:
         kernel = kernels.obtain(series, options.cache, flavour=options.flavour)
         machine = Machine(kernel, options.memory, options.processors, options.qemu, options.parameter)
-        task = Task(options.command or _pytest(), CHECKOUT, _environment(kernel, options.env), options.module)
+        modules = [*options.module, *(() if options.command else TEST_MODULES)]
+        task = Task(options.command or _pytest(), CHECKOUT, _environment(kernel, options.env), modules)
         outcome = machine.run(task, results, limit=options.limit, output=lambda piece: output.add(series, piece))
     except (KernelUnavailable, MachineUnusable, FileNotFoundError) as error:
         return LOST, f"not run: {error}"
@@ -108,7 +125,12 @@ def _environment(kernel: Kernel, extra: list[str]) -> dict[str, str]:
     environment = {name: os.environ[name] for name in ("HOME", "LANG", "CI") if name in os.environ}
     # This interpreter's programs first: version managers' shims on a user's PATH are slow in emulation.
     environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-    environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "PYEBPF_VM": kernel.release}
+    environment |= {
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "NO_COLOR": "1",
+        "PYEBPF_VM": kernel.release,
+    }
     return environment | dict(pair.split("=", 1) for pair in extra)
 
 
