@@ -1,0 +1,62 @@
+"""The command `pyebpf`. This file only picks what to run, and imports no more than that needs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+USAGE = """\
+usage: pyebpf TOOL [options] [interval [count]]
+       pyebpf list
+       pyebpf run FILE [arguments]
+       pyebpf --version
+
+Traces this machine with eBPF programs written in Python. `pyebpf list` names the tools, `pyebpf TOOL --help` tells
+what one takes. Data goes to standard output, everything else to standard error.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with `arguments` (by default those of the process) and return its exit status.
+
+    0 after a run, also one that SIGINT, SIGTERM or a vanished reader ended; 1 after an error; 2 for wrong usage.
+    """
+    from pyebpf.cli.report import guarded
+
+    return guarded(_dispatch, sys.argv[1:] if arguments is None else list(arguments))
+
+
+def _dispatch(arguments: list[str]) -> int:
+    from pyebpf.cli.report import UsageError
+    from pyebpf.output.sink import Sink
+
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if command in {"--version", "-V"}:
+        from pyebpf.cli.version import VERSION
+
+        Sink.of(sys.stdout).line(f"pyebpf {VERSION}")
+        return 0
+    if command in {"--help", "-h", "help"}:
+        Sink.of(sys.stdout).write(USAGE)
+        return 0
+    if command == "list":
+        from pyebpf.cli.catalogue import print_list
+
+        return print_list(rest)
+    if command == "run":
+        from pyebpf.cli.script import run_script
+
+        return run_script(rest)
+    if not command:
+        raise UsageError("pyebpf", "name a tool, or `list` to see them all")
+    if command.startswith("-"):
+        raise UsageError("pyebpf", f"unknown option {command}; options of a tool come after its name")
+    from pyebpf.cli.catalogue import find
+    from pyebpf.cli.run import run_tool
+
+    return run_tool(find(command), rest)

@@ -1,0 +1,69 @@
+"""The tools there are: the modules of `pyebpf.programs`, one a tool."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.cli.report import UsageError
+from pyebpf.errors import closest
+from pyebpf.output.sink import Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.tool import Tool
+
+__all__ = ["find", "names", "print_list"]
+
+PACKAGE = "pyebpf.programs"
+
+
+def _modules() -> Iterator[str]:
+    spec = find_spec(PACKAGE)
+    for module in iter_modules(spec.submodule_search_locations if spec else ()):
+        if not module.name.startswith("_"):
+            yield module.name
+
+
+def names() -> list[str]:
+    """The names of all tools, sorted."""
+    return sorted(name.replace("_", "-") for name in _modules())
+
+
+def find(name: str) -> Tool[..., Any, Any]:
+    """The tool of a name. Raises UsageError, with the names most like it."""
+    module = name.replace("-", "_")
+    if module not in _modules():
+        raise UsageError("pyebpf", f"there is no tool {name!r}{closest(name, names())}", "pyebpf list")
+    tool: Tool[..., Any, Any] = import_module(f"{PACKAGE}.{module}").TOOL
+    return tool
+
+
+def _summary(module: str) -> str:
+    """The first line of a module's docstring, read without running the module."""
+    from ast import literal_eval
+    from tokenize import COMMENT, NL, STRING, generate_tokens
+
+    spec = find_spec(f"{PACKAGE}.{module}")
+    source = spec.loader.get_source(spec.name) if spec and spec.loader else None  # type: ignore[attr-defined]  # every loader of files and archives has it
+    lines = iter((source or "").splitlines(keepends=True))
+    for token in generate_tokens(lambda: next(lines, "")):
+        if token.type == STRING:
+            return str(literal_eval(token.string)).strip().partition("\n")[0].rstrip(".")
+        if token.type not in {COMMENT, NL}:
+            break
+    return ""
+
+
+def print_list(arguments: list[str]) -> int:
+    """`pyebpf list`: a line a tool, its name and what it does."""
+    if arguments:
+        raise UsageError("pyebpf list", f"unexpected argument {arguments[0]!r}", "pyebpf --help")
+    sink = Sink.of(sys.stdout)
+    for name in names():
+        sink.line(f"{name:<15} {_summary(name.replace('-', '_'))}".rstrip())
+    return 0

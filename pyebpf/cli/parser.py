@@ -1,0 +1,174 @@
+"""From a tool's declaration to its command line: argparse, with the options that all tools share."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from pyebpf.cli.report import UsageError
+from pyebpf.errors import InvalidValue
+from pyebpf.tool import SummaryTool, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from dataclasses import Field
+
+    from pyebpf.tool import Spelling
+
+__all__ = ["Common", "parse", "parse_example"]
+
+LONGEST = 10 * 366 * 86400.0  # seconds; ten years are as good as forever
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """The options that every tool takes. Seconds in `duration` and `interval`."""
+
+    form: Literal["text", "csv", "json"] = "text"
+    dump: bool = False
+    verbose: bool = False
+    timestamps: bool = False
+    duration: float | None = None
+    interval: float | None = None
+    count: int | None = None
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are ours."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(self.prog, message)
+
+
+def integer(text: str) -> int:
+    """A decimal integer, as typed: no underscores, no other scripts' digits."""
+    if not (text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= 20):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """A finite decimal number."""
+    try:
+        value = float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A positive time in seconds."""
+    value = number(text)
+    if not 0 < value <= LONGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time above 0, in seconds")
+    return value
+
+
+def positive(text: str) -> int:
+    """An integer from 1 on."""
+    value = integer(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    return value
+
+
+SCALARS: dict[str, Callable[[str], Any]] = {"int": integer, "float": number, "str": str}
+
+
+def _reader(annotation: str) -> Callable[[str], Any]:
+    """The function that reads a value of an annotated type, which is text: `int`, `str | None`, `tuple[int, ...]`."""
+    name = annotation.removesuffix(" | None")
+    scalar = SCALARS.get(name.removeprefix("tuple[").removesuffix(", ...]"))
+    if scalar is None:
+        raise InvalidValue(
+            f"an option cannot be of type {annotation}: write bool, int, float, str or tuple[int, ...], perhaps | None"
+        )
+    if not name.startswith("tuple["):
+        return scalar
+    return lambda text: tuple(scalar(item.strip()) for item in text.split(","))
+
+
+def _add_option(parser: argparse.ArgumentParser, item: Field[Any]) -> None:
+    spelling: Spelling = item.metadata["spelling"]
+    annotation = item.type if isinstance(item.type, str) else getattr(item.type, "__name__", str(item.type))
+    help_text = spelling.help.replace("%", "%%")
+    dest = f"option.{item.name}"
+    if annotation == "bool":
+        parser.add_argument(*spelling.flags, dest=dest, action="store_const", const=True, help=help_text)
+        return
+    metavar = spelling.metavar or item.name.upper()
+    reader = _reader(annotation)
+    if spelling.flags:
+        parser.add_argument(*spelling.flags, dest=dest, type=reader, metavar=metavar, help=help_text)
+    else:
+        nargs = None if item.default is MISSING else "?"
+        parser.add_argument(dest, type=reader, metavar=metavar, help=help_text, nargs=nargs)
+
+
+def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], taken: set[str]) -> None:
+    """The shared options; where a tool has a letter for itself, only the long name is left."""
+
+    def add(to: argparse._ActionsContainer, letter: str, long: str, dest: str, **rest: Any) -> None:
+        to.add_argument(*[flag for flag in (letter, long) if flag and flag not in taken], dest=dest, **rest)
+
+    group = parser.add_argument_group("options of every tool")
+    form = group.add_mutually_exclusive_group()
+    add(form, "", "--json", "form", action="store_const", const="json", help="print a JSON object a line")
+    add(form, "", "--csv", "form", action="store_const", const="csv", help="print CSV, with a heading line")
+    add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
+    add(group, "-d", "--duration", "duration", type=seconds, metavar="SECONDS", help="end after so many seconds")
+    add(group, "-v", "--verbose", "verbose", action="store_true", help="say which attachments were chosen and why")
+    add(group, "", "--dump", "dump", action="store_true", help="print the bytecode, and stop (needs no root)")
+    if isinstance(tool, SummaryTool):
+        parser.add_argument(
+            "interval", nargs="?", type=seconds, help="seconds between summaries (default: one, at the end)"
+        )
+        parser.add_argument("count", nargs="?", type=positive, help="how many summaries (default: no limit)")
+
+
+def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
+    """The parser of one tool's command line."""
+    summary, _, details = (tool.doc or "").strip().partition("\n")
+    width = max((len(example.command) for example in tool.examples), default=0)
+    examples = [f"  pyebpf {example.command:<{width}}  # {example.meaning}" for example in tool.examples]
+    parser = _Parser(
+        prog=f"pyebpf {tool.name}",
+        description=f"{summary}\n{details}".rstrip() + f"\n\nBPF Performance Tools, section {tool.section}.",
+        epilog="\n".join(["examples:", *examples]) if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    taken: set[str] = set()
+    for item in fields(tool.options):  # type: ignore[arg-type]  # a dataclass, which Callable[P, O] cannot say
+        if "spelling" in item.metadata:
+            _add_option(parser, item)
+            taken.update(item.metadata["spelling"].flags)
+    _add_common(parser, tool, taken)
+    return parser
+
+
+def parse(tool: Tool[..., Any, Any], arguments: Sequence[str]) -> tuple[Any, Common]:
+    """A tool's options, an instance of its dataclass, and the common ones. Raises UsageError."""
+    parser = build_parser(tool)
+    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    own = {name.removeprefix("option."): given.pop(name) for name in list(given) if name.startswith("option.")}
+    try:
+        options = tool.options(**own)
+        tool.check(options)
+    except InvalidValue as error:
+        raise UsageError(parser.prog, str(error)) from None
+    return options, Common(**given)
+
+
+def parse_example(tool: Tool[..., Any, Any], command: str) -> tuple[Any, Common]:
+    """The options of an `Example`'s command. Raises UsageError if it would be refused, or names another tool."""
+    from shlex import split
+
+    name, *arguments = split(command)
+    if name != tool.name:
+        raise UsageError(f"pyebpf {tool.name}", f"an example calls {name}")
+    return parse(tool, arguments)

@@ -1,0 +1,86 @@
+"""Errors and notes on standard error: one line each, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import PyebpfError
+from pyebpf.output.escape import visible
+from pyebpf.output.sink import ReaderGone, silence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["UsageError", "describe", "failed", "guarded", "note"]
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+TRACEBACK = "PYEBPF_TRACEBACK"
+
+
+class UsageError(Exception):
+    """The command line makes no sense. `program` is what was called, with its tool; `see` a command that helps."""
+
+    def __init__(self, program: str, message: str, see: str = "") -> None:
+        super().__init__(message)
+        self.program = program
+        self.see = see or f"{program} --help"
+
+
+def note(text: str) -> None:
+    """Write to standard error; nobody listening there is no reason to fail."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
+
+
+def describe(error: BaseException) -> str:
+    """One line for an error; pyebpf's own may add the source and a caret below it."""
+    if isinstance(error, PyebpfError):
+        return "\n".join(map(visible, str(error).split("\n")))
+    if isinstance(error, OSError) and error.strerror:
+        subject = f"{visible(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
+        return f"{subject}{error.strerror}"
+    return visible(f"{type(error).__name__}: {error}")
+
+
+def failed(program: str, error: BaseException) -> int:
+    """Report an error that ended the command; the exit status."""
+    if os.environ.get(TRACEBACK):
+        from traceback import print_exception
+
+        print_exception(error)
+    if isinstance(error, PyebpfError | OSError):
+        note(f"{program}: {describe(error)}")
+    else:
+        note(f"{program}: internal error, please report it with {TRACEBACK}=1 set: {describe(error)}")
+    return FAILED
+
+
+def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
+    """Run a command; whatever it raises becomes a line on standard error and an exit status."""
+    try:
+        if sys.stdout is None:
+            return failed("pyebpf", OSError("standard output is closed"))
+        try:
+            return command(arguments)
+        finally:
+            sys.stdout.flush()
+    except ReaderGone:
+        return 0
+    except BrokenPipeError:
+        silence(sys.stdout)
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except UsageError as error:
+        note(f"{error.program}: {visible(str(error))}; see {error.see}")
+        return USAGE
+    except Exception as error:  # noqa: BLE001 - the last stop: a user gets a line, not a traceback
+        tool = arguments[0] if arguments and not arguments[0].startswith("-") else ""
+        return failed(f"pyebpf {visible(tool)}".rstrip(), error)

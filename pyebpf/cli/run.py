@@ -1,0 +1,149 @@
+"""The flow of a tool: attach, say so, print, report what was lost, detach."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from time import monotonic, strftime
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.cli.parser import parse
+from pyebpf.cli.report import note
+from pyebpf.cli.signals import ending
+from pyebpf.errors import PyebpfError
+from pyebpf.output.columns import Column
+from pyebpf.output.escape import visible
+from pyebpf.output.sink import Sink
+from pyebpf.output.writers import TIME, histogram_writer, table_writer
+from pyebpf.tool import EventTool, Stop, SummaryTool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyebpf.cli.parser import Common
+    from pyebpf.tool import Tool, Tracer
+
+__all__ = ["run_tool"]
+
+CLOCK = "%H:%M:%S"
+LOSS_REPORT_INTERVAL = 1.0  # seconds
+SLACK = 0.001  # seconds; an interval that ends this close to the run's end is the last
+
+
+def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
+    """Run a tool with a command line; the exit status. Raises PyebpfError, UsageError and ReaderGone."""
+    options, common = parse(tool, arguments)
+    sink = Sink.of(sys.stdout)
+    if common.dump:
+        sink.line(tool.build(options).listing().rstrip("\n"))
+        return 0
+    reader = None
+    with suppress(OSError):  # a stream without a descriptor has no reader that could go away
+        reader = sys.stdout.fileno()
+    with Stop(reader=reader) as stop, ending(stop):
+        try:
+            _trace(tool, options, common, sink, stop)
+        except PyebpfError as error:
+            log = getattr(error, "log", "")
+            if common.verbose and log:
+                note(log.rstrip("\n"))
+            raise
+    return 0
+
+
+def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, stop: Stop) -> None:
+    tracer: Tracer = tool.build(options)
+    if stop.is_set():  # a signal while compiling
+        return
+    with tracer:
+        if common.verbose:
+            for line in tracer.attachments:
+                note(line)
+        note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
+        if common.duration is not None:
+            stop.end_after(common.duration)
+        losses = Losses(tracer)
+        if isinstance(tool, EventTool):
+            _events(tool, tracer, options, common, sink, stop, losses)
+        elif isinstance(tool, SummaryTool):
+            _summaries(tool, tracer, options, common, sink, stop, losses)
+        losses.report()
+
+
+class Losses:
+    """Says on standard error what the tracer lost, as soon as it is known, with exact totals."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._reported: Mapping[str, int] = {}
+        self._next = monotonic() + LOSS_REPORT_INTERVAL
+
+    def report(self) -> None:
+        """Report the totals, if they grew since the last report."""
+        lost = {reason: count for reason, count in self._tracer.lost.items() if count}
+        if lost != self._reported:
+            self._reported = lost
+            total = sum(lost.values())
+            reasons = ", ".join(f"{visible(reason)}: {count}" for reason, count in lost.items())
+            note(f"Lost {total} event{'' if total == 1 else 's'} so far ({reasons})")
+
+    def report_sometimes(self) -> None:
+        """Report, but at most once a second."""
+        now = monotonic()
+        if now >= self._next:
+            self._next = now + LOSS_REPORT_INTERVAL
+            self.report()
+
+
+def _events(
+    tool: EventTool[..., Any, Any, Any],
+    tracer: Tracer,
+    options: Any,
+    common: Common,
+    sink: Sink,
+    stop: Stop,
+    losses: Losses,
+) -> None:
+    columns = list(tool.columns_for(options))
+    if common.timestamps and all(column.name != TIME for column in columns):
+        columns.insert(0, Column(TIME, 8, key=lambda _: strftime(CLOCK)))
+    writer = table_writer(common.form, columns, sink)
+    writer.begin()
+    for record in tool.records(tracer, options, stop):
+        writer.record(record)
+        losses.report_sometimes()
+
+
+def _summaries(
+    tool: SummaryTool[..., Any, Any, Any],
+    tracer: Tracer,
+    options: Any,
+    common: Common,
+    sink: Sink,
+    stop: Stop,
+    losses: Losses,
+) -> None:
+    columns = tool.columns_for(options)
+    writer = table_writer(common.form, columns, sink) if columns else histogram_writer(common.form, sink)
+    for done, last in _intervals(common, stop):
+        writer.interval(tool.snapshot(tracer, options), strftime(CLOCK) if common.timestamps else None)
+        losses.report()
+        if last or done == common.count:
+            return
+
+
+def _intervals(common: Common, stop: Stop) -> Iterator[tuple[int, bool]]:
+    """Wait for the end of each interval, then yield its number from 1 and whether it is the last.
+
+    Ends are multiples of the interval from the start, however long printing takes; those it missed are left out.
+    """
+    start, number, tick = monotonic(), 0, 0
+    while True:
+        if common.interval is None:
+            stop.wait()
+        else:
+            tick = max(tick + 1, int((monotonic() - start) / common.interval))
+            stop.wait(start + tick * common.interval - monotonic())
+        number += 1
+        remaining = stop.remaining()
+        yield number, remaining is not None and remaining <= SLACK

@@ -1,0 +1,91 @@
+"""`pyebpf run FILE`: a Python script whose source the compiler of probes can read, wherever it came from."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from pyebpf.cli.report import FAILED, UsageError, describe, note
+from pyebpf.errors import CompileError, PyebpfError, VerifierError
+from pyebpf.output.sink import ReaderGone, Sink
+
+__all__ = ["run_script"]
+
+HELP = """\
+usage: pyebpf run FILE [arguments]
+
+Runs a Python script as __main__, with the arguments in sys.argv. FILE may be - for standard input, whose source
+probes can be compiled from, too.
+"""
+
+
+def run_script(arguments: list[str]) -> int:
+    """Run a script; the exit status is its own, or 1 if an exception ended it."""
+    if not arguments:
+        raise UsageError("pyebpf run", "name a file")
+    name = arguments[0]
+    if name in {"-h", "--help"}:
+        Sink.of(sys.stdout).write(HELP)
+        return 0
+    if name.startswith("-") and name != "-":
+        raise UsageError("pyebpf run", f"unknown option {name}")
+    shown = "<stdin>" if name == "-" else name
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        source = _decoded(data)
+        code = compile(source, shown, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        note(f"pyebpf run: {shown}{line}: {message}")
+        return FAILED
+    # No modification time: what runs is what was read here, whatever happens to the file meanwhile.
+    linecache.cache[shown] = (len(source), None, source.splitlines(keepends=True), shown)
+    sys.argv = [name, *arguments[1:]]
+    if name != "-":
+        sys.path.insert(0, str(Path(name).resolve().parent))
+    return _run(code, shown)
+
+
+def _decoded(data: bytes) -> str:
+    """Python source as text: its coding line or UTF-8, universal newlines."""
+    from io import BytesIO
+    from tokenize import detect_encoding
+
+    encoding, _ = detect_encoding(BytesIO(data).readline)
+    with TextIOWrapper(BytesIO(data), encoding) as text:
+        return text.read()
+
+
+def _run(code: CodeType, shown: str) -> int:
+    module = ModuleType("__main__")
+    module.__file__ = shown
+    sys.modules["__main__"] = module
+    try:
+        exec(code, module.__dict__)  # noqa: S102 - running a script is what was asked for
+    except (SystemExit, KeyboardInterrupt, ReaderGone, BrokenPipeError):
+        raise
+    except PyebpfError as error:
+        place = "" if isinstance(error, CompileError | VerifierError) and error.location else _place(error, shown)
+        note(f"pyebpf run: {place}{describe(error)}")
+        return FAILED
+    except BaseException as error:  # noqa: BLE001 - the script's own mistake: its author wants to see its frames
+        from traceback import print_exception
+
+        own = error.__traceback__.tb_next if error.__traceback__ is not None else None
+        print_exception(type(error), error, own)
+        return FAILED
+    return 0
+
+
+def _place(error: BaseException, shown: str) -> str:
+    """`FILE:LINE: ` of the script's innermost frame that the error went through."""
+    line, traceback = 0, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == shown:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return f"{shown}:{line}: " if line else ""

@@ -1,0 +1,364 @@
+"""What a tool is: its options, its program, its columns. Each file of `programs/` declares one; so can any module.
+
+An event tool:
+
+    @dataclass(frozen=True)
+    class Options:
+        pid: int | None = pid_option()
+        failed: bool = flag("-x", "--failed", help="only failed opens")
+
+    def build(options: Options) -> BPF: ...
+    def opens(bpf: BPF, options: Options, stop: Stop) -> Iterator[Open]: ...
+
+    TOOL = EventTool(name="opensnoop", doc=__doc__, section="8.6.10", tracing="open(2)", options=Options, build=build,
+                     records=opens, columns=(Column("PID", 7), ...), examples=(Example("opensnoop -x", "..."),))
+    open = TOOL.open
+
+A summary tool has `snapshot` in place of `records`: a function that returns what an interval counted, as records for
+`columns`, or as `Histogram` objects when there are none. As libraries, with typed results and no signal handlers:
+
+    with opensnoop.open(pid=42) as opens:               # attached; leaving detaches
+        for event in opens: ...
+
+    with biolatency.open(by_disk=True) as snapshot:
+        time.sleep(1)
+        for histogram in snapshot(): ...
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, dataclass, field, fields
+from math import ceil
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
+
+from pyebpf.errors import InvalidValue
+from pyebpf.output.columns import Column
+from pyebpf.output.histogram import Bucket, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+__all__ = [
+    "Bucket",
+    "Column",
+    "EventTool",
+    "Example",
+    "Histogram",
+    "Stop",
+    "SummaryTool",
+    "Tool",
+    "Tracer",
+    "argument",
+    "events",
+    "failures_option",
+    "flag",
+    "milliseconds_option",
+    "option",
+    "pid_option",
+    "tid_option",
+    "uid_option",
+]
+
+PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h, on 64 bits
+U32_MAX = (1 << 32) - 1
+_LONGEST_POLL = 3600.0  # seconds; poll(2) takes milliseconds in an int
+
+
+class Tracer(Protocol):
+    """What a tool's `build` returns: `BPF` is one. Entering it compiles, loads and attaches; leaving detaches."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> object: ...
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """How many events were lost so far, by reason."""
+
+    @property
+    def attachments(self) -> Iterable[str]:
+        """A line for each attachment: which was chosen and why."""
+
+    def listing(self) -> str:
+        """The compiled programs as text, without loading them."""
+
+
+class Readable(Protocol):
+    """A ring buffer."""
+
+    def fileno(self) -> int:
+        """The descriptor that is readable when records are there."""
+
+    def poll(self, timeout: float) -> Sequence[Any]:
+        """The records that are there, or come within `timeout` seconds."""
+
+
+Built = TypeVar("Built", bound=Tracer)
+Options = TypeVar("Options")
+P = ParamSpec("P")
+Record = TypeVar("Record")
+
+
+class Stop:
+    """A request to end, from a signal handler, another thread, or a clock; every wait on it ends at once.
+
+    It is a pipe that becomes readable: `wakeup` is its write end, fit for `signal.set_wakeup_fd`. `reader` is the
+    descriptor of an output; when whatever reads it goes away, that is a request to end, too.
+    """
+
+    def __init__(self, *, reader: int | None = None) -> None:
+        self._read, self.wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._reader = reader
+        self._stopped = False
+        self._deadline: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the pipe. Nothing may wait any more."""
+        self._stopped = True
+        read, write, self._read, self.wakeup = self._read, self.wakeup, -1, -1
+        for descriptor in (read, write):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def fileno(self) -> int:
+        """The descriptor that is readable after `set`."""
+        return self._read
+
+    def set(self) -> None:
+        """Ask to end."""
+        self._stopped = True
+        if self.wakeup >= 0:
+            with suppress(BlockingIOError):  # a full pipe is readable all the same
+                os.write(self.wakeup, b"\0")
+
+    def end_after(self, seconds: float) -> None:
+        """Ask to end in so many seconds from now."""
+        self._deadline = monotonic() + seconds
+
+    def remaining(self) -> float | None:
+        """Seconds until the end asked for; None if no end is set, 0 when it is over."""
+        if self._stopped:
+            return 0.0
+        return None if self._deadline is None else max(self._deadline - monotonic(), 0.0)
+
+    def is_set(self) -> bool:
+        """Whether it is time to end."""
+        return self._stopped or (self._deadline is not None and monotonic() >= self._deadline)
+
+    def wait(self, seconds: float | None = None, *descriptors: int) -> bool:
+        """Wait until it is time to end, `seconds` are over, or a descriptor is readable; then answer `is_set()`."""
+        if self._stopped:
+            return True
+        poller = select.poll()
+        poller.register(self._read, select.POLLIN)
+        for descriptor in descriptors:
+            poller.register(descriptor, select.POLLIN)
+        if self._reader is not None:
+            poller.register(self._reader, 0)  # errors and hang-ups are reported unasked
+        until = None if seconds is None else monotonic() + seconds
+        while not self.is_set():
+            limits = [_LONGEST_POLL]
+            if until is not None:
+                limits.append(max(until - monotonic(), 0.0))
+            if self._deadline is not None:
+                limits.append(max(self._deadline - monotonic(), 0.0))
+            ready = poller.poll(ceil(min(limits) * 1000))
+            if any(descriptor == self._reader for descriptor, _ in ready):
+                self._stopped = True
+            elif ready or (until is not None and monotonic() >= until):
+                break
+        return self.is_set()
+
+
+def events(source: Readable, stop: Stop) -> Iterator[Any]:
+    """The records of a ring buffer as they come, until `stop`; those that are there by then are the last.
+
+    It waits at most a second at a time: a wake-up lost between reader and kernel delays records, but loses none.
+    """
+    while True:
+        ending = stop.is_set()
+        records = source.poll(0)
+        yield from records
+        if ending:
+            return
+        if not records:
+            stop.wait(1.0, source.fileno())
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How an option of a tool is written on the command line; `flags` is empty for a positional argument."""
+
+    flags: tuple[str, ...]
+    help: str
+    metavar: str
+    choices: tuple[str, ...]
+    minimum: int | None
+    maximum: int | None
+
+    def check(self, name: str, value: object) -> None:
+        """Raise InvalidValue for a value that the declaration excludes."""
+        what = self.flags[-1] if self.flags else name
+        for item in value if isinstance(value, tuple) else (value,):
+            if self.choices and item is not None and item not in self.choices:
+                raise InvalidValue(f"{what}: {item!r} is none of {', '.join(self.choices)}")
+            if isinstance(item, int) and not isinstance(item, bool):
+                if self.minimum is not None and item < self.minimum:
+                    raise InvalidValue(f"{what}: {item} is below {self.minimum}")
+                if self.maximum is not None and item > self.maximum:
+                    raise InvalidValue(f"{what}: {item} is above {self.maximum}")
+
+
+def option(
+    *flags: str,
+    default: object = None,
+    help: str,  # noqa: A002 - argparse's word for it, which is what it is for
+    metavar: str = "",
+    choices: Sequence[str] = (),
+    minimum: int | None = None,
+    maximum: int | None = None,
+) -> Any:
+    """A field of an options dataclass that takes a value on the command line: `option("-c", "--cgroup", help=...)`.
+
+    The field's annotation decides what is read: `int`, `float` or `str`, perhaps `| None`; `tuple[int, ...]` and the
+    like read a list with commas. Bounds and choices hold for values given in Python, too.
+    """
+    return _field(default, Spelling(flags, help, metavar, tuple(choices), minimum, maximum))
+
+
+def flag(*flags: str, help: str) -> Any:  # noqa: A002 - as above
+    """A field of type `bool`, False unless the flag is there: `flag("-Q", "--queued", help=...)`."""
+    return _field(False, Spelling(flags, help, "", (), None, None))  # noqa: FBT003 - a default, not a switch
+
+
+def _field(default: object, spelling: Spelling) -> Any:
+    if not spelling.flags or not all(flag.startswith("-") for flag in spelling.flags):
+        raise InvalidValue("an option has at least one flag, such as '-m' or '--milliseconds'")
+    return field(default=default, metadata={"spelling": spelling})
+
+
+def argument(metavar: str, *, help: str, choices: Sequence[str] = (), default: object = MISSING) -> Any:  # noqa: A002 - as above
+    """A positional argument of an options dataclass; one without default must be given."""
+    declaration = {"spelling": Spelling((), help, metavar, tuple(choices), None, None)}
+    return field(metadata=declaration) if default is MISSING else field(default=default, metadata=declaration)
+
+
+def pid_option(help: str = "only this process") -> Any:  # noqa: A002 - as above
+    """`-p PID`, None by default."""
+    return option("-p", "--pid", metavar="PID", help=help, minimum=1, maximum=PID_MAX)
+
+
+def tid_option(help: str = "only this thread") -> Any:  # noqa: A002 - as above
+    """`-t TID`, None by default."""
+    return option("-t", "--tid", metavar="TID", help=help, minimum=1, maximum=PID_MAX)
+
+
+def uid_option(help: str = "only this user") -> Any:  # noqa: A002 - as above
+    """`-u UID`, None by default."""
+    return option("-u", "--uid", metavar="UID", help=help, minimum=0, maximum=U32_MAX)
+
+
+def milliseconds_option(help: str = "milliseconds instead of microseconds") -> Any:  # noqa: A002 - as above
+    """`-m`, off by default."""
+    return flag("-m", "--milliseconds", help=help)
+
+
+def failures_option(help: str = "only failures") -> Any:  # noqa: A002 - as above
+    """`-x`, off by default."""
+    return flag("-x", "--failed", help=help)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A command, without the word `pyebpf`, and what it does."""
+
+    command: str
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool(Generic[P, Options, Built]):
+    """What every tool declares.
+
+    `name` is one word; `doc` the module's docstring, whose first line is the one-line description; `section` the
+    book's; `tracing` completes "Tracing …" in the line that says that the probes are attached; `options` a frozen
+    dataclass whose fields are `option(...)`, `flag(...)` or `argument(...)`; `build` makes the tracer without touching
+    the kernel; `columns` are those of its records, none for histograms.
+    """
+
+    name: str
+    doc: str | None
+    section: str
+    tracing: str
+    options: Callable[P, Options]
+    build: Callable[[Options], Built]
+    columns: Sequence[Column] | Callable[[Options], Sequence[Column]] = ()
+    examples: tuple[Example, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The one-line description."""
+        return (self.doc or "").strip().partition("\n")[0].rstrip(".")
+
+    def columns_for(self, options: Options) -> Sequence[Column]:
+        """The columns that are printed with these options."""
+        return self.columns(options) if callable(self.columns) else self.columns
+
+    def check(self, options: Options) -> None:
+        """Raise InvalidValue for an option out of its bounds."""
+        for item in fields(options):  # type: ignore[arg-type]  # no type says "an instance of a dataclass" and binds P
+            spelling = item.metadata.get("spelling")
+            if spelling is not None:
+                spelling.check(item.name, getattr(options, item.name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
+    """A tool that prints a line an event: `records` yields them, typed, from the attached tracer, until the stop."""
+
+    records: Callable[[Built, Options, Stop], Iterator[Record]]
+
+    @contextmanager
+    def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Iterator[Record]]:
+        """Attach with the options given as arguments; the iterator ends when the context is left."""
+        options = self.options(*args, **kwargs)
+        self.check(options)
+        tracer = self.build(options)
+        with Stop() as stop, tracer:
+            records = self.records(tracer, options, stop)
+            try:
+                yield records
+            finally:
+                close = getattr(records, "close", None)  # generators have one, other iterators need none
+                if close is not None:
+                    close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
+    """A tool that prints what each interval counted: `snapshot` returns it, and begins the next interval."""
+
+    snapshot: Callable[[Built, Options], Iterable[Record]]
+
+    @contextmanager
+    def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Callable[[], list[Record]]]:
+        """Attach with the options given as arguments; each call gives what was counted since the one before."""
+        options = self.options(*args, **kwargs)
+        self.check(options)
+        tracer = self.build(options)
+        with tracer:
+            yield lambda: list(self.snapshot(tracer, options))
