@@ -1,0 +1,15 @@
+"""Names of error numbers as Linux has them, on any operating system."""
+
+from __future__ import annotations
+
+from pyebpf.uapi.errno_table import ERRNO_NAMES
+
+__all__ = ["ENOTSUPP", "errno_name"]
+
+ENOTSUPP = 524
+"""Not supported. include/linux/errno.h keeps it in the kernel, but bpf(2) returns it; the C library has no name for it."""
+
+
+def errno_name(number: int) -> str:
+    """`ENOENT` for 2 or -2; the number itself where there is no name."""
+    return ERRNO_NAMES.get(abs(number), str(abs(number)))
