@@ -153,8 +153,9 @@ def helper_table(facts: Mapping[str, Any]) -> str:
         sys.exit("helper numbers have a gap")
     body = ["# The prototype of helper N is entry N - 1; names without bpf_.", "PROTOTYPES = ("]
     for _, prototype, _ in rows:
-        bare = bare_name(prototype)
-        body.append(f'    "{prototype.replace("bpf_" + bare, bare, 1)}",')
+        front, _, parameters = prototype.partition("(")
+        returns = front.removesuffix("bpf_" + bare_name(prototype))
+        body.append(f'    "{returns}{bare_name(prototype)}({parameters}",')
     body += [")", "", "# Refused to programs whose licence is not compatible with the GPL."]
     body += ["GPL_ONLY = frozenset(", "    {"]
     body += [f'        "{bare_name(prototype)}",' for _, prototype, gpl in rows if gpl]
@@ -164,7 +165,7 @@ def helper_table(facts: Mapping[str, Any]) -> str:
 
 def bare_name(prototype: str) -> str:
     """A helper's name without bpf_."""
-    return prototype[: prototype.index("(")].rpartition("bpf_")[2]
+    return prototype.partition("(")[0].replace("*", " ").split()[-1].removeprefix("bpf_")
 
 
 def errno_table(facts: Mapping[str, Any]) -> str:

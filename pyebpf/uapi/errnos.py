@@ -7,7 +7,7 @@ from pyebpf.uapi.errno_table import ERRNO_NAMES
 __all__ = ["ENOTSUPP", "errno_name"]
 
 ENOTSUPP = 524
-"""Not supported. include/linux/errno.h keeps it in the kernel, but bpf(2) returns it; the C library has no name for it."""
+"""Not supported. include/linux/errno.h keeps it inside, but bpf(2) returns it; the C library does not name it."""
 
 
 def errno_name(number: int) -> str:

@@ -102,7 +102,7 @@ PROTOTYPES = (
     "long spin_lock(struct bpf_spin_lock *lock)",
     "long spin_unlock(struct bpf_spin_lock *lock)",
     "struct bpf_sock *sk_fullsock(struct bpf_sock *sk)",
-    "struct tcp_sock *bpf_tcp_sock(struct bpf_sock *sk)",
+    "struct bpf_tcp_sock *tcp_sock(struct bpf_sock *sk)",
     "long skb_ecn_set_ce(struct sk_buff *skb)",
     "struct bpf_sock *get_listener_sock(struct bpf_sock *sk)",
     "struct bpf_sock *skc_lookup_tcp(void *ctx, struct bpf_sock_tuple *tuple, u32 tuple_size, u64 netns, u64 flags)",

@@ -1,0 +1,26 @@
+"""arm64: AAPCS64 section 6; `struct user_pt_regs` and what follows it in `struct pt_regs`, arch/arm64/include/asm/ptrace.h.
+
+`orig_x0` keeps a system call's first argument, which x0 loses to the result.
+"""
+
+from __future__ import annotations
+
+from pyebpf.arch.architecture import Architecture
+
+__all__ = ["AARCH64"]
+
+AARCH64 = Architecture(
+    name="aarch64",
+    registers={f"x{n}": 8 * n for n in range(31)} | {"sp": 248, "pc": 256, "pstate": 264, "orig_x0": 272},
+    registers_size=272,
+    arguments=("x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"),
+    stack_arguments=0,
+    result="x0",
+    stack="sp",
+    frame="x29",
+    instruction="pc",
+    return_address="x30",
+    call_number="x8",
+    call_arguments=("orig_x0", "x1", "x2", "x3", "x4", "x5"),
+    call_prefix="__arm64_sys_",
+)
