@@ -30,8 +30,8 @@ def read(fd: int, key_size: int, value_size: int, most: int, *, remove: bool = F
     """Every element, in the map's own order; with `remove`, each is taken out as it is read.
 
     `value_size` counts all processors' slots, `most` is the map's capacity. Entries that programs
-    add or remove meanwhile may or may not be seen; one that stays the whole time is seen once. Raises OSError (EINVAL, ENOTSUPP) at the first
-    step where the kernel has no batches for this kind.
+    add or remove meanwhile may or may not be seen; one that stays the whole time is seen once.
+    Raises OSError (EINVAL, ENOTSUPP) at the first step where the kernel has no batches for this kind.
     """
     command = map_elements.map_lookup_and_delete_batch if remove else map_elements.map_lookup_batch
     count = _batch_size(key_size, value_size, most)

@@ -1,0 +1,120 @@
+"""What the kernel tells about its programs, maps and links (OBJ_GET_INFO_BY_FD)."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from pyebpf.kernel.bpf import obj_get_info_by_fd
+
+__all__ = ["LinkInfo", "MapInfo", "ProgramInfo", "link_info", "map_info", "program_info"]
+
+# struct bpf_prog_info {
+#     __u32 type, id; __u8 tag[8]; __u32 jited_prog_len, xlated_prog_len; __u64 jited_prog_insns, xlated_prog_insns;
+#     __u64 load_time; __u32 created_by_uid, nr_map_ids; __u64 map_ids; char name[16]; __u32 ifindex, gpl_compatible:1;
+#     __u64 netns_dev, netns_ino; __u32 nr_jited_ksyms, nr_jited_func_lens; __u64 jited_ksyms, jited_func_lens;
+#     __u32 btf_id, func_info_rec_size; __u64 func_info; __u32 nr_func_info, nr_line_info;
+#     __u64 line_info, jited_line_info; __u32 nr_jited_line_info, line_info_rec_size, jited_line_info_rec_size,
+#     nr_prog_tags; __u64 prog_tags, run_time_ns, run_cnt, recursion_misses;
+#     __u32 verified_insns, attach_btf_obj_id, attach_btf_id; };
+_PROGRAM = Struct("=II8sIIQQQIIQ16sIIQQIIQQIIQIIQQIIIIQQQQIII4x")
+
+# struct bpf_map_info {
+#     __u32 type, id, key_size, value_size, max_entries, map_flags; char name[16];
+#     __u32 ifindex, btf_vmlinux_value_type_id; __u64 netns_dev, netns_ino;
+#     __u32 btf_id, btf_key_type_id, btf_value_type_id, btf_vmlinux_id; __u64 map_extra; };
+_MAP = Struct("=6I16sIIQQIIIIQ")
+
+# struct bpf_link_info { __u32 type, id, prog_id; union { … } at 16; };
+_LINK = Struct("=III4x")
+_LINK_SIZE = 72
+_U32, _U64 = Struct("=I"), Struct("=Q")
+
+# enum bpf_link_type, enum bpf_perf_event_type
+_LINK_KPROBE_MULTI, _LINK_PERF_EVENT = 8, 7
+_PERF_EVENT_KPROBES = (3, 4)
+
+
+class ProgramInfo(NamedTuple):
+    """A loaded program. Run time and runs are counted only while statistics are enabled.
+
+    `recursion_misses`: runs left out since the program, or another of its kind, was running on the same processor.
+    """
+
+    type: int
+    id: int
+    name: str
+    tag: bytes
+    jited_size: int
+    translated_size: int
+    run_time_ns: int
+    run_count: int
+    recursion_misses: int
+    verified_instructions: int
+
+
+class MapInfo(NamedTuple):
+    """A map as the kernel made it."""
+
+    type: int
+    id: int
+    key_size: int
+    value_size: int
+    max_entries: int
+    flags: int
+    name: str
+
+
+class LinkInfo(NamedTuple):
+    """A link. `missed`: events that reached no program, where the kernel counts them for this kind, else None."""
+
+    type: int
+    id: int
+    program_id: int
+    missed: int | None
+
+
+def _text(name: bytes) -> str:
+    return name.partition(b"\0")[0].decode(errors="replace")
+
+
+def program_info(fd: int) -> ProgramInfo:
+    """Ask for `struct bpf_prog_info`. Fields that the kernel does not know are 0."""
+    buffer = bytearray(_PROGRAM.size)
+    obj_get_info_by_fd(fd, buffer)
+    values = _PROGRAM.unpack(buffer)
+    return ProgramInfo(
+        type=values[0],
+        id=values[1],
+        tag=values[2],
+        jited_size=values[3],
+        translated_size=values[4],
+        name=_text(values[11]),
+        run_time_ns=values[32],
+        run_count=values[33],
+        recursion_misses=values[34],
+        verified_instructions=values[35],
+    )
+
+
+def map_info(fd: int) -> MapInfo:
+    """Ask for `struct bpf_map_info`."""
+    buffer = bytearray(_MAP.size)
+    obj_get_info_by_fd(fd, buffer)
+    kind, number, key_size, value_size, max_entries, flags, name = _MAP.unpack(buffer)[:7]
+    return MapInfo(kind, number, key_size, value_size, max_entries, flags, _text(name))
+
+
+def link_info(fd: int) -> LinkInfo:
+    """Ask for `struct bpf_link_info`."""
+    buffer = bytearray(_LINK_SIZE)
+    known = obj_get_info_by_fd(fd, buffer)
+    kind, number, program = _LINK.unpack_from(buffer)
+    missed = None
+    # Since Linux commit 7acf3a127bb7 ("bpf: Add missed value to kprobe perf link info") (v6.7) and its neighbour for
+    # kprobe.multi; older kernels fill less.
+    if kind == _LINK_KPROBE_MULTI and known >= 40:
+        missed = _U64.unpack_from(buffer, 32)[0]
+    elif kind == _LINK_PERF_EVENT and known >= 56 and _U32.unpack_from(buffer, 16)[0] in _PERF_EVENT_KPROBES:
+        missed = _U64.unpack_from(buffer, 48)[0]
+    return LinkInfo(kind, number, program, missed)

@@ -1,0 +1,95 @@
+"""Perf events: software counters and sampling, one event for each online processor or for one process."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import InvalidValue, NotSupported
+from pyebpf.kernel import perf
+from pyebpf.kernel.cpus import online_cpus
+from pyebpf.link.base import Link, attach_error
+from pyebpf.link.perf_link import attach_event
+
+if TYPE_CHECKING:
+    from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.objects import Program
+    from pyebpf.specs import PerfEvent
+
+__all__ = ["attach_perf_event"]
+
+_HARDWARE, _HW_CACHE, _RAW = 0, 3, 4
+
+
+def attach_perf_event(program: Program, target: PerfEvent) -> Link:
+    """Attach `program` (kind PERF_EVENT); it runs at every `period`-th event or `frequency` times a second.
+
+    With `pid`, in that process alone, on whatever processor it runs; else on each processor that is online now.
+
+    Raises NotSupported for hardware events that the host lacks,
+    InvalidValue for a rate that it does not take, NotPermitted, KernelError.
+    """
+    what = str(target)
+    if bool(target.period) == bool(target.frequency):
+        raise InvalidValue(f"{what}: give either a period or a frequency")
+    cpus = online_cpus() if target.pid < 0 else (-1,)
+    links: list[Descriptor] = []
+    held: list[Descriptor] = []
+    opened: list[Descriptor] = []
+    try:
+        for cpu in cpus:
+            event = _open(program, target, cpu)
+            if event is None:
+                continue
+            opened.append(event)
+            holder, is_link = _attach(program, event, what)
+            (links if is_link else held).append(holder)
+    except BaseException:
+        for descriptor in (*links, *opened):
+            descriptor.close()
+        raise
+    return Link(what, "perf link" if links else "perf ioctl", links, held)
+
+
+def _open(program: Program, target: PerfEvent, cpu: int) -> Descriptor | None:
+    what = str(target)
+    try:
+        return perf.perf_event_open(
+            target.type,
+            target.config,
+            pid=target.pid,
+            cpu=cpu,
+            period=target.period,
+            frequency=target.frequency,
+            what=what,
+        )
+    except ProcessLookupError:
+        raise InvalidValue(f"{what}: there is no process {target.pid}") from None
+    except OSError as error:
+        if error.errno == errno.ENODEV and cpu >= 0:
+            return None  # went offline since the list was read
+        hardware = target.type in {_HARDWARE, _HW_CACHE, _RAW}
+        lacking = "this host has no hardware counters" if hardware else "this host has no such event"
+        raise attach_error(
+            error,
+            program.name,
+            what,
+            needs=("CAP_PERFMON",),
+            meanings={
+                errno.ENOENT: NotSupported(f"{what}: {lacking}"),
+                errno.EOPNOTSUPP: NotSupported(f"{what}: this host cannot sample it"),
+                errno.EINVAL: "no such event, or a frequency above kernel.perf_event_max_sample_rate",
+            },
+        ) from error
+
+
+def _attach(program: Program, event: Descriptor, what: str) -> tuple[Descriptor, bool]:
+    try:
+        return attach_event(event, program.fileno(), cookie=program.spec.cookie, what=what)
+    except OSError as error:
+        raise attach_error(
+            error,
+            program.name,
+            what,
+            meanings={errno.EINVAL: "not a perf-event program, or a cookie on a kernel without perf links"},
+        ) from error

@@ -1,0 +1,38 @@
+"""Raw tracepoints: BPF_RAW_TRACEPOINT_OPEN by name."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import NotFound
+from pyebpf.kernel import bpf
+from pyebpf.link.base import Link, attach_error
+
+if TYPE_CHECKING:
+    from pyebpf.objects import Program
+    from pyebpf.specs import RawTracepoint
+
+__all__ = ["attach_raw_tracepoint"]
+
+_SYSCALLS = ("sys_enter_", "sys_exit_")
+
+
+def attach_raw_tracepoint(program: Program, target: RawTracepoint) -> Link:
+    """Attach `program` (kind RAW_TRACEPOINT) to `target`. Raises NotFound, NotPermitted, KernelError."""
+    try:
+        # A cookie came with Linux commit 68ca5d4eebb8 ("bpf: support BPF cookie in raw_tracepoint (raw_tp, tp_btf)
+        # programs") (v6.10).
+        descriptor = bpf.raw_tracepoint_open(program.fileno(), target.name, cookie=program.spec.cookie)
+    except FileNotFoundError:
+        hint = ""
+        for start in _SYSCALLS:
+            if target.name.startswith(start):
+                hint = (
+                    f": system calls share {start[:-1]}; compare the number, or use tracepoint syscalls:{target.name}"
+                )
+        raise NotFound(f"no raw tracepoint {target.name!r}{hint}") from None
+    except OSError as error:
+        meaning = "not a raw-tracepoint program" + (", or a kernel without cookies here" if program.spec.cookie else "")
+        raise attach_error(error, program.name, str(target), meanings={errno.EINVAL: meaning}) from error
+    return Link(str(target), "raw tracepoint", [descriptor])

@@ -1,0 +1,185 @@
+"""`Program`: a loaded program made from a spec."""
+
+from __future__ import annotations
+
+import errno
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Self
+
+from pyebpf.asm import encode, resolve, slot_starts
+from pyebpf.errors import NotLoaded, VerifierError
+from pyebpf.kernel import bpf, info
+from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.objects.debug_info import debug_info
+from pyebpf.objects.verifier_log import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from pyebpf.asm import Instruction
+    from pyebpf.errors import KernelError, Location
+    from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.objects.map import Map
+    from pyebpf.specs import ProgramSpec
+
+__all__ = ["Program", "kernel_name"]
+
+_FIRST_LOG, _MOST_LOG = 1 << 16, 1 << 26
+_MOST_NAME = 15
+
+
+def kernel_name(name: str) -> str:
+    """`name` as the kernel takes it for maps and programs: at most 15 of [A-Za-z0-9_.]."""
+    return re.sub(r"[^A-Za-z0-9_.]", "_", name)[:_MOST_NAME]
+
+
+class Program:
+    """One program in the kernel; owns its descriptor.
+
+    `maps` are the maps that its instructions name. `kfuncs` gives each kernel function called its BTF id and the
+    index of its module's BTF (0: vmlinux), as `asm.resolve` takes them.
+
+    Raises VerifierError (with `location` and `log`) if the verifier refuses it, NotPermitted, NotSupported or
+    KernelError if it never came to that.
+    """
+
+    def __init__(
+        self,
+        spec: ProgramSpec,
+        maps: Mapping[str, Map],
+        *,
+        kfuncs: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
+        self.spec = spec
+        starts = slot_starts(spec.code.instructions)
+        instructions = resolve(
+            spec.code.instructions,
+            {name: used.fileno() for name, used in maps.items()},
+            {subprogram.name: starts[subprogram.start] for subprogram in spec.code.subprograms},
+            kfuncs=kfuncs,
+        )
+        self._descriptor = _load(spec, instructions)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._descriptor.closed else f"fd {self._descriptor.fileno()}"
+        return f"<Program {self.spec.name}, {self.spec.kind.name}, {state}>"
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def fileno(self) -> int:
+        """The descriptor's number. Raises NotLoaded after `close()`."""
+        if self._descriptor.closed:
+            raise NotLoaded(f"program {self.spec.name} is closed")
+        return self._descriptor.fileno()
+
+    def info(self) -> info.ProgramInfo:
+        """Id, sizes, runs, run time and recursion misses, as the kernel has them now."""
+        return info.program_info(self.fileno())
+
+    @property
+    def recursion_misses(self) -> int:
+        """Events that found the program running already on their processor, and were left out."""
+        return self.info().recursion_misses
+
+    def test_run(self, *, data: bytes = b"", data_out: int = 0, context: bytes = b"", repeat: int = 0) -> bpf.TestRun:
+        """Run it by PROG_TEST_RUN. Raises NotSupported for kinds that have none (kprobe, tracepoint, perf event)."""
+        try:
+            return bpf.prog_test_run(self.fileno(), data=data, data_out=data_out, context=context, repeat=repeat)
+        except OSError as error:
+            raise diagnose(
+                error,
+                f"running program {self.spec.name} on test data",
+                meanings={errno.ENOSPC: "the output buffer is too small: give a larger data_out"},
+            ) from error
+
+    def close(self) -> None:
+        """Give up the descriptor; links keep the program alive."""
+        self._descriptor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _load(spec: ProgramSpec, instructions: Sequence[Instruction]) -> Descriptor:
+    code = encode(instructions)
+    debug = debug_info(spec.code)
+    loaded = bpf.btf_load(debug.btf)
+    btf = loaded.descriptor
+    try:
+        # Without BTF (not permitted, or a kernel that has none) the program is loaded all the same.
+        described = btf is not None
+
+        def attempt(log_level: int, log_size: int) -> bpf.LoadResult:
+            return bpf.prog_load(
+                spec.kind,
+                code,
+                license=spec.license,
+                name=kernel_name(spec.name),
+                expected_attach_type=spec.expected_attach_type,
+                flags=spec.flags,
+                attach_btf_id=spec.attach_btf,
+                btf_fd=btf.fileno() if btf is not None else 0,
+                func_info=debug.func_info if described else b"",
+                line_info=debug.line_info if described else b"",
+                log_level=log_level,
+                log_size=log_size,
+            )
+
+        # A log that does not fit makes a good program fail, and writing one takes time: first without.
+        result = attempt(0, 0)
+        if result.descriptor is not None:
+            return result.descriptor
+        first_errno, size = result.errno, _FIRST_LOG
+        while True:
+            result = attempt(1, size)
+            if result.descriptor is not None:
+                return result.descriptor  # refused the first time for a passing reason: memory, a signal
+            if result.errno != errno.ENOSPC or size >= _MOST_LOG:
+                break
+            # Linux 6.1 does not tell the true size.
+            size = min(max(2 * size, result.true_size), _MOST_LOG)
+        raise _refusal(spec, instructions, result.log, first_errno)
+    finally:
+        if btf is not None:
+            btf.close()
+
+
+def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, number: int) -> KernelError:
+    what = f"loading program {spec.name}"
+    explained = explain(log)
+    if explained is None:
+        return diagnose(
+            number,
+            what,
+            meanings={
+                errno.EINVAL: (
+                    f"the kernel takes no {spec.kind.name} program with attach type {spec.expected_attach_type},"
+                    f" BTF id {spec.attach_btf}, flags {spec.flags:#x}"
+                ),
+                errno.E2BIG: f"too long: {sum(i.slots for i in instructions)} instructions",
+            },
+        )
+    location = _location(instructions, explained.instruction)
+    return VerifierError(f"{spec.name}: {explained}", number, location=location, log=log)
+
+
+def _location(instructions: Sequence[Instruction], slot: int | None) -> Location | None:
+    """Source of the instruction in `slot`, or of the nearest before it that has one."""
+    if slot is None:
+        return None
+    index = min(bisect_right(slot_starts(instructions), slot) - 1, len(instructions) - 1)
+    while index >= 0:
+        where = instructions[index].where
+        if where is not None:
+            return where
+        index -= 1
+    return None

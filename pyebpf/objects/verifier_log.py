@@ -1,0 +1,211 @@
+"""The verifier's log, taken apart: what it refused, where, and what the register was. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.objects.refusals import Refusal
+
+__all__ = ["Explanation", "describe", "explain"]
+
+# 7: (79) r2 = *(u64 *)(r1 +8)      ; R1=ctx() R2_w=scalar()
+_INSTRUCTION = re.compile(r"^(?P<slot>\d+): \((?P<opcode>[0-9a-f]{2})\) (?P<rest>.*)$")
+# 3: R0=scalar() R10=fp0  -  from 3 to 5: R0=...  -  frame1: R1=...  -  R6=... after "caller:"
+_STATE = re.compile(r"^(?:(?:from \d+ to )?(?P<slot>\d+): |)(?:\(.*\) )?(?:safe|frame\d+: |\s)*(?:R\d|fp-)")
+_REGISTER = re.compile(r"\b(R\d+)(?:_[rwpPD]+)?=((?:[^\s()]|\((?:[^()]|\([^()]*\))*\))+)")
+# Lines that say nothing about the refusal.
+_NOISE = re.compile(
+    r"^(processed \d+ insns|verification time|stack depth|max_states|peak_states|insns? |func#\d+|Func#\d+|Validating |"
+    r"caller:|callee:|returning from callee:|to caller at |from \d+ to \d+|propagating |last_idx |regs=|parent |"
+    r"mark_precise|arg#\d+ |Live regs before|reg type unsupported|;|\d+: )"
+)
+_SOURCE = re.compile(r"^; (?P<text>.*?)(?: @ (?P<place>.+:\d+))?$")
+_CALL = 0x85
+_CLOBBERED = ("R0", "R1", "R2", "R3", "R4", "R5")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One refusal. `str()` is the one line for a person.
+
+    `message` is the kernel's own text; `instruction` the slot of the instruction that was refused, None if the log
+    does not say; `text` that instruction as the kernel prints it; `register` and `state` the register that the
+    message names and what it was; `cause` the likely cause, empty for a message that is not in the table;
+    `name` that row's name; `registers` all states known there; `source` the source line that the log gives for it.
+    """
+
+    message: str
+    instruction: int | None
+    text: str
+    register: str
+    state: str
+    cause: str
+    name: str
+    registers: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+
+    def __str__(self) -> str:
+        line = self.message
+        words = describe(self.state)
+        if self.register and words:
+            line += f" ({self.register} is {words})"
+        return f"{line}: {self.cause}" if self.cause else line
+
+
+# What a type in the log is, in words. The longest prefix counts.
+_WORDS = {
+    "ctx": "the context",
+    "fp": "a place on the stack",
+    "map_ptr": "a map",
+    "map_value_or_null": "a map entry that may be None",
+    "map_value": "a map entry",
+    "map_key": "a map key",
+    "mem_or_null": "memory that may be None",
+    "mem": "memory of known size",
+    "rdonly_mem": "read-only memory",
+    "ringbuf_mem_or_null": "a ring-buffer reservation that may be None",
+    "ringbuf_mem": "a ring-buffer reservation",
+    "alloc_mem_or_null": "a reservation that may be None",
+    "alloc_mem": "a reservation",
+    "pkt_end": "the end of the packet",
+    "pkt_meta": "packet metadata",
+    "pkt": "a place in the packet",
+    "ptr_or_null_": "a kernel pointer that may be None",
+    "rcu_ptr_or_null_": "a kernel pointer that may be None",
+    "trusted_ptr_or_null_": "a kernel pointer that may be None",
+    "trusted_ptr_": "a trusted kernel pointer",
+    "rcu_ptr_": "a kernel pointer under RCU",
+    "untrusted_ptr_": "an untrusted kernel pointer",
+    "percpu_ptr_": "a per-CPU kernel pointer",
+    "ptr_": "a kernel pointer",
+    "sock_or_null": "a socket that may be None",
+    "sock_common_or_null": "a socket that may be None",
+    "tcp_sock_or_null": "a socket that may be None",
+    "sock": "a socket",
+    "tcp_sock": "a socket",
+    "func": "a function",
+    "dynptr_ptr": "a dynptr",
+}
+_NUMBER = re.compile(r"^(?:inv)?(-?(?:0x[0-9a-f]+|\d+))$")
+_BOUND = re.compile(r"([su]min|[su]max)=(?=(?:[su]m(?:in|ax)(?:32)?=)*(-?(?:0x[0-9a-f]+|\d+)))")
+
+
+def describe(state: str) -> str:
+    """What a register's state in the log is, in words; the log's own word for a kind that is not known here."""
+    if not state:
+        return ""
+    number = _NUMBER.match(state)
+    if number:
+        return f"the number {number[1]}"
+    kind, _, inside = state.partition("(")
+    if kind in {"scalar", "inv", "Pscalar"}:
+        return _describe_number(inside)
+    best = max((name for name in _WORDS if kind.startswith(name)), key=len, default="")
+    if not best:
+        return f"{kind!r}"
+    # ptr_task_struct, trusted_ptr_sock: the structure's name follows.
+    structure = kind[len(best) :] if best.endswith("_") else ""
+    return f"{_WORDS[best]} (struct {structure})" if structure else _WORDS[best]
+
+
+def _describe_number(inside: str) -> str:
+    bounds = {name: int(value, 0) for name, value in _BOUND.findall(inside)}
+    low = bounds.get("smin", bounds.get("umin"))
+    if low is None and "umax" in bounds:
+        low = 0
+    high = bounds.get("umax", bounds.get("smax"))
+    if low is not None and high is not None:
+        return f"a number from {low} to {high}"
+    if high is not None:
+        return f"a number up to {high}"
+    if low is not None:
+        return f"a number from {low}"
+    return "any number"
+
+
+@cache
+def _table() -> tuple[tuple[re.Pattern[str], Refusal], ...]:
+    from pyebpf.objects.refusals import REFUSALS
+
+    return tuple((re.compile(refusal.pattern), refusal) for refusal in REFUSALS)
+
+
+def _match(messages: list[str]) -> tuple[re.Match[str], Refusal] | None:
+    for pattern, refusal in _table():
+        for message in messages:
+            found = pattern.search(message)
+            if found:
+                return found, refusal
+    return None
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where the walk through the log stands."""
+
+    slot: int | None = None
+    text: str = ""
+    source: str = ""
+    registers: dict[str, str] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
+
+
+def _walk(lines: Iterator[str]) -> _Place:
+    place = _Place()
+    pending = ""  # states after an instruction hold from the next one on
+    after_call = False
+    for line in lines:
+        instruction = _INSTRUCTION.match(line)
+        if instruction:
+            if after_call:
+                # What a call leaves in the argument registers is not printed.
+                place.registers = {n: s for n, s in place.registers.items() if n not in _CLOBBERED}
+            place.registers.update(_REGISTER.findall(pending))
+            text, _, pending = instruction["rest"].partition(" ; ")
+            place.slot, place.text = int(instruction["slot"]), text.strip()
+            place.messages.clear()
+            after_call = int(instruction["opcode"], 16) == _CALL
+            continue
+        if _STATE.match(line):
+            place.registers = dict(_REGISTER.findall(line))
+            pending, after_call = "", False
+            place.messages.clear()
+            continue
+        source = _SOURCE.match(line)
+        if source:
+            place.source = source["text"].strip()
+            place.messages.clear()
+            continue
+        if line.strip() and not _NOISE.match(line):
+            place.messages.append(line.strip())
+    return place
+
+
+def explain(log: str) -> Explanation | None:
+    """What the verifier refused; None for a log without any message, as when the kernel refused before verifying.
+
+    Understands the texts of Linux 6.1 to 6.18; of a message that is not known, the text alone is given.
+    """
+    place = _walk(iter(log.splitlines()))
+    if not place.messages:
+        return None
+    found = _match(place.messages)
+    slot, registers = place.slot, place.registers
+    if found is None:
+        return Explanation("; ".join(place.messages[-2:]), slot, place.text, "", "", "", "", registers, place.source)
+    match, refusal = found
+    groups = match.groupdict()
+    text, source = place.text, place.source
+    if groups.get("instruction") is not None and int(groups["instruction"]) != slot:
+        # The message speaks of another instruction than the last one walked.
+        slot, text, source = int(groups["instruction"]), "", ""
+    register = groups.get("register") or ""
+    message = next(line for line in place.messages if match.string == line)
+    state = "" if refusal.name == "uninitialised" else registers.get(register, "")
+    return Explanation(message, slot, text, register, state, refusal.cause, refusal.name, registers, source)
