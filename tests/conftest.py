@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Emulated machines and shared processors make wall-clock deadlines meaningless.
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("few", parent=hypothesis.settings.get_profile("ci"), max_examples=5)
 hypothesis.settings.register_profile(
     "vm",
     parent=hypothesis.settings.get_profile("ci"),

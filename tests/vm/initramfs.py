@@ -37,13 +37,13 @@ for module in /modules/*; do $bb insmod $module; done
 $bb mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 root /lower
 $bb mount -t tmpfs -o size=75% none /upper
 $bb mkdir /upper/data /upper/work
-$bb mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work none /root
-$bb mount -t tmpfs none /root/run
-$bb mkdir /root/run/vm
-$bb cp $bb /start /command /root/run/vm/
+$bb mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work none /newroot
+$bb mount -t tmpfs none /newroot/run
+$bb mkdir /newroot/run/vm
+$bb cp $bb /start /command /newroot/run/vm/
 $bb umount /proc
 $bb umount /dev
-exec $bb switch_root /root /run/vm/busybox sh /run/vm/start
+exec $bb switch_root /newroot /run/vm/busybox sh /run/vm/start
 """
 
 # Second stage, inside the final root. The last line is reached whatever the command does.
@@ -105,7 +105,7 @@ def build(kernel: Kernel, task: Task) -> bytes:
         command=shlex.join(task.command),
     )
     archive = Archive()
-    for directory in ("bin", "dev", "proc", "modules", "lower", "upper", "root"):
+    for directory in ("bin", "dev", "proc", "modules", "lower", "upper", "newroot"):
         archive.directory(directory)
     archive.device("dev/console", 5, 1)  # the kernel gives it to init as its three descriptors
     archive.file("bin/busybox", Path(busybox).read_bytes())
