@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.btf.nodes import Func, FuncProto, Kind
+from pyebpf.btf.reader import NULLABLE_SUFFIX
 from pyebpf.errors import BtfError, NotFound, closest
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["RawTracepoint", "TracepointArgument", "raw_tracepoint", "raw_tracepoint_names"]
 
 PREFIX = "btf_trace_"
-# Since Linux 6.12 an argument that may be NULL has a name with this end.
-NULLABLE = "__nullable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +53,15 @@ def raw_tracepoint(btf: Btf, name: str) -> RawTracepoint:
             assert isinstance(node, Func)
             proto = btf.type_by_id(node.type)
             if isinstance(proto, FuncProto) and proto.params:
-                return RawTracepoint(name, typedefs[-1], _arguments(proto))
+                return RawTracepoint(name, typedefs[-1], _arguments(btf, id_, proto))
     raise BtfError(f"BTF has the raw tracepoint {name!r} but no function that names its arguments")
 
 
-def _arguments(proto: FuncProto) -> tuple[TracepointArgument, ...]:
+def _arguments(btf: Btf, function: int, proto: FuncProto) -> tuple[TracepointArgument, ...]:
+    nullable = btf.nullable_parameters(function)
     return tuple(
-        TracepointArgument(param.name.removesuffix(NULLABLE), param.type, param.name.endswith(NULLABLE))
-        for param in proto.params[1:]
+        TracepointArgument(param.name.removesuffix(NULLABLE_SUFFIX), param.type, number in nullable)
+        for number, param in enumerate(proto.params[1:], 1)
     )
 
 

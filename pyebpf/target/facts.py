@@ -1,0 +1,179 @@
+"""Answers about a kernel: frozen, plain, and free of the BTF they came from, so that they can be written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, Self
+
+from pyebpf.errors import MalformedData
+from pyebpf.types.tracepoint import TracepointField, TracepointFormat
+
+__all__ = [
+    "KernelFunction",
+    "KernelMember",
+    "KernelParameter",
+    "KernelRawTracepoint",
+    "KernelType",
+    "TypeKind",
+    "format_from_plain",
+    "to_plain",
+]
+
+TypeKind = Literal["void", "int", "float", "pointer", "array", "struct", "union", "enum", "function"]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelType:
+    """A C type of the kernel, modifiers and typedefs removed.
+
+    `size` is in bytes; 0 for void, a function, a flexible array and a struct that is only declared. `name` is C's
+    name without "struct" and the like, empty for an anonymous type. `element` is what a pointer points to (None only
+    for other kinds; a `void *` has an element of kind "void") or what an array consists of, `length` of them.
+    A struct's members are asked for by `Target.member`, which knows it by `id` (BTF, of `module`, "" for vmlinux).
+    `aliases` are the typedefs it was reached by, outermost first; `tags` its BTF type tags ("user", "percpu").
+    """
+
+    kind: TypeKind
+    size: int
+    name: str = ""
+    signed: bool = False
+    element: KernelType | None = None
+    length: int = 0
+    id: int = 0
+    module: str = ""
+    aliases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    @property
+    def c_name(self) -> str:
+        """The type as C writes it, such as "struct sock *" or "char[16]"."""
+        if self.element is not None:
+            inner = self.element.c_name
+            if self.kind == "array":
+                return f"{inner}[{self.length or ''}]"
+            return f"{inner}*" if inner.endswith("*") else f"{inner} *"
+        if self.kind in {"struct", "union", "enum"}:
+            return f"{self.kind} {self.name or '(anonymous)'}"
+        return self.name or self.kind
+
+    @property
+    def character(self) -> bool:
+        """Whether it is C's `char`, of which arrays are text; `u8` and `signed char` are numbers."""
+        return self.kind == "int" and self.name == "char"
+
+    @property
+    def boolean(self) -> bool:
+        """Whether it is C's `bool`."""
+        return self.kind == "int" and self.name == "_Bool"
+
+    @property
+    def composite(self) -> bool:
+        """Whether it has members."""
+        return self.kind in {"struct", "union"}
+
+    @property
+    def key(self) -> str:
+        """Text that tells it from every other struct, union or enum of its kernel."""
+        return f"{self.c_name}#{self.id}" + (f"@{self.module}" if self.module else "")
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """What `to_plain` made."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
+        }
+        if "element" in values:
+            values["element"] = cls.from_plain(values["element"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMember:
+    """Where a member lies in its struct: `bit_offset` from the start; `bit_size` is 0 but for bit-fields."""
+
+    type: KernelType
+    bit_offset: int
+    bit_size: int = 0
+
+    @property
+    def offset(self) -> int:
+        """In bytes; of a bit-field, of the byte in which it begins."""
+        return self.bit_offset // 8
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """What `to_plain` made."""
+        return cls(**{**plain, "type": KernelType.from_plain(plain["type"])})
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParameter:
+    """A parameter; `nullable` if BTF says that it may be NULL.
+
+    Since Linux 6.13 the verifier has a list of its own of raw-tracepoint arguments that may be NULL (commit
+    838a10bd2ebf), which BTF does not show.
+    """
+
+    name: str
+    type: KernelType
+    nullable: bool = False
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """What `to_plain` made."""
+        return cls(**{**plain, "type": KernelType.from_plain(plain["type"])})
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFunction:
+    """A function by its BTF id, of `module`, "" for vmlinux."""
+
+    name: str
+    btf_id: int
+    parameters: tuple[KernelParameter, ...]
+    returns: KernelType
+    variadic: bool = False
+    module: str = ""
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """What `to_plain` made."""
+        parameters = tuple(KernelParameter.from_plain(each) for each in plain["parameters"])
+        return cls(**{**plain, "parameters": parameters, "returns": KernelType.from_plain(plain["returns"])})
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRawTracepoint:
+    """A raw tracepoint: `btf_id` is what a tp_btf program gives as attach_btf_id."""
+
+    name: str
+    btf_id: int
+    parameters: tuple[KernelParameter, ...]
+    module: str = ""
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """What `to_plain` made."""
+        parameters = tuple(KernelParameter.from_plain(each) for each in plain["parameters"])
+        return cls(**{**plain, "parameters": parameters})
+
+
+def to_plain(value: object) -> Any:
+    """Turn a fact into what JSON holds: fields that have their default are left out."""
+    if isinstance(value, tuple):
+        return [to_plain(each) for each in value]
+    if isinstance(value, str | int | bool | None):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: to_plain(getattr(value, field.name))
+            for field in fields(value)
+            if getattr(value, field.name) != field.default
+        }
+    raise MalformedData(f"{value!r} is no fact about a kernel")
+
+
+def format_from_plain(plain: dict[str, Any]) -> TracepointFormat:
+    """Return the tracepoint format that `to_plain` made."""
+    common, own = ([TracepointField(**each) for each in plain[part]] for part in ("common", "fields"))
+    return TracepointFormat(plain["name"], plain["id"], tuple(common), tuple(own))

@@ -1,0 +1,254 @@
+"""`LiveTarget`: a kernel's facts, from BTF, formats and answers that are handed in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pyebpf.btf import Enumeration, Func, FuncProto, Fwd, Kind, raw_tracepoint
+from pyebpf.errors import BtfError, NotFound, NotSupported
+from pyebpf.target.btf_types import convert
+from pyebpf.target.facts import KernelFunction, KernelMember, KernelParameter, KernelRawTracepoint, KernelType
+from pyebpf.target.target import Target
+from pyebpf.types.tracepoint import parse_format
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from pyebpf.btf import Btf
+    from pyebpf.types.tracepoint import TracepointFormat
+
+__all__ = ["LiveTarget"]
+
+STRUCT_KINDS = (Kind.STRUCT, Kind.UNION)
+ENUM_KINDS = (Kind.ENUM, Kind.ENUM64)
+BY_KEYWORD: dict[str, tuple[Kind, ...]] = {
+    "struct": (Kind.STRUCT,),
+    "union": (Kind.UNION,),
+    "enum": ENUM_KINDS,
+    "": (Kind.TYPEDEF, Kind.INT, Kind.FLOAT, *STRUCT_KINDS, *ENUM_KINDS),
+}
+# C writes these types in several ways; BTF has the one that the compiler's debugging information uses.
+SPELLINGS = {
+    "bool": "_Bool",
+    "long": "long int",
+    "long long": "long long int",
+    "short": "short int",
+    "unsigned": "unsigned int",
+    "unsigned long": "long unsigned int",
+    "unsigned long long": "long long unsigned int",
+    "unsigned short": "short unsigned int",
+}
+
+
+class LiveTarget(Target):
+    """A target whose facts come from callables, each asked when first needed; no file is touched here.
+
+    `btf` gives vmlinux's BTF; `modules` the name and split BTF of each module, searched in order for what vmlinux
+    lacks; `formats` the text of a tracepoint's `format` file by category and name; `features` answers `has`.
+    What is not given, the target does not have.
+    """
+
+    def __init__(
+        self,
+        *,
+        arch: str = "x86_64",
+        byteorder: Literal["little", "big"] = "little",
+        page_size: int = 4096,
+        possible_cpus: int = 1,
+        pid_namespace: tuple[int, int] | None = None,
+        btf: Callable[[], Btf] | None = None,
+        modules: Callable[[], Iterable[tuple[str, Btf]]] | None = None,
+        formats: Callable[[str, str], str] | None = None,
+        features: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._arch = arch
+        self._byteorder: Literal["little", "big"] = byteorder
+        self._page_size = page_size
+        self._possible_cpus = possible_cpus
+        self._pid_namespace = pid_namespace
+        self._make_btf = btf
+        self._make_modules = modules
+        self._formats = formats
+        self._features = features
+        self._vmlinux: Btf | None = None
+        self._modules: dict[str, Btf] | None = None
+        self._parsed: dict[tuple[str, str], TracepointFormat] = {}
+
+    @property
+    def arch(self) -> str:
+        """As given."""
+        return self._arch
+
+    @property
+    def byteorder(self) -> Literal["little", "big"]:
+        """As given."""
+        return self._byteorder
+
+    @property
+    def page_size(self) -> int:
+        """As given."""
+        return self._page_size
+
+    @property
+    def possible_cpus(self) -> int:
+        """As given."""
+        return self._possible_cpus
+
+    @property
+    def pid_namespace(self) -> tuple[int, int] | None:
+        """As given."""
+        return self._pid_namespace
+
+    def btf(self, module: str = "") -> Btf:
+        """Return the BTF of vmlinux or of a module. Raises NotSupported without any, NotFound for another module."""
+        if not module:
+            if self._vmlinux is None:
+                if self._make_btf is None:
+                    raise NotSupported("the kernel has no BTF, which kernel types come from (CONFIG_DEBUG_INFO_BTF)")
+                self._vmlinux = self._make_btf()
+            return self._vmlinux
+        modules = self._module_btf()
+        if module not in modules:
+            raise NotFound(f"the kernel has no BTF of a module {module!r}")
+        return modules[module]
+
+    def _module_btf(self) -> dict[str, Btf]:
+        if self._modules is None:
+            self._modules = {} if self._make_modules is None else dict(self._make_modules())
+        return self._modules
+
+    def _find(self, name: str, kinds: Collection[Kind]) -> tuple[Btf, str, int] | None:
+        """The first type of that name, its BTF and the BTF's module: vmlinux's if it has one."""
+        btf = self.btf()
+        ids = btf.find(name, kinds)
+        if ids:
+            return btf, "", ids[0]
+        for module, split in self._module_btf().items():
+            ids = [type_id for type_id in split.find(name, kinds) if type_id >= split.start]
+            if ids:
+                return split, module, ids[0]
+        return None
+
+    def _lookup(self, name: str) -> KernelType | None:
+        """The type of that C name, if there is one."""
+        stars, keyword, bare = _parse(name)
+        type_ = None
+        if bare == "void" and not keyword:
+            type_ = KernelType("void", 0, "void")
+        for kind in BY_KEYWORD[keyword]:
+            if type_ is None and (found := self._find(bare, (kind,))) is not None:
+                btf, module, type_id = found
+                type_ = convert(btf, type_id, module)
+        if type_ is not None:
+            for _ in range(stars):
+                type_ = KernelType("pointer", 8, element=type_)
+        return type_
+
+    def type_named(self, name: str) -> KernelType:
+        """Find a type by its C name. Raises NotFound."""
+        type_ = self._lookup(name)
+        if type_ is None:
+            _, keyword, bare = _parse(name)
+            raise self.btf().not_found(bare, BY_KEYWORD[keyword], keyword or "type")
+        return type_
+
+    def _defined(self, owner: KernelType) -> tuple[Btf, str, int]:
+        """Where a struct's members stand: for one only declared, the definition of that name."""
+        btf = self.btf(owner.module)
+        if isinstance(btf.type_by_id(btf.resolve(owner.id)), Fwd):
+            found = self._find(owner.name, BY_KEYWORD[owner.kind])
+            if found is None:
+                raise NotFound(f"the kernel's BTF only declares {owner.c_name}: its members are not known")
+            return found
+        return btf, owner.module, owner.id
+
+    def member(self, owner: KernelType, name: str) -> KernelMember:
+        """Find a member of a struct or union. Raises NotFound with the closest names."""
+        if not owner.composite:
+            raise NotFound(f"{owner.c_name} has no member {name!r}: it is no struct or union")
+        btf, module, type_id = self._defined(owner)
+        access = btf.member(type_id, name)
+        return KernelMember(convert(btf, access.type, module), access.bit_offset, access.bit_size)
+
+    def has_field(self, struct: str, path: str) -> bool:
+        """Tell whether the kernel has that struct and path."""
+        # Asked first, since the closest names to one that is missing would be looked for in vain.
+        return self._lookup(struct) is not None and self._has_path(struct, path)
+
+    def enumerator(self, name: str, enum: str = "") -> int:
+        """Value of an enumerator. Raises NotFound."""
+        enum = enum.removeprefix("enum ").strip()
+        if enum:
+            found = self._find(enum, ENUM_KINDS)
+            if found is not None:
+                btf, _, type_id = found
+                node = btf.type_by_id(type_id)
+                assert isinstance(node, Enumeration)
+                for each in node.enumerators:
+                    if each.name == name:
+                        return each.value
+            return self.btf().enumerator(name, enum)
+        for btf in (self.btf(), *self._module_btf().values()):
+            if btf.has_enumerator(name):
+                return btf.enumerator(name)
+        return self.btf().enumerator(name)
+
+    def function(self, name: str) -> KernelFunction:
+        """Find a function. Raises NotFound."""
+        found = self._find(name, (Kind.FUNC,))
+        btf, module, type_id = found if found is not None else (self.btf(), "", self.btf().function(name).id)
+        node = btf.type_by_id(type_id)
+        proto = btf.type_by_id(node.type) if isinstance(node, Func) else None
+        if not isinstance(proto, FuncProto):
+            raise BtfError(f"BTF's function {name!r} has no prototype")
+        nullable = btf.nullable_parameters(type_id)
+        params = proto.params[:-1] if proto.variadic else proto.params
+        return KernelFunction(
+            name,
+            type_id,
+            tuple(
+                KernelParameter(
+                    param.name.removesuffix("__nullable"), convert(btf, param.type, module), number in nullable
+                )
+                for number, param in enumerate(params)
+            ),
+            convert(btf, proto.type, module),
+            proto.variadic,
+            module,
+        )
+
+    def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
+        """Find a raw tracepoint. Raises NotFound."""
+        found = self._find(f"btf_trace_{name}", (Kind.TYPEDEF,))
+        btf, module, _ = found if found is not None else (self.btf(), "", 0)
+        tracepoint = raw_tracepoint(btf, name)
+        return KernelRawTracepoint(
+            name,
+            tracepoint.type,
+            tuple(
+                KernelParameter(each.name, convert(btf, each.type, module), each.nullable)
+                for each in tracepoint.arguments
+            ),
+            module,
+        )
+
+    def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
+        """Find a tracepoint's fields. Raises NotFound, FormatError."""
+        if self._formats is None:
+            raise NotSupported("the target has no tracepoint formats: tracefs is not at hand")
+        if (category, name) not in self._parsed:
+            self._parsed[category, name] = parse_format(self._formats(category, name))
+        return self._parsed[category, name]
+
+    def has(self, feature: str) -> bool:
+        """As the given oracle says; False without one."""
+        return self._features is not None and self._features(feature)
+
+
+def _parse(name: str) -> tuple[int, str, str]:
+    """Stars, keyword ("struct", "union", "enum" or "") and bare name, as BTF spells it, of a C type's name."""
+    base = name.rstrip("* \t")
+    words = [word for word in base.split() if word not in {"const", "volatile"}]
+    keyword = words.pop(0) if words and words[0] in {"struct", "union", "enum"} else ""
+    bare = " ".join(words)
+    return name[len(base) :].count("*"), keyword, bare if keyword else SPELLINGS.get(bare, bare)

@@ -1,0 +1,212 @@
+"""Facts written down while a program is compiled, and a target that has only those.
+
+With them a program compiles to the same bytes on any machine: golden listings, and bug reports without root.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
+
+from pyebpf.errors import MalformedData, NotFound
+from pyebpf.target.facts import (
+    KernelFunction,
+    KernelMember,
+    KernelRawTracepoint,
+    KernelType,
+    format_from_plain,
+    to_plain,
+)
+from pyebpf.target.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyebpf.types.tracepoint import TracepointFormat
+
+__all__ = ["RecordedTarget", "Recorder"]
+
+VERSION = 1
+Answer = TypeVar("Answer")
+Asked = ParamSpec("Asked")
+
+
+def question(what: str, *about: object) -> str:
+    """Write a question as text: the key of its answer."""
+    words = (each.key if isinstance(each, KernelType) else str(each) for each in about)
+    return " ".join([what, *(word for word in words if word)])
+
+
+class Recorder(Target):
+    """Passes every question on to another target and keeps the answers, "not found" among them."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._facts: dict[str, dict[str, Any]] = {}
+
+    def to_json(self) -> str:
+        """Write down the facts so far; the same facts give the same text."""
+        return json.dumps({"version": VERSION, "facts": self._facts}, indent=1, sort_keys=True) + "\n"
+
+    def recorded(self) -> RecordedTarget:
+        """Return a target that has the facts so far, and no others."""
+        return RecordedTarget(self._facts)
+
+    def _note(self, what: str, answer: Answer) -> Answer:
+        self._facts[what] = {"answer": to_plain(answer)}
+        return answer
+
+    def _ask(self, what: str, ask: Callable[Asked, Answer], *about: Asked.args, **options: Asked.kwargs) -> Answer:
+        asked = question(what, *about, *options.values())
+        try:
+            return self._note(asked, ask(*about, **options))
+        except NotFound as error:
+            self._facts[asked] = {"missing": str(error)}
+            raise
+
+    @property
+    def arch(self) -> str:
+        """Asked and noted."""
+        return self._note("arch", self._target.arch)
+
+    @property
+    def byteorder(self) -> Literal["little", "big"]:
+        """Asked and noted."""
+        return self._note("byteorder", self._target.byteorder)
+
+    @property
+    def page_size(self) -> int:
+        """Asked and noted."""
+        return self._note("page_size", self._target.page_size)
+
+    @property
+    def possible_cpus(self) -> int:
+        """Asked and noted."""
+        return self._note("possible_cpus", self._target.possible_cpus)
+
+    @property
+    def pid_namespace(self) -> tuple[int, int] | None:
+        """Asked and noted."""
+        return self._note("pid_namespace", self._target.pid_namespace)
+
+    def type_named(self, name: str) -> KernelType:
+        """Asked and noted."""
+        return self._ask("type", self._target.type_named, name)
+
+    def member(self, owner: KernelType, name: str) -> KernelMember:
+        """Asked and noted."""
+        return self._ask("member", self._target.member, owner, name)
+
+    def has_field(self, struct: str, path: str) -> bool:
+        """Asked and noted."""
+        return self._ask("has_field", self._target.has_field, struct, path)
+
+    def enumerator(self, name: str, enum: str = "") -> int:
+        """Asked and noted."""
+        return self._ask("enumerator", self._target.enumerator, name, enum)
+
+    def function(self, name: str) -> KernelFunction:
+        """Asked and noted."""
+        return self._ask("function", self._target.function, name)
+
+    def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
+        """Asked and noted."""
+        return self._ask("raw_tracepoint", self._target.raw_tracepoint, name)
+
+    def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
+        """Asked and noted."""
+        return self._ask("tracepoint_format", self._target.tracepoint_format, category, name)
+
+    def has(self, feature: str) -> bool:
+        """Asked and noted."""
+        return self._ask("has", self._target.has, feature)
+
+
+class RecordedTarget(Target):
+    """A target that knows recorded facts only. Any other question raises NotFound that names it."""
+
+    def __init__(self, facts: Mapping[str, Mapping[str, Any]]) -> None:
+        self._facts = {asked: dict(fact) for asked, fact in facts.items()}
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `Recorder.to_json` wrote. Raises MalformedData."""
+        try:
+            stored = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise MalformedData(f"recorded facts are not JSON: {error}") from error
+        facts = stored.get("facts") if isinstance(stored, dict) else None
+        if not isinstance(facts, dict) or stored.get("version") != VERSION:
+            raise MalformedData(f"these are no recorded facts of version {VERSION}")
+        if not all(isinstance(fact, dict) and len(fact) == 1 for fact in facts.values()):
+            raise MalformedData("a recorded fact is neither an answer nor missing")
+        return cls(facts)
+
+    def _answer(self, what: str, read: Callable[[Any], Answer], *about: object) -> Answer:
+        asked = question(what, *about)
+        fact = self._facts.get(asked)
+        if fact is None:
+            raise NotFound(f"the fact {asked!r} was not recorded: record again with this program")
+        if "answer" not in fact:
+            raise NotFound(str(fact.get("missing")))
+        try:
+            return read(fact["answer"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise MalformedData(f"the recorded fact {asked!r} is garbled: {error!r}") from error
+
+    @property
+    def arch(self) -> str:
+        """As recorded."""
+        return self._answer("arch", str)
+
+    @property
+    def byteorder(self) -> Literal["little", "big"]:
+        """As recorded."""
+        return "little" if self._answer("byteorder", str) == "little" else "big"
+
+    @property
+    def page_size(self) -> int:
+        """As recorded."""
+        return self._answer("page_size", int)
+
+    @property
+    def possible_cpus(self) -> int:
+        """As recorded."""
+        return self._answer("possible_cpus", int)
+
+    @property
+    def pid_namespace(self) -> tuple[int, int] | None:
+        """As recorded."""
+        return self._answer("pid_namespace", lambda pair: None if pair is None else (pair[0], pair[1]))
+
+    def type_named(self, name: str) -> KernelType:
+        """As recorded."""
+        return self._answer("type", KernelType.from_plain, name)
+
+    def member(self, owner: KernelType, name: str) -> KernelMember:
+        """As recorded."""
+        return self._answer("member", KernelMember.from_plain, owner, name)
+
+    def has_field(self, struct: str, path: str) -> bool:
+        """As recorded."""
+        return self._answer("has_field", bool, struct, path)
+
+    def enumerator(self, name: str, enum: str = "") -> int:
+        """As recorded."""
+        return self._answer("enumerator", int, name, enum)
+
+    def function(self, name: str) -> KernelFunction:
+        """As recorded."""
+        return self._answer("function", KernelFunction.from_plain, name)
+
+    def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
+        """As recorded."""
+        return self._answer("raw_tracepoint", KernelRawTracepoint.from_plain, name)
+
+    def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
+        """As recorded."""
+        return self._answer("tracepoint_format", format_from_plain, category, name)
+
+    def has(self, feature: str) -> bool:
+        """As recorded."""
+        return self._answer("has", bool, feature)

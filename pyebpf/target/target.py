@@ -1,0 +1,143 @@
+"""`Target`: the questions a compilation may ask about the machine it compiles for."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Literal
+
+from pyebpf.errors import InvalidValue, NotFound
+from pyebpf.target.facts import KernelMember
+
+if TYPE_CHECKING:
+    from pyebpf.target.facts import KernelFunction, KernelParameter, KernelRawTracepoint, KernelType
+    from pyebpf.types.tracepoint import TracepointFormat
+
+__all__ = ["Target"]
+
+PATH = re.compile(r"(?!\.)(\.?[A-Za-z_]\w*(\[\d{1,10}\])*)+", re.ASCII)
+STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]", re.ASCII)
+
+
+class Target(ABC):
+    """What a program is compiled for: every fact comes through here, so that compiling is a pure function.
+
+    Questions about what the kernel does not have raise NotFound with the closest names; those about types raise
+    NotSupported where the kernel has no BTF.
+    """
+
+    @property
+    @abstractmethod
+    def arch(self) -> str:
+        """Machine name as uname(2) gives it, such as "x86_64"."""
+
+    @property
+    @abstractmethod
+    def byteorder(self) -> Literal["little", "big"]:
+        """Of memory and of instructions."""
+
+    @property
+    @abstractmethod
+    def page_size(self) -> int:
+        """In bytes."""
+
+    @property
+    @abstractmethod
+    def possible_cpus(self) -> int:
+        """Processors that could ever be online: the copies of a per-CPU value."""
+
+    @property
+    @abstractmethod
+    def pid_namespace(self) -> tuple[int, int] | None:
+        """Device and inode of the loading process's pid namespace; None in the initial one."""
+
+    @abstractmethod
+    def type_named(self, name: str) -> KernelType:
+        """Find a type by its C name: "struct sock", "pid_t", "struct sock *".
+
+        A bare name is a typedef or arithmetic type, else a struct, union or enum.
+        """
+
+    @abstractmethod
+    def member(self, owner: KernelType, name: str) -> KernelMember:
+        """Find a member of a struct or union, also inside its anonymous members."""
+
+    @abstractmethod
+    def has_field(self, struct: str, path: str) -> bool:
+        """Tell whether `struct` has `path`, which may lead through pointers: ("struct request", "q.disk").
+
+        False too where there is no such struct.
+        """
+
+    @abstractmethod
+    def enumerator(self, name: str, enum: str = "") -> int:
+        """Value of an enumerator, of `enum` or of any."""
+
+    @abstractmethod
+    def function(self, name: str) -> KernelFunction:
+        """Find a function that BTF has."""
+
+    @abstractmethod
+    def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
+        """Find a raw tracepoint, such as "sched_switch"."""
+
+    @abstractmethod
+    def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
+        """Find a tracepoint's fields, by ("sched", "sched_switch")."""
+
+    @abstractmethod
+    def has(self, feature: str) -> bool:
+        """Tell whether the kernel has a feature, named with its kind.
+
+        "helper:ktime_get_boot_ns", "isa:v4", "isa:may_goto", "map:ringbuf", "kfunc:bpf_iter_num_new".
+        """
+
+    def struct_member(self, struct: str, path: str) -> KernelMember:
+        """Find `a.b[3].c` inside a struct. Raises InvalidValue for what is no path, or leads through a pointer."""
+        return self._walk(struct, path, through_pointers=False)
+
+    def struct_size(self, struct: str) -> int:
+        """Size of a type in bytes."""
+        return self.type_named(struct).size
+
+    def function_parameters(self, name: str) -> tuple[KernelParameter, ...]:
+        """Names and types of a function's parameters."""
+        return self.function(name).parameters
+
+    def raw_tracepoint_parameters(self, name: str) -> tuple[KernelParameter, ...]:
+        """Names and types of a raw tracepoint's arguments."""
+        return self.raw_tracepoint(name).parameters
+
+    def raw_tracepoint_btf_id(self, name: str) -> int:
+        """What a tp_btf program gives as attach_btf_id."""
+        return self.raw_tracepoint(name).btf_id
+
+    def _walk(self, struct: str, path: str, *, through_pointers: bool) -> KernelMember:
+        """Follow a path; behind a pointer, offsets count from what it points to."""
+        if not PATH.fullmatch(path):
+            raise InvalidValue(f"{path!r} is not a path of members such as 'a.b[3].c'")
+        at = KernelMember(self.type_named(struct), 0)
+        for name, index in STEP.findall(path):
+            type_ = at.type
+            if type_.kind == "pointer" and type_.element is not None:
+                if not through_pointers:
+                    raise InvalidValue(f"{path!r} of {struct} leads through a pointer, {type_.c_name}")
+                at, type_ = KernelMember(type_.element, 0), type_.element
+                if index:
+                    at = KernelMember(type_, int(index) * type_.size * 8)
+                    continue
+            if name:
+                step = self.member(type_, name)
+                at = KernelMember(step.type, at.bit_offset + step.bit_offset, step.bit_size)
+                continue
+            if type_.kind != "array" or type_.element is None or (type_.length and int(index) >= type_.length):
+                raise InvalidValue(f"{path!r} of {struct} has index {index} where there is {type_.c_name}")
+            at = KernelMember(type_.element, at.bit_offset + int(index) * type_.element.size * 8)
+        return at
+
+    def _has_path(self, struct: str, path: str) -> bool:
+        try:
+            self._walk(struct, path, through_pointers=True)
+        except NotFound:
+            return False
+        return True
