@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +48,24 @@ def read(path: Path) -> Report:
 def _first_line(element: ET.Element) -> str:
     message = element.get("message") or element.text or ""
     return message.strip().partition("\n")[0]
+
+
+def main() -> int:
+    """Print the sum of several JUnit files as one line; 1 if anything failed or a file is missing."""
+    parser = argparse.ArgumentParser(prog="python -m tests.vm.report", description=main.__doc__)
+    parser.add_argument("--failed", type=int, default=0, help="failures of other kinds, to be added")
+    parser.add_argument("files", nargs="+", type=Path)
+    options = parser.parse_args()
+    total = Report(0, (("", ""),) * options.failed)
+    for path in options.files:
+        try:
+            total += read(path)
+        except (OSError, ET.ParseError) as error:
+            sys.stdout.write(f"no results in {path}: {error}\n")
+            total += Report(0, ((str(path), str(error)),))
+    sys.stdout.write(f"{total}\n")
+    return 1 if total.failures or not total.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
