@@ -1,0 +1,58 @@
+"""Reading memory that the verifier does not know: user space, and the kernel by address."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pyebpf.compiler.ir import Op
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Space", "at_offset", "probe_read", "probe_read_string", "probe_read_value"]
+
+
+class Space(StrEnum):
+    """Whose addresses they are: the author's word, since nothing in a number tells."""
+
+    USER = "user"
+    KERNEL = "kernel"
+
+
+#: Helper numbers of enum bpf_func_id (since Linux 5.5): fixed-size read, string read.
+_READ = {Space.USER: 112, Space.KERNEL: 113}
+_READ_STRING = {Space.USER: 114, Space.KERNEL: 115}
+
+_SCRATCH = "memory: scratch slot"
+
+
+def at_offset(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
+    """Return `address` + `offset` as a number for a helper; the address itself where the offset is 0."""
+    return address if offset == 0 else p.b.emit(Op.ADD, address, p.b.const(offset))
+
+
+def probe_read(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:
+    """Copy `size` bytes to the stack (or another place that a helper may write). A bad address gives zeros."""
+    p.b.call(_READ[space], destination, p.b.const(size), address)
+
+
+def probe_read_value(
+    p: ProgramBuilder, space: Space, address: ir.Value, offset: int, size: int, *, signed: bool = False
+) -> ir.Value:
+    """Read an integer of 1, 2, 4 or 8 bytes at address + offset. A bad address gives 0."""
+    slot = p.notes.get((_SCRATCH, p.b))
+    if slot is None:
+        slot = p.notes[_SCRATCH, p.b] = p.b.slot(8, name="read")
+    place = p.b.slot_address(slot)
+    probe_read(p, space, place, size, at_offset(p, address, offset))
+    return p.b.load(place, 0, size, signed=signed)
+
+
+def probe_read_string(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:
+    """Copy a C string to `destination`, `size` bytes of zeroed memory.
+
+    Cut to size - 1 bytes; nothing if the address is bad.
+    """
+    p.b.call(_READ_STRING[space], destination, p.b.const(size), address)
