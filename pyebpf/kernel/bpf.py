@@ -1,8 +1,8 @@
 """bpf(2): one function a command, named as the command.
 
 Each command's part of `union bpf_attr` is declared as a format with the C struct beside it. Attributes are zeroed
-buffers exactly as long as their last field; the kernel takes shorter ones than it knows, and longer ones if the rest is
-zero. Descriptors that a command makes are close-on-exec by themselves.
+buffers exactly as long as their last field; the kernel takes shorter ones than it knows, and longer ones if the rest
+is zero. Descriptors that a command makes are close-on-exec by themselves.
 
 Each function raises the `OSError` of its errno; what an errno means for a command is in its docstring where it is
 not the usual (EPERM: privilege, EINVAL: not known or wrong, ENOENT: no such element).
@@ -150,8 +150,8 @@ def prog_load(
 ) -> LoadResult:
     """Verify and load a program of `enum bpf_prog_type` number `prog_type`. Does not raise for what the kernel refuses.
 
-    `instructions` is `struct bpf_insn[]` with map and BTF descriptors in place, `func_info` is
-    `struct bpf_func_info[]`, `line_info` `struct bpf_line_info[]`, `attach_fd` the descriptor of a BTF object or of the
+    `instructions` is `struct bpf_insn[]` with map and BTF descriptors in place, `func_info` is `struct
+    bpf_func_info[]`, `line_info` `struct bpf_line_info[]`, `attach_fd` the descriptor of a BTF object or of the
     program to replace. A log is written if `log_level` and `log_size` are given.
 
     errno ENOSPC with a log: the log did not fit, and nothing is said about the program. Linux 6.1 keeps the log's

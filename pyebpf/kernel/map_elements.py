@@ -1,7 +1,7 @@
 """bpf(2) commands on the elements of a map: one function a command, named as the command.
 
-Keys and values are bytes as the kernel holds them; a per-CPU map's value is one slot of `round_up(value_size, 8)` bytes
-for each possible processor. Attribute, key and value share one buffer: these calls are hot.
+Keys and values are bytes as the kernel holds them; a per-CPU map's value is one slot of `round_up(value_size, 8)`
+bytes for each possible processor. Attribute, key and value share one buffer: these calls are hot.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from typing import Self
+from typing import Literal, Self
 
 __all__ = ["PAGE_SIZE", "Mapping"]
 
@@ -25,12 +25,16 @@ class Mapping:
         self.view = memoryview(self._map)
         self._views: list[memoryview] = [self.view]
 
+    def part(self, offset: int, size: int, code: Literal["B", "I", "Q"]) -> memoryview:
+        """`size` bytes from `offset` as items of the `struct` code `code`."""
+        part = self.view[offset : offset + size]
+        cast = part.cast(code)
+        self._views += [part, cast]
+        return cast
+
     def words(self, offset: int, count: int) -> memoryview:
         """`count` u64 words from byte `offset`."""
-        part = self.view[offset : offset + 8 * count]
-        words = part.cast("Q")
-        self._views += [part, words]
-        return words
+        return self.part(offset, 8 * count, "Q")
 
     def close(self) -> None:
         """Unmap. Views given out become invalid; slices of them that still live keep the memory until they are gone."""

@@ -23,8 +23,8 @@ _PERF_TYPE_TRACEPOINT = 2
 def attach_tracepoint(program: Program, target: Tracepoint, *, tracefs: Tracefs | None = None) -> Link:
     """Attach `program` (kind TRACEPOINT) to `target`; it runs for every process on every processor.
 
-    `tracefs` saves opening it again for each of many. Raises NotFound with the closest names; NotPermitted; KernelError
-    if the program reads beyond the tracepoint's fields, which the kernel finds out only now.
+    `tracefs` saves opening it again for each of many. Raises NotFound with the closest names; NotPermitted;
+    KernelError if the program reads beyond the tracepoint's fields, which the kernel finds out only now.
     """
     if tracefs is None:
         with Tracefs() as own:

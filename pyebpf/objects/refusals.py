@@ -30,12 +30,12 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "null-deref",
         rf"{_R} invalid mem access '\w*_or_null",
-        "it may be None on this path: check `is None` before using it",
+        "check `is None` on this path before using it",
     ),
     Refusal(
         "null-arithmetic",
         rf"{_R} pointer arithmetic on \w*or_null\w* prohibited",
-        "it may be None on this path: check `is None` before using a field or element of it",
+        "check `is None` on this path before using a field or element of it",
     ),
     Refusal(
         "scalar-deref",

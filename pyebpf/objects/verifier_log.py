@@ -17,7 +17,7 @@ __all__ = ["Explanation", "describe", "explain"]
 # 7: (79) r2 = *(u64 *)(r1 +8)      ; R1=ctx() R2_w=scalar()
 _INSTRUCTION = re.compile(r"^(?P<slot>\d+): \((?P<opcode>[0-9a-f]{2})\) (?P<rest>.*)$")
 # 3: R0=scalar() R10=fp0  -  from 3 to 5: R0=...  -  frame1: R1=...  -  R6=... after "caller:"
-_STATE = re.compile(r"^(?:(?:from \d+ to )?(?P<slot>\d+): |)(?:\(.*\) )?(?:safe|frame\d+: |\s)*(?:R\d|fp-)")
+_STATE = re.compile(r"^(?:(?:from \d+ to )?\d+: )?(?:\([^)]*\) )?(?:safe )?(?:frame\d+: )?\s*(?:R\d+|fp-\d+)(?:_\w+)?=")
 _REGISTER = re.compile(r"\b(R\d+)(?:_[rwpPD]+)?=((?:[^\s()]|\((?:[^()]|\([^()]*\))*\))+)")
 # Lines that say nothing about the refusal.
 _NOISE = re.compile(
@@ -92,6 +92,7 @@ _WORDS = {
     "func": "a function",
     "dynptr_ptr": "a dynptr",
 }
+_MAP_NAME = re.compile(r"\bmap=([^,)]+)")
 _NUMBER = re.compile(r"^(?:inv)?(-?(?:0x[0-9a-f]+|\d+))$")
 _BOUND = re.compile(r"([su]min|[su]max)=(?=(?:[su]m(?:in|ax)(?:32)?=)*(-?(?:0x[0-9a-f]+|\d+)))")
 
@@ -111,7 +112,10 @@ def describe(state: str) -> str:
         return f"{kind!r}"
     # ptr_task_struct, trusted_ptr_sock: the structure's name follows.
     structure = kind[len(best) :] if best.endswith("_") else ""
-    return f"{_WORDS[best]} (struct {structure})" if structure else _WORDS[best]
+    words = f"{_WORDS[best]} (struct {structure})" if structure else _WORDS[best]
+    # Linux 6.1 does not name the map.
+    name = _MAP_NAME.search(inside)
+    return words.replace("map entry", f"map entry of {name[1]}").replace("a map", f"map {name[1]}") if name else words
 
 
 def _describe_number(inside: str) -> str:

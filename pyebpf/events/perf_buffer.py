@@ -1,0 +1,130 @@
+"""Reading per-CPU perf buffers of a BPF_MAP_TYPE_PERF_EVENT_ARRAY."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.errors import InvalidValue, MalformedData
+from pyebpf.events.perf_records import read_records
+from pyebpf.events.stream import EventStream
+from pyebpf.kernel import map_elements, perf
+from pyebpf.kernel.cpus import online_cpus
+from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.memory import PAGE_SIZE, Mapping
+from pyebpf.specs import MapKind
+
+if TYPE_CHECKING:
+    from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.objects import Map
+    from pyebpf.types import Type
+
+__all__ = ["PerfBuffer"]
+
+_TYPE_SOFTWARE, _BPF_OUTPUT, _SAMPLE_RAW = 1, 10, 1 << 10
+# struct perf_event_mmap_page: data_head and data_tail.
+_HEAD_AT, _TAIL_AT = 1024, 1032
+
+
+class _Buffer:
+    """One processor's event and its memory."""
+
+    def __init__(self, cpu: int, pages: int, name: str) -> None:
+        self.cpu = cpu
+        self.lost = 0
+        self.event: Descriptor = perf.perf_event_open(
+            _TYPE_SOFTWARE, _BPF_OUTPUT, cpu=cpu, period=1, sample_type=_SAMPLE_RAW, wakeup_events=1,
+            what=f"perf buffer {name} of processor {cpu}",
+        )  # fmt: skip
+        try:
+            self._mapping = Mapping(self.event.fileno(), (1 + pages) * PAGE_SIZE, writable=True)
+        except BaseException:
+            self.event.close()
+            raise
+        self._head = self._mapping.words(_HEAD_AT, 1)
+        self._tail = self._mapping.words(_TAIL_AT, 1)
+        self._data = self._mapping.part(PAGE_SIZE, pages * PAGE_SIZE, "B")
+
+    def take(self) -> list[bytes]:
+        tail, head = self._tail[0], self._head[0]
+        if tail == head:
+            return []
+        try:
+            batch = read_records(self._data, tail, head)
+        finally:
+            self._tail[0] = head  # also past what is garbled, else it would be met for ever
+        self.lost += batch.lost
+        return batch.samples
+
+    def close(self) -> None:
+        self._mapping.close()
+        self.event.close()
+
+
+class PerfBuffer(EventStream[Any]):
+    """Reads a perf event array: one buffer of `pages` pages (a power of two) for each online processor.
+
+    Records are in order for one processor, not between them. Each is decoded by `record` (bytes without one, with up
+    to 7 bytes of padding after what the program sent). `lost` counts what found no room. Raises NotPermitted,
+    KernelError.
+    """
+
+    def __init__(self, array: Map, record: Type | None = None, *, pages: int = 8) -> None:
+        super().__init__()
+        if array.spec.kind is not MapKind.PERF_EVENT_ARRAY:
+            raise InvalidValue(f"map {array.name} is no perf event array but {array.spec.kind.name}")
+        if pages < 1 or pages & (pages - 1):
+            raise InvalidValue(f"perf buffer {array.name}: {pages} pages are no power of two")
+        self._map_name = array.name
+        self._array = array
+        self._record = record
+        self._closed = False
+        self._buffers: list[_Buffer] = []
+        try:
+            for cpu in online_cpus():
+                if cpu < array.max_entries:
+                    self._buffers.append(_Buffer(cpu, pages, array.name))
+                    number = self._buffers[-1].event.fileno()
+                    map_elements.map_update_elem(
+                        array.fileno(), cpu.to_bytes(4, "little"), number.to_bytes(4, "little")
+                    )
+                    perf.enable(number)
+        except OSError as error:
+            self._release()
+            raise diagnose(error, f"opening perf buffers of {array.name}") from error
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def _name(self) -> str:
+        return self._map_name
+
+    @property
+    def lost(self) -> int:
+        """Records that found no room, as far as the buffers were read: the kernel tells with the next record."""
+        return sum(buffer.lost for buffer in self._buffers)
+
+    @property
+    def lost_per_cpu(self) -> dict[int, int]:
+        """`lost` by processor number."""
+        return {buffer.cpu: buffer.lost for buffer in self._buffers}
+
+    def _descriptors(self) -> list[int]:
+        return [buffer.event.fileno() for buffer in self._buffers]
+
+    def _take(self) -> list[Any]:
+        samples = [sample for buffer in self._buffers for sample in buffer.take()]
+        record = self._record
+        if record is None:
+            return samples
+        size, decode = record.size, record.decode
+        short = next((sample for sample in samples if len(sample) < size), None)
+        if short is not None:
+            raise MalformedData(f"perf buffer {self._map_name}: a record of {len(short)} bytes, {record} has {size}")
+        return [decode(sample[:size]) for sample in samples]
+
+    def _release(self) -> None:
+        self._closed = True
+        for buffer in self._buffers:
+            buffer.close()

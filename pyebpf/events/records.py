@@ -1,0 +1,76 @@
+"""Records in a ring buffer's memory. Pure: memory and positions in, records and the next position out.
+
+A record is a u32 header (length, bit 31 busy, bit 30 discarded), a u32 that is the kernel's own, and its bytes,
+padded to 8. The data area is mapped twice in a row, so a record that wraps around reads on in the second copy.
+
+Source: kernel/bpf/ringbuf.c, since Linux commit 457f44363a88 ("bpf: Implement BPF ring buffer and verifier support
+for it") (v5.8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyebpf.errors import MalformedData
+
+__all__ = ["BUSY", "DISCARDED", "HEADER_SIZE", "Run", "next_run", "stride"]
+
+BUSY = 1 << 31
+"""Reserved, not yet submitted: reading stops here."""
+DISCARDED = 1 << 30
+"""Given up by the program: passed over."""
+HEADER_SIZE = 8
+
+_LENGTH = BUSY | DISCARDED
+
+
+def stride(length: int) -> int:
+    """Bytes from one record of `length` bytes to the next."""
+    return HEADER_SIZE + (length + 7 & ~7)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`count` records of `length` bytes each, the first one's header at byte `start` of the data.
+
+    `position` is where reading goes on. A count of 0 passes over a discarded record, or says that there is nothing to
+    read (position unchanged).
+    """
+
+    start: int
+    count: int
+    length: int
+    position: int
+
+
+def next_run(data: memoryview, words: memoryview, consumer: int, producer: int, most: int) -> Run:
+    """The longest run of complete records of equal length from position `consumer`, `most` at the most.
+
+    `data` is the doubly mapped area and `words` the same as u32; its half length is a power of two. Positions count
+    bytes ever written. Raises MalformedData for a header that no kernel writes.
+    """
+    size = len(data) >> 1
+    available = producer - consumer
+    if available <= 0:
+        return Run(0, 0, 0, consumer)
+    start = consumer & (size - 1)
+    header = words[start >> 2]
+    if header & BUSY:
+        return Run(start, 0, 0, consumer)
+    length = header & ~_LENGTH
+    step = stride(length)
+    if step > available or available > size:
+        raise MalformedData(
+            f"ring buffer is garbled: a record of {length} bytes at position {consumer}, written up to {producer}"
+        )
+    if header & DISCARDED:
+        return Run(start, 0, length, consumer + step)
+    if most > 1 and available >= 2 * step:
+        headers = words[start >> 2 : (start + min(available // step, most) * step) >> 2 : step >> 2].tolist()
+        count = len(headers)
+        if headers.count(length) != count:
+            # Another length also ends the run: what lies a step further is then no header at all.
+            count = next(index for index, other in enumerate(headers) if other != length)
+    else:
+        count = 1
+    return Run(start, count, length, consumer + count * step)

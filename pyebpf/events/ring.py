@@ -1,0 +1,156 @@
+"""Reading a BPF ring buffer."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.errors import InvalidValue, MalformedData
+from pyebpf.events.records import HEADER_SIZE, next_run, stride
+from pyebpf.events.stream import EventStream
+from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.memory import PAGE_SIZE, Mapping
+from pyebpf.objects.codec import assembler
+from pyebpf.specs import MapKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.objects import Map
+    from pyebpf.types import Type
+
+__all__ = ["RingBuffer"]
+
+_MOST = 1 << 16
+"""Records decoded before their room is given back to the programs."""
+
+
+class RingBuffer(EventStream[Any]):
+    """Reads the ring buffer `ring`; each record is decoded by `record` (bytes without one).
+
+    Reads in place: room is given back once a batch is decoded. A program that finds no room has to count that itself:
+    the buffer does not know. Raises KernelError if the buffer can't be mapped, MalformedData for records of another
+    size than `record`.
+    """
+
+    def __init__(self, ring: Map, record: Type | None = None) -> None:
+        super().__init__()
+        if ring.spec.kind is not MapKind.RINGBUF:
+            raise InvalidValue(f"map {ring.name} is no ring buffer but {ring.spec.kind.name}")
+        self.size = ring.max_entries
+        self._map_name = ring.name
+        self._fd = ring.fileno()
+        self._record = record
+        try:
+            # The consumer's page is writable, the producer's page and the data, twice in a row, are not.
+            self._consumer_map = Mapping(self._fd, PAGE_SIZE, writable=True)
+            try:
+                self._producer_map = Mapping(self._fd, PAGE_SIZE + 2 * self.size, offset=PAGE_SIZE)
+            except BaseException:
+                self._consumer_map.close()
+                raise
+        except OSError as error:
+            raise diagnose(error, f"mapping ring buffer {ring.name}", needs=("CAP_BPF",)) from error
+        self._consumer = self._consumer_map.words(0, 1)
+        self._producer = self._producer_map.words(0, 1)
+        self._data = self._producer_map.part(PAGE_SIZE, 2 * self.size, "B")
+        self._words = self._producer_map.part(PAGE_SIZE, 2 * self.size, "I")
+        self._closed = False
+        self._assemble: Callable[[Any], list[Any]] | None = None
+        if record is not None:
+            padding = stride(record.size) - HEADER_SIZE - record.size
+            self._plain = Struct(f"<{HEADER_SIZE}x{record.format}{padding}x")
+            self._assemble = assembler(record)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def _name(self) -> str:
+        return self._map_name
+
+    @property
+    def unread(self) -> int:
+        """Bytes that wait in the buffer, headers among them."""
+        if self._closed:
+            return 0
+        waiting: int = self._producer[0] - self._consumer[0]
+        return waiting
+
+    def _descriptors(self) -> list[int]:
+        return [self._fd]
+
+    def _take(self) -> list[Any]:
+        record = self._record
+        if record is None:
+            return self._read(_copies)
+        plain, assemble, size = self._plain, self._assemble, record.size
+        assert assemble is not None
+
+        def decode(data: memoryview, length: int) -> list[Any]:
+            if length != size:
+                raise MalformedData(f"ring buffer {self._map_name}: a record of {length} bytes, {record} has {size}")
+            return assemble(plain.iter_unpack(data))
+
+        return self._read(decode)
+
+    def tuples(self) -> list[tuple[Any, ...]]:
+        """All records that are there as the tuples that `struct` unpacks: the fastest way, without field names.
+
+        Integers are numbers, character and byte arrays bytes with their padding, big-endian integers bytes.
+        """
+        record = self._record
+        if record is None:
+            raise InvalidValue(f"ring buffer {self._map_name} has no record type to unpack")
+        unpack, size = self._plain.iter_unpack, record.size
+
+        def decode(data: memoryview, length: int) -> list[Any]:
+            if length != size:
+                raise MalformedData(f"ring buffer {self._map_name}: a record of {length} bytes, {record} has {size}")
+            return list(unpack(data))
+
+        self._waiter()
+        with self._lock:
+            return self._read(decode)
+
+    def _read(self, decode: Callable[[memoryview, int], list[Any]]) -> list[Any]:
+        result: list[Any] = []
+        data, words = self._data, self._words
+        position: int = self._consumer[0]
+        producer: int = self._producer[0]
+        # No more than what one buffer holds, so that a fast producer can't keep the reader here for ever.
+        limit = position + self.size
+        while position < limit:
+            run = next_run(data, words, position, producer, _MOST)
+            if run.position == position:
+                # Nothing, or a busy record. The kernel wakes a reader only if it saw the consumer's position up to
+                # date, and nothing orders our store before our load: look once more.
+                latest: int = self._producer[0]
+                if latest == producer or position != producer:
+                    break
+                producer = latest
+                continue
+            if run.count:
+                end = run.start + run.count * stride(run.length)
+                try:
+                    with data[run.start : end] as part:
+                        result += decode(part, run.length)
+                except MalformedData:
+                    # Passed over, so that the next call does not meet it again; what was read before is kept.
+                    self._consumer[0] = run.position
+                    self._pending.extend(result)
+                    raise
+            position = run.position
+            self._consumer[0] = position
+        return result
+
+    def _release(self) -> None:
+        self._closed = True
+        self._consumer_map.close()
+        self._producer_map.close()
+
+
+def _copies(data: memoryview, length: int) -> list[bytes]:
+    step = stride(length)
+    return [bytes(data[at : at + length]) for at in range(HEADER_SIZE, len(data), step)]

@@ -1,0 +1,152 @@
+"""What every event reader offers: iterate, poll, asyncio, a descriptor for other loops."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from threading import Lock
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+from pyebpf.errors import NotLoaded
+from pyebpf.kernel.wait import Epoll
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from types import TracebackType
+
+__all__ = ["EventStream"]
+
+T = TypeVar("T")
+_PERIOD = 0.1
+"""Seconds between looks at the memory itself: a program may submit without waking anybody."""
+
+
+class EventStream(ABC, Generic[T]):
+    """Decoded records in the order of the buffer. Iterating blocks until `close()`, from wherever it is called.
+
+    Records that were read and not yet given out are kept for the next call, so that leaving a loop loses none. Safe
+    to use from several threads; each record goes to one of them.
+    """
+
+    def __init__(self) -> None:
+        self._pending: deque[T] = deque()
+        self._lock = Lock()
+        self._epoll: Epoll | None = None
+
+    @abstractmethod
+    def _descriptors(self) -> list[int]:
+        """Descriptors that become readable with data."""
+
+    @abstractmethod
+    def _take(self) -> list[T]:
+        """All records that are complete now, decoded; called under the lock."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Unmap and close."""
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """Whether `close()` was called."""
+
+    @property
+    @abstractmethod
+    def _name(self) -> str:
+        """The map's name, for messages."""
+
+    def _waiter(self) -> Epoll:
+        if self.closed:
+            raise NotLoaded(f"events of {self._name} are closed: read them inside `with`")
+        if self._epoll is None:
+            self._epoll = Epoll(*self._descriptors())
+        return self._epoll
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when records are there, for select, poll, epoll and event loops.
+
+        Level-triggered use only; and call `poll(0)` every now and then, since a program may submit without waking
+        anybody.
+        """
+        return self._waiter().fileno()
+
+    def _collect(self) -> list[T]:
+        with self._lock:
+            if self.closed:
+                return []
+            records = list(self._pending)
+            self._pending.clear()
+            return records + self._take()
+
+    def poll(self, timeout: float | None = 0.0) -> list[T]:
+        """All records that are there, after waiting at most `timeout` seconds (None: as long as it takes) for the first.
+
+        Raises NotLoaded after `close()`.
+        """
+        waiter = self._waiter()
+        records = self._collect()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not records and not self.closed:
+            left = _PERIOD if deadline is None else min(deadline - time.monotonic(), _PERIOD)
+            if left <= 0:
+                break
+            waiter.wait(left)
+            records = self._collect()
+        return records
+
+    def __iter__(self) -> Iterator[T]:
+        waiter = self._waiter()
+        while not self.closed:
+            record = self._next()
+            if record is not None:
+                yield record[0]
+            elif not self.closed:
+                waiter.wait(_PERIOD)
+
+    def _next(self) -> tuple[T] | None:
+        with self._lock:
+            if not self._pending and not self.closed:
+                self._pending.extend(self._take())
+            return (self._pending.popleft(),) if self._pending else None
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self._stream()
+
+    async def _stream(self) -> AsyncIterator[T]:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        descriptor = self.fileno()
+        while not self.closed:
+            record = self._next()
+            if record is not None:
+                yield record[0]
+                continue
+            readable = asyncio.Event()
+            loop.add_reader(descriptor, readable.set)
+            try:
+                async with asyncio.timeout(_PERIOD):
+                    await readable.wait()
+            except TimeoutError:
+                pass  # looked at all the same: not every submission wakes
+            finally:
+                loop.remove_reader(descriptor)
+
+    def close(self) -> None:
+        """Give up the buffer; loops over it end. A second call does nothing."""
+        with self._lock:
+            if self.closed:
+                return
+            self._release()
+            self._pending.clear()
+            if self._epoll is not None:
+                self._epoll.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
