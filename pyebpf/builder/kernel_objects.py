@@ -14,7 +14,6 @@ from pyebpf.builder.conditions import Compare, Test
 from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.memory import Space, probe_read_string, probe_read_value
 from pyebpf.builder.pointers import Pointer, zero
-from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import NotFound
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
     from pyebpf.target import KernelMember, KernelType
 
 __all__ = ["KernelArray", "KernelReference", "cast", "container_of", "from_register", "integer_type", "plain_name"]

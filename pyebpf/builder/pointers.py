@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Compare, Test
 from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
-from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Op
 from pyebpf.types import S64, U64, CharFactory, IntType, PointerType, StructType, Type
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
 
 __all__ = ["Pointer", "read_typed", "string_at"]
 

@@ -31,8 +31,19 @@ from pyebpf.types.pointers import PointerFactory, PointerType
 from pyebpf.types.structs import Field, Struct, StructType, field, type_of
 
 __all__ = [
+    "BE16",
+    "BE32",
+    "BE64",
     "BOOL",
     "INTEGERS",
+    "S8",
+    "S16",
+    "S32",
+    "S64",
+    "U8",
+    "U16",
+    "U32",
+    "U64",
     "ArrayType",
     "BytesType",
     "CharArray",

@@ -125,7 +125,7 @@ class Struct:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.layout = StructType(cls.__name__, list(_declared(cls)), cls)
-        cls.__match_args__ = tuple(f.name for f in cls.layout.fields)  # type: ignore[attr-defined]  # what `match` reads
+        cls.__match_args__ = tuple(f.name for f in cls.layout.fields)  # type: ignore[attr-defined,misc]  # what `match` reads
         for f in cls.layout.fields:
             if f.name in cls.__dict__:
                 delattr(cls, f.name)

@@ -1,0 +1,72 @@
+"""This machine as a `Target`: its facts come from /sys/kernel/btf, tracefs and feature probes, each when first asked."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyebpf.btf import Btf
+    from pyebpf.kernel.tracefs import Tracefs
+    from pyebpf.target import LiveTarget
+
+__all__ = ["host_target"]
+
+#: Kind of the cache's entries: changes with the index's format.
+_INDEX = "btf-index-1"
+
+
+@functools.cache
+def _kernel_btf(name: str = "vmlinux") -> Btf:
+    """BTF never changes while the kernel runs; its index is kept between runs, found by the BTF's own content."""
+    from pyebpf.btf import Btf, Index, digest
+    from pyebpf.kernel.btf_files import read_btf
+    from pyebpf.kernel.cache import cached
+
+    data = read_btf(name)
+    if name != "vmlinux":
+        return Btf(data, base=_kernel_btf())
+    content = digest(data)
+    kept = cached(_INDEX, content.hex(), lambda: Btf(data).index.to_bytes(content))
+    # An entry that does not fit this BTF is not believed: None makes the reader build its own.
+    return Btf(data, index=Index.from_bytes(kept, content))
+
+
+def _module_btf() -> Iterable[tuple[str, Btf]]:
+    from pyebpf.kernel.btf_files import btf_modules
+
+    for name in btf_modules():
+        yield name, _kernel_btf(name)
+
+
+def host_target(tracefs: Tracefs | None = None) -> LiveTarget:
+    """The running kernel and this process's place in it. `tracefs` is borrowed where formats are to be read; else opened each time."""
+    from pyebpf.features import answer
+    from pyebpf.kernel.cpus import possible_cpus
+    from pyebpf.kernel.privileges import pid_namespace
+    from pyebpf.target import LiveTarget
+
+    def event_format(category: str, name: str) -> str:
+        from pyebpf.kernel.tracefs import Tracefs
+
+        if tracefs is not None:
+            return tracefs.event_format(category, name)
+        with Tracefs() as opened:
+            return opened.event_format(category, name)
+
+    namespace = pid_namespace()
+    return LiveTarget(
+        arch=os.uname().machine,
+        byteorder=sys.byteorder,
+        page_size=os.sysconf("SC_PAGESIZE"),
+        possible_cpus=possible_cpus(),
+        pid_namespace=None if namespace.initial else (namespace.dev, namespace.ino),
+        btf=_kernel_btf,
+        modules=_module_btf,
+        formats=event_format,
+        features=answer,
+    )
