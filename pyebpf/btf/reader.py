@@ -39,6 +39,8 @@ __all__ = ["Btf"]
 MODIFIERS = frozenset({Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
 # Since Linux 6.12 (commit 8aeaed21befc), and as BPF programs mark arguments of global functions.
 NULLABLE_SUFFIX, NULLABLE_TAG = "__nullable", "arg:nullable"
+# Whoever makes BTF stores each string once; looking up one that is everywhere would take quadratic time.
+MAX_REPEATS = 64
 TYPE_SIZE = 12
 POINTER_SIZE = 8
 
@@ -165,6 +167,8 @@ class Btf:
         at = self.data.find(pattern, self.header.strings, self.header.strings_end)
         while at >= 0:
             found.append(at + 1 + shift)
+            if len(found) > MAX_REPEATS:
+                raise BtfError(f"BTF repeats the string {name[:40]!r} more than {MAX_REPEATS} times")
             at = self.data.find(pattern, at + 1, self.header.strings_end)
         return found
 
