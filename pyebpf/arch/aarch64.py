@@ -1,4 +1,4 @@
-"""arm64: AAPCS64 section 6; `struct user_pt_regs` and what follows it in `struct pt_regs`, arch/arm64/include/asm/ptrace.h.
+"""arm64: AAPCS64 section 6; `struct user_pt_regs` and what follows it, arch/arm64/include/asm/ptrace.h.
 
 `orig_x0` keeps a system call's first argument, which x0 loses to the result.
 """

@@ -94,7 +94,7 @@ def listing(
         lines += [f"{name}:" for name in names.get(starts[index], ())]
         where = instruction.where
         if source and where is not None and (previous is None or str(where) != str(previous)):
-            lines.append(f"      ; {where}: {where.text.strip()}".rstrip(": "))
+            lines.append(f"      ; {where}: {text}" if (text := where.text.strip()) else f"      ; {where}")
             previous = where
         target = names.get(targets.get(index, -1), [None])[0]
         text = kernel_text(instruction, target)
