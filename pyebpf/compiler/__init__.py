@@ -1,0 +1,78 @@
+"""IR to instructions: passes, selection, register allocation, emission.
+
+Pure: same input, same bytes, on every machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pyebpf.compiler.edges import allocate
+from pyebpf.compiler.emission import emit
+from pyebpf.compiler.frame import FRAME_LIMIT, frame_too_large, place_slots
+from pyebpf.compiler.selection import select
+
+if TYPE_CHECKING:
+    from pyebpf.compiler import ir
+    from pyebpf.compiler.edges import Allocated
+    from pyebpf.specs.programs import Code
+
+__all__ = ["CompilationReport", "Features", "compile_module", "compile_with_report"]
+
+
+class Features(Protocol):
+    """What the compiler asks of a target: whether the kernel has a feature, such as "isa:sdiv"."""
+
+    def has(self, name: str, /) -> bool:
+        """Whether the target has the feature `name`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CompilationReport:
+    """What compiling a module gave: the code, and how much of it is spilling.
+
+    stores, loads   operations that put values into spill slots and bring them back
+    slots           spill slots of 8 bytes, all functions together
+    frames          bytes of stack each function takes
+    """
+
+    code: Code
+    stores: int
+    loads: int
+    slots: int
+    frames: tuple[int, ...]
+
+    @property
+    def spilled(self) -> bool:
+        """Whether any value had to live in memory."""
+        return self.stores + self.loads > 0
+
+
+def compile_module(module: ir.Module, target: Features, *, check: bool = False) -> Code:
+    """Compile a module. `check` runs the IR checker between passes and the allocation checker, for tests.
+
+    CompileError: the stack frame is too large, or the program too long for the target's jumps.
+    """
+    return compile_with_report(module, target, check=check).code
+
+
+def compile_with_report(module: ir.Module, target: Features, *, check: bool = False) -> CompilationReport:
+    """`compile_module`, with the figures that tests and benchmarks count."""
+    allocated = [_function(function, target, check=check) for function in module.functions]
+    return CompilationReport(
+        emit(allocated, gotol=target.has("isa:gotol")),
+        sum(function.stores for function in allocated),
+        sum(function.loads for function in allocated),
+        sum(function.slots for function in allocated),
+        tuple(function.frame for function in allocated),
+    )
+
+
+def _function(function: ir.Function, target: Features, *, check: bool) -> Allocated:
+    slots, frame = place_slots(function.slots)
+    allocated = allocate(select(function, slots, frame))
+    if allocated.frame > FRAME_LIMIT:
+        raise frame_too_large(function, allocated.frame, allocated.slots)
+    return allocated

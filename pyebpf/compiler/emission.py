@@ -1,0 +1,163 @@
+"""Emission: allocated functions to instructions with labels, laid out so that most jumps fall through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.asm import Form, Instruction, Label, Register, find_op, place, slot_starts
+from pyebpf.compiler.graph import reverse_post_order
+from pyebpf.compiler.machine import ADDRESS, COMPARE, DEFINE, MachineBranch, MachineJump
+from pyebpf.errors import AssemblyError, CompileError
+from pyebpf.specs.programs import Code, Subprogram
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.asm import Item
+    from pyebpf.compiler.edges import Allocated, AllocatedBlock
+    from pyebpf.compiler.machine import Node
+    from pyebpf.errors import Location
+
+__all__ = ["emit"]
+
+_REGISTERS = tuple(Register)
+_JA = find_op("ja", Form.JUMP)
+_EXIT = find_op("exit", Form.EXIT)
+_MOV = find_op("mov64", Form.DST_SRC)
+_MOV_IMM = find_op("mov64", Form.DST_IMM)
+_ADD_IMM = find_op("add64", Form.DST_IMM)
+
+
+def emit(functions: Sequence[Allocated], *, gotol: bool = False) -> Code:
+    """The program made of `functions`, the main one first.
+
+    CompileError if a jump is too far for a target without `gotol`.
+    """
+    items: list[Item] = []
+    for function in functions:
+        _function(function, items)
+    try:
+        placed = place(items, gotol=gotol)
+    except AssemblyError as error:
+        raise CompileError(f"{functions[0].function.name} is too long: {error}", functions[0].function.where) from error
+    index_of = {slot: index for index, slot in enumerate(slot_starts(placed.instructions))}
+    names = [function.function.name for function in functions]
+    return Code(placed.instructions, tuple(Subprogram(name, index_of[placed.labels[name]]) for name in names))
+
+
+def _function(allocated: Allocated, items: list[Item]) -> None:
+    name = allocated.function.name
+    blocks = {block.number: block for block in allocated.blocks}
+    entry = allocated.blocks[0].number
+    forward = {number: _final_target(number, blocks) for number in blocks}
+    order = reverse_post_order(entry, {number: _next_blocks(block, forward) for number, block in blocks.items()})
+    targets = {forward[target] for number in order for target in blocks[number].terminator.successors()}
+    items.append(Label(name))
+    for index, number in enumerate(order):
+        block = blocks[number]
+        if number in targets:
+            items.append(Label(f"{name}.{number}"))
+        for placed in block.placed:
+            _node(placed.node, items)
+        following = order[index + 1] if index + 1 < len(order) else None
+        _terminator(name, block, forward, following, items)
+
+
+def _final_target(number: int, blocks: dict[int, AllocatedBlock]) -> int:
+    """Where a jump to block `number` ends up, blocks without code skipped."""
+    seen = {number}
+    while True:
+        block = blocks[number]
+        if not isinstance(block.terminator, MachineJump) or any(
+            placed.node.op is not DEFINE for placed in block.placed
+        ):
+            return number
+        number = block.terminator.target
+        if number in seen:
+            return number
+        seen.add(number)
+
+
+def _next_blocks(block: AllocatedBlock, forward: dict[int, int]) -> tuple[int, ...]:
+    targets = tuple(forward[target] for target in block.terminator.successors())
+    # What falls through comes first: the way where the condition holds, unless its jump has no opposite.
+    if isinstance(block.terminator, MachineBranch) and block.terminator.test.inverse is None:
+        return targets[::-1]
+    return targets
+
+
+def _jump(name: str, target: int, where: Location | None) -> Instruction:
+    return Instruction(_JA, symbol=f"{name}.{target}", where=where)
+
+
+def _terminator(
+    name: str, block: AllocatedBlock, forward: dict[int, int], following: int | None, items: list[Item]
+) -> None:
+    terminator = block.terminator
+    where = terminator.where
+    if isinstance(terminator, MachineJump):
+        target = forward[terminator.target]
+        if target != following:
+            items.append(_jump(name, target, where))
+    elif isinstance(terminator, MachineBranch):
+        then, otherwise = forward[terminator.then], forward[terminator.otherwise]
+        test = terminator.test
+        if then == otherwise:
+            if then != following:
+                items.append(_jump(name, then, where))
+            return
+        if then == following and test.inverse is not None:
+            test = find_op(test.inverse, test.form)
+            then, otherwise = otherwise, then
+        src = _REGISTERS[terminator.src] if terminator.src >= 0 else Register.R0
+        items.append(
+            Instruction(
+                test,
+                _REGISTERS[terminator.dst],
+                src,
+                imm=terminator.imm,
+                symbol=f"{name}.{then}",
+                where=where,
+            )
+        )
+        if otherwise != following:
+            items.append(_jump(name, otherwise, where))
+    else:
+        items.append(Instruction(_EXIT, where=where))
+
+
+def _node(node: Node, items: list[Item]) -> None:
+    op, where = node.op, node.where
+    if op is DEFINE:
+        return
+    if op is ADDRESS:
+        result = _REGISTERS[node.result]
+        items.append(Instruction(_MOV, result, Register.R10, where=where))
+        if node.imm:
+            items.append(Instruction(_ADD_IMM, result, imm=node.imm, where=where))
+        return
+    if op is COMPARE:
+        assert node.test is not None
+        result = _REGISTERS[node.result]
+        right = _REGISTERS[node.src] if node.src >= 0 else Register.R0
+        items.append(Instruction(_MOV_IMM, result, imm=1, where=where))
+        items.append(Instruction(node.test, _REGISTERS[node.dst], right, 1, node.imm, where=where))
+        items.append(Instruction(_MOV_IMM, result, imm=0, where=where))
+        return
+    if node.is_call:
+        items.append(Instruction(op, imm=node.imm, symbol=node.symbol or None, where=where))
+        return
+    # An operation's result is in the field that it writes, which the allocator made the same as what it reads there.
+    dst = node.result if "d" in op.writes else node.dst
+    src = node.src
+    items.append(
+        Instruction(
+            op,
+            _REGISTERS[dst] if dst >= 0 else Register.R0,
+            _REGISTERS[src] if src >= 0 else Register.R0,
+            node.offset,
+            node.imm,
+            node.symbol or None,
+            where,
+        )
+    )

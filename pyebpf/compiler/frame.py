@@ -1,0 +1,114 @@
+"""The stack frame: the author's slots right below r10, then the allocator's, in at most 512 bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import CompileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyebpf.compiler import ir
+    from pyebpf.compiler.allocation import Assignment
+
+__all__ = ["FRAME_LIMIT", "colour_spills", "frame_too_large", "place_slots"]
+
+#: Bytes of stack that each function has: MAX_BPF_STACK in include/linux/filter.h.
+FRAME_LIMIT = 512
+
+
+def place_slots(slots: Iterable[ir.Slot]) -> tuple[dict[str, int], int]:
+    """Offset from r10 of each slot, and the bytes that all take, a multiple of 8."""
+    offsets: dict[str, int] = {}
+    end = 0
+    for slot in slots:
+        end += slot.size
+        end += -end % max(slot.align, 1)
+        offsets[slot.name] = -end
+    return offsets, end + -end % 8
+
+
+def colour_spills(assignment: Assignment) -> tuple[dict[int, int], int]:
+    """Spill slot of each spilled value, and how many slots there are.
+
+    Values that live at the same time never share one.
+
+    In SSA form two values overlap only if one lives where the other is defined, so that one walk with the definitions
+    first suffices.
+    """
+    spilled = assignment.spilled
+    if not spilled:
+        return {}, 0
+    function, liveness = assignment.function, assignment.liveness
+    colours: dict[int, int] = {}
+    friends = _friends(assignment)
+
+    def choose(value: int, alive: Mapping[int, int]) -> int:
+        taken = set(alive.values())
+        for friend in friends.get(value, ()):
+            colour = colours.get(friend)
+            if colour is not None and colour not in taken:
+                return colour
+        colour = 0
+        while colour in taken:
+            colour += 1
+        return colour
+
+    for index, block in enumerate(function.blocks):
+        number = block.number
+        out = liveness.live_out[number]
+        alive = {value: colours[value] for value in liveness.live_in[number] if value in spilled and value in colours}
+        for value in block.parameters if index else function.parameters:
+            if value in spilled:
+                colours[value] = alive[value] = choose(value, alive)
+        last: dict[int, int] = {}
+        for place, node in enumerate(block.nodes):
+            for value in node.uses():
+                if value in spilled:
+                    last[value] = place
+        for value in block.terminator.uses():
+            if value in spilled:
+                last[value] = len(block.nodes)
+        for value in block.parameters:
+            if value in alive and value not in last and value not in out:
+                del alive[value]
+        for place, node in enumerate(block.nodes):
+            for value in node.uses():
+                if value in alive and last[value] == place and value not in out:
+                    del alive[value]
+            value = node.result
+            if value in spilled:
+                colour = choose(value, alive)
+                colours[value] = colour
+                if value in last or value in out:
+                    alive[value] = colour
+    return colours, max(colours.values()) + 1
+
+
+def _friends(assignment: Assignment) -> dict[int, list[int]]:
+    """Pairs of spilled values that one slot for both would save a move: a block's parameter and what it is given."""
+    parameters = {block.number: block.parameters for block in assignment.function.blocks}
+    friends: dict[int, list[int]] = {}
+    for block in assignment.function.blocks:
+        arguments = getattr(block.terminator, "arguments", ())
+        if not arguments:
+            continue
+        for parameter, value in zip(parameters[block.terminator.successors()[0]], arguments, strict=True):
+            if parameter in assignment.spilled and value in assignment.spilled:
+                friends.setdefault(parameter, []).append(value)
+                friends.setdefault(value, []).append(parameter)
+    return friends
+
+
+def frame_too_large(function: ir.Function, size: int, spills: int) -> CompileError:
+    """The error for a frame of `size` bytes, naming what is large."""
+    largest = sorted(function.slots, key=lambda slot: (-slot.size, slot.name))[:3]
+    names = ", ".join(f"{slot.name} ({slot.size} bytes)" for slot in largest)
+    records = f"; the largest records are {names}" if names else ""
+    spilled = f", {8 * spills} of them for values that found no register" if spills else ""
+    return CompileError(
+        f"{function.name} needs {size} bytes of stack{spilled}, and a BPF function has {FRAME_LIMIT}{records}: "
+        "keep large records in a map or build them where they are emitted",
+        function.where,
+    )

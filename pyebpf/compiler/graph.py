@@ -1,0 +1,114 @@
+"""Control-flow graphs: predecessors, reverse post-order, dominators, loops. Blocks are numbers; nothing recurses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Loops", "dominators", "find_loops", "predecessors", "reverse_post_order"]
+
+
+def predecessors(successors: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
+    """Blocks that may come right before each block, in the order of `successors`; one with two such edges twice."""
+    before: dict[int, list[int]] = {number: [] for number in successors}
+    for number, following in successors.items():
+        for target in following:
+            before[target].append(number)
+    return before
+
+
+def reverse_post_order(entry: int, successors: Mapping[int, Sequence[int]]) -> list[int]:
+    """The blocks reachable from `entry`, each before those it dominates, a branch's first successor right behind it."""
+    order: list[int] = []
+    seen = {entry}
+    stack = [(entry, 0)]
+    while stack:
+        number, index = stack.pop()
+        following = successors[number]
+        if index == len(following):
+            order.append(number)
+            continue
+        stack.append((number, index + 1))
+        # Last successor first: reversed, the first one then comes right behind the branch.
+        target = following[len(following) - 1 - index]
+        if target not in seen:
+            seen.add(target)
+            stack.append((target, 0))
+    order.reverse()
+    return order
+
+
+def dominators(order: Sequence[int], before: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Immediate dominator of each block of `order`, which is in reverse post-order; the entry is its own.
+
+    Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001).
+    """
+    position = {number: index for index, number in enumerate(order)}
+    parent = [-1] * len(order)
+    parent[0] = 0
+    changed = True
+    while changed:
+        changed = False
+        for index in range(1, len(order)):
+            meet = -1
+            for number in before[order[index]]:
+                other = position.get(number, -1)
+                if other < 0 or parent[other] < 0:
+                    continue
+                if meet < 0:
+                    meet = other
+                while meet != other:
+                    while other > meet:
+                        other = parent[other]
+                    while meet > other:
+                        meet = parent[meet]
+            if parent[index] != meet:
+                parent[index] = meet
+                changed = True
+    return {number: order[parent[index]] for index, number in enumerate(order)}
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """Natural loops.
+
+    `bodies` has the blocks of each loop by its header, the header among them; `depth` counts the loops around a
+    block.
+    """
+
+    bodies: Mapping[int, frozenset[int]]
+    depth: Mapping[int, int]
+
+
+def find_loops(order: Sequence[int], before: Mapping[int, Sequence[int]]) -> Loops:
+    """The loops of a reducible graph; an edge back to a block that does not dominate its start makes no loop."""
+    position = {number: index for index, number in enumerate(order)}
+    parent: dict[int, int] | None = None
+    bodies: dict[int, frozenset[int]] = {}
+    depth = dict.fromkeys(order, 0)
+    for header in order:
+        latches = [number for number in before[header] if position.get(number, -1) >= position[header]]
+        if not latches:
+            continue
+        parent = parent or dominators(order, before)
+        body = {header}
+        work = [latch for latch in latches if _dominates(parent, position, header, latch)]
+        while work:
+            number = work.pop()
+            if number not in body:
+                body.add(number)
+                work.extend(before[number])
+        if len(body) > 1 or header in latches:
+            bodies[header] = frozenset(body)
+            for number in body:
+                depth[number] += 1
+    return Loops(bodies, depth)
+
+
+def _dominates(parent: Mapping[int, int], position: Mapping[int, int], upper: int, lower: int) -> bool:
+    while position[lower] > position[upper]:
+        lower = parent[lower]
+    return lower == upper
