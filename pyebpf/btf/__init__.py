@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyebpf.btf.builder import BtfBuilder, sanitise_name
 from pyebpf.btf.index import Index, digest
-from pyebpf.btf.members import MemberAccess
+from pyebpf.btf.members import MemberAccess, path_steps
 from pyebpf.btf.nodes import (
     Array,
     Composite,
@@ -84,6 +84,7 @@ __all__ = [
     "digest",
     "encode_func_info",
     "encode_line_info",
+    "path_steps",
     "raw_tracepoint",
     "raw_tracepoint_names",
     "sanitise_name",

@@ -12,9 +12,10 @@ from pyebpf.errors import BtfError, InvalidValue, NotFound
 if TYPE_CHECKING:
     from pyebpf.btf.reader import Btf
 
-__all__ = ["MemberAccess", "flat_members", "resolve_path"]
+__all__ = ["MemberAccess", "flat_members", "path_steps", "resolve_path"]
 
-PATH = re.compile(r"(?!\.)(\.?[A-Za-z_]\w*(\[\d{1,10}\])*)+", re.ASCII)
+PART = r"[A-Za-z_]\w*(?:\[\d{1,10}\])*"
+PATH = re.compile(rf"{PART}(?:\.{PART})*", re.ASCII)
 STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]", re.ASCII)
 
 
@@ -69,16 +70,21 @@ def _composite(btf: Btf, id_: int) -> Composite:
     return node
 
 
+def path_steps(path: str) -> list[tuple[str, int]]:
+    """Split `a.b[3]` into [("a", 0), ("b", 0), ("", 3)]: names, and indices with no name. Raises InvalidValue."""
+    if not PATH.fullmatch(path):
+        raise InvalidValue(f"{path!r} is not a path of members such as 'a.b[3].c'")
+    return [(name, int(index or 0)) for name, index in STEP.findall(path)]
+
+
 def resolve_path(btf: Btf, struct: int, path: str) -> MemberAccess:
     """Follow `a.b[3].c` inside one struct; a pointer on the way is the caller's to follow.
 
     Raises NotFound for an unknown member, InvalidValue for text that is no path and for an index out of range; in a
     flexible array every index is in range.
     """
-    if not PATH.fullmatch(path):
-        raise InvalidValue(f"{path!r} is not a path of members such as 'a.b[3].c'")
     type_, bit_offset, bit_size = struct, 0, 0
-    for name, index in STEP.findall(path):
+    for name, index in path_steps(path):
         if name:
             step = btf.member(type_, name)
             type_, bit_offset, bit_size = step.type, bit_offset + step.bit_offset, step.bit_size
@@ -86,8 +92,8 @@ def resolve_path(btf: Btf, struct: int, path: str) -> MemberAccess:
         array = btf.type_by_id(btf.resolve(type_))
         if not isinstance(array, Array):
             raise InvalidValue(f"{path!r} indexes what is not an array but {type(array).__name__} {array.name!r}")
-        if array.length and int(index) >= array.length:
+        if array.length and index >= array.length:
             raise InvalidValue(f"{path!r} has index {index} where the array has {array.length} elements")
         type_ = array.type
-        bit_offset += int(index) * btf.size_of(type_) * 8
+        bit_offset += index * btf.size_of(type_) * 8
     return MemberAccess(path, type_, bit_offset, bit_size)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal
 
+from pyebpf.btf import path_steps
 from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.target.facts import KernelMember
 
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.types.tracepoint import TracepointFormat
 
 __all__ = ["Target"]
-
-PATH = re.compile(r"(?!\.)(\.?[A-Za-z_]\w*(\[\d{1,10}\])*)+", re.ASCII)
-STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]", re.ASCII)
 
 
 class Target(ABC):
@@ -114,25 +111,23 @@ class Target(ABC):
 
     def _walk(self, struct: str, path: str, *, through_pointers: bool) -> KernelMember:
         """Follow a path; behind a pointer, offsets count from what it points to."""
-        if not PATH.fullmatch(path):
-            raise InvalidValue(f"{path!r} is not a path of members such as 'a.b[3].c'")
         at = KernelMember(self.type_named(struct), 0)
-        for name, index in STEP.findall(path):
+        for name, index in path_steps(path):
             type_ = at.type
             if type_.kind == "pointer" and type_.element is not None:
                 if not through_pointers:
                     raise InvalidValue(f"{path!r} of {struct} leads through a pointer, {type_.c_name}")
                 at, type_ = KernelMember(type_.element, 0), type_.element
-                if index:
-                    at = KernelMember(type_, int(index) * type_.size * 8)
+                if not name:
+                    at = KernelMember(type_, index * type_.size * 8)
                     continue
             if name:
                 step = self.member(type_, name)
                 at = KernelMember(step.type, at.bit_offset + step.bit_offset, step.bit_size)
                 continue
-            if type_.kind != "array" or type_.element is None or (type_.length and int(index) >= type_.length):
+            if type_.kind != "array" or type_.element is None or (type_.length and index >= type_.length):
                 raise InvalidValue(f"{path!r} of {struct} has index {index} where there is {type_.c_name}")
-            at = KernelMember(type_.element, at.bit_offset + int(index) * type_.element.size * 8)
+            at = KernelMember(type_.element, at.bit_offset + index * type_.element.size * 8)
         return at
 
     def _has_path(self, struct: str, path: str) -> bool:

@@ -43,9 +43,7 @@ def build_sample(byteorder="little"):
     ids["union"] = b.add_union("", 4, [("left", ids["int"], 0, 0), ("right", ids["char"], 0, 0)])
     ids["inner"] = b.add_struct("inner", 8, [("x", ids["int"], 0, 0), ("", ids["union"], 32, 0)])
     ids["inner *"] = b.add_ptr(ids["inner"])
-    ids["flags"] = b.add_struct(
-        "", 4, [("low", ids["u32"], 0, 3), ("", ids["u32"], 3, 2), ("high", ids["u32"], 5, 27)]
-    )
+    ids["flags"] = b.add_struct("", 4, [("low", ids["u32"], 0, 3), ("", ids["u32"], 3, 2), ("high", ids["u32"], 5, 27)])
     ids["outer"] = b.add_struct(
         "outer",
         112,

@@ -64,9 +64,9 @@ def test_every_kind_decodes_to_what_was_built(either_sample):
         DeclTag(i["arg tag"], "arg:nullable", i["work"], 0),
     ]
     assert [btf.type_by_id(node.id) for node in expected] == expected
-    assert {type(node).__name__.upper() for node in expected} == {
-        kind.name.replace("_", "") for kind in Kind
-    }, "a kind is missing from this test"
+    assert {type(node).__name__.upper() for node in expected} == {kind.name.replace("_", "") for kind in Kind}, (
+        "a kind is missing from this test"
+    )
 
 
 def test_the_kind_is_known_without_decoding(sample):

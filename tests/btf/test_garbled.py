@@ -1,0 +1,147 @@
+"""Truncated or garbled BTF gives pyebpf's own errors, soon."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyebpf.btf import Btf, BtfBuilder, Index, Kind, c_declaration, c_definition, raw_tracepoint
+from pyebpf.errors import BtfError, InvalidValue, NotFound
+
+OUR_OWN = (BtfError, NotFound, InvalidValue)
+
+
+def attempt(ask, *arguments):
+    with suppress(*OUR_OWN):
+        ask(*arguments)
+
+
+def ask_everything(data, base=None):
+    """Call each public question; only pyebpf's errors may come out."""
+    try:
+        btf = Btf(data, base)
+        stop = btf.stop
+    except BtfError:
+        return
+    for type_id in range(stop + 1):
+        for ask in (btf.type_by_id, btf.kind, btf.size_of, btf.members, btf.skip_modifiers, btf.resolve):
+            attempt(ask, type_id)
+        attempt(btf.resolve_path, type_id, "in.left")
+        attempt(btf.nullable_parameters, type_id)
+        attempt(c_declaration, btf, type_id)
+        attempt(c_definition, btf, type_id)
+    for name in ("outer", "BROKEN", "work", "job", "int"):
+        for ask in (btf.find, btf.struct, btf.enumerator, btf.prototype):
+            attempt(ask, name)
+        attempt(raw_tracepoint, btf, name)
+    attempt(lambda: list(btf.names(frozenset(Kind))))
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_cut_short(sample, data):
+    ask_everything(sample.data[: data.draw(st.integers(0, len(sample.data) - 1))])
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_bits_flipped(sample, data):
+    garbled = bytearray(sample.data)
+    for at in data.draw(st.lists(st.integers(0, len(garbled) - 1), min_size=1, max_size=6)):
+        garbled[at] ^= 1 << data.draw(st.integers(0, 7))
+    ask_everything(bytes(garbled))
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_words_replaced(sample, data):
+    """Whole words, as ids and counts are: more of these get past the first look."""
+    garbled = bytearray(sample.data)
+    words = (len(garbled) - 24) // 4
+    for at in data.draw(st.lists(st.integers(0, words - 1), min_size=1, max_size=6)):
+        word = data.draw(st.integers(0, 70) | st.integers(0, 2**32 - 1))
+        garbled[24 + at * 4 : 28 + at * 4] = word.to_bytes(4, "little")
+    ask_everything(bytes(garbled))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(data):
+    ask_everything(data)
+    ask_everything(bytes.fromhex("9feb0100 18000000") + data)
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_split_btf_garbled(sample, data):
+    builder = BtfBuilder(sample.btf)
+    builder.add_struct("device", 112, [("in", sample.ids["outer"], 0, 0), ("own", 1, 32, 0)])
+    builder.add_typedef("name_t", sample.btf.stop)
+    garbled = bytearray(builder.to_bytes())
+    at = data.draw(st.integers(0, len(garbled) - 1))
+    garbled[at] = data.draw(st.integers(0, 255))
+    ask_everything(bytes(garbled), sample.btf)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d[:23], "shorter than its header"),
+        (lambda d: b"\0\0" + d[2:], "not BTF: it starts with 0000"),
+        (lambda d: d[:2] + b"\2" + d[3:], "version 2"),
+        (lambda d: d[:3] + b"\1" + d[4:], "flags 0x1"),
+        (lambda d: d[:-1], "cut short"),
+        (lambda d: d[:12] + b"\xff\xff\xff\xff" + d[16:], "cut short"),
+        (lambda d: d[:8] + b"\1\0\0\0" + d[12:], "not aligned"),
+        (lambda d: d[:16] + b"\0\0\0\0" + d[20:], "overlap|first string|does not end"),
+        (lambda d: d[:-1] + b"x", "last string does not end"),
+    ],
+)
+def test_a_bad_header_says_what_is_wrong(sample, change, message):
+    with pytest.raises(BtfError, match=message):
+        Btf(change(sample.data))
+
+
+def test_circles_end():
+    """Typedefs, modifiers, arrays and pointers that lead back to themselves."""
+    b = BtfBuilder()
+    b.add_typedef("a", 2)
+    b.add_const(1)
+    b.add_array(3, 3, 3)
+    b.add_ptr(4)
+    b.add_var("v", 5)
+    btf = Btf(b.to_bytes())
+    with pytest.raises(BtfError, match="refers to itself"):
+        btf.resolve(1)
+    with pytest.raises(BtfError, match="is an array of itself"):
+        btf.size_of(3)
+    with pytest.raises(BtfError, match="refers to itself"):
+        c_declaration(btf, 4)
+    with pytest.raises(BtfError, match="is an array of itself"):
+        btf.size_of(5)
+
+
+def test_megabytes_of_nonsense_are_refused_in_bounded_time():
+    """Sections that claim to be types, and a string section of one letter."""
+    header = bytes.fromhex("9feb0100 18000000 00000000")
+    size = 3_000_000
+    started = time.process_time()
+    for filler in (b"\0\0\0\x02", b"\1\1\1\1", b"\xff\xff\xff\xff"):
+        types = filler * (size // 4)
+        sizes = [size, size, size]
+        data = header + b"".join(n.to_bytes(4, "little") for n in sizes) + types + b"\0" + b"x" * (size - 2) + b"\0"
+        try:
+            btf = Btf(data)
+            attempt(btf.find, "x")
+            attempt(btf.enumerator, "x")
+        except BtfError:
+            pass
+    assert time.process_time() - started < 5
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_no_stored_index(data):
+    assert Index.from_bytes(data, b"\0" * 32) is None

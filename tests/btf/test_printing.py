@@ -1,0 +1,76 @@
+"""Types as C writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.btf import Btf, BtfBuilder, c_declaration, c_definition
+from pyebpf.errors import BtfError
+
+
+@pytest.mark.parametrize(
+    ("name", "declared"),
+    [
+        ("int", "int x"),
+        ("const pid_t", "const pid_t x"),
+        ("char[16]", "char x[16]"),
+        ("u64[2][3]", "long unsigned int x[2][3]"),
+        ("char[]", "char x[]"),
+        ("inner *", "struct inner *x"),
+        ("restrict", "struct outer * restrict x"),
+        ("function *", "int (*x)(struct outer *to, long unsigned int count)"),
+        ("variadic", "void x(struct outer * restrict fmt, ...)"),
+        ("work", "int work(struct outer *to, long unsigned int count)"),
+        ("state", "enum state x"),
+        ("opaque union", "union choice x"),
+        ("union", "union (anonymous) x"),
+        ("user char *", "char *x"),
+        ("void *", "void *x"),
+        ("counter", "long unsigned int counter"),
+    ],
+)
+def test_declarations(sample, name, declared):
+    assert c_declaration(sample.btf, sample.ids[name], "x") == declared
+
+
+def test_pointers_to_arrays_and_constant_pointers():
+    b = BtfBuilder()
+    number = b.add_int("int", 4)
+    to_array = b.add_ptr(b.add_array(number, number, 3))
+    to_const = b.add_ptr(b.add_const(number))
+    const_pointer = b.add_const(b.add_ptr(number))
+    functions = b.add_array(b.add_ptr(b.add_func_proto(to_const)), number, 2)
+    btf = Btf(b.to_bytes())
+    assert c_declaration(btf, to_array, "x") == "int (*x)[3]"
+    assert c_declaration(btf, to_const, "x") == "const int *x"
+    assert c_declaration(btf, const_pointer, "x") == "int * const x"
+    assert c_declaration(btf, functions, "x") == "const int *(*x[2])(void)"
+    assert c_declaration(btf, to_const) == "const int *"
+
+
+def test_a_struct_is_defined_with_offsets_and_bit_fields(sample):
+    assert (
+        c_definition(sample.btf, sample.ids["inner"]).split()
+        == ["struct", "inner", "{", "int", "x;", "/*", "0", "*/", "union", "(anonymous);", "/*", "4", "*/", "};", "/*", "8", "bytes", "*/"]
+    )
+    flags = c_definition(sample.btf, sample.ids["flags"])
+    assert "unsigned int high : 27;" in flags
+    assert "/* 0 bit 5 */" in flags
+
+
+def test_an_enum_is_defined_with_its_values(sample):
+    assert (
+        c_definition(sample.btf, sample.ids["state"]) == "enum state {\n    OFF = 0,\n    ON = 1,\n    BROKEN = -1,\n};"
+    )
+
+
+def test_what_has_no_body_is_declared(sample):
+    assert c_definition(sample.btf, sample.ids["inner *"]) == "struct inner *;"
+
+
+def test_prototypes_that_take_themselves_are_refused():
+    b = BtfBuilder()
+    b.add_ptr(2)
+    proto = b.add_func_proto(0, [(f"a{n}", 1) for n in range(50)])
+    with pytest.raises(BtfError, match="without end"):
+        c_declaration(Btf(b.to_bytes()), proto)

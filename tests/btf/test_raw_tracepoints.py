@@ -1,0 +1,52 @@
+"""Raw tracepoints: the typedef to attach to, arguments by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.btf import Btf, BtfBuilder, RawTracepoint, TracepointArgument, raw_tracepoint, raw_tracepoint_names
+from pyebpf.errors import BtfError, NotFound
+
+
+def test_arguments_come_from_the_iterator_function_without_its_first(either_sample):
+    ids = either_sample.ids
+    assert raw_tracepoint(either_sample.btf, "job") == RawTracepoint(
+        "job",
+        ids["btf_trace_job"],
+        (
+            TracepointArgument("to", ids["outer *"], nullable=False),
+            TracepointArgument("in", ids["inner *"], nullable=True),
+        ),
+    )
+
+
+def test_a_declaration_tag_makes_a_parameter_nullable(sample):
+    assert sample.btf.nullable_parameters(sample.ids["work"]) == {0}
+    assert sample.btf.nullable_parameters(sample.ids["__traceiter_job"]) == {2}
+
+
+def test_an_unknown_one_names_the_closest(sample):
+    with pytest.raises(NotFound, match=r"no raw tracepoint 'jobs' \(did you mean job\?\)"):
+        raw_tracepoint(sample.btf, "jobs")
+
+
+def test_all_names_are_listed(sample):
+    assert list(raw_tracepoint_names(sample.btf)) == ["job"]
+
+
+def test_a_typedef_without_its_function_is_an_error():
+    b = BtfBuilder()
+    b.add_typedef("btf_trace_gone", b.add_ptr(b.add_func_proto(0)))
+    with pytest.raises(BtfError, match="no function that names its arguments"):
+        raw_tracepoint(Btf(b.to_bytes()), "gone")
+
+
+def test_a_module_has_its_own_tracepoints(sample):
+    """And its own function for a name that vmlinux has too."""
+    b = BtfBuilder(sample.btf)
+    proto = b.add_func_proto(0, [("__data", sample.ids["void *"]), ("queue", sample.ids["int"])])
+    b.add_func("__traceiter_job", proto)
+    own = b.add_typedef("btf_trace_job", b.add_ptr(proto))
+    split = Btf(b.to_bytes(), sample.btf)
+    found = raw_tracepoint(split, "job")
+    assert (found.type, [argument.name for argument in found.arguments]) == (own, ["queue"])
