@@ -80,7 +80,7 @@ class EventStream(ABC, Generic[T]):
             return records + self._take()
 
     def poll(self, timeout: float | None = 0.0) -> list[T]:
-        """All records that are there, after waiting at most `timeout` seconds (None: as long as it takes) for the first.
+        """All records that are there, after waiting at most `timeout` seconds for the first (None: without end).
 
         Raises NotLoaded after `close()`.
         """
