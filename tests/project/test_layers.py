@@ -142,7 +142,7 @@ def test_the_pure_half_passes_its_tests_without_kernel_and_ctypes():
     """The tests of the pure layers pass in a run where neither pyebpf.kernel nor ctypes can be imported."""
     folders = [f"tests/{layer}" for layer in sorted(PURE) if any((ROOT / "tests" / layer).glob("test_*.py"))]
     # Few examples: this run asks what the tests import, not whether they pass on many inputs.
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "tests.support.blocked", "--hypothesis-profile=few"]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "tests.support.blocked", "--hypothesis-profile=few"]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *folders], cwd=ROOT, capture_output=True, text=True, check=False
     )
