@@ -1,0 +1,72 @@
+"""The kernel's verifier as an oracle for the instruction table: what it takes, and what it prints."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import pytest
+
+from pyebpf.asm import OPS, Form, Instruction, encode, kernel_text
+from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, exit_, mov64, st
+from pyebpf.kernel import bpf
+from pyebpf.uapi.bpf import MapType, ProgramType
+
+# These need BTF, or an arena: tests of those features load them.
+NEED_MORE = (Form.LDDW_KSYM, Form.LDDW_FUNCTION, Form.CALL_KFUNC, Form.CAST)
+TABLE = [op for op in OPS if op.form not in NEED_MORE]
+BEFORE = [mov64(R6, R1), st(8, R10, -8, 1), *(mov64(r, 1) for r in (R0, R2, R3, R4, R5, R8, R9)), mov64(R7, R10)]
+SLOT = len(BEFORE)
+
+
+@pytest.fixture(scope="module")
+def array():
+    """An array map of one 64-byte value."""
+    with bpf.map_create(MapType.ARRAY, 4, 64, 1) as descriptor:
+        yield descriptor
+
+
+def instruction(op, descriptor):
+    """`op` with operands that are right after BEFORE: R6 context, R7 and R10 stack, all others the number 1."""
+    operands, form = op.operands, op.form
+    imm = {Form.LDDW_MAP: 0 if "index" in op.name else descriptor, Form.JUMP_LONG: 0, Form.CALL: 7, Form.CALL_LOCAL: 2}
+    offset = -8 if form in (Form.LOAD, Form.STORE, Form.STORE_IMM) else 0 if op.name == "ja" else 1
+    return Instruction(
+        op,
+        (R7 if form in (Form.STORE, Form.STORE_IMM) else R8) if "d" in operands else R0,
+        (R10 if form is Form.LOAD else R9) if "s" in operands else R0,
+        offset if "o" in operands else 0,
+        imm.get(form, 3) if "i" in operands or "w" in operands else 0,
+    )
+
+
+def plain(text):
+    """What the verifier's text and ours have in common: no widths, which the encoding tests compare, no spelling."""
+    text = re.sub(r"\bw(\d)", r"r\1", text)
+    text = re.sub(r"\(u\d+ \*\)|atomic(64)?_|(_64|32_32)(?=\()|bpf_\w+#|0x|pc", "", text)
+    return re.sub(r"[ +()]", "", text)
+
+
+@pytest.mark.parametrize("op", TABLE, ids=lambda op: f"{op.name}-{op.form.name}")
+def test_the_verifier_reads_each_operation_as_we_do(op, array):
+    """Loaded by itself, each is taken and printed as the operation that we meant; a refusal needs a newer feature."""
+    tested = instruction(op, array.fileno())
+    after = [mov64(R2, 1), mov64(R0, 0), exit_()] + ([mov64(R0, 0), exit_()] if op.form is Form.CALL_LOCAL else [])
+    program = [*BEFORE, tested] if op.form is Form.EXIT else [*BEFORE, tested, *after]
+    if op.form is Form.CALL_LOCAL:
+        program = [*BEFORE, tested, *after[1:]]
+    loaded = bpf.prog_load(
+        ProgramType.SOCKET_FILTER,
+        encode(program),
+        fd_array=struct.pack("=i", array.fileno()),
+        log_level=2,
+        log_size=1 << 16,
+    )
+    if loaded.descriptor is None:
+        assert op.feature is not None, loaded.log
+        return
+    loaded.descriptor.close()
+    printed = re.search(rf"^{SLOT}: \([0-9a-f]+\) ([^;\n]*)", loaded.log, re.MULTILINE)
+    assert printed is not None, loaded.log
+    if tested.slots == 1:
+        assert plain(printed[1]) == plain(kernel_text(tested))
