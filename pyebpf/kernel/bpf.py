@@ -11,15 +11,16 @@ not the usual (EPERM: privilege, EINVAL: not known or wrong, ENOENT: no such ele
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, bpf
+from pyebpf.uapi.bpf import Command
 
 __all__ = [
     "LoadResult",
-    "TestRun",
+    "RunResult",
     "btf_get_fd_by_id",
     "btf_get_next_id",
     "btf_load",
@@ -42,13 +43,6 @@ __all__ = [
     "prog_test_run",
     "raw_tracepoint_open",
 ]
-
-# enum bpf_cmd
-_MAP_CREATE, _PROG_LOAD, _OBJ_PIN, _OBJ_GET, _PROG_TEST_RUN = 0, 5, 6, 7, 10
-_PROG_GET_NEXT_ID, _MAP_GET_NEXT_ID, _PROG_GET_FD_BY_ID, _MAP_GET_FD_BY_ID, _OBJ_GET_INFO_BY_FD = 11, 12, 13, 14, 15
-_RAW_TRACEPOINT_OPEN, _BTF_LOAD, _BTF_GET_FD_BY_ID, _BTF_GET_NEXT_ID = 17, 18, 19, 23
-_LINK_CREATE, _LINK_UPDATE, _LINK_GET_FD_BY_ID, _LINK_GET_NEXT_ID = 28, 29, 30, 31
-_ENABLE_STATS, _ITER_CREATE, _LINK_DETACH = 32, 33, 34
 
 _LOAD_ATTEMPTS = 5
 
@@ -99,7 +93,7 @@ def map_create(
         map_type, key_size, value_size, max_entries, flags, inner_map_fd, numa_node, name.encode(),
         0, btf_fd, btf_key_type_id, btf_value_type_id, btf_vmlinux_value_type_id, map_extra,
     )  # fmt: skip
-    return Descriptor(_command(_MAP_CREATE, attribute), f"map {name}")
+    return Descriptor(_command(Command.MAP_CREATE, attribute), f"map {name}")
 
 
 # struct { /* BPF_PROG_LOAD */
@@ -116,8 +110,7 @@ _LOG_TRUE_SIZE_OFFSET = 140
 _U32 = Struct("=I")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadResult:
+class LoadResult(NamedTuple):
     """What PROG_LOAD or BTF_LOAD gave: a descriptor or the errno, the log, and the log's true size in bytes.
 
     `true_size` counts the terminating NUL; 0 where the kernel does not tell (before Linux 6.4).
@@ -173,7 +166,7 @@ def prog_load(
             attach_btf_id, attach_fd, 0, descriptors_address, 0, 0, 0,
         )
     )  # fmt: skip
-    result = _load(_PROG_LOAD, attribute, log, _LOG_TRUE_SIZE_OFFSET, f"program {name}")
+    result = _load(Command.PROG_LOAD, attribute, log, _LOG_TRUE_SIZE_OFFSET, f"program {name}")
     del code, licence, functions, lines, descriptors  # the kernel read them by address until here
     return result
 
@@ -205,7 +198,7 @@ def btf_load(btf: bytes, *, log_level: int = 0, log_size: int = 0) -> LoadResult
     attribute = bytearray(
         _BTF_LOAD_ATTR.pack(data_address, address_of(log) if log_size else 0, len(btf), log_size, log_level, 0)
     )
-    result = _load(_BTF_LOAD, attribute, log, _BTF_LOG_TRUE_SIZE_OFFSET, "BTF")
+    result = _load(Command.BTF_LOAD, attribute, log, _BTF_LOG_TRUE_SIZE_OFFSET, "BTF")
     del data  # the kernel read it by address until here
     return result
 
@@ -223,7 +216,7 @@ def raw_tracepoint_open(prog_fd: int, name: str | None = None, *, cookie: int = 
     """
     text, address = _buffer(name.encode() + b"\0" if name is not None else b"")
     attribute = _RAW_TRACEPOINT_ATTR.pack(address, prog_fd, cookie)
-    fd = _command(_RAW_TRACEPOINT_OPEN, attribute if cookie else attribute[:_RAW_TRACEPOINT_ATTR_OLD])
+    fd = _command(Command.RAW_TRACEPOINT_OPEN, attribute if cookie else attribute[:_RAW_TRACEPOINT_ATTR_OLD])
     del text  # the kernel read it by address until here
     return Descriptor(fd, f"raw tracepoint {name or prog_fd}")
 
@@ -241,7 +234,7 @@ def link_create(
     offset 16 (a perf event's cookie: u64).
     """
     attribute = _LINK_CREATE_ATTR.pack(prog_fd, target, attach_type, flags) + options
-    return Descriptor(_command(_LINK_CREATE, attribute), what)
+    return Descriptor(_command(Command.LINK_CREATE, attribute), what)
 
 
 # struct { __u32 link_fd, new_prog_fd, flags, old_prog_fd; } link_update;
@@ -252,12 +245,12 @@ _F_REPLACE = 4
 def link_update(link_fd: int, new_prog_fd: int, *, old_prog_fd: int | None = None) -> None:
     """Exchange a link's program. With `old_prog_fd`, only if that one is attached (else EPERM)."""
     flags = _F_REPLACE if old_prog_fd is not None else 0
-    _command(_LINK_UPDATE, _LINK_UPDATE_ATTR.pack(link_fd, new_prog_fd, flags, old_prog_fd or 0))
+    _command(Command.LINK_UPDATE, _LINK_UPDATE_ATTR.pack(link_fd, new_prog_fd, flags, old_prog_fd or 0))
 
 
 def link_detach(link_fd: int) -> None:
     """Detach a link's program, keeping the link. EOPNOTSUPP for perf links: close them."""
-    _command(_LINK_DETACH, _U32.pack(link_fd))
+    _command(Command.LINK_DETACH, _U32.pack(link_fd))
 
 
 # struct { __u32 link_fd, flags; } iter_create;
@@ -266,7 +259,7 @@ _ITER_CREATE_ATTR = Struct("=II")
 
 def iter_create(link_fd: int) -> Descriptor:
     """A readable instance of an iterator link."""
-    return Descriptor(_command(_ITER_CREATE, _ITER_CREATE_ATTR.pack(link_fd, 0)), "iterator")
+    return Descriptor(_command(Command.ITER_CREATE, _ITER_CREATE_ATTR.pack(link_fd, 0)), "iterator")
 
 
 # struct { __u32 bpf_fd, info_len; __aligned_u64 info; } info;
@@ -279,7 +272,7 @@ def obj_get_info_by_fd(fd: int, info: bytearray) -> int:
     Older kernels fill less; bytes beyond what they know must be zero.
     """
     attribute = bytearray(_INFO_ATTR.pack(fd, len(info), address_of(info)))
-    bpf(_OBJ_GET_INFO_BY_FD, address_of(attribute), len(attribute))
+    bpf(Command.OBJ_GET_INFO_BY_FD, address_of(attribute), len(attribute))
     known: int = _INFO_ATTR.unpack(attribute)[1]
     return known
 
@@ -300,42 +293,42 @@ def _next_id(command: int, start_id: int) -> int | None:
 
 def prog_get_next_id(start_id: int) -> int | None:
     """The next loaded program's id after `start_id`; None at the end."""
-    return _next_id(_PROG_GET_NEXT_ID, start_id)
+    return _next_id(Command.PROG_GET_NEXT_ID, start_id)
 
 
 def map_get_next_id(start_id: int) -> int | None:
     """The next map's id after `start_id`; None at the end."""
-    return _next_id(_MAP_GET_NEXT_ID, start_id)
+    return _next_id(Command.MAP_GET_NEXT_ID, start_id)
 
 
 def btf_get_next_id(start_id: int) -> int | None:
     """The next BTF object's id after `start_id`; None at the end."""
-    return _next_id(_BTF_GET_NEXT_ID, start_id)
+    return _next_id(Command.BTF_GET_NEXT_ID, start_id)
 
 
 def link_get_next_id(start_id: int) -> int | None:
     """The next link's id after `start_id`; None at the end."""
-    return _next_id(_LINK_GET_NEXT_ID, start_id)
+    return _next_id(Command.LINK_GET_NEXT_ID, start_id)
 
 
 def prog_get_fd_by_id(number: int) -> Descriptor:
     """Open a loaded program by its id. ENOENT: there is none. Needs CAP_SYS_ADMIN, as the next three do."""
-    return Descriptor(_command(_PROG_GET_FD_BY_ID, _ID_ATTR.pack(number, 0, 0)), f"program id {number}")
+    return Descriptor(_command(Command.PROG_GET_FD_BY_ID, _ID_ATTR.pack(number, 0, 0)), f"program id {number}")
 
 
 def map_get_fd_by_id(number: int) -> Descriptor:
     """Open a map by its id."""
-    return Descriptor(_command(_MAP_GET_FD_BY_ID, _ID_ATTR.pack(number, 0, 0)), f"map id {number}")
+    return Descriptor(_command(Command.MAP_GET_FD_BY_ID, _ID_ATTR.pack(number, 0, 0)), f"map id {number}")
 
 
 def btf_get_fd_by_id(number: int) -> Descriptor:
     """Open a BTF object by its id."""
-    return Descriptor(_command(_BTF_GET_FD_BY_ID, _U32.pack(number)), f"BTF id {number}")
+    return Descriptor(_command(Command.BTF_GET_FD_BY_ID, _U32.pack(number)), f"BTF id {number}")
 
 
 def link_get_fd_by_id(number: int) -> Descriptor:
     """Open a link by its id."""
-    return Descriptor(_command(_LINK_GET_FD_BY_ID, _U32.pack(number)), f"link id {number}")
+    return Descriptor(_command(Command.LINK_GET_FD_BY_ID, _U32.pack(number)), f"link id {number}")
 
 
 # struct { /* BPF_PROG_TEST_RUN */
@@ -345,11 +338,8 @@ def link_get_fd_by_id(number: int) -> Descriptor:
 _TEST_RUN_ATTR = Struct("=IIIIQQIIIIQQIII4x")
 
 
-@dataclass(frozen=True, slots=True)
-class TestRun:
+class RunResult(NamedTuple):
     """What PROG_TEST_RUN gave: r0's low 32 bits, mean duration in ns, the data and context written back."""
-
-    __test__ = False  # not a test case, whatever pytest makes of the name
 
     retval: int
     duration: int
@@ -366,7 +356,7 @@ def prog_test_run(
     repeat: int = 0,
     flags: int = 0,
     cpu: int = 0,
-) -> TestRun:
+) -> RunResult:
     """Run a program once or `repeat` times on `data` and `context`.
 
     `data_out` is the size in bytes of the buffer for the packet afterwards (ENOSPC if too small); the context is
@@ -381,15 +371,15 @@ def prog_test_run(
             repeat, 0, len(context), len(context), ctx_address, ctx_address, flags, cpu, 0,
         )
     )  # fmt: skip
-    bpf(_PROG_TEST_RUN, address_of(attribute), len(attribute))
+    bpf(Command.PROG_TEST_RUN, address_of(attribute), len(attribute))
     values = _TEST_RUN_ATTR.unpack(attribute)
     del packet  # the kernel read it by address until here
-    return TestRun(values[1], values[7], bytes(output[: values[3]]), bytes(ctx or b""))
+    return RunResult(values[1], values[7], bytes(output[: values[3]]), bytes(ctx or b""))
 
 
 def enable_stats(kind: int = 0) -> Descriptor:
     """Count run time and runs of all programs while the descriptor is open (`enum bpf_stats_type`: 0 is RUN_TIME)."""
-    return Descriptor(_command(_ENABLE_STATS, _U32.pack(kind)), "statistics")
+    return Descriptor(_command(Command.ENABLE_STATS, _U32.pack(kind)), "statistics")
 
 
 # struct { __aligned_u64 pathname; __u32 bpf_fd, file_flags; };
@@ -399,13 +389,13 @@ _OBJ_ATTR = Struct("=QII")
 def obj_pin(fd: int, path: str) -> None:
     """Pin a map, program or link to a new file on a bpf file system."""
     text, address = _buffer(path.encode() + b"\0")
-    _command(_OBJ_PIN, _OBJ_ATTR.pack(address, fd, 0))
+    _command(Command.OBJ_PIN, _OBJ_ATTR.pack(address, fd, 0))
     del text  # the kernel read it by address until here
 
 
 def obj_get(path: str) -> Descriptor:
     """Open what is pinned at `path`."""
     text, address = _buffer(path.encode() + b"\0")
-    fd = _command(_OBJ_GET, _OBJ_ATTR.pack(address, 0, 0))
+    fd = _command(Command.OBJ_GET, _OBJ_ATTR.pack(address, 0, 0))
     del text  # the kernel read it by address until here
     return Descriptor(fd, f"pinned {path}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import KernelError, NotPermitted, NotSupported
 from pyebpf.kernel.privileges import has_capability, lockdown
-from pyebpf.kernel.syscall import ENOTSUPP, errno_name
+from pyebpf.uapi.errnos import ENOTSUPP, errno_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,6 +10,7 @@ import errno
 from struct import Struct
 
 from pyebpf.kernel.syscall import address_of, bpf
+from pyebpf.uapi.bpf import Command
 
 __all__ = [
     "map_delete_batch",
@@ -24,9 +25,8 @@ __all__ = [
     "map_update_elem",
 ]
 
-# enum bpf_cmd
-_LOOKUP_ELEM, _UPDATE_ELEM, _DELETE_ELEM, _GET_NEXT_KEY, _LOOKUP_AND_DELETE_ELEM, _FREEZE = 1, 2, 3, 4, 21, 22
-_LOOKUP_BATCH, _LOOKUP_AND_DELETE_BATCH, _UPDATE_BATCH, _DELETE_BATCH = 24, 25, 26, 27
+_LOOKUP_ELEM, _UPDATE_ELEM = Command.MAP_LOOKUP_ELEM, Command.MAP_UPDATE_ELEM
+_DELETE_ELEM, _GET_NEXT_KEY = Command.MAP_DELETE_ELEM, Command.MAP_GET_NEXT_KEY
 
 # struct { __u32 map_fd; __aligned_u64 key; union { value, next_key }; __u64 flags; };
 _ELEMENT_ATTR = Struct("=I4xQQQ")
@@ -62,7 +62,7 @@ def map_lookup_and_delete_elem(fd: int, key: bytes, value_size: int, flags: int 
     base = address_of(buffer)
     buffer[_KEY_AT : _KEY_AT + len(key)] = key
     _pack_element(buffer, 0, fd, base + _KEY_AT if key else 0, base + value_at, flags)
-    bpf(_LOOKUP_AND_DELETE_ELEM, base, _KEY_AT)
+    bpf(Command.MAP_LOOKUP_AND_DELETE_ELEM, base, _KEY_AT)
     return bytes(buffer[value_at:])
 
 
@@ -110,7 +110,7 @@ def map_get_next_key(fd: int, key: bytes | None, key_size: int) -> bytes | None:
 def map_freeze(fd: int) -> None:
     """Refuse writes from user space from now on. EBUSY: mapped for writing or frozen before."""
     buffer = bytearray(_U32.pack(fd))
-    bpf(_FREEZE, address_of(buffer), len(buffer))
+    bpf(Command.MAP_FREEZE, address_of(buffer), len(buffer))
 
 
 def _read_batch(
@@ -147,14 +147,14 @@ def map_lookup_batch(
     EINVAL or ENOTSUPP: not for this kind. Since Linux commit cb4d03ab499d ("bpf: Add generic support for lookup batch
     op") (v5.6).
     """
-    return _read_batch(_LOOKUP_BATCH, fd, position, count, key_size, value_size)
+    return _read_batch(Command.MAP_LOOKUP_BATCH, fd, position, count, key_size, value_size)
 
 
 def map_lookup_and_delete_batch(
     fd: int, position: bytes | None, count: int, key_size: int, value_size: int
 ) -> tuple[bytes, bytes, int, bytes | None]:
     """As `map_lookup_batch`, removing what it returns. Hash kinds only."""
-    return _read_batch(_LOOKUP_AND_DELETE_BATCH, fd, position, count, key_size, value_size)
+    return _read_batch(Command.MAP_LOOKUP_AND_DELETE_BATCH, fd, position, count, key_size, value_size)
 
 
 def _write_batch(command: int, fd: int, keys: bytes, values: bytes, count: int) -> tuple[int, int]:
@@ -173,9 +173,9 @@ def _write_batch(command: int, fd: int, keys: bytes, values: bytes, count: int) 
 
 def map_update_batch(fd: int, keys: bytes, values: bytes, count: int) -> tuple[int, int]:
     """Set `count` elements given one after the other; how many were done, and the errno that stopped it (0: none)."""
-    return _write_batch(_UPDATE_BATCH, fd, keys, values, count)
+    return _write_batch(Command.MAP_UPDATE_BATCH, fd, keys, values, count)
 
 
 def map_delete_batch(fd: int, keys: bytes, count: int) -> tuple[int, int]:
     """Remove `count` keys; how many were done, and the errno that stopped it (ENOENT at the first missing key)."""
-    return _write_batch(_DELETE_BATCH, fd, keys, b"", count)
+    return _write_batch(Command.MAP_DELETE_BATCH, fd, keys, b"", count)

@@ -7,19 +7,18 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from pyebpf.kernel import numbers
+from pyebpf.arch import host
+from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ENOTSUPP", "address_of", "bpf", "errno_name", "syscall"]
-
-ENOTSUPP = 524
-"""The kernel's internal "operation not supported", which escapes through bpf(2); not in the C library's list."""
+__all__ = ["address_of", "bpf", "syscall"]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _get_errno = ctypes.get_errno
-_NUMBER_BPF = numbers.SYSTEM_CALLS["bpf"]
+_calls = host().system_calls
+_NUMBER_BPF = _calls["bpf"]
 
 
 def _prototype(count: int) -> Callable[..., int]:
@@ -34,11 +33,6 @@ _by_count = [_prototype(count) for count in range(7)]
 _syscall3 = _by_count[3]
 
 
-def errno_name(number: int) -> str:
-    """Symbolic name of an errno, ENOTSUPP among them."""
-    return "ENOTSUPP" if number == ENOTSUPP else errno.errorcode.get(number, f"errno {number}")
-
-
 def _failure() -> OSError:
     number = _get_errno()
     return OSError(number, "Operation not supported" if number == ENOTSUPP else os.strerror(number))
@@ -50,7 +44,7 @@ def syscall(name: str, *arguments: int) -> int:
     Raises OSError (the subclass that belongs to the errno) where the kernel returns -1.
     """
     function = _by_count[len(arguments)]
-    number = numbers.SYSTEM_CALLS[name]
+    number = _calls[name]
     while (result := function(number, *arguments)) == -1:
         # Python runs signal handlers between bytecodes, so one that raises ends this loop (as in PEP 475).
         if _get_errno() != errno.EINTR:

@@ -8,7 +8,8 @@ from typing import Self
 
 from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported, closest
 from pyebpf.kernel.descriptor import Descriptor
-from pyebpf.kernel.syscall import address_of, errno_name, syscall
+from pyebpf.kernel.syscall import address_of, syscall
+from pyebpf.uapi.errnos import errno_name
 
 __all__ = ["Tracefs"]
 

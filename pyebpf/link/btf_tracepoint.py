@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
+from pyebpf.uapi.bpf import AttachType
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["attach_btf_tracepoint"]
 
-_TRACE_RAW_TP = 23  # enum bpf_attach_type
 # The tracing part of link_create: { __u32 target_btf_id; __u64 cookie; }, padded to 8 bytes between.
 _COOKIE_OFFSET = 8
 
@@ -34,7 +34,7 @@ def attach_btf_tracepoint(program: Program, target: BtfTracepoint) -> Link:
             error,
             program.name,
             str(target),
-            meanings={errno.EINVAL: "not a program of attach type BPF_TRACE_RAW_TP, or a kernel without cookies here"},
+            meanings={errno.EINVAL: "not a program for a BTF tracepoint, or a kernel without cookies here"},
         ) from error
     return Link(str(target), how, [descriptor])
 
@@ -43,7 +43,7 @@ def _attach(prog_fd: int, cookie: int, what: str) -> Descriptor | None:
     """By LINK_CREATE; None where the kernel has that for other kinds only (before v5.18)."""
     options = bytes(_COOKIE_OFFSET) + cookie.to_bytes(8, "little") if cookie else b""
     try:
-        return bpf.link_create(prog_fd, 0, _TRACE_RAW_TP, options=options, what=what)
+        return bpf.link_create(prog_fd, 0, AttachType.TRACE_RAW_TP, options=options, what=what)
     except OSError as error:
         if error.errno != errno.EINVAL or cookie:
             raise

@@ -6,13 +6,13 @@ import errno
 from typing import TYPE_CHECKING
 
 from pyebpf.kernel import bpf, perf
+from pyebpf.uapi.bpf import AttachType
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
 
 __all__ = ["attach_event"]
 
-_BPF_PERF_EVENT = 41  # enum bpf_attach_type
 _NO_LINKS = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 
@@ -25,7 +25,7 @@ def attach_event(event: Descriptor, prog_fd: int, *, cookie: int = 0, what: str)
     try:
         # Since Linux commit b89fbfbb854c ("bpf: Implement minimal BPF perf link") (v5.15).
         link = bpf.link_create(
-            prog_fd, event.fileno(), _BPF_PERF_EVENT, options=cookie.to_bytes(8, "little"), what=what
+            prog_fd, event.fileno(), AttachType.PERF_EVENT, options=cookie.to_bytes(8, "little"), what=what
         )
     except OSError as error:
         if error.errno not in _NO_LINKS or cookie:

@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from pyebpf.kernel import map_elements
-from pyebpf.kernel.syscall import ENOTSUPP
+from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,6 @@ from pyebpf.errors import NotLoaded, VerifierError
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
-from pyebpf.objects.verifier_log import explain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,7 +84,7 @@ class Program:
         """Events that found the program running already on their processor, and were left out."""
         return self.info().recursion_misses
 
-    def test_run(self, *, data: bytes = b"", data_out: int = 0, context: bytes = b"", repeat: int = 0) -> bpf.TestRun:
+    def test_run(self, *, data: bytes = b"", data_out: int = 0, context: bytes = b"", repeat: int = 0) -> bpf.RunResult:
         """Run it by PROG_TEST_RUN. Raises NotSupported for kinds that have none (kprobe, tracepoint, perf event)."""
         try:
             return bpf.prog_test_run(self.fileno(), data=data, data_out=data_out, context=context, repeat=repeat)
@@ -155,6 +154,8 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction]) -> Descriptor:
 
 def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, number: int) -> KernelError:
     what = f"loading program {spec.name}"
+    from pyebpf.objects.verifier_log import explain
+
     explained = explain(log)
     if explained is None:
         return diagnose(

@@ -115,7 +115,9 @@ def describe(state: str) -> str:
     words = f"{_WORDS[best]} (struct {structure})" if structure else _WORDS[best]
     # Linux 6.1 does not name the map.
     name = _MAP_NAME.search(inside)
-    return words.replace("map entry", f"map entry of {name[1]}").replace("a map", f"map {name[1]}") if name else words
+    if name is None:
+        return words
+    return words.replace("a map entry", f"an entry of map {name[1]}").replace("a map key", f"a key of map {name[1]}")
 
 
 def _describe_number(inside: str) -> str:
