@@ -1,9 +1,10 @@
-"""What every test gets: a check for leaked descriptors, and fixtures for devices and networks of its own."""
+"""What every test gets: a check that it leaves nothing behind, and fixtures for devices and networks of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -40,28 +41,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_descriptor_leaks() -> Iterator[None]:
-    """Every test closes what it opened, so a descriptor that outlives it is a fault of the code it tests."""
+def _leaves_nothing_behind() -> Iterator[None]:
+    """Every test closes what it opened, so a descriptor or mount that outlives it is a fault of the code it tests."""
     try:
-        from tests.support.descriptors import leaked, open_descriptors
+        from tests.support.descriptors import leaked, mounts, open_descriptors
     except ImportError:  # ctypes is blocked: the run that proves the pure half needs none
         yield
         return
-    before = open_descriptors()
+    before, mounted = open_descriptors(), mounts()
     yield
-    left = leaked(before, open_descriptors())
+    left = [f"{number} -> {target}" for number, target in leaked(before, open_descriptors()).items()]
+    left += mounts() - mounted
     if left:
-        pytest.fail("descriptors left open: " + ", ".join(f"{number} -> {target}" for number, target in left.items()))
+        pytest.fail("left behind: " + ", ".join(left))
 
 
 @pytest.fixture(scope="session")
-def bpf_allowed() -> None:
-    """Skip unless the kernel lets this process make a BPF map."""
-    from tests.support.descriptors import why_bpf_is_refused
+def bpf_allowed() -> Iterator[None]:
+    """Skip unless the kernel lets this process make a BPF map; where nobody else does, see that all are gone."""
+    from tests.support.descriptors import loaded, why_bpf_is_refused
 
     reason = why_bpf_is_refused()
     if reason is not None:
         pytest.skip(reason)
+    alone = RELEASE_IN_MACHINE in os.environ or "CI" in os.environ
+    before = loaded() if alone else set()
+    yield
+    deadline = time.monotonic() + 10  # the kernel frees programs and maps some time after their last user is gone
+    while alone and (left := loaded() - before):
+        if time.monotonic() > deadline:
+            pytest.fail(f"still in the kernel: {sorted(left)}")
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

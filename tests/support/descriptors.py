@@ -1,4 +1,4 @@
-"""What this process holds open, and whether the kernel lets it use bpf(2)."""
+"""What this process holds open, what the kernel holds loaded, and whether it lets this process use bpf(2)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 
 _BPF_MAP_CREATE = 0
 _BPF_MAP_TYPE_ARRAY = 2
+# BPF_PROG_GET_NEXT_ID, BPF_MAP_GET_NEXT_ID, BPF_LINK_GET_NEXT_ID: start_id at offset 0, next_id at 4
+_NEXT_ID = {"program": 11, "map": 12, "link": 31}
 _SYSTEM_CALL = {"x86_64": 321, "aarch64": 280}
 
 
@@ -29,20 +31,44 @@ def leaked(before: dict[int, str], after: dict[int, str]) -> dict[int, str]:
     return {number: target for number, target in after.items() if before.get(number) != target}
 
 
+def mounts() -> set[str]:
+    """The mounts that this process sees, as lines of /proc/self/mountinfo."""
+    return set(Path("/proc/self/mountinfo").read_text().splitlines())
+
+
 def why_bpf_is_refused() -> str | None:
     """The reason that this process cannot make a map, found by trying; None if it can.
 
     Written apart from `pyebpf.kernel`, so that a fault there fails tests and does not skip them.
     """
-    number = _SYSTEM_CALL.get(platform.machine())
-    if number is None or not Path("/proc/self/fd").exists():
+    if platform.machine() not in _SYSTEM_CALL or platform.system() != "Linux":
         return f"no Linux on a known processor: {platform.platform()}"
-    libc = ctypes.CDLL(None, use_errno=True)
     # union bpf_attr: u32 map_type, key_size, value_size, max_entries
-    attributes = (ctypes.c_uint32 * 4)(_BPF_MAP_TYPE_ARRAY, 4, 8, 1)
-    descriptor = libc.syscall(number, _BPF_MAP_CREATE, ctypes.byref(attributes), ctypes.sizeof(attributes))
+    descriptor, code, _ = _bpf(_BPF_MAP_CREATE, _BPF_MAP_TYPE_ARRAY, 4, 8, 1)
     if descriptor < 0:
-        code = ctypes.get_errno()
         return f"bpf(BPF_MAP_CREATE) says {errno.errorcode.get(code, code)}: {os.strerror(code)}"
     os.close(descriptor)
     return None
+
+
+def loaded() -> set[tuple[str, int]]:
+    """Kind and id of every program, map and link in the kernel, whoever made it."""
+    found = set()
+    for kind, command in _NEXT_ID.items():
+        number = 0
+        while True:
+            status, _, attributes = _bpf(command, number, 0, 0, 0)
+            if status < 0:  # ENOENT after the last
+                break
+            number = attributes[1]
+            found.add((kind, number))
+    return found
+
+
+def _bpf(command: int, *words: int) -> tuple[int, int, ctypes.Array[ctypes.c_uint32]]:
+    """The result of bpf(2), errno, and the attributes, which the kernel may have changed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    attributes = (ctypes.c_uint32 * len(words))(*words)
+    number = _SYSTEM_CALL[platform.machine()]
+    result = libc.syscall(number, command, ctypes.byref(attributes), ctypes.sizeof(attributes))
+    return result, ctypes.get_errno(), attributes
