@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pyebpf.btf import Enumeration, Func, FuncProto, Fwd, Kind, raw_tracepoint
+from pyebpf.btf import Func, FuncProto, Fwd, Kind, raw_tracepoint
 from pyebpf.errors import BtfError, NotFound, NotSupported
 from pyebpf.target.btf_types import convert
 from pyebpf.target.facts import KernelFunction, KernelMember, KernelParameter, KernelRawTracepoint, KernelType
@@ -180,14 +180,8 @@ class LiveTarget(Target):
         enum = enum.removeprefix("enum ").strip()
         if enum:
             found = self._find(enum, ENUM_KINDS)
-            if found is not None:
-                btf, _, type_id = found
-                node = btf.type_by_id(type_id)
-                assert isinstance(node, Enumeration)
-                for each in node.enumerators:
-                    if each.name == name:
-                        return each.value
-            return self.btf().enumerator(name, enum)
+            btf = self.btf() if found is None else found[0]
+            return btf.enumerator(name, enum)
         for btf in (self.btf(), *self._module_btf().values()):
             if btf.has_enumerator(name):
                 return btf.enumerator(name)
