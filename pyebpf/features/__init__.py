@@ -1,0 +1,107 @@
+"""What the running kernel can do, asked of the kernel itself, one feature at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import NotFound, closest
+from pyebpf.features.answers import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyebpf.btf import Btf
+
+__all__ = ["Answer", "Features"]
+
+_remembered: dict[str, Answer] = {}
+
+
+class Features:
+    """Probes with three answers: yes, no, could not tell. Only the first two are remembered, for the process.
+
+    A feature is named with its kind: "isa:sdiv" and "isa:v4", "map:ringbuf", "program:tracing", "helper:loop" (any
+    tracing program) and "helper:get_current_comm@xdp", "kfunc:bpf_iter_num_new", "attach:fentry". Nothing is inferred
+    from anything else, and never from the kernel's version. `btf` gives vmlinux's BTF, without which some probes
+    can't tell.
+    """
+
+    def __init__(self, btf: Callable[[], Btf] | None = None) -> None:
+        self._btf = btf
+
+    def ask(self, name: str) -> Answer:
+        """Ask for one feature. Raises NotFound for a name that means nothing."""
+        answer = _remembered.get(name)
+        if answer is None:
+            answer = self._probe(name)
+            if answer is not Answer.UNKNOWN:
+                _remembered[name] = answer
+        return answer
+
+    def has(self, name: str) -> bool:
+        """Whether the kernel is known to have it."""
+        return self.ask(name) is Answer.YES
+
+    def _probe(self, name: str) -> Answer:
+        kind, _, what = name.partition(":")
+        match kind:
+            case "isa":
+                return self._isa(what)
+            case "map":
+                from pyebpf.features.kinds import map_type
+                from pyebpf.uapi.bpf import MapType
+
+                return map_type(MapType[_member(name, what, MapType.__members__)])
+            case "program":
+                from pyebpf.features.kinds import program_type
+                from pyebpf.uapi.bpf import ProgramType
+
+                return program_type(ProgramType[_member(name, what, ProgramType.__members__)], self._btf)
+            case "helper":
+                return self._helper(what)
+            case "kfunc":
+                from pyebpf.features.kinds import kernel_function
+
+                return kernel_function(what, self._btf)
+            case "attach":
+                from pyebpf.features.attachments import ATTACHMENTS
+
+                if what in ATTACHMENTS:
+                    return ATTACHMENTS[what](self._btf)
+                raise _unknown(name, what, ATTACHMENTS)
+        raise _unknown(name, kind, ("isa", "map", "program", "helper", "kfunc", "attach"))
+
+    def _isa(self, what: str) -> Answer:
+        from pyebpf.features.instructions import INSTRUCTIONS, LEVELS, instruction
+
+        if what in LEVELS:
+            answers = {self.ask(f"isa:{part}") for part in LEVELS[what]}
+            if Answer.NO in answers:
+                return Answer.NO
+            return Answer.UNKNOWN if Answer.UNKNOWN in answers else Answer.YES
+        answer = instruction(what)
+        if answer is None:
+            raise _unknown(f"isa:{what}", what, (*INSTRUCTIONS, *LEVELS, "addr_space_cast"))
+        return answer
+
+    def _helper(self, what: str) -> Answer:
+        from pyebpf.features.kinds import helper
+        from pyebpf.uapi.bpf import ProgramType
+        from pyebpf.uapi.helpers import helper as prototype
+
+        name, _, kind = what.partition("@")
+        number = prototype(name).id
+        if kind:
+            return helper(number, ProgramType[_member(f"helper:{what}", kind, ProgramType.__members__)], self._btf)
+        answers = [helper(number, each, self._btf) for each in (ProgramType.TRACEPOINT, ProgramType.KPROBE)]
+        return next((a for a in answers if a is Answer.YES), answers[0])
+
+
+def _member(name: str, what: str, members: Iterable[str]) -> str:
+    if what.upper() not in members:
+        raise _unknown(name, what, (member.lower() for member in members))
+    return what.upper()
+
+
+def _unknown(name: str, part: str, known: Iterable[str]) -> NotFound:
+    return NotFound(f"no feature {name!r}{closest(part, known)}")

@@ -1,0 +1,173 @@
+"""Kinds of programs and maps, helpers by program kind, kernel functions."""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.asm import build
+from pyebpf.features.answers import UNDECIDED, Answer, from_errno
+from pyebpf.features.loading import LOADS, Load, attempt, finish, forbidden, target_of
+from pyebpf.kernel import bpf
+from pyebpf.kernel.memory import PAGE_SIZE
+from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.errnos import ENOTSUPP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.btf import Btf
+
+__all__ = ["helper", "kernel_function", "map_type", "program_type"]
+
+
+def program_type(kind: ProgramType, btf: Callable[[], Btf] | None) -> Answer:
+    """Whether programs of this kind load."""
+    load = LOADS.get(kind, Load())
+    target = target_of(load, btf)
+    outcome = attempt(finish(load.result), kind, load=load, target=target or 0)
+    if outcome.errno == 0:
+        return Answer.YES
+    # A message comes from the verifier, which runs only for kinds that there are.
+    if outcome.log:
+        return Answer.YES
+    if forbidden(outcome):
+        return Answer.NO
+    return Answer.UNKNOWN if target is None else from_errno(outcome.errno)
+
+
+class _Shape(NamedTuple):
+    key_size: int = 4
+    value_size: int = 4
+    max_entries: int = 1
+    flags: int = 0
+    typed: bool = False
+
+
+_NO_PREALLOC, _MMAPABLE = 1, 1 << 10
+_STORAGE = _Shape(max_entries=0, flags=_NO_PREALLOC, typed=True)
+_SHAPES: dict[MapType, _Shape] = {
+    MapType.STACK_TRACE: _Shape(value_size=8),
+    MapType.LPM_TRIE: _Shape(key_size=8, flags=_NO_PREALLOC),
+    MapType.CGROUP_STORAGE: _Shape(key_size=8, max_entries=0),
+    MapType.PERCPU_CGROUP_STORAGE: _Shape(key_size=8, max_entries=0),
+    MapType.REUSEPORT_SOCKARRAY: _Shape(value_size=8),
+    MapType.QUEUE: _Shape(key_size=0),
+    MapType.STACK: _Shape(key_size=0),
+    MapType.BLOOM_FILTER: _Shape(key_size=0),
+    MapType.SK_STORAGE: _STORAGE,
+    MapType.INODE_STORAGE: _STORAGE,
+    MapType.TASK_STORAGE: _STORAGE,
+    MapType.CGRP_STORAGE: _STORAGE,
+    MapType.RINGBUF: _Shape(0, 0, PAGE_SIZE),
+    MapType.USER_RINGBUF: _Shape(0, 0, PAGE_SIZE),
+    MapType.ARENA: _Shape(0, 0, 1, _MMAPABLE),
+}
+
+
+def map_type(kind: MapType) -> Answer:
+    """Whether maps of this kind can be made."""
+    shape = _SHAPES.get(kind, _Shape())
+    try:
+        if kind is MapType.STRUCT_OPS:
+            return _struct_ops()
+        if kind in {MapType.ARRAY_OF_MAPS, MapType.HASH_OF_MAPS}:
+            with bpf.map_create(MapType.ARRAY, 4, 4, 1, name="probe") as inner:
+                bpf.map_create(kind, 4, 4, 1, name="probe", inner_map_fd=inner.fileno()).close()
+        elif shape.typed:
+            return _typed_map(kind, shape)
+        else:
+            bpf.map_create(
+                kind, shape.key_size, shape.value_size, shape.max_entries, flags=shape.flags, name="probe"
+            ).close()
+    except OSError as error:
+        return from_errno(error.errno or 0)
+    return Answer.YES
+
+
+def _typed_map(kind: MapType, shape: _Shape) -> Answer:
+    from pyebpf.btf import BtfBuilder
+
+    builder = BtfBuilder()
+    number = builder.add_int("int", 4, signed=True)
+    loaded = bpf.btf_load(builder.to_bytes())
+    if loaded.descriptor is None:
+        return Answer.UNKNOWN
+    with loaded.descriptor as types:
+        bpf.map_create(
+            kind,
+            shape.key_size,
+            shape.value_size,
+            shape.max_entries,
+            flags=shape.flags,
+            name="probe",
+            btf_fd=types.fileno(),
+            btf_key_type_id=number,
+            btf_value_type_id=number,
+        ).close()
+    return Answer.YES
+
+
+def _struct_ops() -> Answer:
+    # BTF type 1 is no operations structure: ENOTSUPP says so, EINVAL that there is no such kind of map.
+    try:
+        bpf.map_create(MapType.STRUCT_OPS, 4, 4, 1, name="probe", btf_vmlinux_value_type_id=1).close()
+    except OSError as error:
+        if error.errno == ENOTSUPP:
+            return Answer.YES
+        return Answer.UNKNOWN if error.errno in UNDECIDED else Answer.NO
+    return Answer.YES
+
+
+# 6.1: "unknown func bpf_x#35" where the kind lacks it; 6.12: "program of this type cannot use helper bpf_x#35".
+_LACKS = re.compile(
+    r"invalid func |unknown func |program of this type cannot use helper |not supported for program type"
+)
+
+
+def helper(number: int, kind: ProgramType, btf: Callable[[], Btf] | None) -> Answer:
+    """Whether programs of this kind may call the helper: what the verifier says about a call without arguments."""
+    load = LOADS.get(kind, Load())
+    target = target_of(load, btf)
+    if target is None:
+        return Answer.UNKNOWN
+    # R1 stays the context: some helpers are checked further once they get one.
+    program = (
+        *(build.mov64(register, 0) for register in (build.R2, build.R3, build.R4, build.R5)),
+        build.call(number),
+        *finish(load.result),
+    )
+    outcome = attempt(program, kind, load=load, target=target)
+    if outcome.errno == 0:
+        return Answer.YES
+    if _LACKS.search(outcome.log):
+        return Answer.NO
+    # Any other complaint about the call is one about its arguments.
+    if f"#{number}" in outcome.log:
+        return Answer.YES
+    return Answer.NO if outcome.errno == errno.EINVAL and not outcome.log else Answer.UNKNOWN
+
+
+def kernel_function(name: str, btf: Callable[[], Btf] | None) -> Answer:
+    """Whether programs may call the kernel function `name`: it is in BTF, and the verifier knows it as a kfunc."""
+    if btf is None:
+        return Answer.UNKNOWN
+    from pyebpf.btf import Kind
+
+    found = btf().find(name, {Kind.FUNC})
+    if not found:
+        return Answer.NO
+    program = (
+        *(build.mov64(register, 0) for register in (build.R1, build.R2, build.R3, build.R4, build.R5)),
+        build.call_kfunc(found[0]),
+        *finish(),
+    )
+    outcomes = [attempt(program, kind) for kind in (ProgramType.TRACEPOINT, ProgramType.SYSCALL)]
+    if any(outcome.errno == 0 for outcome in outcomes):
+        return Answer.YES
+    if all("is not allowed" in outcome.log or "calling kernel function" in outcome.log for outcome in outcomes):
+        return Answer.NO
+    if any(outcome.errno in {errno.EINVAL, errno.EACCES} and outcome.log for outcome in outcomes):
+        return Answer.YES
+    return Answer.UNKNOWN
