@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyebpf.builder.conditions import Compare
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.compiler.ir import Kind, Value
+    from pyebpf.builder.conditions import Test
+    from pyebpf.compiler.ir import Value
 
-__all__ = ["S64_MAX", "S64_MIN", "Environment", "Interval", "Variable", "hull"]
+__all__ = ["S64_MAX", "S64_MIN", "Environment", "Interval", "Variable", "hull", "learn"]
 
 S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -19,7 +24,7 @@ Interval = tuple[int, int]
 
 
 class Variable:
-    """A mutable place of the source program, compared by identity; SSA values stand for it, a different one after each write."""
+    """A mutable place of the source program, by identity; SSA values stand for it, a different one after each write."""
 
     __slots__ = ("hint", "kind")
 
@@ -60,3 +65,41 @@ def hull(intervals: Sequence[Interval | None]) -> Interval | None:
     if not known or len(known) < len(intervals):
         return None
     return min(low for low, _ in known), max(high for _, high in known)
+
+
+#: For each signed relation `v relation c`: what it says of v's (low, high) bounds.
+_UPPER = {Relation.SLT: -1, Relation.SLE: 0}
+_LOWER = {Relation.SGT: 1, Relation.SGE: 0}
+
+
+def learn(environment: Environment, fact: Test) -> None:
+    """Add what a comparison that holds says of the bounds of its sides, and of an address compared with NULL."""
+    if not isinstance(fact, Compare):
+        return
+    left, right = environment.bounds.get(fact.left.number), environment.bounds.get(fact.right.number)
+    if right == (0, 0) and fact.relation is Relation.NE and fact.left.kind is Kind.POINTER:
+        environment.present.add(fact.left.number)
+    low, high = (S64_MIN, S64_MAX) if right is None else right
+    relation = fact.relation
+    if relation is Relation.EQ and right is not None:
+        environment.narrow(fact.left, low, high)
+    elif relation in _UPPER and right is not None:
+        environment.narrow(fact.left, high=high + _UPPER[relation])
+    elif relation in _LOWER and right is not None:
+        environment.narrow(fact.left, low=low + _LOWER[relation])
+    elif relation in (Relation.ULT, Relation.ULE) and right is not None and low >= 0:
+        # Below a number without the top bit, unsigned: not negative either.
+        environment.narrow(fact.left, 0, high - (relation is Relation.ULT))
+    elif (
+        relation in (Relation.UGT, Relation.UGE)
+        and left is not None
+        and left[0] >= 0
+        and right is not None
+        and low >= 0
+    ):
+        environment.narrow(fact.left, low=low + (relation is Relation.UGT))
+    # The same for the right side, where the left one bounds it from below or above.
+    if left is not None and relation in (Relation.SLT, Relation.SLE):
+        environment.narrow(fact.right, low=left[0] - _UPPER[relation])
+    elif left is not None and relation in (Relation.SGT, Relation.SGE):
+        environment.narrow(fact.right, high=left[1] - _LOWER[relation])

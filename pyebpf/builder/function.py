@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.conditions import All, Always, Any, Compare, Not, negate
-from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, hull
+from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, hull, learn
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
@@ -412,7 +412,7 @@ class FunctionBuilder:
         for join, fact in ((then, test), (otherwise, negate(test))):
             edge = self._open(reachable=block.reachable)
             known = environment.copy()
-            _learn(known, fact)
+            learn(known, fact)
             ways.append(edge.number)
             if block.reachable:
                 join.edges.append((edge, known))
@@ -449,44 +449,6 @@ class FunctionBuilder:
         for environment in environments:
             merged.gone.update(environment.gone)
         return merged, parameters
-
-
-#: For each signed relation `v relation c`: what it says of v's (low, high) bounds.
-_UPPER = {Relation.SLT: -1, Relation.SLE: 0}
-_LOWER = {Relation.SGT: 1, Relation.SGE: 0}
-
-
-def _learn(environment: Environment, fact: Test) -> None:
-    """Add what a comparison that holds says about its left side, if its right side is a known number (and the other way round)."""
-    if not isinstance(fact, Compare):
-        return
-    left, right = environment.bounds.get(fact.left.number), environment.bounds.get(fact.right.number)
-    if right == (0, 0) and fact.relation is Relation.NE and fact.left.kind is Kind.POINTER:
-        environment.present.add(fact.left.number)
-    low, high = (S64_MIN, S64_MAX) if right is None else right
-    relation = fact.relation
-    if relation is Relation.EQ and right is not None:
-        environment.narrow(fact.left, low, high)
-    elif relation in _UPPER and right is not None:
-        environment.narrow(fact.left, high=high + _UPPER[relation])
-    elif relation in _LOWER and right is not None:
-        environment.narrow(fact.left, low=low + _LOWER[relation])
-    elif relation in (Relation.ULT, Relation.ULE) and right is not None and low >= 0:
-        # Below a number without the top bit, unsigned: not negative either.
-        environment.narrow(fact.left, 0, high - (relation is Relation.ULT))
-    elif (
-        relation in (Relation.UGT, Relation.UGE)
-        and left is not None
-        and left[0] >= 0
-        and right is not None
-        and low >= 0
-    ):
-        environment.narrow(fact.left, low=low + (relation is Relation.UGT))
-    # The same for the right side, where the left one bounds it from below or above.
-    if left is not None and relation in (Relation.SLT, Relation.SLE):
-        environment.narrow(fact.right, low=left[0] - _UPPER[relation])
-    elif left is not None and relation in (Relation.SGT, Relation.SGE):
-        environment.narrow(fact.right, high=left[1] - _LOWER[relation])
 
 
 def _reverse_post_order(blocks: dict[int, _OpenBlock]) -> list[int]:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Compare, Test
 from pyebpf.builder.entity import RunTime, describe
-from pyebpf.builder.memory import Space, probe_read_string, probe_read_value
+from pyebpf.builder.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
 from pyebpf.builder.pointers import Pointer, zero
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import NotFound
-from pyebpf.types import INTEGERS, S64, U64, IntType
+from pyebpf.types import INTEGERS, S64, U64, ArrayType, BytesType, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.target import KernelMember, KernelType
+    from pyebpf.types import Type
 
 __all__ = ["KernelArray", "KernelReference", "cast", "container_of", "from_register", "integer_type", "plain_name"]
 
@@ -93,7 +94,7 @@ class KernelReference(RunTime):
         """Return the address as a u64, for keys and comparisons."""
         from pyebpf.builder.integers import Int
 
-        return Int(_moved(p, self.address, self.offset), U64)
+        return Int(at_offset(p, self.address, self.offset), U64)
 
     def is_none(self, p: ProgramBuilder) -> Test:
         return Compare(Relation.EQ, self.address, p.b.const(0)) if self.offset == 0 else _never()
@@ -117,7 +118,9 @@ class KernelReference(RunTime):
         if member.bit_size:
             return self._bit_field(p, member)
         nullable = (self.type.name, plain_name(name)) in NULLABLE_MEMBERS
-        return _value_at(p, self.address, self.offset + member.offset, member.type, self.trusted, nullable=nullable)
+        return _value_at(
+            p, self.address, self.offset + member.offset, member.type, trusted=self.trusted, nullable=nullable
+        )
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         p.fail(f"{self.describe()} is kernel memory, which probes only read: {name} cannot be assigned")
@@ -132,7 +135,7 @@ class KernelReference(RunTime):
         if shift + member.bit_size > 8 * unit:
             # A packed one, across two units: whole bytes from the first.
             start, shift, unit = member.offset, member.bit_offset % 8, 8
-        word = _load(p, self.address, self.offset + start, unit, self.trusted)
+        word = _load(p, self.address, self.offset + start, unit, trusted=self.trusted)
         top = p.b.emit(Op.SHL, word, p.b.const(64 - shift - member.bit_size))
         bits = p.b.emit(Op.ASHR if member.type.signed else Op.LSHR, top, p.b.const(64 - member.bit_size))
         if not member.type.signed and member.bit_size < 64:
@@ -170,7 +173,7 @@ class KernelArray(RunTime):
         """Return the address as a u64."""
         from pyebpf.builder.integers import Int
 
-        return Int(_moved(p, self.address, self.offset), U64)
+        return Int(at_offset(p, self.address, self.offset), U64)
 
     def is_none(self, p: ProgramBuilder) -> Test:
         return Compare(Relation.EQ, self.address, p.b.const(0)) if not self.array_length else _never()
@@ -189,7 +192,7 @@ class KernelArray(RunTime):
         if isinstance(index, int):
             if index < 0 or (self.array_length and index >= self.array_length):
                 p.fail(f"index {index} is outside {self.describe()}")
-            return _value_at(p, self.address, self.offset + index * size, self.element, self.trusted)
+            return _value_at(p, self.address, self.offset + index * size, self.element, trusted=self.trusted)
         # The verifier takes no variable offset into a typed kernel pointer, and probe_read_kernel needs none
         # checked: what lies beyond
         # the array is kernel memory too. The index is masked all the same, so that a record never shows a
@@ -198,6 +201,14 @@ class KernelArray(RunTime):
         place = p.b.emit(Op.MUL, number, p.b.const(size))
         base = p.b.emit(Op.ADD, _scalar(p, self.address), p.b.const(self.offset))
         return _value_at(p, p.b.emit(Op.ADD, base, place), 0, self.element, trusted=False)
+
+    def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
+        """Copy the array into memory as a `type_` of elements of the same size."""
+        fits = isinstance(type_, BytesType | ArrayType) and type_.element.size == self.element.size
+        if not fits or integer_type(self.element) is None or type_.size > self.element.size * (self.array_length or 0):
+            p.fail(f"{self.describe()} does not fit {type_.name}: copy it element by element")
+        destination = at_offset(p, address, offset)
+        probe_read(p, Space.KERNEL, destination, type_.size, at_offset(p, self.address, self.offset))
 
 
 def _never() -> Test:
@@ -220,14 +231,8 @@ def _scalar(p: ProgramBuilder, address: ir.Value) -> ir.Value:
     return p.b.load(copy, 0, 8)
 
 
-def _moved(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
-    if offset == 0:
-        return address
-    return p.b.emit(Op.OFFSET if address.kind is Kind.POINTER else Op.ADD, address, p.b.const(offset))
-
-
 def _load(
-    p: ProgramBuilder, address: ir.Value, offset: int, size: int, trusted: bool, *, signed: bool = False
+    p: ProgramBuilder, address: ir.Value, offset: int, size: int, *, trusted: bool, signed: bool = False
 ) -> ir.Value:
     if trusted:
         return p.b.load(address, offset, size, signed=signed)
@@ -239,8 +244,8 @@ def _value_at(
     address: ir.Value,
     offset: int,
     type_: KernelType,
-    trusted: bool,
     *,
+    trusted: bool,
     nullable: bool = False,
 ) -> Any:
     """What a C object of `type_` at address + offset is in the language."""
@@ -248,7 +253,7 @@ def _value_at(
 
     integer = integer_type(type_)
     if integer is not None:
-        value = _load(p, address, offset, type_.size, trusted, signed=integer.signed)
+        value = _load(p, address, offset, type_.size, trusted=trusted, signed=integer.signed)
         if integer.big_endian:
             value = p.b.emit(Op.SWAP, value, size=type_.size)
             if type_.size < 8:
@@ -278,7 +283,7 @@ def _text(address: ir.Value, offset: int, size: int | None) -> Any:
 
     def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
         zero(p, destination, length)
-        probe_read_string(p, Space.KERNEL, destination, length, _moved(p, address, offset))
+        probe_read_string(p, Space.KERNEL, destination, length, at_offset(p, address, offset))
 
     return StringSource("the kernel's char array", read_into, size)
 
@@ -344,11 +349,12 @@ def container_of(p: ProgramBuilder, value: Any, struct: Any, member: Any) -> Any
     """`container_of(inode, "struct socket_alloc", "vfs_inode")`: the struct that `value` is a member of."""
     if not isinstance(value, KernelReference) or not isinstance(struct, str) or not isinstance(member, str):
         p.fail(
-            'container_of() takes a kernel object, the struct and the member: container_of(inode, "struct socket_alloc", "vfs_inode")'
+            "container_of() takes a kernel object, the struct and the member: "
+            'container_of(inode, "struct socket_alloc", "vfs_inode")'
         )
     try:
         place = p.target.struct_member(struct, member)
         type_ = p.target.type_named(struct)
     except NotFound as error:
         p.fail(str(error))
-    return KernelReference(_moved(p, value.address, value.offset - place.offset), type_)
+    return KernelReference(at_offset(p, value.address, value.offset - place.offset), type_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Kind, Op
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -30,7 +30,9 @@ _SCRATCH = "memory: scratch slot"
 
 def at_offset(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
     """Return `address` + `offset` as a number for a helper; the address itself where the offset is 0."""
-    return address if offset == 0 else p.b.emit(Op.ADD, address, p.b.const(offset))
+    if offset == 0:
+        return address
+    return p.b.emit(Op.OFFSET if address.kind is Kind.POINTER else Op.ADD, address, p.b.const(offset))
 
 
 def probe_read(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:

@@ -75,7 +75,7 @@ def word(build: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]
     """Declare a word: the decorated function gives its name, types and documentation, `build` its code."""
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
-        return Word(function.__name__, build, function.__doc__)  # type: ignore[return-value]  # a Word acts as it in probes
+        return Word(function.__name__, build, function.__doc__)
 
     return declare
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.errors import InvalidValue
 from pyebpf.types.arrays import ArrayType, BytesType, CharArray, CharFactory, array_of
 from pyebpf.types.base import Type
 from pyebpf.types.integers import (
@@ -55,6 +56,7 @@ __all__ = [
     "Struct",
     "StructType",
     "Type",
+    "array",
     "array_of",
     "be16",
     "be32",
@@ -73,6 +75,16 @@ __all__ = [
     "u64",
     "wrap",
 ]
+
+
+def array(element: Any, length: int) -> Any:
+    """Return the type of an array, `u8[16]` in a spelling that type checkers take: `field(array(u8, 16))`."""
+    found = type_of(element)
+    if found is None:
+        msg = f"array({element!r}, …): give an integer type or a Struct"
+        raise InvalidValue(msg)
+    return array_of(found, length)
+
 
 if TYPE_CHECKING:
     from typing import TypeAlias
