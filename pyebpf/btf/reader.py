@@ -31,11 +31,12 @@ from pyebpf.btf.nodes import (
 from pyebpf.errors import BtfError, NotFound, closest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from typing import Literal
 
 __all__ = ["Btf"]
 
+ENUM_KINDS = frozenset({Kind.ENUM, Kind.ENUM64})
 MODIFIERS = frozenset({Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
 # Since Linux 6.12 (commit 8aeaed21befc), and as BPF programs mark arguments of global functions.
 NULLABLE_SUFFIX, NULLABLE_TAG = "__nullable", "arg:nullable"
@@ -203,7 +204,9 @@ class Btf:
 
     def not_found(self, name: str, kinds: Collection[Kind], what: str) -> NotFound:
         """The error for a name that is missing, with the closest ones. Walks every type: tens of milliseconds."""
-        return NotFound(f"the kernel's BTF has no {what} {name!r}{closest(name, _similar(name, self.names(kinds)))}")
+        return NotFound(
+            f"the kernel's BTF has no {what} {name!r}{closest(name, sorted(_similar(name, self.names(kinds))))}"
+        )
 
     def struct(self, name: str) -> Struct:
         """`struct name`. Raises NotFound."""
@@ -226,33 +229,27 @@ class Btf:
 
     def enumerator(self, name: str, enum: str | None = None) -> int:
         """The value of an enumerator, of `enum ENUM` or of whichever has it first. Raises NotFound."""
-        kinds = (Kind.ENUM, Kind.ENUM64)
-        if enum is not None:
-            ids = self.find(enum, kinds)
-            if not ids:
-                raise self.not_found(enum, kinds, "enum")
-        else:
-            ids = self._enums_with(name)
-        known: list[str] = []
-        for id_ in ids:
-            node = self.type_by_id(id_)
-            assert isinstance(node, Enumeration)
-            for enumerator in node.enumerators:
-                if enumerator.name == name:
-                    return enumerator.value
-                known.append(enumerator.name)
+        value = self.find_enumerator(name, enum)
+        if value is not None:
+            return value
         if enum is None:
-            known = list(_similar(name, self._enumerator_names()))
-        where = f"enum {enum}" if enum is not None else "the kernel's BTF"
-        raise NotFound(f"{where} has no enumerator {name!r}{closest(name, known)}")
+            known, where = _similar(name, self._enumerator_names(range(1, self.stop))), "the kernel's BTF"
+        else:
+            ids = self.find(enum, ENUM_KINDS)
+            if not ids:
+                raise self.not_found(enum, ENUM_KINDS, "enum")
+            known, where = set(self._enumerator_names(ids)), f"enum {enum}"
+        raise NotFound(f"{where} has no enumerator {name!r}{closest(name, sorted(known))}")
 
-    def has_enumerator(self, name: str) -> bool:
-        """Whether any enum has it."""
-        return any(
-            each.name == name
-            for type_id in self._enums_with(name)
-            for each in getattr(self.type_by_id(type_id), "enumerators", ())
-        )
+    def find_enumerator(self, name: str, enum: str | None = None) -> int | None:
+        """As `enumerator`, but None if there is none."""
+        for type_id in self._enums_with(name) if enum is None else self.find(enum, ENUM_KINDS):
+            node = self.type_by_id(type_id)
+            assert isinstance(node, Enumeration)
+            for each in node.enumerators:
+                if each.name == name:
+                    return each.value
+        return None
 
     def nullable_parameters(self, function: int) -> frozenset[int]:
         """Numbers of the parameters that a function's BTF says may be NULL: by their names, or by declaration tags."""
@@ -267,13 +264,11 @@ class Btf:
         tagged = {tag.component for tag in tags if isinstance(tag, DeclTag) and tag.type == function}
         return frozenset(named | tagged)
 
-    def _enumerator_names(self) -> Iterator[str]:
-        for id_ in range(1, self.stop):
-            if self.kind(id_) in (Kind.ENUM, Kind.ENUM64):
-                node = self.type_by_id(id_)
-                assert isinstance(node, Enumeration)
-                for enumerator in node.enumerators:
-                    yield enumerator.name
+    def _enumerator_names(self, type_ids: Iterable[int]) -> Iterator[str]:
+        for type_id in type_ids:
+            node = self.type_by_id(type_id) if self.kind(type_id) in ENUM_KINDS else None
+            if isinstance(node, Enumeration):
+                yield from (each.name for each in node.enumerators)
 
     def _enums_with(self, name: str) -> list[int]:
         """Enums whose bytes hold that name's offset: those that have it as enumerator, and perhaps a few others."""
@@ -284,7 +279,7 @@ class Btf:
             at = self.data.find(pattern, types, end)
             while at >= 0:
                 id_ = self.start + bisect_right(offsets, at - types) - 1
-                if self.kind(id_) in (Kind.ENUM, Kind.ENUM64):
+                if self.kind(id_) in ENUM_KINDS:
                     found.append(id_)
                 at = self.data.find(pattern, at + 1, end)
         return sorted(set(found))

@@ -12,7 +12,7 @@ from pyebpf.target.target import Target
 from pyebpf.types.tracepoint import parse_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pyebpf.btf import Btf
     from pyebpf.types.tracepoint import TracepointFormat
@@ -71,7 +71,8 @@ class LiveTarget(Target):
         self._formats = formats
         self._features = features
         self._vmlinux: Btf | None = None
-        self._modules: dict[str, Btf] | None = None
+        self._modules: dict[str, Btf] = {}
+        self._more_modules: Iterator[tuple[str, Btf]] | None = None
         self._parsed: dict[tuple[str, str], TracepointFormat] = {}
 
     @property
@@ -107,26 +108,32 @@ class LiveTarget(Target):
                     raise NotSupported("the kernel has no BTF, which kernel types come from (CONFIG_DEBUG_INFO_BTF)")
                 self._vmlinux = self._make_btf()
             return self._vmlinux
-        modules = self._module_btf()
-        if module not in modules:
-            raise NotFound(f"the kernel has no BTF of a module {module!r}")
-        return modules[module]
+        for name, split in self._each_module():
+            if name == module:
+                return split
+        raise NotFound(f"the kernel has no BTF of a module {module!r}")
 
-    def _module_btf(self) -> dict[str, Btf]:
-        if self._modules is None:
-            self._modules = {} if self._make_modules is None else dict(self._make_modules())
-        return self._modules
+    def _each_module(self) -> Iterator[tuple[str, Btf]]:
+        """Modules in order; each is asked for once, and only when the search gets so far."""
+        yield from list(self._modules.items())
+        if self._more_modules is None:
+            self._more_modules = iter(() if self._make_modules is None else self._make_modules())
+        for name, split in self._more_modules:
+            self._modules[name] = split
+            yield name, split
 
     def _find(self, name: str, kinds: Collection[Kind]) -> tuple[Btf, str, int] | None:
-        """The first type of that name, its BTF and the BTF's module: vmlinux's if it has one."""
+        """The type of that name, its BTF and that BTF's module: vmlinux's if it has one, of the first kind given."""
         btf = self.btf()
-        ids = btf.find(name, kinds)
-        if ids:
-            return btf, "", ids[0]
-        for module, split in self._module_btf().items():
-            ids = [type_id for type_id in split.find(name, kinds) if type_id >= split.start]
+        for kind in kinds:
+            ids = btf.find(name, (kind,))
             if ids:
-                return split, module, ids[0]
+                return btf, "", ids[0]
+        for module, split in self._each_module():
+            for kind in kinds:
+                ids = [type_id for type_id in split.find(name, (kind,)) if type_id >= split.start]
+                if ids:
+                    return split, module, ids[0]
         return None
 
     def _lookup(self, name: str) -> KernelType | None:
@@ -135,10 +142,9 @@ class LiveTarget(Target):
         type_ = None
         if bare == "void" and not keyword:
             type_ = KernelType("void", 0, "void")
-        for kind in BY_KEYWORD[keyword]:
-            if type_ is None and (found := self._find(bare, (kind,))) is not None:
-                btf, module, type_id = found
-                type_ = convert(btf, type_id, module)
+        elif (found := self._find(bare, BY_KEYWORD[keyword])) is not None:
+            btf, module, type_id = found
+            type_ = convert(btf, type_id, module)
         if type_ is not None:
             for _ in range(stars):
                 type_ = KernelType("pointer", 8, element=type_)
@@ -182,10 +188,11 @@ class LiveTarget(Target):
             found = self._find(enum, ENUM_KINDS)
             btf = self.btf() if found is None else found[0]
             return btf.enumerator(name, enum)
-        for btf in (self.btf(), *self._module_btf().values()):
-            if btf.has_enumerator(name):
-                return btf.enumerator(name)
-        return self.btf().enumerator(name)
+        value = self.btf().find_enumerator(name)
+        if value is None:
+            values = (split.find_enumerator(name) for _, split in self._each_module())
+            value = next((each for each in values if each is not None), None)
+        return self.btf().enumerator(name) if value is None else value
 
     def function(self, name: str) -> KernelFunction:
         """Find a function. Raises NotFound."""

@@ -84,7 +84,7 @@ def test_a_missing_name_is_answered_with_the_closest(sample, ask, message):
 )
 def test_enumerators_of_named_and_anonymous_enums(either_sample, name, value):
     assert either_sample.btf.enumerator(name) == value
-    assert either_sample.btf.has_enumerator(name)
+    assert either_sample.btf.find_enumerator(name) == value
 
 
 def test_an_enumerator_is_not_the_enum_of_that_name_nor_a_member():
@@ -94,7 +94,7 @@ def test_an_enumerator_is_not_the_enum_of_that_name_nor_a_member():
     b.add_struct("s", 4, [("LISTEN", number, 0, 0)])
     b.add_enum("LISTEN", 4, [("OTHER", 3)])
     btf = Btf(b.to_bytes())
-    assert not btf.has_enumerator("LISTEN")
+    assert btf.find_enumerator("LISTEN") is None
     with pytest.raises(NotFound):
         btf.enumerator("LISTEN")
 

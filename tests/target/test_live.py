@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pyebpf.btf import Btf, BtfBuilder
 from pyebpf.errors import InvalidValue, NotFound, NotSupported
 from pyebpf.target import KernelParameter, KernelType, LiveTarget
+from tests.target.conftest import vmlinux
 
 
 def step(target, owner, name):
@@ -176,6 +178,29 @@ def test_modules_are_searched_for_what_vmlinux_lacks(kernel):
     assert (queue.module, queue) == ("", kernel.type_named("struct queue"))
     assert kernel.function("nvme_submit").module == "nvme"
     assert kernel.btf("nvme").type_by_id(tracepoint.btf_id).name == "btf_trace_nvme_sq"
+
+
+def test_modules_are_read_only_as_far_as_the_search_goes():
+    """What vmlinux has, of any kind, costs no module; later ones are asked for when earlier ones lack the name."""
+    base, asked = vmlinux(), []
+
+    def modules():
+        for name in ("first", "second", "third"):
+            asked.append(name)
+            b = BtfBuilder(base)
+            b.add_struct(f"of_{name}", 4, [("x", 1, 0, 0)])
+            b.add_typedef("queue", 1)
+            yield name, Btf(b.to_bytes(), base)
+
+    target = LiveTarget(btf=lambda: base, modules=modules)
+    assert target.type_named("queue").kind == "struct"
+    assert target.enumerator("BUSY") == 5
+    assert asked == []
+    assert target.type_named("struct of_second").module == "second"
+    assert target.type_named("struct of_first").module == "first"
+    assert asked == ["first", "second"]
+    assert not target.has_field("struct nowhere", "x")
+    assert asked == ["first", "second", "third"]
 
 
 def test_a_tracepoint_format_is_parsed_once(kernel):
