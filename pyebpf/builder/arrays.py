@@ -1,0 +1,161 @@
+"""Arrays in memory: `u8[N]` and arrays of anything else, indexed inside their bounds only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import All, Compare, Test, negate
+from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.operations import store, to_int
+from pyebpf.builder.places import Place, copy, pieces
+from pyebpf.builder.reading import read
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Op
+from pyebpf.types import ArrayType, BytesType
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import Type
+
+__all__ = ["Array", "element_place", "equal_bytes", "equal_places"]
+
+
+class Array(RunTime):
+    """A reference to an array in memory."""
+
+    def __init__(self, type_: ArrayType | BytesType, place: Place) -> None:
+        self.type = type_
+        self.place = place
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return self.place.parts
+
+    @property
+    def shape(self) -> Hashable:
+        return ("array", self.type, self.place.shape)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Array:
+        return Array(self.type, self.place.rebuild(parts))
+
+    def describe(self) -> str:
+        return f"an array {self.type.name}"
+
+    def length(self, p: ProgramBuilder) -> int:
+        return self.type.length
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        self.place.check(p, self.describe())
+        return read(
+            p, element_place(p, self, self.place, self.type.element.size, self.type.length, index), self.type.element
+        )
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        self.place.check(p, self.describe())
+        if not self.place.writable:
+            p.fail(f"{self.describe()} in {self.place.owner} is only read")
+        place = element_place(p, self, self.place, self.type.element.size, self.type.length, index)
+        store(p, *place.address(p), self.type.element, value)
+
+    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+        self.place.check(p, self.describe())
+        if self.place.shared:
+            from pyebpf.builder.atomics import augment
+
+            place = element_place(p, self, self.place, self.type.element.size, self.type.length, index)
+            augment(p, place, self.type.element, operator, value, self.describe())
+        else:
+            super().augment_item(p, index, operator, value)
+
+    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        if operator in ("==", "!=") and isinstance(self.type, BytesType):
+            same = self._equal(p, other)
+            if same is not None:
+                return same if operator == "==" else negate(same)
+        self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}")
+
+    def _equal(self, p: ProgramBuilder, other: Any) -> Test | None:
+        self.place.check(p, self.describe())
+        if isinstance(other, bytes | bytearray):
+            if len(other) != self.type.length:
+                p.fail(f"{other!r} has {len(other)} bytes and can never equal {self.type.name}")
+            return equal_bytes(p, self.place, bytes(other))
+        if isinstance(other, Array) and other.type == self.type:
+            other.place.check(p, other.describe())
+            return equal_places(p, self.place, other.place, self.type.size)
+        return None
+
+    def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
+        """Copy to memory of the same type."""
+        self.place.check(p, self.describe())
+        if type_ != self.type:
+            p.fail(f"{self.describe()} does not fit {type_.name}")
+        copy(p, address, offset, *self.place.address(p), self.type.size)
+
+
+def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, count: int, index: Any) -> Place:
+    """Place of the element at `index`, which must be provably below `count`."""
+    if isinstance(index, slice):
+        p.fail(f"{owner.describe()} has no slices: index its elements one by one")
+    if isinstance(index, int):
+        if not 0 <= index < count:
+            p.fail(f"index {int(index)} is outside {owner.describe()}: 0 to {count - 1}")
+        return place.at(int(index) * size)
+    number = to_int(p, index)
+    low, high = p.b.bounds(number.value)
+    if low < 0 or high >= count:
+        p.fail(
+            f"this index of {owner.describe()} may lie outside 0 to {count - 1}: "
+            f"test it first, if 0 <= i < {count}, or mask it"
+        )
+    base = place.exact(p)
+    offset = p.b.binary(Op.MUL, _bounded(p, number.value, count), p.b.const(size))
+    p.b.assume_bounds(offset, 0, size * (count - 1))
+    address = p.b.emit(Op.OFFSET, base, offset)
+    p.b.assume_present(address)
+    return Place(base=address, owner=place.owner, shared=place.shared, writable=place.writable)
+
+
+def _bounded(p: ProgramBuilder, number: ir.Value, count: int) -> ir.Value:
+    """Return the index with its bound where verifiers see it: what proves it here, they may have forgotten."""
+    b = p.b
+    if count & (count - 1) == 0:
+        masked = b.binary(Op.AND, number, b.const(count - 1))
+        b.assume_bounds(masked, 0, count - 1)
+        return masked
+    inside = b.variable(hint="index")
+    with b.if_(Compare(Relation.ULT, number, b.const(count))):
+        b.write(inside, b.emit(Op.REFINE, number))
+    with b.else_():
+        b.write(inside, b.const(0))
+    found = b.read(inside)
+    assert found is not None
+    return found
+
+
+def equal_bytes(p: ProgramBuilder, place: Place, data: bytes) -> Test:
+    """Whether memory holds these bytes."""
+    address, offset = place.address(p)
+    tests: list[Test] = []
+    for at, width in pieces(offset, len(data)):
+        chunk = data[at - offset : at - offset + width]
+        value = p.b.load(address, at, width)
+        number = int.from_bytes(chunk, "little")
+        tests.append(Compare(Relation.EQ, value, p.b.const(number)))
+    return All(tuple(tests))
+
+
+def equal_places(p: ProgramBuilder, left: Place, right: Place, size: int) -> Test:
+    """Whether two pieces of memory hold the same bytes."""
+    address, offset = left.address(p)
+    other, start = right.address(p)
+    alike = (start - offset) % 8 == 0
+    tests: list[Test] = []
+    for at, width in pieces(offset, size) if alike else ((offset + i, 1) for i in range(size)):
+        first = p.b.load(address, at, width)
+        second = p.b.load(other, at - offset + start, width)
+        tests.append(Compare(Relation.EQ, first, second))
+    return All(tuple(tests))

@@ -1,0 +1,288 @@
+"""Run-time integers: Python's arithmetic, wrapped to 64 bits.
+
+An `Int` is signed (`s64`) or unsigned (`u64`); everything narrower is loaded into s64, where it fits exactly. What
+may be said of its range travels as facts of the function being built and decides which instructions are needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder import ranges
+from pyebpf.builder.conditions import All, Compare, Test
+from pyebpf.builder.conditions import Any as AnyOf
+from pyebpf.builder.division import divide
+from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Op
+from pyebpf.types import BOOL, S64, U64, IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pyebpf.builder.environment import Interval
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Character", "Int", "choose", "constant", "number", "relation"]
+
+_PLAIN = {"+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "&": Op.AND, "|": Op.OR, "^": Op.XOR}
+
+_NO_OPERATOR = {
+    "/": "BPF has no fractions: write // for the quotient rounded down",
+    "**": "write a product, or 1 << n for a power of two",
+    "@": "there are no matrices here: write * for a product",
+}
+
+_SIGNED = {
+    "<": Relation.SLT,
+    "<=": Relation.SLE,
+    ">": Relation.SGT,
+    ">=": Relation.SGE,
+    "==": Relation.EQ,
+    "!=": Relation.NE,
+}
+_UNSIGNED = {**_SIGNED, "<": Relation.ULT, "<=": Relation.ULE, ">": Relation.UGT, ">=": Relation.UGE}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+_HIGHEST_SHIFT = 63
+
+
+class Int(RunTime):
+    """A number that only each event knows.
+
+    `type` is U64 or S64. `loaded` is the narrower type that it was loaded from or converted to, where one is known:
+    it bounds what comparisons can find. `literal` is the number itself where the source wrote one.
+    """
+
+    __slots__ = ("literal", "loaded", "type", "value")
+
+    def __init__(
+        self, value: ir.Value, type_: IntType, loaded: IntType | None = None, literal: int | None = None
+    ) -> None:
+        self.value = value
+        self.type = type_
+        self.loaded = loaded
+        self.literal = literal
+
+    def describe(self) -> str:
+        if self.literal is not None:
+            return str(self.literal)
+        name = (self.loaded or self.type).name
+        return f"{'an' if name.startswith('s') else 'a'} {name}"
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return (self.value,)
+
+    @property
+    def shape(self) -> Hashable:
+        return ("int", self.type.name)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Int:
+        return self if parts == self.parts else Int(parts[0], self.type)
+
+    def as_int(self, p: ProgramBuilder) -> Int:
+        return self
+
+    @property
+    def limits(self) -> Interval:
+        """Least and greatest number that the type can hold."""
+        held = self.loaded or self.type
+        return held.minimum, held.maximum
+
+    # -- arithmetic ----------------------------------------------------------------------------------------------------
+
+    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+        if operator in _NO_OPERATOR:
+            p.fail(_NO_OPERATOR[operator])
+        second = number(p, other)
+        if second is None:
+            self._refuse(p, "binary", f"has no operator {operator} with {describe(other)}")
+        left, right = (second, self) if reflected else (self, second)
+        if operator in ("//", "%"):
+            return divide(p, operator, left, right)
+        if operator in ("<<", ">>"):
+            return _shift(p, operator, left, right)
+        value = p.b.binary(_PLAIN[operator], left.value, right.value)
+        found = ranges.arithmetic(operator, p.b.bounds(left.value), p.b.bounds(right.value))
+        if found is not None:
+            p.b.assume_bounds(value, *found)
+        return Int(value, U64 if U64 in (left.type, right.type) else S64)
+
+    def unary(self, p: ProgramBuilder, operator: str) -> Any:
+        if operator == "+":
+            return self
+        if operator == "~":
+            value = p.b.binary(Op.XOR, self.value, p.b.const(-1))
+            low, high = p.b.bounds(self.value)
+            p.b.assume_bounds(value, ~high, ~low)
+            return Int(value, self.type)
+        self._signed_only(p, "-x")
+        value = p.b.emit(Op.NEG, self.value)
+        low, high = p.b.bounds(self.value)
+        if low > S64.minimum:
+            p.b.assume_bounds(value, -high, -low)
+        return Int(value, S64)
+
+    def absolute(self, p: ProgramBuilder) -> Int:
+        """`abs(self)`, wrapped."""
+        self._signed_only(p, "abs(x)")
+        low, high = p.b.bounds(self.value)
+        if low >= 0:
+            return self
+        sign = p.b.binary(Op.ASHR, self.value, p.b.const(63))
+        value = p.b.binary(Op.SUB, p.b.binary(Op.XOR, self.value, sign), sign)
+        if low > S64.minimum:
+            p.b.assume_bounds(value, 0, max(-low, high))
+        return Int(value, S64)
+
+    def _signed_only(self, p: ProgramBuilder, what: str) -> None:
+        if self.type == U64:
+            p.fail(f"{what} of a u64 has no sign to change: write s64(x) first")
+
+    # -- tests ---------------------------------------------------------------------------------------------------------
+
+    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        if reflected:
+            operator = _MIRRORED[operator]
+        if isinstance(other, int) and self.literal is None:
+            self._decided(p, operator, int(other))
+        second = number(p, other)
+        if second is None:
+            self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}")
+        if self.literal is not None and second.literal is None:
+            second._decided(p, _MIRRORED[operator], self.literal)
+        return relation(p, operator, self, second)
+
+    def _decided(self, p: ProgramBuilder, operator: str, limit: int) -> None:
+        """Refuse a comparison that has the same answer for everything the type can hold."""
+        low, high = self.limits
+        answer = ranges.always(operator, low, high, limit)
+        if answer is not None:
+            name = (self.loaded or self.type).name
+            p.fail(
+                f"{self.describe()} {operator} {limit} is {'always' if answer else 'never'} true: "
+                f"{name} holds {low} to {high}"
+            )
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        return Compare(Relation.NE, self.value, p.b.const(0))
+
+    # -- conversion ----------------------------------------------------------------------------------------------------
+
+    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+        if not isinstance(type_, IntType):
+            self._refuse(p, "convert", f"cannot be converted to {type_}")
+        if type_.is_bool:
+            return self.truth(p)
+        if type_.size == U64.size:
+            return Int(self.value, S64 if type_.signed else U64)
+        low, high = p.b.bounds(self.value)
+        if type_.minimum <= low and high <= type_.maximum:
+            return Int(self.value, S64, type_)
+        value = p.b.emit(Op.SEXT if type_.signed else Op.ZEXT, self.value, size=type_.size)
+        p.b.assume_bounds(value, type_.minimum, type_.maximum)
+        return Int(value, S64, type_)
+
+
+class Character(Int):
+    """One byte of a string: a number that can also be compared with a one-byte literal."""
+
+    __slots__ = ()
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Int:
+        return self if parts == self.parts else Character(parts[0], self.type, self.loaded)
+
+    @property
+    def shape(self) -> Hashable:
+        return "character"
+
+    def describe(self) -> str:
+        return "a character"
+
+    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        if isinstance(other, str):
+            raw = other.encode("utf-8", "surrogateescape")
+            if len(raw) != 1:
+                p.fail(f"a character is one byte and {other!r} is {len(raw)}: compare it with one")
+            other = raw[0]
+        return super().compare(p, operator, other, reflected=reflected)
+
+
+def constant(p: ProgramBuilder, literal: int) -> Int:
+    """Return a literal as a run-time number: s64, or u64 from 2^63 on."""
+    if not S64.minimum <= literal <= U64.maximum:
+        p.fail(f"{literal} does not fit 64 bits")
+    return Int(p.b.const(literal), S64 if literal <= S64.maximum else U64, literal=int(literal))
+
+
+def number(p: ProgramBuilder, operand: Any) -> Int | None:
+    """Return an operand as a number; None if it is nothing of the kind."""
+    if isinstance(operand, Int):
+        return operand
+    if isinstance(operand, int):
+        return constant(p, operand)
+    if isinstance(operand, Entity):
+        found = operand.as_int(p) if hasattr(operand, "as_int") else None
+        return found if isinstance(found, Int) else None
+    if isinstance(operand, Test):
+        return Int(p.b.truth_value(operand), S64, BOOL)
+    return None
+
+
+def _shift(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
+    count = right.literal
+    if count is not None and not 0 <= count <= _HIGHEST_SHIFT:
+        p.fail(f"shift by {count}: a constant count is 0 to 63 (one that only each event knows is taken modulo 64)")
+    low, high = p.b.bounds(left.value)
+    if operator == "<<":
+        value = p.b.binary(Op.SHL, left.value, right.value)
+        type_ = U64 if U64 in (left.type, right.type) else S64
+    else:
+        # Of a number that is not negative both shifts say the same, and verifiers know more after the logical one.
+        value = p.b.binary(Op.LSHR if left.type == U64 or low >= 0 else Op.ASHR, left.value, right.value)
+        type_ = left.type
+    found = ranges.shift(operator, (low, high), count, unsigned=left.type == U64)
+    if found is not None:
+        p.b.assume_bounds(value, *found)
+    return Int(value, type_)
+
+
+def relation(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Test:
+    """`left operator right`, mathematically exact whatever the signs."""
+    known = [p.b.bounds(side.value)[0] >= 0 for side in (left, right)]
+    if all(side.type == U64 or positive for side, positive in zip((left, right), known, strict=True)):
+        return Compare(_UNSIGNED[operator], left.value, right.value)
+    if left.type == right.type:
+        return Compare(_SIGNED[operator], left.value, right.value)
+    if left.type == U64:
+        return relation(p, _MIRRORED[operator], right, left)
+    # s64 against u64: a negative number is below every unsigned one.
+    zero = p.b.const(0)
+    unsigned = Compare(_UNSIGNED[operator], left.value, right.value)
+    if operator in ("<", "<=", "!="):
+        return AnyOf((Compare(Relation.SLT, left.value, zero), unsigned))
+    return All((Compare(Relation.SGE, left.value, zero), unsigned))
+
+
+def choose(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
+    """`left if left operator right else right`, for `<=` (the smaller) and `>=` (the greater)."""
+    b = p.b
+    (a, c), (d, e) = b.bounds(left.value), b.bounds(right.value)
+    answer = b.variable(hint="chosen")
+    with b.if_(relation(p, operator, left, right)):
+        b.write(answer, b.emit(Op.REFINE, left.value))
+    with b.else_():
+        b.write(answer, b.emit(Op.REFINE, right.value))
+    value = b.read(answer)
+    if value is None:
+        return left  # unreachable code
+    type_ = U64 if U64 in (left.type, right.type) else S64
+    if type_ == S64 or min(a, d) >= 0:
+        pick = min if operator == "<=" else max
+        b.assume_bounds(value, pick(a, d), pick(c, e))
+    elif operator == "<=" and (d >= 0 if left.type == U64 else a >= 0):
+        # The smaller of a u64 and of a number that is not negative is no more than that one.
+        b.assume_bounds(value, 0, e if left.type == U64 else c)
+    return Int(value, type_)

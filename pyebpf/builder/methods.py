@@ -1,0 +1,43 @@
+"""`Method`: an attribute that is called, bound to the entity that it belongs to."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.entity import Entity
+from pyebpf.errors import closest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = ["Method", "method_of"]
+
+
+class Method(Entity):
+    """`owner.name`, still to be called with `build(p, …)`."""
+
+    def __init__(self, owner: str, name: str, build: Callable[..., Any]) -> None:
+        self.owner = owner
+        self.name = name
+        self.build = build
+
+    def describe(self) -> str:
+        return f"the method {self.name} of {self.owner}"
+
+    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        try:
+            inspect.signature(self.build).bind(p, *arguments, **keywords)
+        except TypeError as error:
+            p.fail(f"{self.name}() of {self.owner}: {error}")
+        return self.build(p, *arguments, **keywords)
+
+
+def method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str, Callable[..., Any]]) -> Method:
+    """Return the method `name` of `owner`, or refuse with the closest names."""
+    build = methods.get(name)
+    if build is None:
+        p.fail(f"{owner.describe()} has no attribute {name}{closest(name, methods)}")
+    return Method(owner.describe(), name, build)

@@ -1,0 +1,141 @@
+"""`Place`: where a value of a type stands in memory, and plain moves of bytes between places."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyebpf.compiler.ir import Op
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Place", "copy", "pieces", "temporary", "write_bytes", "zero"]
+
+_FREE = "places: free temporaries"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Byte `offset` from the address `base`, or of the stack slot `slot`.
+
+    `owner` is what messages call it. `presence` is the address whose being NULL means that there is no value: nothing
+    may be read before a check. Other programs may write a `shared` place at the same time.
+    """
+
+    base: ir.Value | None = None
+    slot: ir.Slot | None = None
+    offset: int = 0
+    owner: str = ""
+    presence: ir.Value | None = None
+    shared: bool = False
+    writable: bool = True
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        """The SSA values, as `RunTime.parts`."""
+        found = [value for value in (self.base, self.presence) if value is not None]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def shape(self) -> Hashable:
+        """All but the parts, as `RunTime.shape`: two stack slots are two shapes."""
+        same = self.base is not None and self.base == self.presence
+        present = self.presence is not None
+        return (self.slot, self.base is not None, present, same, self.offset, self.owner, self.shared, self.writable)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Place:
+        """Return the place of this shape with these parts."""
+        rest = iter(parts)
+        base = next(rest) if self.base is not None else None
+        if self.presence is None:
+            return replace(self, base=base)
+        return replace(self, base=base, presence=base if self.presence == self.base else next(rest))
+
+    def at(self, offset: int) -> Place:
+        """Return the place `offset` bytes further on."""
+        return replace(self, offset=self.offset + offset)
+
+    def missing(self, p: ProgramBuilder) -> bool:
+        """Whether it may be None here."""
+        return self.presence is not None and not p.b.is_present(self.presence)
+
+    def check(self, p: ProgramBuilder, what: str) -> None:
+        """Refuse a use where there may be no value, or not the value that it was."""
+        if self.missing(p):
+            p.fail(f"{what} may be None: test it with `is None` first")
+        reason = p.b.gone(self.base) if self.base is not None else None
+        if reason is not None:
+            p.fail(f"{what} is used after {reason}: copy what you need first")
+
+    def address(self, p: ProgramBuilder) -> tuple[ir.Value, int]:
+        """Return an address and what to add to it."""
+        if self.slot is not None:
+            return p.b.slot_address(self.slot), self.offset
+        assert self.base is not None
+        return self.base, self.offset
+
+    def exact(self, p: ProgramBuilder) -> ir.Value:
+        """Return the address itself, for helpers."""
+        if self.slot is not None:
+            return p.b.slot_address(self.slot, self.offset)
+        base, offset = self.address(p)
+        return moved(p, base, offset)
+
+
+def moved(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
+    """Return `address` + `offset`."""
+    return address if offset == 0 else p.b.emit(Op.OFFSET, address, p.b.const(offset))
+
+
+@contextmanager
+def temporary(p: ProgramBuilder, size: int) -> Iterator[ir.Slot]:
+    """Give a stack slot for the body; later temporaries use the same memory again."""
+    size = -(-size // 8) * 8
+    free: list[ir.Slot] = p.notes.setdefault((_FREE, p.b), [])
+    slot = min((s for s in free if s.size >= size), key=lambda s: s.size, default=None)
+    if slot is None:
+        slot = p.b.slot(size, name="temporary")
+    else:
+        free.remove(slot)
+    yield slot
+    free.append(slot)
+
+
+def pieces(offset: int, size: int) -> Iterator[tuple[int, int]]:
+    """Cut `size` bytes at `offset` from an 8-aligned address into naturally aligned (offset, width) pieces."""
+    end = offset + size
+    while offset < end:
+        width = next(w for w in (8, 4, 2, 1) if offset % w == 0 and offset + w <= end)
+        yield offset, width
+        offset += width
+
+
+def zero(p: ProgramBuilder, address: ir.Value, offset: int, size: int) -> None:
+    """Write zeros over `size` bytes."""
+    if size:
+        nothing = p.b.const(0)
+        for at, width in pieces(offset, size):
+            p.b.store(address, at, nothing, width)
+
+
+def write_bytes(p: ProgramBuilder, address: ir.Value, offset: int, data: bytes) -> None:
+    """Write constant bytes."""
+    for at, width in pieces(offset, len(data)):
+        chunk = data[at - offset : at - offset + width]
+        p.b.store(address, at, p.b.const(int.from_bytes(chunk, "little", signed=True)), width)
+
+
+def copy(p: ProgramBuilder, address: ir.Value, offset: int, source: ir.Value, source_offset: int, size: int) -> None:
+    """Copy `size` bytes; both places are aligned alike, or the wider moves are left out."""
+    skew = (source_offset - offset) % 8
+    widest = next(w for w in (8, 4, 2, 1) if skew % w == 0)
+    for at, width in pieces(offset, size):
+        for step in range(0, width, min(width, widest)):
+            piece = min(width, widest)
+            value = p.b.load(source, at + step - offset + source_offset, piece)
+            p.b.store(address, at + step, value, piece)

@@ -1,0 +1,213 @@
+"""Strings: `char[N]` in memory, and strings still to be read, whose size their destination decides.
+
+A `char[N]` holds at most N-1 bytes, a NUL, and zeros to the end, always: equal strings are equal bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.arrays import element_place, equal_bytes, equal_places
+from pyebpf.builder.conditions import All, Compare, Test, negate
+from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.integers import Character, Int, relation
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.places import Place, copy, moved, zero
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Op
+from pyebpf.types import S64, U8, CharArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import Type
+
+__all__ = ["String", "StringSource"]
+
+_NO_OPERATOR = "strings are not put together or taken apart in a probe: emit the pieces as fields of their own"
+
+
+class String(RunTime):
+    """A reference to a `char[N]` in memory."""
+
+    def __init__(self, type_: CharArray, place: Place) -> None:
+        self.type = type_
+        self.place = place
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return self.place.parts
+
+    @property
+    def shape(self) -> Hashable:
+        return ("string", self.type.length, self.place.shape)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> String:
+        return String(self.type, self.place.rebuild(parts))
+
+    def describe(self) -> str:
+        return f"a {self.type.name}"
+
+    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+        p.fail(f"{self.describe()} has no operator {operator}: {_NO_OPERATOR}")
+
+    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        self.place.check(p, self.describe())
+        if operator not in ("==", "!="):
+            p.fail(f"{self.describe()} has no operator {operator}: strings are compared by == and !=")
+        if isinstance(other, str | bytes):
+            same = equal_bytes(p, self.place, self._literal(p, other) + b"\0")
+        else:
+            other = local_string(p, other)
+            if other is None:
+                p.fail(f"{self.describe()} cannot be compared with a value that is no string")
+            other.place.check(p, other.describe())
+            # Up to the end of the shorter: by then there has been a NUL in both, and only zeros follow.
+            same = equal_places(p, self.place, other.place, min(self.type.length, other.type.length))
+        return same if operator == "==" else negate(same)
+
+    def _literal(self, p: ProgramBuilder, literal: str | bytes) -> bytes:
+        raw = literal.encode("utf-8", "surrogateescape") if isinstance(literal, str) else literal
+        if len(raw) >= self.type.length or b"\0" in raw:
+            p.fail(
+                f"{literal!r} can never stand in {self.type.name}: at most {self.type.length - 1} bytes, none of them NUL"
+            )
+        return raw
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        self.place.check(p, self.describe())
+        address, offset = self.place.address(p)
+        return Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0))
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"startswith": self._starts_with})
+
+    def _starts_with(self, p: ProgramBuilder, prefix: Any) -> Test:
+        self.place.check(p, self.describe())
+        if not isinstance(prefix, str | bytes):
+            p.fail(f"startswith() takes a literal, not {describe(prefix)}")
+        return equal_bytes(p, self.place, self._literal(p, prefix))
+
+    def length(self, p: ProgramBuilder) -> Any:
+        """Bytes before the NUL, by bisection: behind the first zero there are only zeros."""
+        self.place.check(p, self.describe())
+        b = p.b
+        base, offset = self.place.address(p)
+        most = self.type.length - 1
+        if most == 0:
+            return 0
+        count = b.variable(hint="length")
+        b.write(count, b.const(0))
+        step = 1 << most.bit_length() - 1
+        while step:
+            found = b.read(count)
+            assert found is not None
+            whole = relation(p, "<=", Int(found, S64), Int(b.const(most - step), S64))
+            with b.if_(whole if b.bounds(found)[1] > most - step else All(())):
+                found = b.emit(Op.REFINE, found)
+                last = b.load(b.emit(Op.OFFSET, base, found), offset + step - 1, 1)
+                with b.if_(Compare(Relation.NE, last, b.const(0))):
+                    more = b.binary(Op.ADD, found, b.const(step))
+                    b.assume_bounds(more, step, most)
+                    b.write(count, more)
+            found = b.read(count)
+            assert found is not None
+            b.assume_bounds(found, 0, most)
+            step >>= 1
+        return Int(found, S64)
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        self.place.check(p, self.describe())
+        if isinstance(index, slice):
+            p.fail(f"{self.describe()} has no slices: {_NO_OPERATOR}")
+        address, offset = element_place(p, self, self.place, 1, self.type.length, index).address(p)
+        return Character(p.b.load(address, offset, 1), S64, U8)
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        p.fail(f"{self.describe()} is not written byte by byte: assign a whole string")
+
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        p.fail(f"{self.describe()} cannot be searched in a probe: use == or .startswith(…)")
+
+    def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
+        """Copy to memory of any string type: cut with a NUL at the end, or zeros to the end."""
+        self.place.check(p, self.describe())
+        if not isinstance(type_, CharArray):
+            p.fail(f"{self.describe()} does not fit {type_.name}")
+        source, start = self.place.address(p)
+        whole = self.type.length <= type_.length
+        kept = self.type.length if whole else type_.length - 1
+        copy(p, address, offset, source, start, kept)
+        zero(p, address, offset + kept, type_.length - kept)
+
+
+class StringSource(RunTime):
+    """A string still to be read: `comm()`, `user_string(p)`.
+
+    `read_into(p, address, size)` writes at most size - 1 bytes, a NUL, and zeros to the end of `size` bytes. `size`
+    is what the author or the word says where no destination does; None if nothing does.
+    """
+
+    def __init__(
+        self, name: str, read_into: Callable[[ProgramBuilder, ir.Value, int], None], size: int | None = None
+    ) -> None:
+        self.name = name
+        self.read_into = read_into
+        self.size = size
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return ()
+
+    @property
+    def shape(self) -> Hashable:
+        return ("string source", id(self))
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> StringSource:
+        return self
+
+    def describe(self) -> str:
+        return self.name
+
+    def local(self, p: ProgramBuilder) -> String:
+        """Read it now, to the stack."""
+        if self.size is None:
+            p.fail(f"{self.name} has no destination that tells its size: give one, size=64 for example")
+        slot = p.b.slot(-(-self.size // 8) * 8, name="string")
+        self.read_into(p, p.b.slot_address(slot), self.size)
+        return String(CharArray(self.size), Place(slot=slot, owner="a local"))
+
+    def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
+        """Read it into its place, without a copy."""
+        if not isinstance(type_, CharArray):
+            p.fail(f"{self.name} does not fit {type_.name}")
+        size = min(type_.length, self.size or type_.length)
+        self.read_into(p, moved(p, address, offset), size)
+        zero(p, address, offset + size, type_.length - size)
+
+    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+        p.fail(f"{self.name} has no operator {operator}: {_NO_OPERATOR}")
+
+    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        return self.local(p).compare(p, operator, other, reflected=reflected)
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        return self.local(p).truth(p)
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return self.local(p).attribute(p, name)
+
+    def length(self, p: ProgramBuilder) -> Any:
+        return self.local(p).length(p)
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        return self.local(p).item(p, index)
+
+
+def local_string(p: ProgramBuilder, operand: Entity) -> String | None:
+    """Return an operand as a string in memory; None if it is nothing of the kind."""
+    if isinstance(operand, StringSource):
+        return operand.local(p)
+    return operand if isinstance(operand, String) else None

@@ -1,0 +1,72 @@
+"""Operands written to memory as values of a type, every byte of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import Test
+from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.operations import fits, settled, to_int, truth
+from pyebpf.builder.places import write_bytes
+from pyebpf.compiler.ir import Op
+from pyebpf.errors import InvalidValue
+from pyebpf.types import U64, ArrayType, BytesType, CharArray, IntType, PointerType, Struct, StructType
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import Type
+
+__all__ = ["integer", "write"]
+
+
+def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value: Any) -> None:
+    """Write `value` at address + offset as a `type_`."""
+    if isinstance(type_, IntType | PointerType):
+        held = type_ if isinstance(type_, IntType) else U64
+        p.b.store(address, offset, integer(p, held, value), held.size)
+        return
+    value = settled(p, value)
+    if isinstance(value, Entity):
+        write_entity = getattr(value, "write_to", None)
+        if write_entity is None:
+            p.fail(f"{describe(value)} does not fit {type_.name}")
+        write_entity(p, address, offset, type_)
+    elif isinstance(type_, StructType | CharArray) or isinstance(value, bytes):
+        write_bytes(p, address, offset, _encoded(p, type_, value))
+    elif isinstance(type_, ArrayType | BytesType) and isinstance(value, list | tuple):
+        if len(value) != type_.length:
+            p.fail(f"{len(value)} values do not fit {type_.name}: give {type_.length}")
+        for i, element in enumerate(value):
+            write(p, address, offset + i * type_.element.size, type_.element, element)
+    else:
+        p.fail(f"{describe(value)} does not fit {type_.name}")
+
+
+def integer(p: ProgramBuilder, type_: IntType, value: Any) -> ir.Value:
+    """Return the 64-bit value whose low bytes stand in memory for `value` as a `type_`."""
+    if isinstance(value, int):
+        fits(p, type_, value)
+        if type_.big_endian:
+            value = int.from_bytes(value.to_bytes(type_.size, "big"), "little")
+        return p.b.const(int(value))
+    if isinstance(value, Test):
+        number = to_int(p, value).value
+    elif type_.is_bool:
+        low, high = p.b.bounds(to_int(p, value).value)
+        number = to_int(p, value).value if (low, high) == (0, 1) else p.b.truth_value(truth(p, settled(p, value)))
+    else:
+        if not isinstance(value, Entity):
+            p.fail(f"{value!r} does not fit {type_.name}: give an integer")
+        number = to_int(p, value).value
+    return p.b.emit(Op.SWAP, number, size=type_.size) if type_.big_endian else number
+
+
+def _encoded(p: ProgramBuilder, type_: Type, value: Any) -> bytes:
+    """Bytes of a value known while compiling."""
+    if isinstance(type_, StructType) and not isinstance(value, Struct):
+        p.fail(f"{describe(value)} is no {type_.name}: write {type_.name}(…)")
+    try:
+        return type_.encode(value)
+    except InvalidValue as error:
+        p.fail(str(error))

@@ -1,0 +1,56 @@
+"""A program under construction whose context is a row of 64-bit words, and its run by the evaluator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.integers import Int
+from pyebpf.builder.program import ProgramBuilder
+from pyebpf.compiler.checker import check_module
+from pyebpf.compiler.evaluator import Pointer, Region, evaluate
+from pyebpf.errors import Location
+from pyebpf.specs import ProgramKind
+from pyebpf.types import S64, IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+HERE = Location("probe.py", 7, 4, 9, "    x + y\n")
+
+
+class Probe(ProgramBuilder):
+    """`number(i, T)` reads word i of the context as a T; `run` returns what the program returned, as s64."""
+
+    def __init__(self) -> None:
+        super().__init__("test", ProgramKind.RAW_TRACEPOINT, None, None, HERE)  # type: ignore[arg-type]  # no target asked
+
+    def number(self, index: int, type_: IntType = S64) -> Int:
+        value = Int(self.b.load(self.context, 8 * index, 8), S64)
+        return value.convert(self, type_)
+
+    def ret(self, value: Any) -> None:
+        from pyebpf.builder.operations import to_int
+
+        self.b.ret(to_int(self, value).value)
+
+    def run(
+        self,
+        *words: int,
+        helpers: Mapping[int, Callable[..., Any]] | None = None,
+        values: Mapping[str, Region] | None = None,
+    ) -> int:
+        module = self.finish()
+        check_module(module)
+        return self.run_module(module, *words, helpers=helpers, values=values)
+
+    @staticmethod
+    def run_module(
+        module: Any,
+        *words: int,
+        helpers: Mapping[int, Callable[..., Any]] | None = None,
+        values: Mapping[str, Region] | None = None,
+    ) -> int:
+        context = Region.of("context", b"".join((w & (1 << 64) - 1).to_bytes(8, "little") for w in words))
+        answer = evaluate(module, [Pointer(context, 0)], helpers=helpers, values=values)
+        assert isinstance(answer, int)
+        return answer - (1 << 64) if answer >> 63 else answer
