@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from pyebpf.compiler.allocation_checker import check_allocation
 from pyebpf.compiler.edges import allocate
 from pyebpf.compiler.emission import emit
 from pyebpf.compiler.frame import FRAME_LIMIT, frame_too_large, place_slots
@@ -73,6 +74,8 @@ def compile_with_report(module: ir.Module, target: Features, *, check: bool = Fa
 def _function(function: ir.Function, target: Features, *, check: bool) -> Allocated:
     slots, frame = place_slots(function.slots)
     allocated = allocate(select(function, slots, frame))
+    if check:
+        check_allocation(allocated)
     if allocated.frame > FRAME_LIMIT:
         raise frame_too_large(function, allocated.frame, allocated.slots)
     return allocated

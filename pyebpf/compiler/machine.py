@@ -57,7 +57,7 @@ def _pseudo(name: str, *, reads: str = "", writes: str = "d") -> Op:
 #: Another name for a value: a move, or nothing where the allocator gives both one register.
 COPY = _pseudo("copy", reads="s")
 #: 1 if `dst test src` (or imm) holds, else 0. The result shares no register with what is compared.
-COMPARE = _pseudo("compare", reads="ds")
+COMPARE = _pseudo("compare", reads="ds", writes="")
 #: The frame pointer plus imm.
 ADDRESS = _pseudo("address")
 #: After allocation: the result is where an operand already was. Emits nothing.
