@@ -30,6 +30,13 @@ def sanitise_name(name: str) -> str:
     return name if name and not name[0].isdigit() else f"_{name}"[:MAX_NAME]
 
 
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # surrogates that stand for no byte
+        return text.encode("utf-8", "backslashreplace")
+
+
 class BtfBuilder:
     """Collects types, each method giving the new type's id; the same calls give the same bytes.
 
@@ -56,7 +63,7 @@ class BtfBuilder:
         text = text.split("\0", 1)[0]
         if text not in self._offsets:
             self._offsets[text] = self._string_start + len(self._strings)
-            self._strings += text.encode("utf-8", "surrogateescape") + b"\0"
+            self._strings += _encode(text) + b"\0"
         return self._offsets[text]
 
     def _name(self, name: str) -> int:

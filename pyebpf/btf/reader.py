@@ -156,7 +156,7 @@ class Btf:
 
     def string_offsets(self, name: str) -> list[int]:
         """Every offset, the base's too, at which that whole string stands."""
-        sought = name.encode("utf-8", "surrogateescape")
+        sought = name.encode("utf-8", "surrogatepass")
         if not sought or 0 in sought:
             return []
         found = self.base.string_offsets(name) if self.base is not None else []

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.btf.nodes import Func, FuncProto, Kind
+from pyebpf.btf.nullable import NULLABLE_ARGUMENTS
 from pyebpf.btf.reader import NULLABLE_SUFFIX
 from pyebpf.errors import BtfError, NotFound, closest
 
@@ -21,7 +22,7 @@ PREFIX = "btf_trace_"
 
 @dataclass(frozen=True, slots=True)
 class TracepointArgument:
-    """One argument: `type` is its BTF id; `nullable` if BTF says that it may be NULL (its name is then cleaned)."""
+    """One argument: `type` is its BTF id; `nullable` if the verifier takes it, where a pointer, for perhaps NULL."""
 
     name: str
     type: int
@@ -53,16 +54,20 @@ def raw_tracepoint(btf: Btf, name: str) -> RawTracepoint:
             assert isinstance(node, Func)
             proto = btf.type_by_id(node.type)
             if isinstance(proto, FuncProto) and proto.params:
-                return RawTracepoint(name, typedefs[-1], _arguments(btf, id_, proto))
+                return RawTracepoint(name, typedefs[-1], _arguments(btf, name, id_, proto))
     raise BtfError(f"BTF has the raw tracepoint {name!r} but no function that names its arguments")
 
 
-def _arguments(btf: Btf, function: int, proto: FuncProto) -> tuple[TracepointArgument, ...]:
+def _arguments(btf: Btf, name: str, function: int, proto: FuncProto) -> tuple[TracepointArgument, ...]:
     nullable = btf.nullable_parameters(function)
-    return tuple(
-        TracepointArgument(param.name.removesuffix(NULLABLE_SUFFIX), param.type, number in nullable)
-        for number, param in enumerate(proto.params[1:], 1)
-    )
+    by_verifier = NULLABLE_ARGUMENTS.get(name, ())
+    # Of a module's tracepoint the verifier knows nothing (the same commit).
+    of_module = btf.base is not None and function >= btf.start
+    arguments = []
+    for number, param in enumerate(proto.params[1:], 1):
+        label = param.name.removesuffix(NULLABLE_SUFFIX)
+        arguments.append(TracepointArgument(label, param.type, of_module or number in nullable or label in by_verifier))
+    return tuple(arguments)
 
 
 def raw_tracepoint_names(btf: Btf) -> Iterable[str]:

@@ -108,11 +108,7 @@ class KernelMember:
 
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
-    """A parameter; `nullable` if BTF says that it may be NULL.
-
-    Since Linux 6.13 the verifier has a list of its own of raw-tracepoint arguments that may be NULL (commit
-    838a10bd2ebf), which BTF does not show.
-    """
+    """A parameter; `nullable` if the verifier takes it, where a pointer, for one that may be NULL."""
 
     name: str
     type: KernelType

@@ -36,7 +36,7 @@ def test_python_names_are_sanitised():
     assert sanitise_name("2nd") == "_2nd"
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\0"), max_size=20)))
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)))
 def test_each_string_is_stored_once_and_read_back(texts):
     """File names and source lines are free text for the kernel."""
     builder = BtfBuilder()
@@ -45,6 +45,15 @@ def test_each_string_is_stored_once_and_read_back(texts):
     btf = Btf(data)
     assert {text: btf.string(offset) for text, offset in offsets.items()} == {text: text for text in texts}
     assert btf.string_stop == 1 + sum(len(text.encode()) + 1 for text in set(texts) - {""})
+
+
+@pytest.mark.parametrize(("text", "stored"), [("\udcff", b"\xff"), ("\ud800", rb"\ud800"), ("grüße", "grüße".encode())])
+def test_text_that_is_no_unicode_is_stored_too(text, stored):
+    """Undecodable bytes of a source line come back as they were."""
+    builder = BtfBuilder()
+    builder.string(text)
+    assert stored + b"\0" in builder.to_bytes()
+    assert Btf(builder.to_bytes()).find(text) == []
 
 
 def test_a_string_ends_at_its_first_nul():

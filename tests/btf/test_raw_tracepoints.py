@@ -50,3 +50,24 @@ def test_a_module_has_its_own_tracepoints(sample):
     split = Btf(b.to_bytes(), sample.btf)
     found = raw_tracepoint(split, "job")
     assert (found.type, [argument.name for argument in found.arguments]) == (own, ["queue"])
+
+
+def test_the_verifiers_own_list_makes_arguments_nullable():
+    """BTF says nothing of rx_sk, which Linux 6.13 and later take to be NULL perhaps."""
+    b = BtfBuilder()
+    void = b.add_ptr(0)
+    proto = b.add_func_proto(0, [("__data", void), ("skb", void), ("location", void), ("rx_sk", void)])
+    b.add_func("__traceiter_kfree_skb", proto)
+    b.add_typedef("btf_trace_kfree_skb", b.add_ptr(proto))
+    arguments = raw_tracepoint(Btf(b.to_bytes()), "kfree_skb").arguments
+    assert [argument.name for argument in arguments if argument.nullable] == ["rx_sk"]
+
+
+def test_arguments_of_a_modules_tracepoint_are_all_nullable(sample):
+    b = BtfBuilder(sample.btf)
+    proto = b.add_func_proto(0, [("__data", sample.ids["void *"]), ("queue", sample.ids["void *"])])
+    b.add_func("__traceiter_io", proto)
+    b.add_typedef("btf_trace_io", b.add_ptr(proto))
+    split = Btf(b.to_bytes(), sample.btf)
+    assert raw_tracepoint(split, "io").arguments[0].nullable
+    assert not raw_tracepoint(split, "job").arguments[0].nullable

@@ -26,6 +26,7 @@ from pyebpf.btf import (
     raw_tracepoint_names,
     sanitise_name,
 )
+from pyebpf.btf.nullable import NULLABLE_ARGUMENTS
 from pyebpf.kernel.bpf import btf_load, prog_load
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.tracefs import Tracefs
@@ -33,6 +34,7 @@ from pyebpf.target import LiveTarget, RecordedTarget, Recorder
 from pyebpf.types.tracepoint import parse_format
 
 BPF_PROG_TYPE_SOCKET_FILTER = 1
+BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP = 26, 23
 RETURN_0 = bytes.fromhex("b700000000000000 9500000000000000")
 
 
@@ -122,6 +124,31 @@ def test_every_raw_tracepoint_has_named_arguments(btf):
         "prev",
         "next",
     ]
+
+
+def test_the_verifier_allows_loads_through_arguments_that_are_not_called_nullable(btf):
+    """A sample of all tracepoints, and all that the table names: the verifier never says "or_null" of another one."""
+    live = LiveTarget(btf=lambda: btf)
+    names = list(raw_tracepoint_names(btf))
+    for name in {*names[::11], *(set(names) & set(NULLABLE_ARGUMENTS))}:
+        tracepoint = live.raw_tracepoint(name)
+        for number, parameter in enumerate(tracepoint.parameters):
+            pointee = parameter.type.element
+            if parameter.nullable or pointee is None or pointee.kind != "struct":
+                continue
+            # r1 = *(u64 *)(r1 + 8 * number); r1 = *(u8 *)(r1 + 0); r0 = 0; exit
+            load = bytes((0x79, 0x11, 8 * number, 0, 0, 0, 0, 0)) + bytes.fromhex("7111000000000000") + RETURN_0
+            result = prog_load(
+                BPF_PROG_TYPE_TRACING,
+                load,
+                expected_attach_type=BPF_TRACE_RAW_TP,
+                attach_btf_id=tracepoint.btf_id,
+                log_level=1,
+                log_size=4096,
+            )
+            if result.descriptor is not None:
+                result.descriptor.close()
+            assert "or_null" not in result.log, (name, parameter.name)
 
 
 def test_every_format_of_the_kernel_is_read(formats):

@@ -1,0 +1,73 @@
+"""Raw-tracepoint arguments that may be NULL though BTF does not say so."""
+
+from __future__ import annotations
+
+__all__ = ["NULLABLE_ARGUMENTS"]
+
+# The verifier has a list of its own, raw_tp_null_args (Linux commit 838a10bd2ebf "bpf: Augment raw_tp arguments with
+# PTR_MAYBE_NULL", in v6.13, and later ones), and refuses to load through these before a check. These are the ones
+# that 6.18 refuses, found by trying every argument of every tracepoint; earlier kernels allow the load, and lose
+# nothing by being treated alike. Those of modules are all taken to be nullable there.
+NULLABLE_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "sched_pi_setprio": ("pi_task",),
+    "sched_stick_numa": ("dst_tsk",),
+    "sched_swap_numa": ("dst_tsk",),
+    "tmigr_update_events": ("child",),
+    "mm_page_alloc": ("page",),
+    "mm_page_alloc_zone_locked": ("page",),
+    "mm_page_pcpu_drain": ("page",),
+    "mm_khugepaged_scan_pmd": ("folio",),
+    "mm_collapse_huge_page_isolate": ("folio",),
+    "mm_khugepaged_scan_file": ("folio",),
+    "mm_khugepaged_collapse_file": ("new_folio",),
+    "writeback_dirty_folio": ("mapping",),
+    "folio_wait_writeback": ("mapping",),
+    "posix_lock_inode": ("fl",),
+    "fcntl_setlk": ("fl",),
+    "locks_remove_posix": ("fl",),
+    "flock_lock_inode": ("fl",),
+    "break_lease_noblock": ("fl",),
+    "break_lease_block": ("fl",),
+    "break_lease_unblock": ("fl",),
+    "generic_delete_lease": ("fl",),
+    "time_out_leases": ("fl",),
+    "ext4_mballoc_discard": ("inode",),
+    "ext4_mballoc_free": ("inode",),
+    "hugetlbfs_alloc_inode": ("dir",),
+    "xfs_inodegc_flush": ("mp",),
+    "xfs_inodegc_push": ("mp",),
+    "xfs_inodegc_start": ("mp",),
+    "xfs_inodegc_stop": ("mp",),
+    "xfs_inodegc_queue": ("mp",),
+    "xfs_inodegc_throttle": ("mp",),
+    "xfs_fs_sync_fs": ("mp",),
+    "xfs_blockgc_start": ("mp",),
+    "xfs_blockgc_stop": ("mp",),
+    "xfs_blockgc_worker": ("mp",),
+    "xfs_blockgc_flush_all": ("mp",),
+    "xfs_map_blocks_found": ("irec",),
+    "xfs_map_blocks_alloc": ("irec",),
+    "xfs_btree_updkeys": ("bp",),
+    "xfs_btree_overlapped_query_range": ("bp",),
+    "xfs_defer_create_intent": ("mp",),
+    "xfs_defer_cancel_list": ("mp",),
+    "xfs_defer_pending_finish": ("mp",),
+    "xfs_defer_pending_abort": ("mp",),
+    "xfs_defer_relog_intent": ("mp",),
+    "xfs_defer_isolate_paused": ("mp",),
+    "xfs_defer_item_pause": ("mp",),
+    "xfs_defer_item_unpause": ("mp",),
+    "xfs_defer_add_item": ("mp",),
+    "xfs_defer_cancel_item": ("mp",),
+    "xfs_defer_finish_item": ("mp",),
+    "xfs_ioc_free_eofblocks": ("icw",),
+    "xfs_blockgc_free_space": ("icw",),
+    "kfree_skb": ("rx_sk",),
+    "tcp_send_reset": (
+        "sk",
+        "skb",
+    ),
+    "tcp_sendmsg_locked": ("skb",),
+    "fib_table_lookup": ("nhc",),
+    "qdisc_dequeue": ("skb",),
+}
