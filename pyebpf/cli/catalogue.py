@@ -60,10 +60,12 @@ def _summary(module: str) -> str:
 
 
 def print_list(arguments: list[str]) -> int:
-    """`pyebpf list`: a line a tool, its name and what it does."""
+    """`pyebpf list`: the name of each tool and what it does."""
     if arguments:
         raise UsageError("pyebpf list", f"unexpected argument {arguments[0]!r}", "pyebpf --help")
+    from textwrap import fill
+
     sink = Sink.of(sys.stdout)
     for name in names():
-        sink.line(f"{name:<15} {_summary(name.replace('-', '_'))}".rstrip())
+        sink.line(fill(f"{name:<15} {_summary(name.replace('-', '_'))}", 79, subsequent_indent=" " * 16))
     return 0

@@ -66,7 +66,8 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run a command; whatever it raises becomes a line on standard error and an exit status."""
     try:
         if sys.stdout is None:
-            return failed("pyebpf", OSError("standard output is closed"))
+            note("pyebpf: standard output is closed")
+            return FAILED
         try:
             return command(arguments)
         finally:

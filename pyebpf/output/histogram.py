@@ -90,7 +90,8 @@ class Histogram:
         counts = max(8, *(len(str(r.count)) for r in rows))
         stars = min(STARS if digits == _NARROW else STARS // 2, _LINE - span - counts - 6)
         peak = max(r.count for r in rows)
-        yield f"{' ' * indent}{visible(self.unit):<{span - indent}} : {'count':<{counts}}  distribution"
+        header = f"{' ' * indent}{visible(self.unit):<{span - indent}} : {'count':<{counts}}  distribution"
+        yield header[:_LINE]
         for row in rows:
             label = _single_label(row) if single else row.label(digits)
             bar = "*" * (stars * row.count // peak)

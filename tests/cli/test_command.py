@@ -1,0 +1,194 @@
+"""`pyebpf` itself: version, list, run, unknown words; what it imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import pyebpf
+from pyebpf.cli.catalogue import names
+from pyebpf.cli.version import VERSION
+
+ROOT = Path(pyebpf.__file__).parent.parent
+
+
+def pyebpf_command(*arguments, **options):
+    done = subprocess.run(
+        [sys.executable, "-m", "pyebpf", *arguments], check=False, capture_output=True, text=True, cwd=ROOT, **options
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_version():
+    """One line, the version of the project's settings."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert pyebpf_command("--version") == (0, f"pyebpf {VERSION}\n", "")
+    assert settings["project"]["version"] == VERSION
+
+
+def test_the_version_is_told_without_importing_the_compiler():
+    """Nor argparse, nor anything that touches the kernel."""
+    script = (
+        "import sys; from pyebpf.cli import main; main(['--version'])\n"
+        "print(*sorted(m for m in sys.modules if m.startswith('pyebpf.') or m in {'argparse', 'ctypes'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT)
+    loaded = set(done.stdout.splitlines()[1].split())
+    assert not loaded & {"argparse", "ctypes"}
+    assert {name.split(".")[1] for name in loaded if "." in name} <= {"cli", "errors", "output"}
+
+
+def test_list_names_every_tool_with_what_it_does():
+    """In at most 80 columns; what does not fit goes on in the next line."""
+    status, out, err = pyebpf_command("list")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == names()
+    assert all(len(line) <= 80 and len(line.split()) > 1 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "pyebpf: name a tool, or `list` to see them all; see pyebpf --help"),
+        (["no-such-tool"], "pyebpf: there is no tool 'no-such-tool'; see pyebpf list"),
+        (["os.path"], "pyebpf: there is no tool 'os.path'; see pyebpf list"),
+        (["\x1b[31m"], "pyebpf: there is no tool '\\x1b[31m'; see pyebpf list"),
+        (["-x"], "pyebpf: unknown option -x; options of a tool come after its name; see pyebpf --help"),
+        (["list", "all"], "pyebpf list: unexpected argument 'all'; see pyebpf --help"),
+        (["run"], "pyebpf run: name a file; see pyebpf run --help"),
+        (["run", "--fast"], "pyebpf run: unknown option --fast; see pyebpf run --help"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(arguments, line):
+    """Nothing on standard output."""
+    assert pyebpf_command(*arguments) == (2, "", line + "\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"]])
+def test_help_goes_to_standard_output(arguments):
+    """Status 0."""
+    status, out, err = pyebpf_command(*arguments)
+    assert (status, err) == (0, "")
+    assert out.startswith("usage: pyebpf ")
+
+
+def test_help_into_a_closed_pipe_is_quiet():
+    """`pyebpf --help | true`."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "pyebpf", "--help"], check=False, stdout=write, stderr=subprocess.PIPE, cwd=ROOT
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def run(tmp_path, source, *arguments, data=None):
+    """Run a script through `pyebpf run`; its path in what it prints is replaced by PROG."""
+    script = tmp_path / "prog.py"
+    script.write_bytes(source if isinstance(source, bytes) else source.encode())
+    status, out, err = pyebpf_command("run", str(script) if data is None else "-", *arguments, input=data)
+    return status, out.replace(str(script), "PROG"), err.replace(str(script), "PROG")
+
+
+def test_a_script_runs_as_main_with_its_arguments_and_its_directory(tmp_path):
+    """As `python FILE` would run it."""
+    (tmp_path / "helper_of_prog.py").write_text("NAME = 'helper'\n")
+    source = (
+        "import sys, helper_of_prog, __main__\n"
+        "here = 7\n"
+        "print(__name__, __file__, sys.argv[1:], helper_of_prog.NAME, __main__.here)\n"
+    )
+    assert run(tmp_path, source, "a", "--help") == (0, "__main__ PROG ['a', '--help'] helper 7\n", "")
+
+
+@pytest.mark.parametrize("data", [None, "stdin"])
+def test_the_source_of_a_scripts_functions_is_known(tmp_path, data):
+    """From a file that was deleted meanwhile, and from standard input: probes are compiled from their source."""
+    source = (
+        "import inspect, linecache, os, sys\n"
+        "if os.path.exists(__file__): os.unlink(__file__)\n"
+        "def probe():\n    return 23\n"
+        "linecache.checkcache()\n"
+        "print(inspect.getsource(probe))\n"
+    )
+    assert run(tmp_path, source, data=data and source) == (0, "def probe():\n    return 23\n\n", "")
+
+
+def test_a_scripts_own_exception_shows_its_own_frames(tmp_path):
+    """It is its author's to find; pyebpf's frames are left out."""
+    status, out, err = run(tmp_path, "def f():\n    return 1 / 0\nf()\n")
+    assert (status, out) == (1, "")
+    assert err.splitlines()[0] == "Traceback (most recent call last):"
+    assert err.splitlines()[-1] == "ZeroDivisionError: division by zero"
+    assert 'File "PROG", line 2, in f' in err
+    assert "script.py" not in err
+
+
+def test_pyebpfs_errors_in_a_script_are_one_line_with_its_place(tmp_path):
+    """The script's innermost line."""
+    source = "from pyebpf.errors import NotFound\ndef f():\n    raise NotFound('no tracepoint a:b')\nf()\n"
+    assert run(tmp_path, source) == (1, "", "pyebpf run: PROG:3: no tracepoint a:b\n")
+
+
+def test_a_compile_error_has_its_place_and_caret(tmp_path):
+    """Once, not twice."""
+    source = (
+        "from pyebpf.errors import CompileError, Location\n"
+        "raise CompileError('no lists', Location('p.py', 2, 4, 6, '    []\\n'))\n"
+    )
+    assert run(tmp_path, source) == (1, "", "pyebpf run: p.py:2: no lists\n    []\n    ^^\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("x = (\n", "pyebpf run: PROG:1: '(' was never closed\n"),
+        (b"# coding: no-such\n", "pyebpf run: PROG: unknown encoding"),
+        (b"x = '\xff'\n", "pyebpf run: PROG: "),
+        (b"x\0y\n", "pyebpf run: PROG: source code string cannot contain null bytes\n"),
+    ],
+)
+def test_a_script_that_is_no_python_is_one_line(tmp_path, source, message):
+    """Syntax, encoding, null bytes."""
+    status, out, err = run(tmp_path, source)
+    assert (status, out) == (1, "")
+    assert err.startswith(message)
+    assert err.count("\n") == 1
+
+
+def test_a_scripts_exit_status_is_the_commands(tmp_path):
+    """Also with text, as Python's sys.exit has it."""
+    assert run(tmp_path, "print('x'); raise SystemExit(7)") == (7, "x\n", "")
+    assert run(tmp_path, "raise SystemExit('no')") == (1, "", "no\n")
+
+
+def test_a_coding_line_and_carriage_returns_are_understood(tmp_path):
+    """As Python reads files."""
+    assert run(tmp_path, "# coding: latin-1\r\nprint('é')\r\n".encode("latin-1"))[:2] == (0, "é\n")
+
+
+def test_a_missing_script_is_one_line(tmp_path):
+    """With its name."""
+    path = tmp_path / "missing.py"
+    assert pyebpf_command("run", str(path)) == (1, "", f"pyebpf run: {path}: No such file or directory\n")
+
+
+def test_a_script_whose_reader_goes_away_ends_quietly(tmp_path):
+    """`pyebpf run FILE | head`."""
+    script = tmp_path / "prog.py"
+    script.write_text("while True: print('x' * 1000)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pyebpf", "run", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=20) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()

@@ -1,0 +1,137 @@
+"""From a tool's declaration to its command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import pytest
+
+from pyebpf.cli.parser import Common, parse, parse_example
+from pyebpf.cli.report import UsageError
+from pyebpf.errors import InvalidValue
+from pyebpf.tool import EventTool, milliseconds_option, option, tid_option, uid_option
+
+
+def test_options_become_the_tools_dataclass(fakes):
+    """With its defaults, and lists split at commas."""
+    assert parse(fakes.EVENTS, [])[0] == fakes.EventOptions()
+    options, common = parse(
+        fakes.EVENTS, ["-p", "42", "-x", "-L", "80, 443", "--kind", "b", "--csv", "-d", "1.5", "-Tv"]
+    )
+    assert options == fakes.EventOptions(pid=42, failed=True, ports=(80, 443), kind="b")
+    assert common == Common(form="csv", duration=1.5, timestamps=True, verbose=True)
+
+
+def test_summaries_take_an_interval_and_a_count_after_their_own_arguments(fakes):
+    """Event tools take neither."""
+    options, common = parse(fakes.SUMMARY, ["sda", "2.5", "7", "-D"])
+    assert (options.name, options.by_disk, common.interval, common.count) == ("sda", True, 2.5, 7)
+    with pytest.raises(UsageError, match="unrecognized arguments: 1"):
+        parse(fakes.EVENTS, ["1"])
+
+
+def test_a_letter_of_the_tools_own_leaves_the_common_option_its_long_name(fakes):
+    """`-d` is this tool's."""
+    options, common = parse(fakes.SUMMARY, ["-d", "--duration", "3"])
+    assert (options.daytime, common.duration) == (True, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-p", "0"], "--pid: 0 is below 1"),
+        (["-p", "4194305"], "--pid: 4194305 is above 4194304"),
+        (["-p", "x"], "argument -p/--pid: 'x' is not a whole number"),
+        (["-p", "1_0"], "argument -p/--pid: '1_0' is not a whole number"),
+        (["-p", "\u0664"], "argument -p/--pid: '\u0664' is not a whole number"),
+        (["-p", "9" * 5000], "is not a whole number"),
+        (["-L", "80,"], "argument -L/--localport: '' is not a whole number"),
+        (["-L", "80,65536"], "--localport: 65536 is above 65535"),
+        (["--kind", "c"], "--kind: 'c' is none of a, b"),
+        (["-d", "0"], "argument -d/--duration: '0' is not a time above 0, in seconds"),
+        (["-d", "inf"], "argument -d/--duration: 'inf' is not a number"),
+        (["-d", "1e300"], "is not a time above 0"),
+        (["--json", "--csv"], "argument --csv: not allowed with argument --json"),
+        (["--fai", "x"], "unrecognized arguments: --fai x"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_wrong_usage_names_the_option_and_what_is_wrong(fakes, arguments, message):
+    """No abbreviations, no numbers that only Python would read."""
+    with pytest.raises(UsageError) as caught:
+        parse(fakes.EVENTS, arguments)
+    assert message in str(caught.value)
+    assert caught.value.see == "pyebpf events --help"
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1.5"])
+def test_a_count_is_a_whole_number_from_1(fakes, count):
+    """And nothing is printed for ever by mistake."""
+    with pytest.raises(UsageError):
+        parse(fakes.SUMMARY, ["vda", "1", count])
+
+
+def test_usage_is_status_2_and_one_line(command):
+    """With the command that tells more."""
+    assert command("events", "--pid") == (
+        2, "", "pyebpf events: argument -p/--pid: expected one argument; see pyebpf events --help\n",
+    )  # fmt: skip
+
+
+def test_help_has_description_options_and_examples(command):
+    """On standard output, status 0."""
+    status, out, err = command("events", "--help")
+    assert (status, err) == (0, "")
+    for part in (
+        "Trace opens.",
+        "Overhead: little.",
+        "section 8.6.10",
+        "100% of a kind",
+        "--dump",
+        "# the web server's",
+    ):
+        assert part in out
+
+
+def test_examples_are_parsed_as_command_lines(fakes):
+    """A wrong one is found."""
+    for tool in (fakes.EVENTS, fakes.SUMMARY):
+        for example in tool.examples:
+            parse_example(tool, example.command)
+    options, common = parse_example(fakes.SUMMARY, "summary 'my disk' 1 10")
+    assert (options.name, common.interval, common.count) == ("my disk", 1.0, 10)
+    with pytest.raises(UsageError, match="an example calls tcptop"):
+        parse_example(fakes.EVENTS, "tcptop")
+
+
+def test_the_summary_of_a_tool_is_its_docstrings_first_line(fakes):
+    """Without the full stop."""
+    assert fakes.EVENTS.summary == "Trace opens"
+
+
+def test_ready_made_options_have_the_letters_that_mean_the_same_in_every_tool():
+    """-t TID, -u UID, -m."""
+
+    @dataclass(frozen=True)
+    class Options:
+        tid: int | None = tid_option()
+        uid: int | None = uid_option()
+        milliseconds: bool = milliseconds_option()
+
+    assert [item.metadata["spelling"].flags[0] for item in fields(Options)] == ["-t", "-u", "-m"]
+
+
+def test_a_declaration_that_no_command_line_can_have_is_refused(fakes):
+    """An option without a flag; one of a type that has no spelling."""
+    with pytest.raises(InvalidValue, match="at least one flag"):
+        option(help="what")
+
+    @dataclass(frozen=True)
+    class Options:
+        address: complex | None = option("--address", help="where")
+
+    tool = EventTool(
+        name="x", doc="", section="", tracing="", options=Options, build=fakes.Tracer, records=fakes.opens, columns=()
+    )
+    with pytest.raises(InvalidValue, match=r"cannot be of type complex \| None"):
+        parse(tool, [])
