@@ -76,6 +76,16 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     # --- bounds ---
     Refusal(
+        "negative-index",
+        rf"{_R} min value is negative",
+        "an index or size may be negative: check `>= 0`, or convert it by u64() or a mask",
+    ),
+    Refusal(
+        "unbounded-index",
+        rf"{_R} unbounded memory access",
+        "an index or size has no upper bound here: compare it with the limit (in 64 bits), or mask it",
+    ),
+    Refusal(
         "map-value-bounds",
         r"invalid access to map value, value_size=\d+ off=-?\d+ size=\d+",
         "outside the map's value: check the index against the length before using it",
@@ -96,21 +106,11 @@ REFUSALS: tuple[Refusal, ...] = (
         "the packet may end before: compare with data_end on this path",
     ),
     Refusal(
-        "negative-index",
-        rf"{_R} min value is negative",
-        "an index or size may be negative: check `>= 0`, or convert it by u64() or a mask",
-    ),
-    Refusal(
-        "unbounded-index",
-        rf"{_R} unbounded memory access",
-        "an index or size has no upper bound here: compare it with the limit (in 64 bits), or mask it",
-    ),
-    Refusal(
         "outside-range",
         rf"{_R} (min|max) value is outside of the (allowed memory|array) range",
         "an index may lie outside: compare it with the length in the same variable that is used as the index",
     ),
-    Refusal("zero-size", rf"{_R} invalid zero-sized read", "a size may be 0 here: check that it is greater"),
+    Refusal("zero-size", rf"({_R} )?invalid zero-sized read", "a size may be 0 here: check that it is greater"),
     Refusal(
         "unbounded-arithmetic",
         r"math between \w+ pointer and (register with unbounded min value|-?\d+) is not allowed",
@@ -118,18 +118,18 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "arithmetic-out-of-bounds",
-        r"value -?\d+ makes \w+ pointer be out of bounds",
+        r"value -?\d+ makes \w+ pointer be out of bounds|\w+ pointer offset -?\d+ is not allowed",
         "a place is computed from an index that is too large: compare it with the length before",
     ),
     # --- stack ---
     Refusal(
         "stack-uninitialised",
-        rf"invalid (indirect )?read from stack( {_R})?",
+        rf"invalid (indirect )?read from stack( {_R})? off -?\d+\+",
         "these bytes of the stack were never written on this path",
     ),
     Refusal(
         "stack-bounds",
-        rf"invalid (indirect )?(access to|write to) stack {_R}|invalid stack (type )?{_R.replace('register', 'other')}",
+        rf"invalid( indirect)?( access to| read from| write to)? stack (type )?{_R} off=",
         "outside the 512 bytes of the stack frame",
     ),
     Refusal(
@@ -157,6 +157,17 @@ REFUSALS: tuple[Refusal, ...] = (
         r"tail_calls are not allowed when call stack of previous frames is \d+ bytes",
         "a function that tail-calls may have at most 256 bytes of stack above it",
     ),
+    # --- arguments by BTF; the line about the context follows ---
+    Refusal(
+        "argument-index",
+        r"func '[^']*' doesn't have \d+-th argument",
+        "the tracepoint or function has fewer arguments",
+    ),
+    Refusal(
+        "argument-not-pointer",
+        r"func '[^']*' (arg\d+ (type|has).*)|func '[^']*' size \d+ must be \d+",
+        "this argument is not of the kind or width that is read",
+    ),
     # --- context ---
     Refusal(
         "context-access",
@@ -175,16 +186,6 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     # --- typed kernel pointers ---
     Refusal(
-        "argument-index",
-        r"func '[^']*' doesn't have \d+-th argument",
-        "the tracepoint or function has fewer arguments",
-    ),
-    Refusal(
-        "argument-not-pointer",
-        r"func '[^']*' (arg\d+ (type|has).*)|func '[^']*' size \d+ must be \d+",
-        "this argument is not of the kind or width that is read",
-    ),
-    Refusal(
         "beyond-struct",
         r"access beyond (struct|the end of member) ",
         "the load does not fall on one member of the structure: its layout is another than the program assumes",
@@ -202,7 +203,7 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "kernel-offset",
         rf"{_R} is (ptr_|untrusted_ptr_|trusted_ptr_|rcu_ptr_)\w* (invalid negative access|invalid variable offset)",
-        "kernel memory is read at an offset that is not constant: use probe_read_kernel",
+        "kernel memory is read outside the structure or at a run-time offset: use probe_read_kernel",
     ),
     # --- stores ---
     Refusal(
@@ -339,7 +340,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "release",
-        rf"release .*(unacquired|reference)|{_R} must be referenced when passed|reference has not been acquired",
+        rf"{_R} must (be referenced|have zero offset) when passed|reference has not been acquired|release .*unacquired",
         "only what was reserved or acquired can be submitted or released, and only once",
     ),
     Refusal(
@@ -363,6 +364,11 @@ REFUSALS: tuple[Refusal, ...] = (
         "opcode",
         r"unknown opcode|invalid BPF_\w+ (insn|opcode|mode)|uses reserved fields|BPF_\w+ uses reserved",
         "this kernel does not know the instruction: compile for its instruction set",
+    ),
+    Refusal(
+        "instruction-kind",
+        r"instructions not allowed for this program type",
+        "this kind of program may not use the instruction",
     ),
     Refusal(
         "register-number",

@@ -26,6 +26,8 @@ _NOISE = re.compile(
     r"mark_precise|arg#\d+ |Live regs before|reg type unsupported|;|\d+: )"
 )
 _SOURCE = re.compile(r"^; (?P<text>.*?)(?: @ (?P<place>.+:\d+))?$")
+_NAMED = re.compile(r"\bR\d+\b")
+_MOST_LINES = 2  # of a message; what stands before is about other paths
 _CALL = 0x85
 _CLOBBERED = ("R0", "R1", "R2", "R3", "R4", "R5")
 
@@ -204,14 +206,17 @@ def explain(log: str) -> Explanation | None:
     found = _match(place.messages)
     slot, registers = place.slot, place.registers
     if found is None:
-        return Explanation("; ".join(place.messages[-2:]), slot, place.text, "", "", "", "", registers, place.source)
+        return Explanation(
+            "; ".join(place.messages[-_MOST_LINES:]), slot, place.text, "", "", "", "", registers, place.source
+        )
     match, refusal = found
     groups = match.groupdict()
     text, source = place.text, place.source
     if groups.get("instruction") is not None and int(groups["instruction"]) != slot:
         # The message speaks of another instruction than the last one walked.
         slot, text, source = int(groups["instruction"]), "", ""
-    register = groups.get("register") or ""
-    message = next(line for line in place.messages if match.string == line)
+    message = "; ".join(place.messages[-_MOST_LINES:])
+    named = _NAMED.search(message)
+    register = groups.get("register") or (named[0] if named else "")
     state = "" if refusal.name == "uninitialised" else registers.get(register, "")
     return Explanation(message, slot, text, register, state, refusal.cause, refusal.name, registers, source)
