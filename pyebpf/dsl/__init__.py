@@ -1,0 +1,1 @@
+"""Python syntax to builder calls: probes, and the modules that hold them."""

@@ -1,0 +1,79 @@
+"""A module's specs: every probe translated and compiled for every target, maps named, equal code shared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.lost import LossTable
+from pyebpf.compiler import compile_module
+from pyebpf.dsl.naming import first_identifiers, unique_name
+from pyebpf.dsl.programs import build_program
+from pyebpf.specs import BtfTracepoint, ModuleSpec, ProgramSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.builder.lost import Loss
+    from pyebpf.compiler import ir
+    from pyebpf.dsl.maps import Declared
+    from pyebpf.dsl.probe import Probe
+    from pyebpf.specs import Code, MapSpec
+    from pyebpf.target import Target
+
+__all__ = ["assemble", "name_maps"]
+
+#: BPF_TRACE_RAW_TP of enum bpf_attach_type.
+TRACE_RAW_TP = 23
+
+
+def assemble(
+    probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared], target: Target
+) -> tuple[ModuleSpec, tuple[Loss, ...]]:
+    """Compile probes and maps. Programs with equal code hold the same `Code` object."""
+    name_maps(probes, maps)
+    losses = LossTable()
+    programs: list[ProgramSpec] = []
+    compiled: dict[ir.Module, Code] = {}
+    used: dict[str, MapSpec] = {}
+    names: list[str] = []
+    for probe in probes:
+        name = unique_name(probe.__name__.replace("<lambda>", "lambda"), names)
+        names.append(name)
+        for attachment in probe.attachments:
+            built = build_program(probe, attachment, target, losses, name)
+            losses = built.losses
+            for spec in built.maps.values():
+                used.setdefault(spec.name, spec)
+            code = compiled.get(built.module)
+            if code is None:
+                code = compiled[built.module] = compile_module(built.module, target)
+            attach = attachment.attach
+            btf = isinstance(attach, BtfTracepoint)
+            programs.append(
+                ProgramSpec(
+                    name,
+                    attachment.kind,
+                    code,
+                    attach,
+                    expected_attach_type=TRACE_RAW_TP if btf else 0,
+                    attach_btf=target.raw_tracepoint_btf_id(attach.name) if isinstance(attach, BtfTracepoint) else 0,
+                )
+            )
+    lost = losses.spec()
+    specs = {spec.name: spec for each in maps for spec in each.specs()}
+    # Maps that entities made for themselves come after the author's.
+    for name, spec in used.items():
+        specs.setdefault(name, spec)
+    if lost is not None:
+        specs[lost.name] = lost
+    return ModuleSpec(tuple(specs.values()), tuple(programs)), losses.losses
+
+
+def name_maps(probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared]) -> None:
+    """Give each map its name: as given, else the first identifier that a probe uses for it, else a number."""
+    identifiers = first_identifiers(probes, [each for each in maps if not each.given_name])
+    taken: list[str] = []
+    for number, each in enumerate(sorted(maps, key=lambda m: not m.given_name)):
+        wanted = each.given_name or identifiers.get(id(each)) or f"map{number}"
+        each.rename(unique_name(wanted, taken))
+        taken.append(each.spec.name)

@@ -1,0 +1,50 @@
+"""Which local names are known while compiling, and which are run-time variables.
+
+A local is compile-time if every assignment to it is, and none stands under a run-time `if` or in a run-time loop; otherwise it is a run-time
+variable everywhere. Whether an assignment is compile-time depends on that of other names, so the answer is a fixpoint: translation starts with
+no run-time names, notes each one that it finds, and is done again until it finds no more. Names only ever become run-time, so this ends; a
+program without loops or branches that decide names needs one pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pyebpf.errors import Location
+
+__all__ = ["BindingTimes", "Reason"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a name is a run-time variable: `what` completes "run-time since line N, where it …"."""
+
+    what: str
+    where: Location
+
+
+class BindingTimes:
+    """The names found to be run-time so far, each by its function's place in the program."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[tuple[Hashable, str], Reason] = {}
+        #: Whether this pass found a new one, so that what it built is not to be used.
+        self.changed = False
+
+    def is_run_time(self, function: Hashable, name: str) -> bool:
+        """Whether a name is a run-time variable, as far as is known."""
+        return (function, name) in self._reasons
+
+    def reason(self, function: Hashable, name: str) -> Reason | None:
+        """Why."""
+        return self._reasons.get((function, name))
+
+    def mark(self, function: Hashable, name: str, reason: Reason, *, relied_on: bool) -> None:
+        """Note that a name is a run-time variable. `relied_on` tells whether this pass has already taken it for known."""
+        if (function, name) not in self._reasons:
+            self._reasons[function, name] = reason
+            self.changed |= relied_on

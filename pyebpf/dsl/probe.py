@@ -1,0 +1,104 @@
+"""`Probe`: a function that Python never runs, with the places where the kernel is to run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
+
+from pyebpf.builder.conditions import Always
+from pyebpf.builder.entity import Entity
+from pyebpf.dsl.scope import Scope
+from pyebpf.errors import InvalidValue, OnlyInProbe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyebpf.builder.conditions import Test
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.specs import AttachSpec, ProgramKind
+
+__all__ = ["Attachment", "Probe", "Request", "SubprogramEntity", "plain_function"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """One place to run at, and the kind of program that runs there."""
+
+    kind: ProgramKind
+    attach: AttachSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one decorator asked for: `kind` is the decorator's name, `targets` what the author wrote."""
+
+    kind: str
+    targets: tuple[str, ...]
+    attachments: tuple[Attachment, ...]
+
+    def __str__(self) -> str:
+        return f"@{self.kind}({', '.join(map(repr, self.targets))})"
+
+
+class Probe(Generic[P, R]):
+    """What a decorator returns: the function, its names as they were bound then, and each request made by a decorator.
+
+    A probe runs in the kernel on each event; calling it from Python raises OnlyInProbe.
+    """
+
+    def __init__(self, function: FunctionType, requests: tuple[Request, ...]) -> None:
+        self.function = function
+        self.scope = Scope(function)
+        self.requests = requests
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """Every place that the requests name, in order."""
+        return tuple(attachment for request in self.requests for attachment in request.attachments)
+
+    def __call__(self, *_arguments: P.args, **_keywords: P.kwargs) -> NoReturn:
+        raise OnlyInProbe(f"{self.__name__} is a probe: the kernel runs it on each event, Python can't call it")
+
+    def __repr__(self) -> str:
+        return f"<Probe {self.__name__}: {' '.join(map(str, self.requests))}>"
+
+
+def plain_function(value: Any, decorator: str) -> FunctionType:
+    """The function that a decorator was put on. Raises InvalidValue for anything else."""
+    if isinstance(value, FunctionType):
+        return value
+    raise InvalidValue(f"@bpf.{decorator} decorates a function, not {value!r}")
+
+
+class SubprogramEntity(Entity):
+    """A function that programs call in the kernel, compiled once for each program that uses it."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.scope = Scope(function)
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def describe(self) -> str:
+        return f"the subprogram {self.__name__}"
+
+    def truth(self, p: ProgramBuilder) -> Test:  # noqa: ARG002 - the protocol's
+        return Always(holds=True)
+
+    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        from pyebpf.dsl.subprograms import call_subprogram
+
+        return call_subprogram(p, self, arguments, keywords)
+
+    def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:
+        raise OnlyInProbe(f"{self.__name__} is a subprogram: probes call it in the kernel, Python can't")

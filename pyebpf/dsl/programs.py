@@ -1,0 +1,88 @@
+"""One probe at one place becomes one program in intermediate representation."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.contexts import context, parameter
+from pyebpf.builder.lost import LossTable
+from pyebpf.builder.program import ProgramBuilder
+from pyebpf.dsl.binding_time import BindingTimes
+from pyebpf.dsl.source import find_source
+from pyebpf.dsl.subprograms import TIMES, annotation_value
+from pyebpf.dsl.translate import Frame, body
+from pyebpf.dsl.translate.returns import end_of_function
+from pyebpf.errors import CompileError
+
+if TYPE_CHECKING:
+    from pyebpf.compiler import ir
+    from pyebpf.dsl.probe import Attachment, Probe
+    from pyebpf.dsl.source import Source
+    from pyebpf.specs import MapSpec
+    from pyebpf.target import Target
+
+__all__ = ["Built", "build_program"]
+
+
+class Built:
+    """A program's IR, the maps that it uses by their names, and every loss that it or an earlier program counts."""
+
+    def __init__(self, module: ir.Module, maps: dict[str, MapSpec], losses: LossTable) -> None:
+        self.module = module
+        self.maps = maps
+        self.losses = losses
+
+
+def build_program(probe: Probe[Any, Any], attachment: Attachment, target: Target, losses: LossTable, name: str) -> Built:
+    """Translate a probe for one attachment. Raises CompileError."""
+    source = find_source(probe.function)
+    times = BindingTimes()
+    while True:
+        times.changed = False
+        table = LossTable()
+        for loss in losses.losses:
+            table.index(loss)
+        p = ProgramBuilder(name, attachment.kind, attachment.attach, target, source.location)
+        p.notes["losses"] = table
+        p.notes[TIMES] = times
+        try:
+            _translate(p, probe, source, times)
+        except CompileError:
+            # What this pass took for known while compiling was not: its errors mean nothing.
+            if not times.changed:
+                raise
+        if not times.changed:
+            return Built(p.finish(), p.maps, table)
+
+
+def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times: BindingTimes) -> None:
+    p.b.where = source.location
+    frame = Frame(p, source, probe.scope, times, "probe")
+    _parameters(frame, probe)
+    body(frame)
+    end_of_function(frame)
+
+
+def _parameters(f: Frame, probe: Probe[Any, Any]) -> None:
+    """Bind each parameter to what the target calls by its name."""
+    arguments = f.source.node.args
+    for extra in (arguments.vararg, arguments.kwarg):
+        if extra is not None:
+            f.fail(f"a probe's parameters are named one by one: leave out *{extra.arg}", extra)
+    for number, argument in enumerate((*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)):
+        f.b.where = f.at(argument)
+        if arguments.defaults or any(arguments.kw_defaults):
+            f.fail("a probe's parameters have no defaults: the kernel gives every argument")
+        if argument.arg == "ctx":
+            if number:
+                f.fail("`ctx`, the context, is the first parameter; a kernel argument of that name is `ctx_`")
+            f.bind_constant("ctx", context(f.p))
+            continue
+        name = "ctx" if argument.arg == "ctx_" else argument.arg
+        f.assign(argument.arg, parameter(f.p, name, _annotation(probe, argument)))
+
+
+def _annotation(probe: Probe[Any, Any], argument: ast.arg) -> Any:
+    annotation = probe.function.__annotations__.get(argument.arg)
+    return annotation_value(probe.function, annotation) if isinstance(annotation, str) else annotation

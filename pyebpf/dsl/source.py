@@ -1,0 +1,202 @@
+"""A function's source as syntax tree, found by its code object.
+
+The text comes through `linecache` with the function's globals, which serves files, zipapps and notebooks alike. The node found is compiled and
+compared with the live code object, so that a file edited after its import is noticed instead of compiled.
+"""
+
+from __future__ import annotations
+
+import __future__
+
+import ast
+import functools
+import linecache
+from dataclasses import dataclass
+from types import CodeType
+from typing import TYPE_CHECKING, TypeAlias
+
+from pyebpf.errors import CompileError, Location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FunctionType
+
+__all__ = ["FunctionNode", "Source", "find_source", "names_rebound_by_loops"]
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.Lambda
+
+_FUTURES = functools.reduce(
+    lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One function's syntax: `node` with the file it stands in, `loops` the loops around it, innermost last."""
+
+    file: str
+    lines: tuple[str, ...]
+    node: FunctionNode
+    loops: tuple[ast.For | ast.While, ...] = ()
+
+    def at(self, node: ast.AST) -> Location:
+        """The place of a node: its first physical line, columns in characters."""
+        line: int = getattr(node, "lineno", self.node.lineno)
+        start: int = getattr(node, "col_offset", 0)
+        end: int | None = getattr(node, "end_col_offset", None)
+        text = self.lines[line - 1].rstrip("\r\n") if line <= len(self.lines) else ""
+        if end is None or getattr(node, "end_lineno", line) != line:
+            end = len(text.encode())
+        raw = text.encode("utf-8", "surrogatepass")
+        return Location(
+            self.file, line, len(raw[:start].decode("utf-8", "replace")), len(raw[:end].decode("utf-8", "replace")), text
+        )
+
+    @property
+    def location(self) -> Location:
+        """The line that names the function."""
+        here = self.at(self.node)
+        if isinstance(self.node, ast.Lambda):
+            return here
+        start = here.text.find(self.node.name, here.column)
+        return Location(here.file, here.line, max(start, 0), max(start, 0) + len(self.node.name), here.text)
+
+
+@dataclass(frozen=True, eq=False)
+class _File:
+    """A parsed file: its functions by the line that their code objects name, with the loops around each."""
+
+    lines: tuple[str, ...]
+    functions: dict[int, list[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]]
+
+
+def find_source(function: FunctionType) -> Source:
+    """Find the source of a function. Raises CompileError if there is none, or if it has changed since the import."""
+    code = function.__code__
+    lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
+    if not lines:
+        raise CompileError(
+            f"the source of {code.co_name} cannot be read ({code.co_filename}): put it in a file and use `pyebpf run FILE`, or give "
+            f"its text to `bpf.define(text)`",
+            Location(code.co_filename, code.co_firstlineno),
+        )
+    try:
+        file = _parsed(lines)
+    except (SyntaxError, ValueError):
+        raise _changed(code) from None
+    candidates = [
+        (node, loops)
+        for node, loops in file.functions.get(code.co_firstlineno, [])
+        if _name(node) == code.co_name and _spans(node, code)
+    ]
+    for node, loops in candidates:
+        if _same(_compiled(node, code), code):
+            return Source(code.co_filename, lines, node, loops)
+    raise _changed(code)
+
+
+def _changed(code: CodeType) -> CompileError:
+    return CompileError(
+        f"{code.co_name}: the file changed since it was imported: run the program again",
+        Location(code.co_filename, code.co_firstlineno),
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def _parsed(lines: tuple[str, ...]) -> _File:
+    functions: dict[int, list[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]] = {}
+    for node, loops in _functions(ast.parse("".join(lines)), ()):
+        first = node.lineno
+        if isinstance(node, ast.FunctionDef):
+            first = min([first, *(decorator.lineno for decorator in node.decorator_list)])
+        functions.setdefault(first, []).append((node, loops))
+    return _File(lines, functions)
+
+
+def _functions(
+    node: ast.AST, loops: tuple[ast.For | ast.While, ...]
+) -> Iterator[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.Lambda)):
+            yield child, loops
+            yield from _functions(child, ())
+        elif isinstance(child, (ast.For, ast.While)):
+            yield from _functions(child, (*loops, child))
+        else:
+            yield from _functions(child, loops)
+
+
+def _name(node: FunctionNode) -> str:
+    return node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+
+
+def _spans(node: FunctionNode, code: CodeType) -> bool:
+    """Whether every instruction of `code` comes from inside the node: what tells lambdas of one line apart."""
+    if isinstance(node, ast.FunctionDef):
+        return True
+    body = node.body
+    first, last = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+    found = False
+    for line, end_line, column, end_column in code.co_positions():
+        if None in (line, end_line, column, end_column) or (column, end_column) == (0, 0):
+            continue
+        found = True
+        if (line, column) < first or (end_line, end_column) > last:
+            return False
+    # Without columns (-X no_debug_ranges) the comparison of the code decides alone.
+    return found or all(column is None for _, _, column, _ in code.co_positions())
+
+
+def _compiled(node: FunctionNode, code: CodeType) -> CodeType | None:
+    """Compile the node as it was: inside a function that has its free names as parameters."""
+    arguments = ast.arguments([], [ast.arg(name) for name in code.co_freevars], None, [], [], None, [])
+    inner: ast.stmt
+    if isinstance(node, ast.FunctionDef):
+        inner = ast.FunctionDef(node.name, node.args, node.body, [], node.returns, node.type_comment)
+    else:
+        inner = ast.Expr(node)
+    ast.copy_location(inner, node)
+    outer = ast.FunctionDef("around", arguments, [inner], [])
+    ast.copy_location(outer, node)
+    module = ast.Module([ast.fix_missing_locations(outer)], [])
+    try:
+        compiled = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None
+    for outer_code in _nested(compiled):
+        for inner_code in _nested(outer_code):
+            if inner_code.co_name == code.co_name:
+                return inner_code
+    return None
+
+
+def _nested(code: CodeType) -> list[CodeType]:
+    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def _same(found: CodeType | None, live: CodeType) -> bool:
+    if found is None:
+        return False
+    nested, live_nested = _nested(found), _nested(live)
+    return (
+        found.co_code == live.co_code
+        and found.co_names == live.co_names
+        and found.co_varnames == live.co_varnames
+        and set(found.co_freevars) == set(live.co_freevars)
+        and [repr(c) for c in found.co_consts if not isinstance(c, (CodeType, str))]
+        == [repr(c) for c in live.co_consts if not isinstance(c, (CodeType, str))]
+        and [c for c in found.co_consts if isinstance(c, str) and "<locals>" not in c]
+        == [c for c in live.co_consts if isinstance(c, str) and "<locals>" not in c]
+        and len(nested) == len(live_nested)
+        and all(map(_same, nested, live_nested))
+    )
+
+
+def names_rebound_by_loops(source: Source) -> frozenset[str]:
+    """Names that the loops around a function's definition bind anew each round: each probe made there has its own value."""
+    return frozenset(
+        node.id
+        for loop in source.loops
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )

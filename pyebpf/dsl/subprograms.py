@@ -1,0 +1,131 @@
+"""Subprograms: functions of a program that it calls (BPF-to-BPF), in place of being written out at each call."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.function import FunctionBuilder
+from pyebpf.builder.integers import Int
+from pyebpf.builder.operations import to_int
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.dsl.source import find_source
+from pyebpf.dsl.translate import Frame, body
+from pyebpf.dsl.translate.returns import end_of_function
+from pyebpf.types import S64, U64, IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.dsl.probe import SubprogramEntity
+
+__all__ = ["TIMES", "call_subprogram"]
+
+#: r1 to r5 carry arguments, and the first of them carries the context.
+MOST_PARAMETERS = 4
+
+#: The key in a program's notes of what is known of names' binding times.
+TIMES = "dsl: binding times"
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    symbol: str
+    parameters: dict[str, IntType]
+    result: IntType | None
+
+
+def call_subprogram(
+    p: ProgramBuilder, entity: SubprogramEntity, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Any:
+    """Append a call, building the function first if this is the program's first call of it."""
+    built = p.notes.get(entity)
+    if built is None:
+        built = _build(p, entity)
+    elif built == "being built":
+        p.fail(f"{entity.__name__} calls itself: the kernel has no room for recursion; write a loop")
+    try:
+        bound = inspect.signature(entity.function).bind(*arguments, **keywords)
+    except TypeError as error:
+        p.fail(f"{entity.__name__}(): {error}")
+    bound.apply_defaults()
+    values = [p.context]
+    for name, type_ in built.parameters.items():
+        converted = to_int(p, to_int(p, bound.arguments[name]).convert(p, type_))
+        values.append(converted.value)
+    result = p.b.emit(Op.CALL_LOCAL, *values, result=Kind.SCALAR, symbol=built.symbol)
+    return None if built.result is None else _argument(p, result, built.result)
+
+
+def _argument(p: ProgramBuilder, value: Any, type_: IntType) -> Int:
+    """A register that the other side has filled with a value of `type_`."""
+    if type_.size == U64.size:
+        return Int(value, U64 if not type_.signed else S64)
+    if not type_.signed:
+        # The verifier does not carry bounds into or out of a subprogram.
+        value = p.b.emit(Op.ZEXT, value, size=type_.size)
+    p.b.assume_bounds(value, type_.minimum, type_.maximum)
+    return Int(value, S64, type_)
+
+
+def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
+    function = entity.function
+    source = find_source(function)
+    where = p.b.where
+    types: dict[str, IntType] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            p.fail(f"{function.__name__}: a subprogram takes no *{name}", source.location)
+        type_ = _integer(entity, parameter.annotation)
+        if type_ is None:
+            p.fail(f"{function.__name__}: annotate {name} with an integer type, such as `{name}: u64`", source.location)
+        types[name] = type_
+    if len(types) > MOST_PARAMETERS:
+        p.fail(f"{function.__name__} has {len(types)} parameters: a subprogram takes at most {MOST_PARAMETERS}", source.location)
+    returns = inspect.signature(function).return_annotation
+    result = None if returns in (None, "None") else _integer(entity, returns)
+    if result is None and returns not in (None, "None"):
+        p.fail(f"{function.__name__}: annotate what it returns, `-> u64`, or `-> None`", source.location)
+    symbol = f"{function.__name__}.{sum(isinstance(note, _Built) for note in p.notes.values())}"
+    p.notes[entity] = "being built"
+    outer, p.b = p.b, FunctionBuilder(symbol, (Kind.POINTER, *[Kind.SCALAR] * len(types)), source.location)
+    p.b.where = source.location
+    p.b.assume_present(p.context)
+    frame = Frame(p, source, entity.scope, p.notes[TIMES], ("subprogram", function.__qualname__, source.node.lineno))
+    frame.is_subprogram, frame.result = True, result
+    for (name, type_), value in zip(types.items(), p.b.parameters[1:], strict=True):
+        frame.assign(name, _argument(p, value, type_))
+    body(frame)
+    end_of_function(frame)
+    p.finished.append(p.b.finish())
+    p.b = outer
+    p.b.where = where
+    built = p.notes[entity] = _Built(symbol, types, result)
+    return built
+
+
+def _integer(entity: SubprogramEntity, annotation: Any) -> IntType | None:
+    if isinstance(annotation, str):
+        annotation = annotation_value(entity.function, annotation)
+    if annotation is bool:
+        from pyebpf.types import BOOL
+
+        return BOOL
+    return annotation if isinstance(annotation, IntType) else None
+
+
+def annotation_value(function: Any, text: str) -> Any:
+    """What an annotation means that `from __future__ import annotations` has left as text; None for nothing at all."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    names = dict(function.__globals__)
+    for name, cell in cells:
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:
+            continue
+    try:
+        return eval(text, names)  # noqa: S307 - the program's own source
+    except Exception:  # noqa: BLE001 - names under TYPE_CHECKING, whatever a checker alone understands
+        return None

@@ -1,0 +1,127 @@
+"""Whether a `while` ends: shown by a counter that each round moves toward a bound."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.integers import Int
+from pyebpf.dsl.scope import MISSING
+from pyebpf.dsl.translate.frame import assigned_names
+
+if TYPE_CHECKING:
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["check_while"]
+
+#: The verifier walks every round; more than this it would not finish.
+MOST_ROUNDS = 1 << 16
+
+_SWAPPED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.NotEq: ast.NotEq}
+
+
+def check_while(f: Frame, node: ast.While) -> None:
+    """Refuse a `while` whose end the verifier could not see.
+
+    The test, or one of those that `and` joins, compares a local with a bound that the loop does not change; the body moves the local toward
+    it by a constant in every round.
+    """
+    tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
+    assigned = set(assigned_names(node.body))
+    for test in tests:
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            left, op, right = test.left, type(test.ops[0]), test.comparators[0]
+            if _counts(f, node, left, op, right, assigned):
+                return
+            if op in _SWAPPED and _counts(f, node, right, _SWAPPED[op], left, assigned):
+                return
+        elif isinstance(test, ast.Name) and _shrinks(node, test.id):
+            return
+    f.fail(
+        "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there can be, and `if not …: break`", node.test
+    )
+
+
+def _counts(f: Frame, node: ast.While, counter: ast.expr, op: type[ast.cmpop], bound: ast.expr, assigned: set[str]) -> bool:
+    if not isinstance(counter, ast.Name) or op not in _SWAPPED:
+        return False
+    if any(isinstance(n, ast.Name) and n.id in assigned for n in ast.walk(bound)):
+        return False
+    if _shrinks(node, counter.id) and op in (ast.Gt, ast.NotEq):
+        return True
+    step = _step(f, node, counter.id)
+    limits, start = _bounds(f, bound), _bounds(f, counter)
+    if not step or limits is None or start is None:
+        return False
+    if op is ast.NotEq and abs(step) != 1:
+        return False
+    if step > 0:
+        return op in (ast.Lt, ast.LtE, ast.NotEq) and (limits[1] - start[0]) // step <= MOST_ROUNDS
+    return op in (ast.Gt, ast.GtE, ast.NotEq) and (start[1] - limits[0]) // -step <= MOST_ROUNDS
+
+
+def _bounds(f: Frame, node: ast.expr) -> tuple[int, int] | None:
+    """Least and greatest value that an expression without effects can have here."""
+    match node:
+        case ast.Constant(value=int(number)):
+            return number, number
+        case ast.Name(id=name):
+            if name in f.local_names and not f.is_assigned(name):
+                return None
+            value: Any = f.read(name)
+            if isinstance(value, Int):
+                return f.b.bounds(value.value)
+            return (value, value) if isinstance(value, int) and value is not MISSING else None
+        case ast.Call(func=ast.Name(id="min"), args=arguments):
+            found = [each for argument in arguments if (each := _bounds(f, argument)) is not None]
+            return (-(1 << 63), min(high for _, high in found)) if found else None
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+            one, other = _bounds(f, left), _bounds(f, right)
+            if one is None or other is None:
+                return None
+            if isinstance(op, ast.Add):
+                return one[0] + other[0], one[1] + other[1]
+            return one[0] - other[1], one[1] - other[0]
+        case ast.Attribute():
+            from pyebpf.dsl.translate.expressions import expression
+
+            owner = node.value
+            if isinstance(owner, ast.Name) and owner.id not in f.local_names:
+                held = expression(f, node)
+                return (held, held) if isinstance(held, int) else None
+            return None
+        case _:
+            return None
+
+
+def _step(f: Frame, node: ast.While, name: str) -> int:
+    """What every round adds to a name; 0 if that is not sure."""
+    step = 0
+    for number, statement in enumerate(node.body):
+        match statement:
+            case ast.AugAssign(target=ast.Name(id=target), op=ast.Add() | ast.Sub() as op, value=value) if target == name:
+                amount = _bounds(f, value)
+                if amount is None or amount[0] != amount[1] or step:
+                    return 0
+                step = amount[0] if isinstance(op, ast.Add) else -amount[0]
+                if any(isinstance(n, ast.Continue) for earlier in node.body[:number] for n in ast.walk(earlier)):
+                    return 0
+            case _ if name in assigned_names([statement]):
+                return 0
+    return step
+
+
+def _shrinks(node: ast.While, name: str) -> bool:
+    """Whether every round shifts or divides a name toward zero: at most 64 rounds."""
+    found = False
+    for number, statement in enumerate(node.body):
+        match statement:
+            case ast.AugAssign(target=ast.Name(id=target), op=ast.RShift() | ast.FloorDiv() as op, value=ast.Constant(value=int(amount))) if (
+                target == name and amount >= (1 if isinstance(op, ast.RShift) else 2)
+            ):
+                if any(isinstance(n, ast.Continue) for earlier in node.body[:number] for n in ast.walk(earlier)):
+                    return False
+                found = True
+            case _ if name in assigned_names([statement]):
+                return False
+    return found

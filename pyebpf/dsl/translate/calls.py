@@ -1,0 +1,224 @@
+"""Calls: entities, conversions, built-in functions, plain Python functions computed now or inlined."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from types import FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder import operations
+from pyebpf.builder.conditions import Always
+from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.integers import Int
+from pyebpf.dsl.scope import Scope
+from pyebpf.dsl.translate.conditions import as_test
+from pyebpf.dsl.translate.expressions import expression
+from pyebpf.dsl.translate.inlining import inline
+from pyebpf.dsl.translate.tuples import is_built, is_run_time
+from pyebpf.dsl.unroll import Unrolled, unroll
+from pyebpf.errors import CompileError, OnlyInProbe
+from pyebpf.types import U64, IntType, Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["call"]
+
+
+def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
+    """`callee(…)`; as a statement it must do something on each event."""
+    before, f.b.where = f.b.where, f.at(node)
+    callee = expression(f, node.func)
+    arguments: list[Any] = []
+    for each in node.args:
+        if isinstance(each, ast.Starred):
+            spread = expression(f, each.value)
+            if isinstance(spread, Entity):
+                f.fail("`*` can't spread values here: write each one", each)
+            arguments.extend(_computed(f, list, [spread], {}))
+        else:
+            arguments.append(expression(f, each))
+    keywords: dict[str, Any] = {}
+    for keyword in node.keywords:
+        value = expression(f, keyword.value)
+        if keyword.arg is not None:
+            keywords[keyword.arg] = value
+        elif isinstance(value, dict):
+            keywords.update(value)
+        else:
+            f.fail("`**` can't spread values here: write each one", keyword.value)
+    f.b.where = f.at(node)
+    try:
+        return _called(f, node, callee, arguments, keywords, statement=statement)
+    finally:
+        f.b.where = before
+
+
+def _called(
+    f: Frame, node: ast.Call, callee: Any, arguments: list[Any], keywords: dict[str, Any], *, statement: bool
+) -> Any:
+    if isinstance(callee, Entity):
+        return callee.call(f.p, arguments, keywords)
+    if callee is print:
+        f.fail("a probe can't print: emit a record to a ring buffer, `events.emit(Record(…))`, and print it in user space")
+    if isinstance(callee, MethodType) and isinstance(callee.__func__, FunctionType):
+        arguments, callee = [callee.__self__, *arguments], callee.__func__
+    given = [*arguments, *keywords.values()]
+    if isinstance(callee, FunctionType) and callee is not unroll and (any(map(_touches_bpf, given)) or uses_bpf(callee)):
+        return inline(f, callee, arguments, keywords)
+    if isinstance(callee, type) and issubclass(callee, Struct):
+        from pyebpf.builder.records import StructConstructor
+
+        return StructConstructor(callee).call(f.p, arguments, keywords)
+    if statement:
+        name = ast.unparse(node.func)
+        f.fail(f"{name}() is plain Python: it would run while compiling, not on each event")
+    if isinstance(callee, IntType):
+        return _converted(f, callee, arguments, keywords)
+    if callee is unroll:
+        return _unrolled(f, node, arguments)
+    built_in = _BUILT_IN.get(callee) if _hashable(callee) else None
+    if built_in is not None and any(map(is_run_time, given)):
+        if keywords:
+            f.fail(f"{callee.__name__}() takes no argument {next(iter(keywords))} in a probe")
+        return built_in(f, arguments)
+    for value in given:
+        if is_run_time(value):
+            shown = getattr(callee, "__name__", None) or ast.unparse(node.func)
+            f.fail(
+                f"{shown}() is Python's and runs while compiling, but {describe(value)} is known only on each event{_remedy(shown)}"
+                f"{f.why_run_time(node)}"
+            )
+    if not callable(callee):
+        f.fail(f"{ast.unparse(node.func)} is {callee!r}, which can't be called")
+    return _computed(f, callee, arguments, keywords)
+
+
+def _hashable(value: Any) -> bool:
+    return isinstance(value, (type, type(len)))
+
+
+def _computed(f: Frame, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Let Python call it now."""
+    try:
+        return function(*arguments, **keywords)
+    except CompileError:
+        raise
+    except OnlyInProbe as error:
+        f.fail(str(error))
+    except Exception as error:  # noqa: BLE001 - the author's own code may raise anything
+        f.fail(f"computing this while compiling raised {type(error).__name__}: {error}")
+
+
+def _touches_bpf(value: Any) -> bool:
+    return is_built(value) or is_run_time(value)
+
+
+def uses_bpf(function: FunctionType, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether a function's free names lead to maps or words, so that it means something on each event only."""
+    if id(function) in seen:
+        return False
+    seen |= {id(function)}
+    scope = Scope(function)
+    for value in scope.captured.values():
+        if isinstance(value, Entity):
+            return True
+        if isinstance(value, FunctionType) and uses_bpf(value, seen):
+            return True
+        if isinstance(value, ModuleType) and any(
+            isinstance(getattr(value, name, None), Entity) for name in function.__code__.co_names
+        ):
+            return True
+    return False
+
+
+def _remedy(name: str) -> str:
+    remedies = {
+        "str": "; keep the number, and format it in user space",
+        "float": "; BPF has no fractions",
+        "sum": "; write +, or a `for` loop",
+        "sorted": "; sort in user space",
+        "isinstance": "",
+        "divmod": "; write // and %",
+        "pow": "; write a product",
+        "round": "; BPF has no fractions",
+        "list": "; use a Struct, or a map",
+        "dict": "; use a map",
+        "tuple": "",
+        "set": "; use a map",
+        "range": "",
+    }
+    return remedies.get(name, "")
+
+
+# -- conversions and built-in functions --------------------------------------------------------------------------------
+
+
+def _converted(f: Frame, type_: IntType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    if len(arguments) != 1 or keywords:
+        f.fail(f"{type_.name}() takes one number")
+    value = operations.convert(f.p, type_, arguments[0])
+    if type_ == U64 and isinstance(value, int):
+        # A literal is an s64; this one is not.
+        return Int(f.b.const(value), U64, literal=value)
+    return value
+
+
+def _unrolled(f: Frame, node: ast.Call, arguments: list[Any]) -> Unrolled:
+    if len(arguments) != 1:
+        f.fail("unroll() takes one iterable: `for i in unroll(range(4)):`")
+    values = arguments[0]
+    if isinstance(values, Entity):
+        f.fail(f"unroll() needs what is known while compiling, not {describe(values)}{f.why_run_time(node)}")
+    return Unrolled(_computed(f, list, [values], {}))
+
+
+def _one(f: Frame, name: str, arguments: list[Any]) -> Any:
+    if len(arguments) != 1:
+        f.fail(f"{name}() takes one argument")
+    return arguments[0]
+
+
+def _bool(f: Frame, arguments: list[Any]) -> Any:
+    test = as_test(f, _one(f, "bool", arguments))
+    return test.holds if isinstance(test, Always) else test
+
+
+def _int(f: Frame, arguments: list[Any]) -> Any:
+    return operations.to_int(f.p, _one(f, "int", arguments))
+
+
+def _range(f: Frame, arguments: list[Any]) -> Any:
+    if not 1 <= len(arguments) <= 2:
+        f.fail("range() with run-time ends takes one or two numbers outside `for`")
+    return RunTimeRange(*([0, *arguments] if len(arguments) == 1 else arguments))
+
+
+class RunTimeRange(Entity):
+    """`range(a, b)` with ends known on each event only: good for `in`."""
+
+    def __init__(self, start: Any, stop: Any) -> None:
+        self.start = start
+        self.stop = stop
+
+    def describe(self) -> str:
+        return "a range with run-time ends"
+
+    def contains(self, p: Any, item: Any) -> Any:
+        from pyebpf.builder.conditions import All
+
+        return All((operations.compare(p, ">=", item, self.start), operations.compare(p, "<", item, self.stop)))
+
+
+_BUILT_IN: dict[Any, Callable[[Frame, list[Any]], Any]] = {
+    builtins.min: lambda f, arguments: operations.minimum(f.p, *arguments),
+    builtins.max: lambda f, arguments: operations.maximum(f.p, *arguments),
+    builtins.abs: lambda f, arguments: operations.absolute(f.p, _one(f, "abs", arguments)),
+    builtins.len: lambda f, arguments: operations.length(f.p, _one(f, "len", arguments)),
+    builtins.bool: _bool,
+    builtins.int: _int,
+    builtins.range: _range,
+}

@@ -1,0 +1,181 @@
+"""Conditions: what `if`, `while`, `and`, `or` and `not` decide by, as tests and as values."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder import operations
+from pyebpf.builder.conditions import Always, negate
+from pyebpf.builder.entity import Entity
+from pyebpf.builder.function import Join
+from pyebpf.builder.integers import Int
+from pyebpf.dsl.translate.tuples import is_built, is_run_time
+from pyebpf.types import S64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.builder.conditions import Test
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["as_test", "boolean", "branch", "comparison", "compile_time", "is_boolean", "test_of"]
+
+COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+}
+
+
+def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Let Python compute; what it raises becomes an error of the place."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # noqa: BLE001 - the author's own code may raise anything
+        f.fail(f"computing this while compiling raised {type(error).__name__}: {error}")
+
+
+def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
+    """Go to `then` if the expression is true, else to `otherwise`; what need not be evaluated is not."""
+    from pyebpf.dsl.translate.expressions import expression
+
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            branch(f, operand, otherwise, then)
+        case ast.BoolOp(op=op, values=values):
+            # Once one operand has left it open, the rest is evaluated on some events only.
+            outer = f.depth
+            for value in values[:-1]:
+                following = Join()
+                branch(f, value, *((following, otherwise) if isinstance(op, ast.And) else (then, following)))
+                f.b.start(following)
+                if not f.b.reachable:
+                    break
+                f.depth = outer + bool((otherwise if isinstance(op, ast.And) else then).edges)
+            else:
+                branch(f, values[-1], then, otherwise)
+            f.depth = outer
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            before, f.b.where = f.b.where, f.at(node)
+            outer = f.depth
+            current = expression(f, left)
+            for number, (op, right_node) in enumerate(zip(ops, comparators, strict=True), 1):
+                right = expression(f, right_node)
+                test = comparison(f, op, current, right)
+                if number == len(ops):
+                    f.b.branch(test, then, otherwise)
+                else:
+                    following = Join()
+                    f.b.branch(test, following, otherwise)
+                    f.b.start(following)
+                    if not f.b.reachable:
+                        break
+                    f.depth = outer + bool(otherwise.edges)
+                current = right
+            f.depth = outer
+            f.b.where = before
+        case _:
+            test = test_of(f, node)
+            f.b.branch(test, then, otherwise)
+
+
+def test_of(f: Frame, node: ast.expr) -> Test:
+    """The test that an expression is true, its operands evaluated here."""
+    from pyebpf.dsl.translate.expressions import expression
+
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        before, f.b.where = f.b.where, f.at(node)
+        test = comparison(f, node.ops[0], expression(f, node.left), expression(f, node.comparators[0]))
+        f.b.where = before
+        return test
+    value = expression(f, node)
+    before, f.b.where = f.b.where, f.at(node)
+    test = as_test(f, value)
+    f.b.where = before
+    return test
+
+
+def as_test(f: Frame, value: Any) -> Test:
+    """The truth of a value."""
+    if is_built(value):
+        return operations.truth(f.p, value)
+    return Always(bool(compile_time(f, bool, value)))
+
+
+def comparison(f: Frame, op: ast.cmpop, left: Any, right: Any) -> Test:
+    """One comparison of two evaluated operands."""
+    match op:
+        case ast.Is() | ast.IsNot():
+            test = _identity(f, left, right)
+            return test if isinstance(op, ast.Is) else negate(test)
+        case ast.In() | ast.NotIn():
+            test = _membership(f, left, right)
+            return test if isinstance(op, ast.In) else negate(test)
+        case _:
+            sign, function = COMPARISONS[type(op)]
+            if not _has_entity(left) and not _has_entity(right):
+                return Always(bool(compile_time(f, function, left, right)))
+            if left is None or right is None:
+                f.fail(f"None is compared by `is None` or `is not None`, not by {sign}")
+            return operations.compare(f.p, sign, left, right)
+
+
+def _identity(f: Frame, left: Any, right: Any) -> Test:
+    if left is None:
+        left, right = right, left
+    if right is not None:
+        if _has_entity(left) or _has_entity(right):
+            f.fail("`is` asks for None only: compare values by ==")
+        return Always(left is right)
+    return operations.is_none(f.p, left) if isinstance(left, Entity) else Always(left is None)
+
+
+def _membership(f: Frame, item: Any, container: Any) -> Test:
+    if not _has_entity(item) and not _has_entity(container):
+        return Always(bool(compile_time(f, operator.contains, container, item)))
+    return operations.contains(f.p, item, container)
+
+
+def _has_entity(value: Any) -> bool:
+    return is_built(value) or is_run_time(value)
+
+
+def is_boolean(node: ast.expr) -> bool:
+    """Whether an expression is True or False by its form."""
+    match node:
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.Constant(value=bool()):
+            return True
+        case ast.BoolOp(values=values):
+            return all(map(is_boolean, values))
+        case _:
+            return False
+
+
+def boolean(f: Frame, node: ast.expr) -> Any:
+    """The value of a condition: True or False where that is known while compiling, else an integer 1 or 0."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        test = test_of(f, node)
+        if isinstance(test, Always):
+            return test.holds
+        return Int(f.b.truth_value(test), S64)
+    then, otherwise, end = Join(), Join(), Join()
+    branch(f, node, then, otherwise)
+    if not otherwise.edges or not then.edges:
+        holds = bool(then.edges)
+        f.b.start(then if holds else otherwise)
+        return holds
+    answer = f.b.variable(hint="test")
+    for join, number in ((then, 1), (otherwise, 0)):
+        f.b.start(join)
+        f.b.write(answer, f.b.const(number))
+        f.b.jump(end)
+    f.b.start(end)
+    found = f.b.read(answer)
+    assert found is not None
+    f.b.assume_bounds(found, 0, 1)
+    return Int(found, S64)

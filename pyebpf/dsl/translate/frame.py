@@ -1,0 +1,317 @@
+"""`Frame`: one function being translated: its names, its loops, its way out."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.environment import Variable
+from pyebpf.builder.integers import Int
+from pyebpf.builder.operations import to_int
+from pyebpf.compiler import ir
+from pyebpf.dsl.binding_time import BindingTimes, Reason
+from pyebpf.dsl.scope import Rebound
+from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
+from pyebpf.types import IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from pyebpf.builder.function import FunctionBuilder, Join
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.dsl.scope import Scope
+    from pyebpf.dsl.source import Source
+    from pyebpf.errors import Location
+
+__all__ = ["RETURN", "Around", "Frame", "assigned_names"]
+
+#: The name under which an inlined function keeps what it returns.
+RETURN = "<return value>"
+
+
+@dataclass(slots=True)
+class Around:
+    """A loop around the statement being translated.
+
+    `unrolled` ones are gone at run time; `depth` and `held` are the frame's when the loop began; `carried` the variables that each round
+    hands to the next; `cut` becomes true when a run-time condition leaves a round of an unrolled loop early.
+    """
+
+    end: Join
+    again: Join
+    unrolled: bool
+    depth: int
+    held: int
+    carried: frozenset[Variable] = frozenset()
+    cut: bool = False
+
+
+@dataclass(slots=True)
+class _Place:
+    """The variables that hold a name's values of one shape; `marker` tells, where there are none, that it is assigned."""
+
+    prototype: RunTime
+    variables: tuple[Variable, ...]
+    marker: Variable
+
+
+@dataclass(slots=True)
+class _Name:
+    """A run-time name: its places by shape, where it was first assigned, and what integers it holds."""
+
+    places: dict[Hashable, _Place] = field(default_factory=dict)
+    first: Location | None = None
+    integer: IntType | None = None
+
+
+class Frame:
+    """One function: the program itself, a subprogram, or an inlined function at one call."""
+
+    def __init__(
+        self, p: ProgramBuilder, source: Source, scope: Scope, times: BindingTimes, key: Hashable, *, returns: Join | None = None
+    ) -> None:
+        self.p = p
+        self.source = source
+        self.scope = scope
+        self.times = times
+        self.key = key
+        #: Where `return` goes in an inlined function; None where it leaves the program or subprogram.
+        self.returns = returns
+        #: What a subprogram returns; None in a program, whose kind decides.
+        self.result: IntType | None = None
+        self.is_subprogram = False
+        arguments = source.node.args
+        self.parameters = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        nodes = source.node.body if isinstance(source.node, ast.FunctionDef) else [source.node.body]
+        self.local_names = frozenset(self.parameters) | frozenset(assigned_names(nodes))
+        self.annotations: dict[str, IntType] = {}
+        self.constants: dict[str, Any] = {}
+        self.loops: list[Around] = []
+        self.held: list[Entity] = []
+        #: How many run-time conditions and loops of this function stand around the current statement.
+        self.depth = 0
+        #: Whether an inlined function has returned a value so far.
+        self.returned_value = False
+        self.calls: tuple[Any, ...] = ()
+        self._names: dict[str, _Name] = {}
+        #: Names that have had a value known while compiling, even if they have none any more.
+        self._known: set[str] = set()
+        self._places: dict[tuple[int, int, int], Location] = {}
+
+    @property
+    def b(self) -> FunctionBuilder:
+        """The function being built."""
+        return self.p.b
+
+    # -- places and errors -------------------------------------------------------------------------------------------
+
+    def at(self, node: ast.AST) -> Location:
+        """The place of a node."""
+        key = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0) or 0)
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = self.source.at(node)
+        return found
+
+    def fail(self, message: str, node: ast.AST | None = None) -> NoReturn:
+        """Raise CompileError at a node, or at the current place."""
+        self.p.fail(message, None if node is None else self.at(node))
+
+    def why_run_time(self, node: ast.AST) -> str:
+        """End of a message about a value that is not known while compiling: the name that made it so, and its line."""
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name):
+                reason = self.times.reason(self.key, each.id)
+                if reason is not None:
+                    return f"; {each.id} is a run-time variable since line {reason.where.line}, where it {reason.what}"
+        return ""
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def mark(self, names: Iterable[str], what: str, where: Location) -> None:
+        """Note that names are run-time variables."""
+        for name in names:
+            self.times.mark(self.key, name, Reason(what, where), relied_on=name in self._known)
+
+    def assign(self, name: str, value: Any) -> None:
+        """Bind a local name at the current place."""
+        where = self.b.where
+        assert where is not None
+        if self.depth:
+            self.mark([name], "is assigned under a run-time condition", where)
+        elif is_run_time(value) or (name in self.annotations and isinstance(value, Entity)):
+            self.mark([name], f"is assigned {describe(value)}", where)
+        declared = self.annotations.get(name)
+        if not self.times.is_run_time(self.key, name):
+            self.bind_constant(name, value if declared is None else self._constant(name, value, declared))
+            return
+        self.constants.pop(name, None)
+        value = self._variable_value(name, value)
+        if declared is not None:
+            value = value.convert(self.p, declared)
+        entry = self._names.setdefault(name, _Name())
+        entry.first = entry.first or where
+        if isinstance(value, Int) and declared is None:
+            self._join_integer(name, entry, value)
+        self._write(name, entry, value)
+
+    def bind_constant(self, name: str, value: Any) -> None:
+        """Bind a name that is known while compiling whatever stands around it: the target of an unrolled loop."""
+        self.constants[name] = value
+        self._known.add(name)
+
+    def _constant(self, name: str, value: Any, declared: IntType) -> Any:
+        if not isinstance(value, int):
+            self.fail(f"{name} is annotated as {declared.name}, and {describe(value)} is no integer")
+        if not declared.minimum <= value <= declared.maximum:
+            self.fail(f"{value} does not fit {declared.name}: it holds {declared.minimum} to {declared.maximum}")
+        return declared.wrap(value)
+
+    def _variable_value(self, name: str, value: Any) -> RunTime:
+        """The value as a run-time variable holds it."""
+        if isinstance(value, RunTime):
+            return value.local(self.p)
+        if isinstance(value, int):
+            declared = self.annotations.get(name)
+            if declared is not None:
+                value = self._constant(name, value, declared)
+            return to_int(self.p, value)
+        if isinstance(value, tuple):
+            return TupleValue(value).local(self.p)
+        reason = self.times.reason(self.key, name)
+        why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
+        shown = "the value" if name == RETURN else name
+        self.fail(f"{shown} is a run-time variable{why}; {describe(value)} is known only while compiling: give it a name of its own")
+
+    def _join_integer(self, name: str, entry: _Name, value: Int) -> None:
+        if entry.integer is None:
+            entry.integer = value.type
+        elif entry.integer != value.type:
+            line = entry.first.line if entry.first else 0
+            shown = "the value returned" if name == RETURN else name
+            remedy = "convert one of them" if name == RETURN else f"annotate it, `{name}: u64 = …` or `{name}: s64 = …`"
+            self.fail(f"{shown} is {entry.integer.name} on line {line} and {value.type.name} here: {remedy}")
+
+    def _write(self, name: str, entry: _Name, value: RunTime) -> None:
+        place = entry.places.get(value.shape)
+        if place is None:
+            variables = tuple(Variable(part.kind, name) for part in value.parts)
+            place = entry.places[value.shape] = _Place(value, variables, Variable(ir.Kind.SCALAR, name))
+        values = self.b.environment.values
+        for other in entry.places.values():
+            if other is place or other.marker not in values:
+                continue
+            for loop in self.loops:
+                if not loop.unrolled and (other.marker in loop.carried or loop.carried.intersection(other.variables)):
+                    self.fail(
+                        f"{name} stands for {other.prototype.describe()} before the loop and for {value.describe()} in it: use two names"
+                    )
+            for variable in (*other.variables, other.marker):
+                values.pop(variable, None)
+        for variable, part in zip(place.variables, value.parts, strict=True):
+            self.b.write(variable, part)
+        # One value whatever the path: where paths meet it needs no parameter, and it is never part of the code.
+        self.b.write(place.marker, ir.Value(-1))
+
+    def read(self, name: str) -> Any:
+        """What a name stands for here; `MISSING` if it is no name at all."""
+        shown = "the value returned" if name == RETURN else name
+        if name not in self.local_names and name != RETURN:
+            return self._free(name)
+        if name in self.constants:
+            return self.constants[name]
+        entry = self._names.get(name)
+        if entry is not None:
+            values = self.b.environment.values
+            assigned = [place for place in entry.places.values() if place.marker in values]
+            for place in assigned:
+                parts = [self.b.read(variable) for variable in place.variables]
+                if None not in parts:
+                    return place.prototype.rebuild(tuple(part for part in parts if part is not None))
+            if len(entry.places) > 1:
+                shapes = " or ".join(place.prototype.describe() for place in entry.places.values())
+                self.fail(f"{shown} may stand for {shapes} here: use a name for each")
+        if entry is not None and entry.first is not None:
+            self.fail(f"{shown} is assigned on one path only (line {entry.first.line}): assign it on every path to here")
+        if any(isinstance(loop, Around) for loop in self.loops):
+            self.fail(f"{shown} has no value on the first round of the loop: assign it before")
+        self.fail(f"{shown} has no value here: assign it first")
+
+    def _free(self, name: str) -> Any:
+        try:
+            return self.scope.look_up(name, self.source)
+        except Rebound as change:
+            self.fail(
+                f"{name} was {_short(change.before)} when the probe was made, and is {_short(change.after)} now: a probe keeps the value that it "
+                f"saw; give the other one another name"
+            )
+
+    def is_assigned(self, name: str) -> bool:
+        """Whether reading a local would find a value."""
+        if name in self.constants:
+            return True
+        entry = self._names.get(name)
+        values = self.b.environment.values
+        return entry is not None and any(place.marker in values for place in entry.places.values())
+
+    def forget(self, name: str) -> None:
+        """Leave a name without a value."""
+        self.constants.pop(name, None)
+
+    def carried(self, names: Iterable[str]) -> list[Variable]:
+        """Variables with a value here that hold any of the names."""
+        values = self.b.environment.values
+        return [
+            variable
+            for name in names
+            if name in self._names
+            for place in self._names[name].places.values()
+            for variable in place.variables
+            if variable in values
+        ]
+
+    def markers(self, names: Iterable[str]) -> list[Variable]:
+        """Markers of the places that hold any of the names here."""
+        values = self.b.environment.values
+        return [
+            place.marker
+            for name in names
+            if name in self._names
+            for place in self._names[name].places.values()
+            if place.marker in values
+        ]
+
+    def close(self) -> None:
+        """Drop the variables of a function that has been inlined."""
+        for entry in self._names.values():
+            for place in entry.places.values():
+                for variable in (*place.variables, place.marker):
+                    self.b.environment.values.pop(variable, None)
+
+
+def _short(value: Any) -> str:
+    text = describe(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
+    """Names that the nodes assign, in order, without those of functions inside."""
+    found: dict[str, None] = {}
+    stack = list(nodes)[::-1]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            found.setdefault(node.id)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.setdefault(node.name)
+            continue
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            # Their targets are their own; only `:=` inside them binds outside.
+            found.update(dict.fromkeys(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
+            continue
+        stack.extend(list(ast.iter_child_nodes(node))[::-1])
+    return list(found)

@@ -1,0 +1,48 @@
+"""Plain Python functions called with what only each event knows: translated where they are called."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.function import Join
+from pyebpf.dsl.scope import Scope
+from pyebpf.dsl.source import find_source
+from pyebpf.dsl.translate.frame import RETURN, Frame
+
+if TYPE_CHECKING:
+    from types import FunctionType
+
+__all__ = ["inline"]
+
+
+def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """Translate a call's body here and return its value."""
+    from pyebpf.dsl.translate.returns import end_of_function
+    from pyebpf.dsl.translate.statements import body
+
+    where = f.b.where
+    assert where is not None
+    if function in f.calls:
+        f.fail(f"{function.__name__} calls itself: what is inlined can't; write a loop")
+    try:
+        bound = inspect.signature(function).bind(*arguments, **keywords)
+    except TypeError as error:
+        f.fail(f"{function.__name__}(): {error}")
+    bound.apply_defaults()
+    end = Join()
+    key = (f.key, where.line, where.column, function.__qualname__)
+    inner = Frame(f.p, find_source(function), Scope(function), f.times, key, returns=end)
+    inner.calls = (*f.calls, function)
+    for name, value in bound.arguments.items():
+        f.b.where = where
+        inner.assign(name, value)
+    body(inner)
+    end_of_function(inner)
+    f.b.start(end)
+    f.b.where = where
+    value = inner.read(RETURN) if inner.is_assigned(RETURN) else None
+    if value is None and inner.returned_value and f.b.reachable:
+        value = inner.read(RETURN)
+    inner.close()
+    return value

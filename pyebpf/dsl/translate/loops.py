@@ -1,0 +1,191 @@
+"""Loops: run-time ones over `range` and by `while`, and those that are written out while compiling."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import ItemsView, Iterable, KeysView, Mapping, ValuesView
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.function import Join
+from pyebpf.builder.loops import range_loop
+from pyebpf.dsl.translate.bounds import check_while
+from pyebpf.dsl.translate.conditions import branch, compile_time
+from pyebpf.dsl.translate.expressions import expression
+from pyebpf.dsl.translate.frame import Around, assigned_names
+from pyebpf.dsl.translate.tuples import TupleValue
+from pyebpf.dsl.unroll import Unrolled
+
+if TYPE_CHECKING:
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["for_statement", "leave_loop", "while_statement"]
+
+#: More rounds than this, written out, are surely a mistake.
+MOST_ROUNDS = 4096
+
+
+def while_statement(f: Frame, node: ast.While) -> None:
+    """`while test:`, a run-time loop whatever its test."""
+    from pyebpf.dsl.translate.statements import block
+
+    if node.orelse:
+        f.fail("`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`", node.orelse[0])
+    names = assigned_names([node.test, *node.body])
+    where = f.at(node)
+    f.mark(names, f"is assigned in the `while` of line {node.lineno}", where)
+    check_while(f, node)
+    carried = f.carried(names)
+    with f.b.loop(carried) as loop:
+        around = Around(
+            loop.end, loop.again, unrolled=False, depth=f.depth, held=len(f.held), carried=frozenset([*carried, *f.markers(names)])
+        )
+        f.loops.append(around)
+        f.depth += 1
+        inside = Join()
+        branch(f, node.test, inside, loop.end)
+        f.b.start(inside)
+        block(f, node.body)
+        f.depth -= 1
+        f.loops.pop()
+        f.b.where = where
+
+
+def for_statement(f: Frame, node: ast.For) -> None:
+    """`for target in …`: over `range` at run time, over what Python holds now once for each element."""
+    if node.orelse:
+        f.fail("`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`", node.orelse[0])
+    bounds = _range_bounds(f, node.iter)
+    if bounds is not None:
+        _range(f, node, *bounds)
+        return
+    values = expression(f, node.iter)
+    f.b.where = f.at(node.iter)
+    if isinstance(values, range):
+        _range(f, node, values.start, values.stop, values.step)
+        return
+    if isinstance(values, TupleValue):
+        values = values.elements
+    _unrolled(f, node, _elements(f, node, values))
+
+
+def _range_bounds(f: Frame, node: ast.expr) -> tuple[Any, Any, Any] | None:
+    """Start, stop and step of a `range(…)` written here; None for anything else."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
+        return None
+    if expression(f, node.func) is not range:
+        return None
+    if node.keywords or not 1 <= len(node.args) <= 3:
+        f.fail("range() takes one to three numbers: range(stop), range(start, stop), range(start, stop, step)", node)
+    for each in node.args:
+        if isinstance(each, ast.Starred):
+            f.fail("`*` can't spread values here: write each one", each)
+    values = [expression(f, each) for each in node.args]
+    if len(values) == 1:
+        return 0, values[0], 1
+    return values[0], values[1], values[2] if len(values) > 2 else 1
+
+
+def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
+    from pyebpf.dsl.translate.statements import block
+
+    if not isinstance(node.target, ast.Name):
+        f.fail("the numbers of range() go to one name", node.target)
+    names = assigned_names([node.target, *node.body])
+    where = f.at(node)
+    f.mark(names, f"is assigned in the run-time `for` of line {node.lineno}", where)
+    f.b.where = f.at(node.iter)
+    carried = f.carried(names)
+    markers = f.markers(names)
+    with range_loop(f.p, start, stop, step, carried) as (loop, index):
+        around = Around(loop.end, loop.again, unrolled=False, depth=f.depth, held=len(f.held), carried=frozenset([*carried, *markers]))
+        f.loops.append(around)
+        f.depth += 1
+        f.b.where = f.at(node.target)
+        f.assign(node.target.id, index)
+        block(f, node.body)
+        f.depth -= 1
+        f.loops.pop()
+        f.b.where = where
+
+
+def _elements(f: Frame, node: ast.For, values: Any) -> list[Any]:
+    if isinstance(values, Unrolled):
+        values = values.values
+    if isinstance(values, Entity):
+        f.fail(
+            f"{describe(values)} can't be iterated over on each event: a `for` in a probe goes over range(…), or over a tuple, list or "
+            f"dict.items() known while compiling{f.why_run_time(node.iter)}",
+            node.iter,
+        )
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, Mapping, ItemsView, KeysView, ValuesView)):
+        f.fail(f"a `for` in a probe goes over range(…), or over a tuple, list or dict.items(), not over {values!r}", node.iter)
+    if isinstance(values, (set, frozenset)):
+        f.fail("a set has no order, so the code would differ from run to run: use a tuple, or sorted(…)", node.iter)
+    elements: list[Any] = []
+    iterator = compile_time(f, iter, values)
+    missing = object()
+    while (element := compile_time(f, next, iterator, missing)) is not missing:
+        elements.append(element)
+        if len(elements) > MOST_ROUNDS:
+            f.fail(f"more than {MOST_ROUNDS} rounds can't be written out: use `for … in range(n)`", node.iter)
+    return elements
+
+
+def _unrolled(f: Frame, node: ast.For, elements: list[Any]) -> None:
+    """Each round written out; the target is known in each, whatever stands around the loop."""
+    from pyebpf.dsl.translate.statements import block
+
+    targets = assigned_names([node.target])
+    run_time_targets = [name for name in targets if f.times.is_run_time(f.key, name)]
+    end = Join()
+    for element in elements:
+        if not f.b.reachable:
+            break
+        again = Join()
+        around = Around(end, again, unrolled=True, depth=f.depth, held=len(f.held))
+        f.loops.append(around)
+        f.b.where = f.at(node.target)
+        _bind(f, node.target, element, run_time_targets)
+        block(f, node.body)
+        f.b.jump(again)
+        f.b.start(again)
+        f.loops.pop()
+        if around.cut:
+            # Some events skip a part of the rounds: nothing assigned in them is known any more.
+            names = [name for name in assigned_names(node.body) if name not in targets]
+            f.mark(names, f"is assigned in the `for` of line {node.lineno}, which a run-time condition leaves", f.at(node))
+    f.b.jump(end)
+    f.b.start(end)
+    if f.depth:
+        for name in targets:
+            f.forget(name)
+
+
+def _bind(f: Frame, target: ast.expr, element: Any, run_time: list[str]) -> None:
+    match target:
+        case ast.Name(id=name) if name in run_time:
+            f.assign(name, element)
+        case ast.Name(id=name):
+            f.bind_constant(name, element)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            parts = compile_time(f, list, element)
+            if len(parts) != len(targets):
+                f.fail(f"{len(parts)} values can't be unpacked into {len(targets)} names", target)
+            for each, part in zip(targets, parts, strict=True):
+                _bind(f, each, part, run_time)
+        case _:
+            f.fail("the target of a `for` in a probe is a name, or a tuple of names", target)
+
+
+def leave_loop(f: Frame, node: ast.Break | ast.Continue, *, again: bool) -> None:
+    """`break` and `continue`."""
+    around = f.loops[-1]
+    f.b.where = f.at(node)
+    for manager in f.held[around.held :][::-1]:
+        manager.leave(f.p)
+    if around.unrolled and f.depth > around.depth:
+        around.cut = True
+    f.b.jump(around.again if again else around.end)
+
+

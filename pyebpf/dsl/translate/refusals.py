@@ -1,0 +1,68 @@
+"""What the language does not have: for each kind of syntax, what is wrong with it and what to write instead."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["EXPRESSIONS", "PATTERNS", "STATEMENTS", "refuse"]
+
+_COMPREHENSION = "a comprehension over what only each event knows can't be built: write a `for` loop"
+
+#: Statements. Not here: those that `statements.py` translates.
+STATEMENTS: Mapping[type[ast.AST], str] = {
+    ast.FunctionDef: "a function can't be defined inside a probe: define it outside; a plain function is inlined where it is called",
+    ast.AsyncFunctionDef: "a function can't be defined inside a probe: define it outside, without `async`",
+    ast.ClassDef: "a class can't be defined inside a probe: define the Struct outside",
+    ast.Global: "a global name can't be assigned by a probe, which runs in the kernel: keep the value in a map",
+    ast.Nonlocal: "an outer name can't be assigned by a probe, which runs in the kernel: keep the value in a map",
+    ast.Raise: "there are no exceptions in a probe: `return`, or emit a record that says what happened",
+    ast.Try: "there are no exceptions in a probe: leave out `try`; a failed read gives zeros, a missing entry is None",
+    ast.TryStar: "there are no exceptions in a probe: leave out `try`; a failed read gives zeros, a missing entry is None",
+    ast.Assert: "there are no exceptions in a probe: write `if not …: return`",
+    ast.Import: "an import can't stand inside a probe: import at the top of the file",
+    ast.ImportFrom: "an import can't stand inside a probe: import at the top of the file",
+    ast.AsyncFor: "a probe can't wait: write `for` without `async`",
+    ast.AsyncWith: "a probe can't wait: write `with` without `async`",
+}
+
+#: Expressions that are refused wherever a value that only each event knows takes part; Python evaluates them otherwise.
+EXPRESSIONS: Mapping[type[ast.AST], str] = {
+    ast.ListComp: _COMPREHENSION,
+    ast.SetComp: _COMPREHENSION,
+    ast.DictComp: _COMPREHENSION,
+    ast.GeneratorExp: _COMPREHENSION,
+    ast.List: "a list of run-time values can't be built: use a Struct, or a map",
+    ast.Set: "a set of run-time values can't be built: write `x in (a, b)`, or use a map",
+    ast.Dict: "a dictionary of run-time values can't be built: use a map, `bpf.hash(key=…, value=…)`",
+    ast.Lambda: "a lambda can't be made of run-time values: define a function outside and call it here",
+    ast.JoinedStr: "a string can't be formatted on each event: emit a record with the values, and format in user space",
+    ast.FormattedValue: "a string can't be formatted on each event: emit a record with the values, and format in user space",
+    ast.Await: "a probe can't wait: leave out `await`",
+    ast.Yield: "a probe can't yield: emit a record to a ring buffer",
+    ast.YieldFrom: "a probe can't yield: emit a record to a ring buffer",
+    ast.Starred: "`*` can't spread values here: write each one",
+    ast.Slice: "a slice can't be taken on each event: index single elements",
+}
+
+#: Patterns of `match`.
+PATTERNS: Mapping[type[ast.AST], str] = {
+    ast.MatchSequence: "`match` in a probe compares with literals: a sequence pattern can't be used; compare the elements with `if`",
+    ast.MatchMapping: "`match` in a probe compares with literals: a mapping pattern can't be used; look the key up with `m.get(k)`",
+    ast.MatchClass: "`match` in a probe compares with literals: a class pattern can't be used; compare the fields with `if`",
+    ast.MatchStar: "`match` in a probe compares with literals: a sequence pattern can't be used; compare the elements with `if`",
+    ast.MatchAs: "`match` in a probe compares with literals: a pattern can't bind a name; assign it before `match`",
+}
+
+
+def refuse(f: Frame, node: ast.AST) -> NoReturn:
+    """Refuse a node with its remedy."""
+    for table in (STATEMENTS, EXPRESSIONS, PATTERNS):
+        if type(node) in table:
+            f.fail(table[type(node)] + f.why_run_time(node), node)
+    f.fail(f"{type(node).__name__} has no meaning in a probe", node)

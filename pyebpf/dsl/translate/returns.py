@@ -1,0 +1,106 @@
+"""`return`, and the end of a function without one: what each kind of program may hand to the kernel."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.entity import describe
+from pyebpf.builder.integers import number
+from pyebpf.dsl.translate.frame import RETURN
+from pyebpf.specs import ProgramKind
+
+if TYPE_CHECKING:
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["end_of_function", "return_statement"]
+
+#: What a program that has nothing to say returns. A tracepoint's 0 would drop the event for every other perf user.
+SILENT: dict[ProgramKind, int] = {
+    ProgramKind.TRACEPOINT: 1,
+    ProgramKind.RAW_TRACEPOINT: 0,
+    ProgramKind.TRACING: 0,
+    ProgramKind.PERF_EVENT: 0,
+    ProgramKind.KPROBE: 0,
+}
+
+
+def return_statement(f: Frame, node: ast.Return) -> None:
+    """`return` and `return value`."""
+    from pyebpf.dsl.translate.expressions import expression
+
+    value = None if node.value is None else expression(f, node.value)
+    f.b.where = f.at(node)
+    for manager in f.held[::-1]:
+        manager.leave(f.p)
+    if f.returns is not None:
+        _return_inlined(f, value)
+    else:
+        _return(f, value, node)
+
+
+def end_of_function(f: Frame) -> None:
+    """Control reaches the end of a function that returns no value there."""
+    if not f.b.reachable:
+        return
+    if f.returns is not None:
+        if f.returned_value:
+            f.fail("this function returns a value on another path, but reaches its end without one: end it with `return`", f.source.node)
+        f.b.jump(f.returns)
+        return
+    node = f.source.node
+    if f.is_subprogram:
+        if f.result is not None:
+            f.fail(f"{f.scope.function.__name__}: every path returns a value, and one reaches the end: end it with `return`", node)
+        f.b.ret(f.b.const(0))
+        return
+    silent = SILENT.get(f.p.kind)
+    if silent is None:
+        f.p.fail(
+            f"{f.scope.function.__name__}: every path of a program of this kind returns a value, and one reaches the end: end it with `return`",
+            f.source.location,
+        )
+    f.b.ret(f.b.const(silent))
+
+
+def _return_inlined(f: Frame, value: Any) -> None:
+    assert f.returns is not None
+    if value is not None:
+        f.returned_value = True
+    elif f.returned_value:
+        f.fail("this function returns a value on another path: return one here, too")
+    if value is None and not f.depth:
+        f.constants[RETURN] = None
+    elif value is not None:
+        f.assign(RETURN, value)
+    f.b.jump(f.returns)
+
+
+def _return(f: Frame, value: Any, node: ast.Return) -> None:
+    if f.is_subprogram:
+        if value is None:
+            if f.result is not None:
+                f.fail("every path of a subprogram returns a value: return one here, too")
+            f.b.ret(f.b.const(0))
+            return
+        if f.result is None:
+            f.fail("this subprogram is annotated to return nothing: annotate its result, `-> u64`", node.value)
+        found = number(f.p, value)
+        if found is None:
+            f.fail(f"a subprogram returns an integer, not {describe(value)}", node.value)
+        converted = number(f.p, found.convert(f.p, f.result))
+        assert converted is not None
+        f.b.ret(converted.value)
+        return
+    silent = SILENT.get(f.p.kind)
+    if silent is not None:
+        if value is not None:
+            f.fail("a tracing probe returns nothing: write `return` alone, and keep values in maps or records", node.value)
+        f.b.ret(f.b.const(silent))
+        return
+    if value is None:
+        f.fail("every path of a program of this kind returns a value: return one here, too")
+    found = number(f.p, value)
+    if found is None:
+        f.fail(f"a program returns an integer, not {describe(value)}", node.value)
+    f.b.ret(found.value)

@@ -1,0 +1,346 @@
+"""Statements."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder import operations
+from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.function import Join
+from pyebpf.dsl.translate.conditions import branch, comparison, compile_time
+from pyebpf.dsl.translate.expressions import BINARY, binary, expression, item
+from pyebpf.dsl.translate.frame import RETURN, assigned_names
+from pyebpf.dsl.translate.loops import for_statement, leave_loop, while_statement
+from pyebpf.dsl.translate.refusals import refuse
+from pyebpf.dsl.translate.returns import return_statement
+from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
+from pyebpf.types import IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyebpf.builder.conditions import Test
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["assign_name", "block", "body"]
+
+
+def body(f: Frame) -> None:
+    """Translate a whole function; what happens at its end is the caller's business."""
+    node = f.source.node
+    if isinstance(node, ast.Lambda):
+        f.b.where = f.at(node.body)
+        value = expression(f, node.body)
+        if f.returns is not None:
+            f.assign(RETURN, value)
+        return
+    _annotations(f, node.body)
+    statements = node.body
+    first = statements[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        statements = statements[1:]
+    block(f, statements)
+
+
+def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
+    """Collect the annotated locals: an annotation holds for every assignment to its name."""
+    for node in ast.walk(ast.Module(list(statements), [])):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        f.b.where = f.at(node)
+        declared = _declared(f, node.annotation)
+        if declared is None:
+            continue
+        before = f.annotations.setdefault(node.target.id, declared)
+        if before != declared:
+            f.fail(f"{node.target.id} is annotated as {before.name} and as {declared.name}: choose one", node.annotation)
+
+
+def _declared(f: Frame, annotation: ast.expr) -> IntType | None:
+    """The integer type that an annotation names; None for what says nothing to the compiler (`int`, `str`, a Struct)."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        annotation = ast.parse(annotation.value, mode="eval").body
+    if not isinstance(annotation, (ast.Name, ast.Attribute)):
+        return None
+    found: Any
+    if isinstance(annotation, ast.Name):
+        found = f.scope.look_up(annotation.id, f.source)
+    else:
+        found = expression(f, annotation)
+    if found is bool:
+        from pyebpf.types import BOOL
+
+        return BOOL
+    return found if isinstance(found, IntType) else None
+
+
+def block(f: Frame, statements: Sequence[ast.stmt]) -> None:
+    """Statements in order; those that control cannot reach have no effect."""
+    for node in statements:
+        if not f.b.reachable:
+            return
+        f.b.where = f.at(node)
+        handler = HANDLERS.get(type(node))
+        if handler is None:
+            refuse(f, node)
+        handler(f, node)
+
+
+# -- assignment --------------------------------------------------------------------------------------------------------
+
+
+def assign_name(f: Frame, target: ast.Name, value: Any) -> None:
+    """`name = value`."""
+    f.assign(target.id, value)
+
+
+def _assign_target(f: Frame, target: ast.expr, value: Any) -> None:
+    match target:
+        case ast.Name():
+            f.assign(target.id, value)
+        case ast.Attribute(value=owner_node, attr=attr):
+            owner = expression(f, owner_node)
+            before, f.b.where = f.b.where, f.at(target)
+            if not isinstance(owner, Entity):
+                f.fail(f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to it; keep the value in a map")
+            owner.set_attribute(f.p, attr, value)
+            f.b.where = before
+        case ast.Subscript(value=owner_node, slice=slice_node):
+            owner = expression(f, owner_node)
+            if isinstance(slice_node, ast.Slice):
+                f.fail("a slice can't be assigned on each event: assign single elements", slice_node)
+            index = expression(f, slice_node)
+            before, f.b.where = f.b.where, f.at(target)
+            if not isinstance(owner, Entity):
+                f.fail(f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to it; keep the value in a map")
+            owner.set_item(f.p, index, value)
+            f.b.where = before
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            for each, part in zip(targets, _unpacked(f, target, targets, value), strict=True):
+                _assign_target(f, each, part)
+        case _:
+            refuse(f, target)
+
+
+def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> list[Any]:
+    for each in targets:
+        if isinstance(each, ast.Starred):
+            f.fail("`*name` can't collect values in a probe: name each one", each)
+    if isinstance(value, TupleValue):
+        value = value.elements
+    if isinstance(value, Entity):
+        f.fail(f"{describe(value)} can't be unpacked into {len(targets)} names", node)
+    parts = compile_time(f, list, value)
+    if len(parts) != len(targets):
+        f.fail(f"{len(parts)} values can't be unpacked into {len(targets)} names", node)
+    return parts
+
+
+def _assign(f: Frame, node: ast.Assign) -> None:
+    value = expression(f, node.value)
+    if isinstance(value, tuple) and is_run_time(value) and any(isinstance(t, ast.Tuple) for t in node.targets):
+        # `a, b = b, a`: every value is taken before any name is bound.
+        value = tuple(part.local(f.p) if isinstance(part, RunTime) else part for part in value)
+    elif len(node.targets) > 1 and isinstance(value, RunTime):
+        value = value.local(f.p)
+    for target in node.targets:
+        _assign_target(f, target, value)
+
+
+def _annotated(f: Frame, node: ast.AnnAssign) -> None:
+    if node.value is None:
+        return
+    _assign_target(f, node.target, expression(f, node.value))
+
+
+def _augmented(f: Frame, node: ast.AugAssign) -> None:
+    target, sign = node.target, BINARY[type(node.op)][0]
+    if isinstance(target, ast.Name):
+        if target.id not in f.local_names:
+            f.fail(f"{target.id} is not a local name: a probe can't assign to outer names", target)
+        load = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+        f.assign(target.id, binary(f, node.op, expression(f, load), expression(f, node.value)))
+        return
+    owner_node = target.value
+    owner = expression(f, owner_node)
+    if not isinstance(owner, Entity):
+        f.fail(
+            f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to it; keep the value in a map", target
+        )
+    if isinstance(target, ast.Attribute):
+        owner.augment_attribute(f.p, target.attr, sign, expression(f, node.value))
+        return
+    if isinstance(target.slice, ast.Slice):
+        f.fail("a slice can't be assigned on each event: assign single elements", target.slice)
+    index = expression(f, target.slice)
+    owner.augment_item(f.p, index, sign, expression(f, node.value))
+
+
+def _delete(f: Frame, node: ast.Delete) -> None:
+    for target in node.targets:
+        if not isinstance(target, ast.Subscript):
+            f.fail("only an entry of a map can be deleted: `del m[k]`", target)
+        owner = expression(f, target.value)
+        if not isinstance(owner, Entity):
+            f.fail(f"{ast.unparse(target.value)} is no map: `del` deletes an entry of a map", target)
+        if isinstance(target.slice, ast.Slice):
+            f.fail("a slice can't be deleted on each event: delete single entries", target.slice)
+        owner.delete_item(f.p, expression(f, target.slice))
+
+
+# -- control flow ------------------------------------------------------------------------------------------------------
+
+
+def _if(f: Frame, node: ast.If) -> None:
+    then, otherwise, end = Join(), Join(), Join()
+    branch(f, node.test, then, otherwise)
+    f.b.where = f.at(node)
+    _choose(f, [(then, node.body), (otherwise, node.orelse)], end, f"is assigned under the run-time `if` of line {node.lineno}")
+
+
+def _choose(f: Frame, ways: list[tuple[Join, list[ast.stmt]]], end: Join, what: str) -> None:
+    """Bodies of which a condition selects one. Where only one can come, there is no run-time condition."""
+    taken = [(join, statements) for join, statements in ways if join.edges]
+    run_time = len(taken) > 1
+    if run_time:
+        where = f.b.where
+        assert where is not None
+        for _, statements in taken:
+            f.mark(_rebound_names(statements), what, where)
+    f.depth += run_time
+    for join, statements in taken:
+        f.b.start(join)
+        block(f, statements)
+        f.b.jump(end)
+    f.depth -= run_time
+    f.b.start(end)
+
+
+def _rebound_names(statements: list[ast.stmt]) -> list[str]:
+    """Names that the statements assign, but for targets of loops, which decide for themselves."""
+    targets = {
+        name for statement in statements for n in ast.walk(statement) if isinstance(n, ast.For) for name in assigned_names([n.target])
+    }
+    return [name for name in assigned_names(statements) if name not in targets]
+
+
+def _match(f: Frame, node: ast.Match) -> None:
+    subject = expression(f, node.subject)
+    if isinstance(subject, RunTime):
+        subject = subject.local(f.p)
+    end = Join()
+    ways: list[tuple[Join, list[ast.stmt]]] = []
+    for case in node.cases:
+        if not f.b.reachable:
+            break
+        body_join, following = Join(), Join()
+        matched = Join()
+        f.b.where = f.at(case.pattern)
+        _pattern(f, case.pattern, subject, matched, following)
+        f.b.start(matched)
+        if case.guard is not None and f.b.reachable:
+            branch(f, case.guard, body_join, following)
+        else:
+            f.b.jump(body_join)
+        ways.append((body_join, case.body))
+        f.b.start(following)
+    ways.append((_here(f), []))
+    f.b.where = f.at(node)
+    _choose(f, ways, end, f"is assigned under the run-time `match` of line {node.lineno}")
+
+
+def _here(f: Frame) -> Join:
+    join = Join()
+    f.b.jump(join)
+    return join
+
+
+def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise: Join) -> None:
+    match pattern:
+        case ast.MatchValue(value=value):
+            f.b.branch(comparison(f, ast.Eq(), subject, expression(f, value)), then, otherwise)
+        case ast.MatchSingleton(value=None):
+            f.b.branch(comparison(f, ast.Is(), subject, None), then, otherwise)
+        case ast.MatchSingleton(value=value):
+            f.b.branch(comparison(f, ast.Eq(), subject, value), then, otherwise)
+        case ast.MatchOr(patterns=patterns):
+            for each in patterns[:-1]:
+                following = Join()
+                _pattern(f, each, subject, then, following)
+                f.b.start(following)
+            _pattern(f, patterns[-1], subject, then, otherwise)
+        case ast.MatchAs(pattern=None, name=None):
+            f.b.jump(then)
+        case _:
+            refuse(f, pattern)
+
+
+def _with(f: Frame, node: ast.With) -> None:
+    held = len(f.held)
+    for each in node.items:
+        manager = expression(f, each.context_expr)
+        f.b.where = f.at(each.context_expr)
+        if not isinstance(manager, Entity):
+            f.fail("`with` in a probe holds a lock of a map's entry, `with entry.lock:`; Python's own context managers run nowhere")
+        value = manager.enter(f.p)
+        if each.optional_vars is not None:
+            _assign_target(f, each.optional_vars, value)
+        f.held.append(manager)
+    block(f, node.body)
+    if f.b.reachable:
+        f.b.where = f.at(node)
+        for manager in f.held[held:][::-1]:
+            manager.leave(f.p)
+    del f.held[held:]
+
+
+def _pass(_f: Frame, _node: ast.Pass) -> None:
+    """Do nothing, as written."""
+
+
+def _break(f: Frame, node: ast.Break) -> None:
+    leave_loop(f, node, again=False)
+
+
+def _continue(f: Frame, node: ast.Continue) -> None:
+    leave_loop(f, node, again=True)
+
+
+# -- expression statements ---------------------------------------------------------------------------------------------
+
+
+def _expression_statement(f: Frame, node: ast.Expr) -> None:
+    from pyebpf.dsl.translate.calls import call
+
+    value = node.value
+    if isinstance(value, ast.Call):
+        call(f, value, statement=True)
+        return
+    if isinstance(value, ast.Constant) and value.value is Ellipsis:
+        f.fail("`...` has no meaning in a probe: write `pass`")
+    if isinstance(value, (ast.Await, ast.Yield, ast.YieldFrom)):
+        refuse(f, value)
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        f.fail("a string alone has no effect: write a comment, `# …`")
+    if isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.Eq):
+        f.fail("this comparison has no effect: write `=` to assign")
+    f.fail("this expression has no effect: assign it, or leave it out")
+
+
+HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Delete: _delete,
+    ast.If: _if,
+    ast.Match: _match,
+    ast.With: _with,
+    ast.While: while_statement,
+    ast.For: for_statement,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Return: return_statement,
+    ast.Pass: _pass,
+    ast.Expr: _expression_statement,
+}

@@ -1,0 +1,24 @@
+"""`unroll`: a loop over `range` written out while compiling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Unrolled", "unroll"]
+
+T = TypeVar("T")
+
+
+class Unrolled:
+    """What `unroll` answers in a probe: values that a `for` takes one by one while compiling."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self.values = list(values)
+
+
+def unroll(values: Iterable[T]) -> Iterable[T]:
+    """In a probe: `for i in unroll(range(4)):` is written out, so that `i` is known in each round. In Python: the values themselves."""
+    return values

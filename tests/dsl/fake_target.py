@@ -1,0 +1,110 @@
+"""A kernel made up for tests of the language: a few types, tracepoints and raw tracepoints, every feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from pyebpf.errors import NotFound, closest
+from pyebpf.target import KernelFunction, KernelMember, KernelParameter, KernelRawTracepoint, KernelType, Target
+from pyebpf.types.tracepoint import TracepointFormat, parse_format
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INT = KernelType("int", 4, "int", signed=True)
+U32 = KernelType("int", 4, "unsigned int")
+U64 = KernelType("int", 8, "unsigned long long")
+CHAR = KernelType("int", 1, "char", signed=True)
+SOCK = KernelType("struct", 32, "sock", id=1)
+TASK = KernelType("struct", 64, "task_struct", id=2)
+
+MEMBERS: Mapping[str, Mapping[str, KernelMember]] = {
+    "sock": {
+        "sk_family": KernelMember(KernelType("int", 2, "unsigned short"), 0),
+        "sk_ack_backlog": KernelMember(U32, 32),
+        "sk_max_ack_backlog": KernelMember(U32, 64),
+        "sk_cookie": KernelMember(U64, 128),
+    },
+    "task_struct": {
+        "pid": KernelMember(INT, 0),
+        "flags": KernelMember(U32, 32),
+        "start_time": KernelMember(U64, 64),
+        "comm": KernelMember(KernelType("array", 16, element=CHAR, length=16), 128),
+    },
+}
+
+FORMAT = """name: {name}
+ID: 1
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;
+\tfield:int dfd;\toffset:16;\tsize:8;\tsigned:0;
+\tfield:const char * filename;\toffset:24;\tsize:8;\tsigned:0;
+\tfield:unsigned long count;\toffset:32;\tsize:8;\tsigned:0;
+\tfield:unsigned char prio;\toffset:40;\tsize:1;\tsigned:0;
+\tfield:s64 delta;\toffset:48;\tsize:8;\tsigned:1;
+
+print fmt: ""
+"""
+
+
+@dataclass
+class FakeTarget(Target):
+    """Answers from the tables above."""
+
+    arch: str = "x86_64"
+    byteorder: Literal["little", "big"] = "little"
+    page_size: int = 4096
+    possible_cpus: int = 2
+    pid_namespace: tuple[int, int] | None = None
+    missing: frozenset[str] = field(default_factory=frozenset)
+
+    def type_named(self, name: str) -> KernelType:
+        types = {"struct sock": SOCK, "struct task_struct": TASK, "int": INT}
+        if name not in types:
+            raise NotFound(f"the kernel has no type {name}{closest(name, types)}")
+        return types[name]
+
+    def member(self, owner: KernelType, name: str) -> KernelMember:
+        members = MEMBERS[owner.name]
+        if name not in members:
+            raise NotFound(f"{owner.c_name} has no member {name}{closest(name, members)}")
+        return members[name]
+
+    def has_field(self, struct: str, path: str) -> bool:
+        return path in MEMBERS.get(struct.removeprefix("struct "), {})
+
+    def enumerator(self, name: str, enum: str = "") -> int:
+        values = {"TCP_LISTEN": 10, "TCP_CLOSE": 7}
+        if name not in values:
+            raise NotFound(f"the kernel has no enumerator {name}{closest(name, values)}")
+        return values[name]
+
+    def function(self, name: str) -> KernelFunction:
+        raise NotFound(f"the kernel has no function {name}")
+
+    def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
+        pointer = {
+            "sock": KernelType("pointer", 8, element=SOCK),
+            "task": KernelType("pointer", 8, element=TASK),
+            "void": KernelType("pointer", 8, element=KernelType("void", 0)),
+        }
+        known = {
+            "inet_sock_set_state": (("sk", pointer["sock"]), ("oldstate", INT), ("newstate", INT)),
+            "sched_process_exit": (("p", pointer["task"]),),
+            "sched_switch": (("preempt", KernelType("int", 1, "_Bool")), ("prev", pointer["task"]), ("next", pointer["task"])),
+        }
+        if name not in known:
+            raise NotFound(f"the kernel has no raw tracepoint {name}{closest(name, known)}")
+        return KernelRawTracepoint(name, 100 + len(name), tuple(KernelParameter(n, t) for n, t in known[name]))
+
+    def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
+        known = {"syscalls": {"sys_enter_openat", "sys_enter_open", "sys_enter_write"}}
+        if name not in known.get(category, ()):
+            raise NotFound(f"the kernel has no tracepoint {category}:{name}{closest(name, known.get(category, ()))}")
+        return parse_format(FORMAT.format(name=name))
+
+    def has(self, feature: str) -> bool:
+        return feature not in self.missing
