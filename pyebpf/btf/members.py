@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.btf.nodes import MAX_DEPTH, Array, Composite, Int
+from pyebpf.btf.record import Record
 from pyebpf.errors import BtfError, InvalidValue, NotFound
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ PATH = re.compile(rf"{PART}(?:\.{PART})*", re.ASCII)
 STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberAccess:
+class MemberAccess(Record):
     """Where a member lies: `bit_offset` from the start of the outermost struct; `bit_size` is 0 but for bit-fields."""
 
     name: str

@@ -6,9 +6,10 @@ Nodes are made on demand by `Btf.type_by_id`; they refer to other types by id, s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
+
+from pyebpf.btf.record import Record
 
 __all__ = [
     "MAX_DEPTH",
@@ -104,8 +105,7 @@ class SectionVariable(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Record):
     """What every type has: its id and its name, which is empty for an anonymous one."""
 
     id: int
@@ -115,10 +115,7 @@ class Node:
 class Void(Node):
     """Type 0."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
 class Int(Node):
     """BTF_KIND_INT: `size` in bytes; `bits` used of them from bit `bit_offset`."""
 
@@ -130,14 +127,12 @@ class Int(Node):
     bool: bool
 
 
-@dataclass(frozen=True, slots=True)
 class Float(Node):
     """BTF_KIND_FLOAT, `size` in bytes."""
 
     size: int
 
 
-@dataclass(frozen=True, slots=True)
 class Reference(Node):
     """A type that stands for, or points to, the type with the id `type`."""
 
@@ -147,40 +142,27 @@ class Reference(Node):
 class Ptr(Reference):
     """BTF_KIND_PTR."""
 
-    __slots__ = ()
-
 
 class Typedef(Reference):
     """BTF_KIND_TYPEDEF."""
-
-    __slots__ = ()
 
 
 class Volatile(Reference):
     """BTF_KIND_VOLATILE."""
 
-    __slots__ = ()
-
 
 class Const(Reference):
     """BTF_KIND_CONST."""
-
-    __slots__ = ()
 
 
 class Restrict(Reference):
     """BTF_KIND_RESTRICT."""
 
-    __slots__ = ()
-
 
 class TypeTag(Reference):
     """BTF_KIND_TYPE_TAG: `name` is the tag, such as "user" or "percpu"."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
 class Array(Node):
     """BTF_KIND_ARRAY of `length` elements; 0 for a flexible one."""
 
@@ -189,7 +171,6 @@ class Array(Node):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
 class Composite(Node):
     """A struct or union, `size` in bytes."""
 
@@ -200,16 +181,11 @@ class Composite(Node):
 class Struct(Composite):
     """BTF_KIND_STRUCT."""
 
-    __slots__ = ()
-
 
 class Union(Composite):
     """BTF_KIND_UNION."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
 class Enumeration(Node):
     """An enum, `size` in bytes."""
 
@@ -221,23 +197,17 @@ class Enumeration(Node):
 class Enum(Enumeration):
     """BTF_KIND_ENUM: constants of 32 bits."""
 
-    __slots__ = ()
-
 
 class Enum64(Enumeration):
     """BTF_KIND_ENUM64: constants of 64 bits (since Linux 6.0)."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
 class Fwd(Node):
     """BTF_KIND_FWD: a struct, or with `union` a union, declared but not defined."""
 
     union: bool
 
 
-@dataclass(frozen=True, slots=True)
 class FuncProto(Node):
     """BTF_KIND_FUNC_PROTO: `type` is what it returns."""
 
@@ -250,7 +220,6 @@ class FuncProto(Node):
         return bool(self.params) and self.params[-1] == ("", 0)
 
 
-@dataclass(frozen=True, slots=True)
 class Func(Node):
     """BTF_KIND_FUNC: `type` is its FUNC_PROTO; `linkage` 0 static, 1 global, 2 extern."""
 
@@ -258,7 +227,6 @@ class Func(Node):
     linkage: int
 
 
-@dataclass(frozen=True, slots=True)
 class Var(Node):
     """BTF_KIND_VAR of the type `type`; `linkage` as for Func."""
 
@@ -266,7 +234,6 @@ class Var(Node):
     linkage: int
 
 
-@dataclass(frozen=True, slots=True)
 class DataSec(Node):
     """BTF_KIND_DATASEC: a section of `size` bytes and its variables."""
 
@@ -274,7 +241,6 @@ class DataSec(Node):
     variables: tuple[SectionVariable, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class DeclTag(Node):
     """BTF_KIND_DECL_TAG: `name` tags `type`, or its member or parameter number `component` unless that is -1."""
 

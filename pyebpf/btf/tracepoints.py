@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.btf.nodes import Func, FuncProto, Kind
 from pyebpf.btf.nullable import NULLABLE_ARGUMENTS
 from pyebpf.btf.reader import NULLABLE_SUFFIX
+from pyebpf.btf.record import Record
 from pyebpf.errors import BtfError, NotFound, closest
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ __all__ = ["RawTracepoint", "TracepointArgument", "raw_tracepoint", "raw_tracepo
 PREFIX = "btf_trace_"
 
 
-@dataclass(frozen=True, slots=True)
-class TracepointArgument:
+class TracepointArgument(Record):
     """One argument: `type` is its BTF id; `nullable` if the verifier takes it, where a pointer, for perhaps NULL."""
 
     name: str
@@ -29,8 +28,7 @@ class TracepointArgument:
     nullable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RawTracepoint:
+class RawTracepoint(Record):
     """`type` is the id of the typedef `btf_trace_NAME`: a tp_btf program's attach_btf_id."""
 
     name: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, Self
 
+from pyebpf.btf.record import Record
 from pyebpf.errors import MalformedData
 from pyebpf.types.tracepoint import TracepointField, TracepointFormat
 
@@ -22,8 +22,7 @@ __all__ = [
 TypeKind = Literal["void", "int", "float", "pointer", "array", "struct", "union", "enum", "function"]
 
 
-@dataclass(frozen=True, slots=True)
-class KernelType:
+class KernelType(Record):
     """A C type of the kernel, modifiers and typedefs removed.
 
     `size` is in bytes; 0 for void, a function, a flexible array and a struct that is only declared. `name` is C's
@@ -87,8 +86,7 @@ class KernelType:
         return cls(**values)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelMember:
+class KernelMember(Record):
     """Where a member lies in its struct: `bit_offset` from the start; `bit_size` is 0 but for bit-fields."""
 
     type: KernelType
@@ -106,8 +104,7 @@ class KernelMember:
         return cls(**{**plain, "type": KernelType.from_plain(plain["type"])})
 
 
-@dataclass(frozen=True, slots=True)
-class KernelParameter:
+class KernelParameter(Record):
     """A parameter; `nullable` if the verifier takes it, where a pointer, for one that may be NULL."""
 
     name: str
@@ -120,8 +117,7 @@ class KernelParameter:
         return cls(**{**plain, "type": KernelType.from_plain(plain["type"])})
 
 
-@dataclass(frozen=True, slots=True)
-class KernelFunction:
+class KernelFunction(Record):
     """A function by its BTF id, of `module`, "" for vmlinux."""
 
     name: str
@@ -138,8 +134,7 @@ class KernelFunction:
         return cls(**{**plain, "parameters": parameters, "returns": KernelType.from_plain(plain["returns"])})
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRawTracepoint:
+class KernelRawTracepoint(Record):
     """A raw tracepoint: `btf_id` is what a tp_btf program gives as attach_btf_id."""
 
     name: str
@@ -160,13 +155,25 @@ def to_plain(value: object) -> Any:
         return [to_plain(each) for each in value]
     if isinstance(value, str | int | bool | None):
         return value
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Record):
+        cls = type(value)
         return {
-            field.name: to_plain(getattr(value, field.name))
-            for field in fields(value)
-            if getattr(value, field.name) != field.default
+            field: to_plain(getattr(value, field))
+            for field in cls.record_fields
+            if field not in cls.record_defaults or getattr(value, field) != cls.record_defaults[field]
+        }
+    if isinstance(value, TracepointFormat):
+        return {
+            "name": value.name,
+            "id": value.id,
+            "common": [_field_to_plain(field) for field in value.common],
+            "fields": [_field_to_plain(field) for field in value.fields],
         }
     raise MalformedData(f"{value!r} is no fact about a kernel")
+
+
+def _field_to_plain(field: TracepointField) -> dict[str, Any]:
+    return {name: getattr(field, name) for name in TracepointField.__match_args__ if getattr(field, name) is not None}
 
 
 def format_from_plain(plain: dict[str, Any]) -> TracepointFormat:

@@ -5,7 +5,6 @@ With them a program compiles to the same bytes on any machine: golden listings, 
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 
 from pyebpf.errors import MalformedData, NotFound
@@ -46,6 +45,8 @@ class Recorder(Target):
 
     def to_json(self) -> str:
         """Write down the facts so far; the same facts give the same text."""
+        import json
+
         return json.dumps({"version": VERSION, "facts": self._facts}, indent=1, sort_keys=True) + "\n"
 
     def recorded(self) -> RecordedTarget:
@@ -131,6 +132,8 @@ class RecordedTarget(Target):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `Recorder.to_json` wrote. Raises MalformedData."""
+        import json
+
         try:
             stored = json.loads(text)
         except (ValueError, RecursionError) as error:
