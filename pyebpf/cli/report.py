@@ -62,6 +62,15 @@ def failed(program: str, error: BaseException) -> int:
     return FAILED
 
 
+def _flush() -> None:
+    """Flush standard output; what cannot be written now is not tried again when the interpreter exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        silence(sys.stdout)
+        raise
+
+
 def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run a command; whatever it raises becomes a line on standard error and an exit status."""
     try:
@@ -71,11 +80,8 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
         try:
             return command(arguments)
         finally:
-            sys.stdout.flush()
-    except ReaderGone:
-        return 0
-    except BrokenPipeError:
-        silence(sys.stdout)
+            _flush()
+    except (ReaderGone, BrokenPipeError):
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -180,6 +180,16 @@ def test_a_missing_script_is_one_line(tmp_path):
     assert pyebpf_command("run", str(path)) == (1, "", f"pyebpf run: {path}: No such file or directory\n")
 
 
+def test_what_a_script_printed_last_may_not_fit(tmp_path):
+    """A full disk, noticed when the output is flushed at the end: one line."""
+    script = tmp_path / "prog.py"
+    script.write_text("print('x')\n")
+    command = [sys.executable, "-m", "pyebpf", "run", script]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (1, "pyebpf run: No space left on device\n")
+
+
 def test_a_script_whose_reader_goes_away_ends_quietly(tmp_path):
     """`pyebpf run FILE | head`."""
     script = tmp_path / "prog.py"
