@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import All, Compare, Test, negate
-from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.operations import store, to_int
 from pyebpf.builder.places import Place, copy, pieces
 from pyebpf.builder.reading import read
+from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Op
 from pyebpf.types import ArrayType, BytesType
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.types import Type
@@ -23,23 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["Array", "element_place", "equal_bytes", "equal_places"]
 
 
-class Array(RunTime):
+class Array(Reference):
     """A reference to an array in memory."""
 
-    def __init__(self, type_: ArrayType | BytesType, place: Place) -> None:
-        self.type = type_
-        self.place = place
-
-    @property
-    def parts(self) -> tuple[ir.Value, ...]:
-        return self.place.parts
-
-    @property
-    def shape(self) -> Hashable:
-        return ("array", self.type, self.place.shape)
-
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Array:
-        return Array(self.type, self.place.rebuild(parts))
+    type: ArrayType | BytesType
 
     def describe(self) -> str:
         return f"an array {self.type.name}"
@@ -48,27 +35,26 @@ class Array(RunTime):
         return self.type.length
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
-        self.place.check(p, self.describe())
-        return read(
-            p, element_place(p, self, self.place, self.type.element.size, self.type.length, index), self.type.element
-        )
+        self.check(p)
+        return read(p, self._element(p, index), self.type.element)
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
-        self.place.check(p, self.describe())
-        if not self.place.writable:
-            p.fail(f"{self.describe()} in {self.place.owner} is only read")
-        place = element_place(p, self, self.place, self.type.element.size, self.type.length, index)
-        store(p, *place.address(p), self.type.element, value)
+        self.check_writable(p)
+        store(p, *self._element(p, index).address(p), self.type.element, value)
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
-        self.place.check(p, self.describe())
+        self.check(p)
         if self.place.shared:
             from pyebpf.builder.atomics import augment
 
-            place = element_place(p, self, self.place, self.type.element.size, self.type.length, index)
-            augment(p, place, self.type.element, operator, value, self.describe())
+            augment(p, self._element(p, index), self.type.element, operator, value, self.describe())
         else:
             super().augment_item(p, index, operator, value)
+
+    def _element(self, p: ProgramBuilder, index: Any) -> Place:
+        return element_place(
+            p, self, replace(self.place, presence=None), self.type.element.size, self.type.length, index
+        )
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
         if operator in ("==", "!=") and isinstance(self.type, BytesType):
@@ -78,19 +64,19 @@ class Array(RunTime):
         self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}")
 
     def _equal(self, p: ProgramBuilder, other: Any) -> Test | None:
-        self.place.check(p, self.describe())
+        self.check(p)
         if isinstance(other, bytes | bytearray):
             if len(other) != self.type.length:
                 p.fail(f"{other!r} has {len(other)} bytes and can never equal {self.type.name}")
             return equal_bytes(p, self.place, bytes(other))
         if isinstance(other, Array) and other.type == self.type:
-            other.place.check(p, other.describe())
+            other.check(p)
             return equal_places(p, self.place, other.place, self.type.size)
         return None
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Copy to memory of the same type."""
-        self.place.check(p, self.describe())
+        self.check(p)
         if type_ != self.type:
             p.fail(f"{self.describe()} does not fit {type_.name}")
         copy(p, address, offset, *self.place.address(p), self.type.size)

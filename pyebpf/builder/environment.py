@@ -39,17 +39,25 @@ class Environment:
 
     `values` holds the variables assigned on every path to here. `present` are the numbers of addresses known not to
     be NULL on every path; `bounds` intervals, read as s64, that hold on every path; `gone` addresses that some path
-    has made invalid, with the reason.
+    has made invalid, with the reason. `origins` says which map an address came from, by the map's name.
     """
 
     values: dict[Variable, Value] = field(default_factory=dict)
     present: set[int] = field(default_factory=set)
     bounds: dict[int, Interval] = field(default_factory=dict)
     gone: dict[int, str] = field(default_factory=dict)
+    origins: dict[int, str] = field(default_factory=dict)
 
     def copy(self) -> Environment:
         """Return an independent copy."""
-        return Environment(dict(self.values), set(self.present), dict(self.bounds), dict(self.gone))
+        return Environment(dict(self.values), set(self.present), dict(self.bounds), dict(self.gone), dict(self.origins))
+
+    def inherit(self, value: Value, source: Value, known: Environment) -> None:
+        """Take over, for a value that may be `source` of another environment, why that is gone and where it is from."""
+        if source.number in known.gone:
+            self.gone.setdefault(value.number, known.gone[source.number])
+        if source.number in known.origins:
+            self.origins[value.number] = known.origins[source.number]
 
     def narrow(self, value: Value, low: int = S64_MIN, high: int = S64_MAX) -> None:
         """Add the fact that `value`, read as s64, lies between `low` and `high`."""

@@ -14,7 +14,7 @@ from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyebpf.builder.conditions import Test
     from pyebpf.errors import Location
@@ -76,7 +76,7 @@ class FunctionBuilder:
         self._numbers = 0
         self._blocks: list[_OpenBlock] = []
         self._slots: list[ir.Slot] = []
-        self._constants: dict[int, ir.Value] = {}
+        self._uses: list[tuple[int, str, Location | None]] = []
         self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
         self.environment = Environment()
         self._block = self._open()
@@ -206,6 +206,20 @@ class FunctionBuilder:
         """Why some path here has made this address invalid, or None."""
         return self.environment.gone.get(value.number)
 
+    def assume_origin(self, value: ir.Value, origin: str) -> None:
+        """State which map an address comes from."""
+        self.environment.origins[value.number] = origin
+
+    def invalidate_origin(self, origin: str, reason: str) -> None:
+        """State that every address of a map is invalid from here on."""
+        for number, found in self.environment.origins.items():
+            if found == origin:
+                self.environment.gone[number] = reason
+
+    def note_use(self, value: ir.Value, what: str) -> None:
+        """Note that an address is used here: an earlier round of a loop may have made it invalid."""
+        self._uses.append((value.number, what, self.where))
+
     # -- variables -----------------------------------------------------------------------------------------------------
 
     def variable(self, kind: ir.Kind = Kind.SCALAR, hint: str = "") -> Variable:
@@ -330,13 +344,21 @@ class FunctionBuilder:
         before.terminator = ir.Jump(header.number, tuple(environment.values[v] for v in kept), self.where)
         inside = environment.copy()
         inside.values.update(parameters)
+        for variable, parameter in parameters.items():
+            inside.inherit(parameter, environment.values[variable], environment)
         self._block, self.environment = header, inside
         loop = Loop(end=Join("end of loop"), again=Join("next round"))
+        first, uses_before = header.parameters[0].number if parameters else self._numbers, len(self._uses)
         yield loop
         self.jump(loop.again)
         self.start(loop.again)
         if self._block.reachable:
             after = self.environment
+            stale = {n: reason for n, reason in after.gone.items() if n < first and n not in environment.gone}
+            for variable, parameter in parameters.items():
+                if variable in after.values and after.values[variable].number in after.gone:
+                    stale[parameter.number] = after.gone[after.values[variable].number]
+            self._refuse_stale(stale, self._uses[uses_before:])
             self._block.terminator = ir.Jump(
                 header.number, tuple(after.values.get(v, parameters[v]) for v in kept), self.where
             )
@@ -385,6 +407,12 @@ class FunctionBuilder:
             assert block.terminator is not None
             finished.append(ir.Block(number, block.parameters, tuple(block.instructions), block.terminator))
         return ir.Function(self.name, self.parameters, tuple(finished), tuple(self._slots), self._defined_at)
+
+    def _refuse_stale(self, stale: Mapping[int, str], uses: Sequence[tuple[int, str, Location | None]]) -> None:
+        """Refuse a use in a loop of what an earlier round of the loop may have made invalid."""
+        for number, what, where in uses:
+            if number in stale:
+                self.fail(f"{what} is used after {stale[number]} in an earlier round: copy what you need first", where)
 
     # -- inside
     # --------------------------------------------------------------------------------------------------------------
@@ -438,9 +466,8 @@ class FunctionBuilder:
             around = hull([e.bounds.get(e.values[variable].number) for e in environments])
             if around is not None:
                 merged.bounds[joined.number] = around
-            reasons = [e.gone[n] for e in environments if (n := e.values[variable].number) in e.gone]
-            if reasons:
-                merged.gone[joined.number] = reasons[0]
+            for e in environments:
+                merged.inherit(joined, e.values[variable], e)
         merged.present |= set.intersection(*(e.present for e in environments))
         for number in first.bounds:
             around = hull([e.bounds.get(number) for e in environments])
@@ -448,6 +475,7 @@ class FunctionBuilder:
                 merged.bounds[number] = around
         for environment in environments:
             merged.gone.update(environment.gone)
+            merged.origins.update(environment.origins)
         return merged, parameters
 
 

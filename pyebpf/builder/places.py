@@ -68,9 +68,11 @@ class Place:
         """Refuse a use where there may be no value, or not the value that it was."""
         if self.missing(p):
             p.fail(f"{what} may be None: test it with `is None` first")
-        reason = p.b.gone(self.base) if self.base is not None else None
-        if reason is not None:
-            p.fail(f"{what} is used after {reason}: copy what you need first")
+        if self.base is not None:
+            reason = p.b.gone(self.base)
+            if reason is not None:
+                p.fail(f"{what} is used after {reason}: copy what you need first")
+            p.b.note_use(self.base, what)
 
     def address(self, p: ProgramBuilder) -> tuple[ir.Value, int]:
         """Return an address and what to add to it."""

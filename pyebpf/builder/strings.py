@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.arrays import element_place, equal_bytes, equal_places
-from pyebpf.builder.conditions import All, Compare, Test, negate
+from pyebpf.builder.conditions import Always, Compare, Test, negate
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.integers import Character, Int, relation
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.places import Place, copy, moved, zero
+from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Op
 from pyebpf.types import S64, U8, CharArray
@@ -29,32 +30,16 @@ __all__ = ["String", "StringSource"]
 _NO_OPERATOR = "strings are not put together or taken apart in a probe: emit the pieces as fields of their own"
 
 
-class String(RunTime):
+class String(Reference):
     """A reference to a `char[N]` in memory."""
 
-    def __init__(self, type_: CharArray, place: Place) -> None:
-        self.type = type_
-        self.place = place
-
-    @property
-    def parts(self) -> tuple[ir.Value, ...]:
-        return self.place.parts
-
-    @property
-    def shape(self) -> Hashable:
-        return ("string", self.type.length, self.place.shape)
-
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> String:
-        return String(self.type, self.place.rebuild(parts))
-
-    def describe(self) -> str:
-        return f"a {self.type.name}"
+    type: CharArray
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
         p.fail(f"{self.describe()} has no operator {operator}: {_NO_OPERATOR}")
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
-        self.place.check(p, self.describe())
+        self.check(p)
         if operator not in ("==", "!="):
             p.fail(f"{self.describe()} has no operator {operator}: strings are compared by == and !=")
         if isinstance(other, str | bytes):
@@ -63,7 +48,7 @@ class String(RunTime):
             other = local_string(p, other)
             if other is None:
                 p.fail(f"{self.describe()} cannot be compared with a value that is no string")
-            other.place.check(p, other.describe())
+            other.check(p)
             # Up to the end of the shorter: by then there has been a NUL in both, and only zeros follow.
             same = equal_places(p, self.place, other.place, min(self.type.length, other.type.length))
         return same if operator == "==" else negate(same)
@@ -72,12 +57,15 @@ class String(RunTime):
         raw = literal.encode("utf-8", "surrogateescape") if isinstance(literal, str) else literal
         if len(raw) >= self.type.length or b"\0" in raw:
             p.fail(
-                f"{literal!r} can never stand in {self.type.name}: at most {self.type.length - 1} bytes, none of them NUL"
+                f"{literal!r} can never stand in {self.type.name}: at most {self.type.length - 1} bytes, none of them "
+                "NUL"
             )
         return raw
 
     def truth(self, p: ProgramBuilder) -> Test:
-        self.place.check(p, self.describe())
+        if self.place.missing(p):
+            return super().truth(p)
+        self.check(p)
         address, offset = self.place.address(p)
         return Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0))
 
@@ -85,14 +73,14 @@ class String(RunTime):
         return method_of(p, self, name, {"startswith": self._starts_with})
 
     def _starts_with(self, p: ProgramBuilder, prefix: Any) -> Test:
-        self.place.check(p, self.describe())
+        self.check(p)
         if not isinstance(prefix, str | bytes):
             p.fail(f"startswith() takes a literal, not {describe(prefix)}")
         return equal_bytes(p, self.place, self._literal(p, prefix))
 
     def length(self, p: ProgramBuilder) -> Any:
         """Bytes before the NUL, by bisection: behind the first zero there are only zeros."""
-        self.place.check(p, self.describe())
+        self.check(p)
         b = p.b
         base, offset = self.place.address(p)
         most = self.type.length - 1
@@ -104,22 +92,23 @@ class String(RunTime):
         while step:
             found = b.read(count)
             assert found is not None
+            # Where N-1 is no power of two less one, the last steps could lead out.
             whole = relation(p, "<=", Int(found, S64), Int(b.const(most - step), S64))
-            with b.if_(whole if b.bounds(found)[1] > most - step else All(())):
+            with b.if_(whole if b.bounds(found)[1] > most - step else Always(holds=True)):
                 found = b.emit(Op.REFINE, found)
                 last = b.load(b.emit(Op.OFFSET, base, found), offset + step - 1, 1)
                 with b.if_(Compare(Relation.NE, last, b.const(0))):
                     more = b.binary(Op.ADD, found, b.const(step))
                     b.assume_bounds(more, step, most)
                     b.write(count, more)
-            found = b.read(count)
-            assert found is not None
-            b.assume_bounds(found, 0, most)
             step >>= 1
-        return Int(found, S64)
+        length = b.read(count)
+        assert length is not None
+        b.assume_bounds(length, 0, most)
+        return Int(length, S64)
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
-        self.place.check(p, self.describe())
+        self.check(p)
         if isinstance(index, slice):
             p.fail(f"{self.describe()} has no slices: {_NO_OPERATOR}")
         address, offset = element_place(p, self, self.place, 1, self.type.length, index).address(p)
@@ -133,7 +122,7 @@ class String(RunTime):
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Copy to memory of any string type: cut with a NUL at the end, or zeros to the end."""
-        self.place.check(p, self.describe())
+        self.check(p)
         if not isinstance(type_, CharArray):
             p.fail(f"{self.describe()} does not fit {type_.name}")
         source, start = self.place.address(p)

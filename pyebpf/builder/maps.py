@@ -1,0 +1,369 @@
+"""Maps in a probe: look-ups, counts that lose nothing, entries written and removed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder import atomics
+from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.function import Join
+from pyebpf.builder.integers import Int
+from pyebpf.builder.lost import count_loss
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.none import MaybeInt
+from pyebpf.builder.operations import fits, settled, store, to_int
+from pyebpf.builder.places import Place, temporary
+from pyebpf.builder.reading import read, read_int
+from pyebpf.builder.records import PendingRecord
+from pyebpf.builder.references import Reference
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.specs import MapSpec
+from pyebpf.types import S64, U32, U64, IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.specs import MapKind
+    from pyebpf.types import Type
+
+__all__ = ["FULL", "OUT_OF_RANGE", "MapEntity"]
+
+#: Helper numbers of enum bpf_func_id.
+_LOOKUP, _UPDATE, _DELETE = 1, 2, 3
+_ANY, _NOEXIST = 0, 1
+_EEXIST = 17
+
+#: Reasons of losses.
+FULL = "map full"
+OUT_OF_RANGE = "index out of range"
+
+_USER_SIDE = ("clear", "interval", "items", "keys", "per_cpu", "popitem", "setdefault", "update", "values")
+
+
+class MapEntity(Entity):
+    """A map of the hash, array, per-CPU or LRU kinds.
+
+    `name_source` is the name, or answers it when the map is first used. `max_entries` counts entries.
+    """
+
+    def __init__(
+        self,
+        name_source: str | Callable[[], str],
+        kind: MapKind,
+        key: Type,
+        value: Type,
+        max_entries: int,
+        flags: int = 0,
+    ) -> None:
+        self._name_source = name_source
+        self.kind = kind
+        self.key = key
+        self.value = value
+        self.max_entries = max_entries
+        self.flags = flags
+
+    @property
+    def map_name(self) -> str:
+        """The map's name in the kernel."""
+        return self._name_source if isinstance(self._name_source, str) else self._name_source()
+
+    @property
+    def spec(self) -> MapSpec:
+        """What the loader makes."""
+        return MapSpec(self.map_name, self.kind, self.key, self.value, self.max_entries, self.flags)
+
+    def describe(self) -> str:
+        return f"the map {self.map_name}"
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        if not self.kind.is_array:
+            name = self.map_name
+            p.fail(f"{name}[k] may be missing: write {name}.get(k) and test it with `is None`, or {name}.get(k, 0)")
+        if not self._in_range(p, index):
+            p.fail(
+                f"this index of {self.describe()} may lie outside 0 to {self.max_entries - 1}: test it first, "
+                f"or write {self.map_name}.get(i) and test that with `is None`"
+            )
+        entry = self._find(p, index)
+        self._leave_if_missing(p, entry)
+        return read(p, self._place(entry), self.value)
+
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        return Compare(Relation.NE, self._find(p, item), p.b.const(0), presence=True)
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if name in _USER_SIDE:
+            p.fail(f"{self.map_name}.{name} is for user space: a probe looks entries up one at a time, by .get(k)")
+        return method_of(p, self, name, {"get": self._get, "add": self._add, "pop": self._pop})
+
+    def _get(self, p: ProgramBuilder, key: Any, default: Any = None) -> Any:
+        what = f"{self.map_name}.get(…)"
+        if default is not None:
+            return self._get_or(p, key, default)
+        entry = self._find(p, key)
+        if isinstance(self.value, IntType):
+            return self._snapshot(p, entry, what)
+        return read(p, self._place(entry, presence=entry), self.value)
+
+    def _get_or(self, p: ProgramBuilder, key: Any, default: Any) -> Int:
+        if not isinstance(self.value, IntType):
+            p.fail(f"get(k, default) is for maps of integers: write {self.map_name}.get(k) and test it with `is None`")
+        if isinstance(default, int):
+            fits(p, self.value, default)
+        number = to_int(p, default)
+        unsigned = self.value == U64
+        if unsigned != (number.type == U64) and p.b.bounds(number.value)[0] < 0:
+            wanted = "u64" if unsigned else "s64"
+            p.fail(
+                f"{self.describe()} holds {self.value.name} and {number.describe()} stands in for it: write {wanted}(…)"
+            )
+        found = self._value_or(p, self._find(p, key), number.value)
+        return Int(found, U64 if U64 in (number.type, self.value) else S64)
+
+    def _snapshot(self, p: ProgramBuilder, entry: ir.Value, what: str) -> MaybeInt:
+        assert isinstance(self.value, IntType)
+        value = self._value_or(p, entry, p.b.const(0))
+        return MaybeInt(entry, value, *_held(self.value), what)
+
+    def _value_or(self, p: ProgramBuilder, entry: ir.Value, other: ir.Value) -> ir.Value:
+        """Return the entry's number now, or `other` if there is no entry."""
+        assert isinstance(self.value, IntType)
+        answer = p.b.variable(hint=self.map_name)
+        with p.b.if_(_present(p, entry)):
+            p.b.write(answer, read_int(p, entry, 0, self.value).value)
+        with p.b.else_():
+            p.b.write(answer, other)
+        return _result(p, answer)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        if self.kind.is_array:
+            self._set_element(p, index, value)
+        else:
+            failed = self._update(p, index, value, _ANY)
+            with p.b.if_(Compare(Relation.NE, failed, p.b.const(0))):
+                count_loss(p, FULL, self.map_name)
+
+    def _set_element(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        """Write to an array's entry in place."""
+        if isinstance(value, PendingRecord) and not value.plain:
+            # What it takes from memory may lie in the very entry.
+            value = value.local(p)
+        inside = self._in_range(p, index)
+        entry = self._find(p, index)
+        with p.b.if_(_present(p, entry)):
+            store(p, entry, 0, self.value, value)
+        if not inside:
+            with p.b.else_():
+                count_loss(p, OUT_OF_RANGE, self.map_name)
+
+    def _add(self, p: ProgramBuilder, key: Any, value: Any) -> Test:
+        """`add(k, v)`: insert if the key is new. True if it was."""
+        if self.kind.is_array:
+            p.fail(f"the entries of {self.describe()} always exist: assign to one")
+        status = self._update(p, key, value, _NOEXIST)
+        with (
+            p.b.if_(Compare(Relation.NE, status, p.b.const(0))),
+            p.b.if_(Compare(Relation.NE, status, p.b.const(-_EEXIST))),
+        ):
+            count_loss(p, FULL, self.map_name)
+        return Compare(Relation.EQ, status, p.b.const(0))
+
+    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+        what = f"{self.map_name}[k]"
+        type_ = atomics.check(p, self.value, operator, what)
+        number = atomics.operand(p, type_, operator, value)
+        if self.kind.is_array:
+            self._augment_element(p, index, operator, number)
+            return
+        place, missed, end = Join(), Join(), Join()
+        entry = p.b.variable(Kind.POINTER, self.map_name)
+        with self._key(p, index) as key, temporary(p, type_.size) as zeros:
+            first = self._call(p, _LOOKUP, key)
+            with p.b.if_(_present(p, first)):
+                p.b.write(entry, first)
+                p.b.jump(place)
+            nothing = p.b.slot_address(zeros)
+            p.b.store(nothing, 0, p.b.const(0), type_.size)
+            # Another processor may be first to insert: then this does nothing, and the entry is found all the same.
+            p.b.call(_UPDATE, self._handle(p), key, nothing, p.b.const(_NOEXIST))
+            second = self._call(p, _LOOKUP, key)
+            p.b.write(entry, second)
+            p.b.branch(_present(p, second), place, missed)
+        p.b.start(missed)
+        count_loss(p, FULL, self.map_name)
+        p.b.jump(end)
+        p.b.start(place)
+        self._atomic(p, _result(p, entry), operator, number)
+        p.b.jump(end)
+        p.b.start(end)
+
+    def _augment_element(self, p: ProgramBuilder, index: Any, operator: str, number: ir.Value) -> None:
+        inside = self._in_range(p, index)
+        entry = self._find(p, index)
+        with p.b.if_(_present(p, entry)):
+            self._atomic(p, entry, operator, number)
+        if not inside:
+            with p.b.else_():
+                count_loss(p, OUT_OF_RANGE, self.map_name)
+
+    def _atomic(self, p: ProgramBuilder, entry: ir.Value, operator: str, number: ir.Value) -> None:
+        """Atomic in per-CPU maps too: an interrupt's program may come between on the same processor."""
+        p.b.emit(Op.ATOMIC, entry, number, size=self.value.size, symbol=atomics.OPERATIONS[operator])
+
+    def delete_item(self, p: ProgramBuilder, index: Any) -> None:
+        self._not_array(p, "del")
+        with self._key(p, index) as key:
+            self._delete(p, key, "del")
+
+    def _pop(self, p: ProgramBuilder, key: Any) -> Any:
+        """`pop(k)`: the entry's value or None; the entry is removed. Not one step: another processor may count between."""
+        self._not_array(p, "pop")
+        what = f"{self.map_name}.pop(…)"
+        with self._key(p, key) as address:
+            entry = self._call(p, _LOOKUP, address)
+            if isinstance(self.value, IntType):
+                value = p.b.variable(hint=self.map_name)
+                with p.b.if_(_present(p, entry)):
+                    p.b.write(value, read_int(p, entry, 0, self.value).value)
+                    self._delete(p, address, "pop")
+                with p.b.else_():
+                    p.b.write(value, p.b.const(0))
+                return MaybeInt(entry, _result(p, value), *_held(self.value), what)
+            slot = p.b.slot(-(-self.value.size // 8) * 8, name="popped")
+            with p.b.if_(_present(p, entry)):
+                store(p, p.b.slot_address(slot), 0, self.value, read(p, self._place(entry), self.value))
+                self._delete(p, address, "pop")
+        return read(p, Place(slot=slot, owner=what, presence=entry), self.value)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _not_array(self, p: ProgramBuilder, what: str) -> None:
+        if self.kind.is_array:
+            p.fail(f"the entries of {self.describe()} always exist, {what} removes none: assign 0 to one")
+
+    def _handle(self, p: ProgramBuilder) -> ir.Value:
+        return p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+
+    def _call(self, p: ProgramBuilder, helper: int, *arguments: ir.Value) -> ir.Value:
+        result = p.b.call(
+            helper, self._handle(p), *arguments, result=Kind.POINTER if helper == _LOOKUP else Kind.SCALAR
+        )
+        if helper == _LOOKUP:
+            p.b.assume_origin(result, self.map_name)
+        return result
+
+    def _delete(self, p: ProgramBuilder, key: ir.Value, word: str) -> None:
+        self._call(p, _DELETE, key)
+        p.b.invalidate_origin(self.map_name, f"`{word}` on {self.map_name}")
+
+    def _place(self, entry: ir.Value, presence: ir.Value | None = None) -> Place:
+        return Place(base=entry, owner=f"an entry of {self.map_name}", presence=presence, shared=True)
+
+    def _find(self, p: ProgramBuilder, key: Any) -> ir.Value:
+        """Address of the entry, NULL if there is none."""
+        if self.kind.is_array:
+            return self._element(p, key)
+        with self._key(p, key) as address:
+            return self._call(p, _LOOKUP, address)
+
+    @contextmanager
+    def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
+        """Address of the key: where it stands, if that is on the stack, else a copy."""
+        key = settled(p, key)
+        if isinstance(key, tuple | list):
+            p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
+        if isinstance(key, Reference) and key.place.slot is not None and key.type == self.key:
+            key.check(p)
+            yield key.place.exact(p)
+            return
+        with temporary(p, self.key.size) as slot:
+            address = p.b.slot_address(slot)
+            store(p, address, 0, self.key, key)
+            yield address
+
+    def _update(self, p: ProgramBuilder, key: Any, value: Any, flags: int) -> ir.Value:
+        """Insert or replace; what the helper returns."""
+        value = settled(p, value)
+        with self._key(p, key) as key_address:
+            if isinstance(value, Reference) and value.place.slot is not None and value.type == self.value:
+                value.check(p)
+                return self._call(p, _UPDATE, key_address, value.place.exact(p), p.b.const(flags))
+            with temporary(p, self.value.size) as slot:
+                address = p.b.slot_address(slot)
+                store(p, address, 0, self.value, value)
+                return self._call(p, _UPDATE, key_address, address, p.b.const(flags))
+
+    def _in_range(self, p: ProgramBuilder, index: Any) -> bool:
+        """Whether an array's index is provably inside. A constant outside is refused."""
+        index = settled(p, index)
+        if isinstance(index, int):
+            if not 0 <= index < self.max_entries:
+                p.fail(f"index {int(index)} is outside {self.describe()}, which has {self.max_entries} entries")
+            return True
+        if not isinstance(index, Entity):
+            p.fail(f"{describe(index)} is no index of {self.describe()}: give a number")
+        low, high = p.b.bounds(to_int(p, index).value)
+        return low >= 0 and high < self.max_entries
+
+    def _element(self, p: ProgramBuilder, index: Any) -> ir.Value:
+        """Address of an array's entry; NULL for an index out of range."""
+        inside = self._in_range(p, index)
+        name = p.use_map(self.spec)
+        if self.max_entries == 1 and not self.kind.per_cpu and isinstance(index, int):
+            entry = p.b.emit(Op.MAP_VALUE, symbol=name)
+            p.b.assume_present(entry)
+            return entry
+        number = to_int(p, index).value
+        low, high = p.b.bounds(number)
+        if not inside and not 0 <= low <= high <= U32.maximum:
+            # The key takes the low 32 bits: what lies above must not fold into the range.
+            high_part = Compare(Relation.ULE, number, p.b.const(U32.maximum))
+            kept = p.b.variable(hint="index")
+            with p.b.if_(high_part):
+                p.b.write(kept, p.b.emit(Op.REFINE, number))
+            with p.b.else_():
+                p.b.write(kept, p.b.const(U32.maximum))
+            number = _result(p, kept)
+        with temporary(p, U32.size) as slot:
+            address = p.b.slot_address(slot)
+            p.b.store(address, 0, number, U32.size)
+            return self._call(p, _LOOKUP, address)
+
+    def _leave_if_missing(self, p: ProgramBuilder, entry: ir.Value) -> None:
+        """Satisfy the verifier: an entry that must exist does not; never taken."""
+        if not p.b.is_present(entry):
+            with p.b.if_(Compare(Relation.EQ, entry, p.b.const(0), presence=True)):
+                p.b.ret(p.b.const(0))
+
+
+def _present(p: ProgramBuilder, entry: ir.Value) -> Test:
+    from pyebpf.builder.conditions import Always
+
+    if p.b.is_present(entry):
+        return Always(holds=True)
+    return Compare(Relation.NE, entry, p.b.const(0), presence=True)
+
+
+def _result(p: ProgramBuilder, variable: Any) -> ir.Value:
+    """The variable's value; in unreachable code, any."""
+    value = p.b.read(variable)
+    if value is None:
+        assert not p.b.reachable
+        return p.b.const(0)
+    return value
+
+
+def _held(type_: IntType) -> tuple[IntType, IntType | None]:
+    """Type that a stored number is read as, and the narrower one that bounds it."""
+    if type_.size == U64.size:
+        return (S64 if type_.signed else U64), None
+    return S64, type_

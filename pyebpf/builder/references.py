@@ -1,0 +1,63 @@
+"""`Reference`: what stands for a value in memory rather than holding it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.entity import RunTime
+from pyebpf.compiler.ir import Condition as Relation
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from typing import Self
+
+    from pyebpf.builder.places import Place
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Reference"]
+
+
+class Reference(RunTime):
+    """A value of `type` at `place`. Names that share it are one value, as Python's; storing and emitting copies."""
+
+    def __init__(self, type_: Any, place: Place) -> None:
+        self.type = type_
+        self.place = place
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return self.place.parts
+
+    @property
+    def shape(self) -> Hashable:
+        return ("reference", self.type, self.place.shape)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Self:
+        return type(self)(self.type, self.place.rebuild(parts))
+
+    def describe(self) -> str:
+        owner = f" of {self.place.owner}" if self.place.owner else ""
+        return f"the {self.type.name}{owner}"
+
+    def check(self, p: ProgramBuilder) -> None:
+        """Refuse a use where it may be None or gone."""
+        self.place.check(p, self.describe())
+
+    def check_writable(self, p: ProgramBuilder) -> None:
+        """Refuse a write where it may be None or gone, or to memory that is only read."""
+        self.check(p)
+        if not self.place.writable:
+            p.fail(f"{self.describe()} is only read: copy it to a record of its own first")
+
+    def is_none(self, p: ProgramBuilder) -> Test:
+        presence = self.place.presence
+        if presence is None:
+            p.fail(f"{self.describe()} is never None")
+        return Compare(Relation.EQ, presence, p.b.const(0), presence=True)
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        if self.place.presence is not None:
+            p.fail(f"the truth of {self.describe()} may mean None: write `is None` or `is not None`")
+        p.fail(f"{self.describe()} is neither true nor false: compare one of its fields")

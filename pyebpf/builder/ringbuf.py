@@ -1,0 +1,77 @@
+"""The ring buffer in a probe: records built in the reserved place, and a count of those that found none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import Compare
+from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.lost import count_loss
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.operations import settled, store
+from pyebpf.builder.records import PendingRecord
+from pyebpf.builder.references import Reference
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import Struct, StructType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.types import Type
+
+__all__ = ["NO_ROOM", "RingBufferEntity"]
+
+#: Helper numbers of enum bpf_func_id (since Linux 5.8).
+_RESERVE, _SUBMIT = 131, 132
+
+NO_ROOM = "ring buffer full"
+
+
+class RingBufferEntity(Entity):
+    """A ring buffer of records of one type. `size` is bytes: a power of two and a multiple of the page."""
+
+    def __init__(self, name_source: str | Callable[[], str], record: Type, size: int, flags: int = 0) -> None:
+        self._name_source = name_source
+        self.record = record
+        self.size = size
+        self.flags = flags
+
+    @property
+    def map_name(self) -> str:
+        """The map's name in the kernel."""
+        return self._name_source if isinstance(self._name_source, str) else self._name_source()
+
+    @property
+    def spec(self) -> MapSpec:
+        """What the loader makes."""
+        return MapSpec(self.map_name, MapKind.RINGBUF, None, None, self.size, self.flags)
+
+    def describe(self) -> str:
+        return f"the ring buffer {self.map_name}"
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"emit": self.emit})
+
+    def emit(self, p: ProgramBuilder, value: Any) -> None:
+        """Send a copy of a record; one that is still pending is built in the buffer itself.
+
+        Every byte is written. Without room the record is counted as lost.
+        """
+        value = settled(p, value)
+        given = value.type if isinstance(value, PendingRecord | Reference) else None
+        if isinstance(value, Struct):
+            given = value.layout
+        if isinstance(self.record, StructType) and given != self.record:
+            p.fail(f"{self.describe()} takes {self.record.name} records, not {describe(value)}")
+        if isinstance(value, Reference):
+            value.check(p)
+        handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+        room = p.b.call(_RESERVE, handle, p.b.const(self.record.size), p.b.const(0), result=Kind.POINTER)
+        with p.b.if_(Compare(Relation.NE, room, p.b.const(0), presence=True)):
+            store(p, room, 0, self.record, value)
+            p.b.call(_SUBMIT, room, p.b.const(0))
+        with p.b.else_():
+            count_loss(p, NO_ROOM, self.map_name)
