@@ -87,7 +87,7 @@ def array(element: Any, length: int) -> Any:
 
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from typing import Generic, TypeAlias, TypeVar
 
     u8: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
     u16: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
@@ -101,15 +101,16 @@ if TYPE_CHECKING:
     be32: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
     be64: TypeAlias = int  # noqa: PYI042 - the BPF type's own name
 
-    class char:  # noqa: N801 - C's name
+    _Target = TypeVar("_Target")
+
+    class _Lengths(type):
+        def __getitem__(cls, length: int) -> type[str]: ...
+
+    class char(metaclass=_Lengths):  # noqa: N801 - C's name
         """`char[N]` is a `str`; `ptr[char]` the address of a C string."""
 
-        def __class_getitem__(cls, length: int) -> type[str]: ...
-
-    class ptr(int):  # noqa: N801 - reads as C's pointer
+    class ptr(int, Generic[_Target]):  # noqa: N801 - reads as C's pointer
         """`ptr[T]`: an address whose target has a type."""
-
-        def __class_getitem__(cls, target: Any) -> type[int]: ...
 
 else:
     u8, u16, u32, u64 = U8, U16, U32, U64
