@@ -176,7 +176,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "context-modified",
-        rf"dereference of modified \w+ ptr {_R}|(?P<variable>variable) \w+ access var_off=",
+        rf"dereference of modified \w+ ptr {_R}|variable \w+ access var_off=",
         "the context can only be read at constant offsets from its own start",
     ),
     Refusal(
@@ -197,7 +197,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "kernel-write",
-        r"only read is supported|cannot write into (?P<kind>\w*ptr_\w*)",
+        r"only read is supported|cannot write into \w*ptr_\w*",
         "kernel memory can be read, not written",
     ),
     Refusal(

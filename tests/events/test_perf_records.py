@@ -1,0 +1,71 @@
+"""The perf buffer's records: no kernel needed."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyebpf.errors import MalformedData
+from pyebpf.events.perf_records import read_records
+
+SIZE = 512
+
+
+def sample(content: bytes) -> bytes:
+    """PERF_RECORD_SAMPLE with raw data, padded to 8 as the kernel does (the padding is part of the raw size)."""
+    padded = content + bytes(-(len(content) + 4) % 8)
+    return struct.pack("<IHHI", 9, 0, 12 + len(padded), len(padded)) + padded
+
+
+def lost(count: int) -> bytes:
+    return struct.pack("<IHHQQ", 2, 0, 24, 1, count)
+
+
+def other() -> bytes:
+    """A record that is none of ours (PERF_RECORD_THROTTLE)."""
+    return struct.pack("<IHHQ", 5, 0, 16, 0)
+
+
+RECORDS = st.lists(
+    st.one_of(
+        st.binary(min_size=1, max_size=40).map(lambda c: ("sample", c)),
+        st.integers(1, 99).map(lambda n: ("lost", n)),
+        st.just(("other", None)),
+    ),
+    max_size=8,
+)
+
+
+@given(records=RECORDS, start=st.integers(0, 1 << 33).map(lambda n: n * 8))
+def test_samples_and_losses_are_read_across_the_end_of_the_buffer(records, start):
+    """Whatever position the first record has, also where one goes on at the buffer's start."""
+    memory = bytearray(SIZE)
+    made = {"sample": sample, "lost": lost, "other": lambda _: other()}
+    content = b"".join(made[kind](value) for kind, value in records)
+    for index, byte in enumerate(content):
+        memory[(start + index) % SIZE] = byte
+    batch = read_records(memoryview(memory), start, start + len(content))
+    samples = [value for kind, value in records if kind == "sample"]
+    assert [got[: len(value)] for got, value in zip(batch.samples, samples, strict=True)] == samples
+    assert batch.lost == sum(value for kind, value in records if kind == "lost")
+    assert batch.position == start + len(content)
+
+
+@given(st.binary(max_size=SIZE))
+def test_garbage_ends_in_records_or_an_error(content):
+    """Never anything but a result or MalformedData, and in bounded time."""
+    memory = content.ljust(SIZE, b"\0")
+    try:
+        batch = read_records(memoryview(memory), 0, len(content))
+    except MalformedData:
+        return
+    assert sum(map(len, batch.samples)) <= len(content)
+
+
+def test_positions_that_contradict_each_other_are_an_error():
+    """More written than the buffer holds."""
+    with pytest.raises(MalformedData, match="garbled"):
+        read_records(memoryview(bytes(SIZE)), 0, SIZE + 8)

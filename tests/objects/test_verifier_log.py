@@ -1,0 +1,189 @@
+"""Verifier logs of several kernels, taken apart. The logs are recorded ones, shortened."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyebpf.objects.refusals import REFUSALS
+from pyebpf.objects.verifier_log import describe, explain
+
+LINUX_6_1 = """\
+0: R1=ctx(off=0,imm=0) R10=fp0
+; counts[0] += 1
+0: (62) *(u32 *)(r10 -4) = 0          ; R10=fp0 fp-8=0000????
+1: (18) r1 = 0xffff8881020f2800       ; R1_w=map_ptr(off=0,ks=4,vs=8,imm=0)
+3: (bf) r2 = r10                      ; R2_w=fp0 R10=fp0
+4: (07) r2 += -4                      ; R2_w=fp-4
+5: (85) call bpf_map_lookup_elem#1    ; R0_w=map_value_or_null(id=1,off=0,ks=4,vs=8,imm=0)
+6: (b7) r1 = 1                        ; R1_w=1
+7: (db) lock *(u64 *)(r0 +0) += r1
+R0 invalid mem access 'map_value_or_null'
+processed 7 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
+"""
+LINUX_6_12 = """\
+0: R1=ctx() R10=fp0
+; counts[0] += 1 @ probe.py:12
+0: (85) call bpf_get_prandom_u32#7    ; R0_w=scalar()
+1: (57) r0 &= 63                      ; R0_w=scalar(smin=smin32=0,smax=umax=smax32=umax32=63,var_off=(0x0; 0x3f))
+2: (2d) if r0 > r1 goto pc+1 4: R0=scalar() R1=ctx() R10=fp0
+from 2 to 4: R0=scalar(smin=smin32=0,smax=umax=smax32=umax32=63,var_off=(0x0; 0x3f)) R1=ctx() R10=fp0
+; x = table[i] @ probe.py:13
+4: (79) r1 = *(u64 *)(r0 +0)
+R0 invalid mem access 'scalar'
+processed 5 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
+"""
+
+
+def test_a_log_of_6_1():
+    """States with `_w` marks and offsets; a source line without its place."""
+    found = explain(LINUX_6_1)
+    assert found is not None
+    assert (found.name, found.instruction, found.register) == ("null-deref", 7, "R0")
+    assert found.state.startswith("map_value_or_null(")
+    assert found.source == "counts[0] += 1"
+    assert found.text == "lock *(u64 *)(r0 +0) += r1"
+    assert str(found).startswith("R0 invalid mem access 'map_value_or_null' (R0 is a map entry that may be None): ")
+
+
+def test_a_log_of_6_12():
+    """States after a branch replace those before; a source line with its place."""
+    found = explain(LINUX_6_12)
+    assert found is not None
+    assert (found.name, found.instruction, found.register) == ("scalar-deref", 4, "R0")
+    assert "R0 is a number from 0 to 63" in str(found)
+    assert found.source == "x = table[i]"
+
+
+def test_what_a_call_clobbers_is_forgotten():
+    """The argument registers hold nothing after a call, whatever was printed for them before."""
+    found = explain(
+        "0: R1=ctx() R10=fp0\n0: (85) call bpf_get_prandom_u32#7    ; R0=scalar()\n1: (bf) r0 = r1\nR1 !read_ok\n"
+    )
+    assert found is not None
+    assert "R1" not in found.registers
+    assert "lost in a call" in found.cause
+
+
+@pytest.mark.parametrize(
+    ("message", "slot"),
+    [
+        ("unreachable insn 5", 5),
+        ("jump out of range from insn 3 to 90", 3),
+        ("infinite loop detected at insn 7", 7),
+        ("back-edge from insn 8 to 2", 8),
+        ("Unreleased reference id=2 alloc_insn=4", 4),
+    ],
+)
+def test_the_message_itself_may_name_the_instruction(message, slot):
+    """Then that one counts, not the last one that was walked."""
+    found = explain(f"0: R1=ctx() R10=fp0\n9: (95) exit\n{message}\nprocessed 3 insns (limit 1000000)\n")
+    assert found is not None
+    assert found.instruction == slot
+
+
+def test_an_unknown_message_is_given_as_it_is():
+    """No cause is better than a wrong one."""
+    found = explain("0: R1=ctx() R10=fp0\n0: (95) exit\nthe moon is in the wrong house\nprocessed 1 insns\n")
+    assert found is not None
+    assert (str(found), found.cause, found.instruction) == ("the moon is in the wrong house", "", 0)
+
+
+@pytest.mark.parametrize("log", ["", "\n", "processed 0 insns (limit 1000000) max_states_per_insn 0\n"])
+def test_a_log_without_a_message_says_nothing(log):
+    """As when the kernel refuses before it verifies."""
+    assert explain(log) is None
+
+
+@given(st.text(alphabet=st.sampled_from("R01()=; :,fp-\nabc_@<>"), max_size=300))
+def test_any_text_is_taken(text):
+    """Whatever a later kernel prints, it ends in an explanation or in none."""
+    found = explain(text)
+    assert found is None or str(found)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("", ""),
+        ("5", "the number 5"),
+        ("0x7a11e", "the number 0x7a11e"),
+        ("inv7", "the number 7"),
+        ("scalar()", "any number"),
+        ("scalar(umax=255,var_off=(0x0; 0xff))", "a number from 0 to 255"),
+        ("scalar(smin=-4,smax=8)", "a number from -4 to 8"),
+        ("scalar(smin=5)", "a number from 5"),
+        ("ctx()", "the context"),
+        ("fp-8", "a place on the stack"),
+        ("map_value(map=counts,ks=4,vs=8)", "an entry of map counts"),
+        ("trusted_ptr_task_struct()", "a trusted kernel pointer (struct task_struct)"),
+        ("ptr_or_null_sock(id=1)", "a kernel pointer that may be None (struct sock)"),
+        ("ringbuf_mem_or_null(id=2)", "a ring-buffer reservation that may be None"),
+        ("something_new(x)", "'something_new'"),
+    ],
+)
+def test_states_in_words(state, words):
+    """What a register is, for a person."""
+    assert describe(state) == words
+
+
+def test_rows_have_names_of_their_own_and_patterns_that_compile():
+    """Forty kinds of refusals and more, each with a cause in words."""
+    assert len({row.name for row in REFUSALS}) == len(REFUSALS) > 40
+    for row in REFUSALS:
+        assert re.compile(row.pattern).groupindex.keys() <= {"register", "instruction"}
+        assert row.cause
+        assert not row.cause.endswith(".")
+
+
+# Messages of 6.1 that later kernels word in another way, and of kinds that hand-made programs do not reach.
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("At program exit the register R0 has value (0x7; 0x0) should have been in (0x0; 0x1)", "return-range"),
+        ("At program exit the register R0 has smin=7 smax=7 should have been in [0, 1]", "return-range"),
+        ("unknown func bpf_skb_load_bytes#26", "helper-kind"),
+        ("program of this type cannot use helper bpf_skb_load_bytes#26", "helper-kind"),
+        ("cannot call GPL-restricted function from non-GPL compatible program", "helper-gpl"),
+        ("BPF_EXIT instruction in main prog would lead to reference leak", "leak-at-exit"),
+        ("invalid indirect read from stack R2 off -8+4 size 8", "stack-uninitialised"),
+        ("invalid read from stack off -16+0 size 8", "stack-uninitialised"),
+        ("combined stack size of 2 calls is 640. Too large", "stack-size"),
+        ("the call stack of 9 frames is too deep !", "call-depth"),
+        ("BPF program is too large. Processed 1000001 insn", "too-large"),
+        ("The sequence of 8193 jumps is too complex.", "too-complex"),
+        ("R2 pointer arithmetic on ptr_or_null_ prohibited, null-check it first", "null-arithmetic"),
+        ("R1 type=map_ptr expected=percpu_ptr_, percpu_rcu_ptr_", "argument-type"),
+        ("R1 min value is negative, either use unsigned index or do a if (index >=0) check.", "negative-index"),
+        ("R2 unbounded memory access, make sure to bounds check any such access", "unbounded-index"),
+        ("cannot access ptr member next with moff 0 in struct list_head with off 0 size 4", "member-width"),
+        (
+            "access beyond the end of member comm (mend:2900) in struct task_struct with off 2890 size 16",
+            "beyond-struct",
+        ),
+        ("BPF_ST stores into R1 ctx is not allowed", "context-store"),
+        ("unknown opcode cf", "opcode"),
+        ("BPF_ALU uses reserved fields", "opcode"),
+        ("invalid atomic operand size", "atomic-width"),
+        ("missing btf func_info", "missing-func-info"),
+        ("calling kernel function bpf_task_release is not allowed", "kfunc-kind"),
+        ("Possibly NULL pointer passed to trusted arg0", "null-argument"),
+        ("R1 must be referenced or trusted", "untrusted-argument"),
+        ("attach_btf_id 1 is not a function", "attach-target"),
+        ("last insn is not an exit or jmp", "no-exit"),
+        ("fd 9 is not pointing to valid bpf_map", "map-descriptor"),
+        ("function calls are not allowed while holding a lock", "lock"),
+        ("tail_calls are not allowed when call stack of previous frames is 288 bytes. Too large", "tail-call-stack"),
+        ("variable ctx access var_off=(0x0; 0xff) disallowed", "context-modified"),
+        ("R10 partial copy of pointer", "pointer-partial"),
+        ("R0 leaks addr as return value", "return-pointer"),
+    ],
+)
+def test_known_messages_have_their_row(message, name):
+    """Each text is found under the kind that it means."""
+    found = explain(f"0: R1=ctx() R10=fp0\n3: (95) exit\n{message}\nprocessed 3 insns (limit 1000000)\n")
+    assert found is not None
+    assert found.name == name
