@@ -15,6 +15,7 @@ from pyebpf.cli.catalogue import names
 from pyebpf.cli.version import VERSION
 
 ROOT = Path(pyebpf.__file__).parent.parent
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
 def pyebpf_command(*arguments, **options):
@@ -186,8 +187,10 @@ def test_what_a_script_printed_last_may_not_fit(tmp_path):
     script.write_text("print('x')\n")
     command = [sys.executable, "-m", "pyebpf", "run", script]
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    assert (done.returncode, done.stderr) == (1, "pyebpf run: No space left on device\n")
+        done = subprocess.run(
+            command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=BUFFERED
+        )
+    assert (process.returncode, err) == (1, "pyebpf run: No space left on device\n")
 
 
 def test_a_script_whose_reader_goes_away_ends_quietly(tmp_path):
