@@ -353,6 +353,7 @@ def prog_test_run(
     data: bytes = b"",
     data_out: int = 0,
     context: bytes = b"",
+    in_place: bool = False,
     repeat: int = 0,
     flags: int = 0,
     cpu: int = 0,
@@ -360,7 +361,8 @@ def prog_test_run(
     """Run a program once or `repeat` times on `data` and `context`.
 
     `data_out` is the size in bytes of the buffer for the packet afterwards (ENOSPC if too small); the context is
-    returned in as many bytes as were given. ENOTSUPP (524): not for this kind of program.
+    returned in as many bytes as were given. `in_place`: the kind (SYSCALL) writes to the context that it was given, and
+    takes no other to write to. ENOTSUPP (524): not for this kind of program.
     """
     packet, packet_address = _buffer(data)
     ctx, ctx_address = _buffer(context)
@@ -368,7 +370,7 @@ def prog_test_run(
     attribute = bytearray(
         _TEST_RUN_ATTR.pack(
             prog_fd, 0, len(data), data_out, packet_address, address_of(output) if data_out else 0,
-            repeat, 0, len(context), len(context), ctx_address, ctx_address, flags, cpu, 0,
+            repeat, 0, len(context), 0 if in_place else len(context), ctx_address, 0 if in_place else ctx_address, flags, cpu, 0,
         )
     )  # fmt: skip
     bpf(Command.PROG_TEST_RUN, address_of(attribute), len(attribute))

@@ -12,6 +12,7 @@ from pyebpf.errors import NotLoaded, VerifierError
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
+from pyebpf.specs import ProgramKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,7 +88,14 @@ class Program:
     def test_run(self, *, data: bytes = b"", data_out: int = 0, context: bytes = b"", repeat: int = 0) -> bpf.RunResult:
         """Run it by PROG_TEST_RUN. Raises NotSupported for kinds that have none (kprobe, tracepoint, perf event)."""
         try:
-            return bpf.prog_test_run(self.fileno(), data=data, data_out=data_out, context=context, repeat=repeat)
+            return bpf.prog_test_run(
+                self.fileno(),
+                data=data,
+                data_out=data_out,
+                context=context,
+                repeat=repeat,
+                in_place=self.spec.kind is ProgramKind.SYSCALL,
+            )
         except OSError as error:
             raise diagnose(
                 error,

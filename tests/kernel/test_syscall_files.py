@@ -1,0 +1,200 @@
+"""Files of the kernel: tracefs without a mount, BTF, processors, privileges; and the cache."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyebpf.errors import MalformedData, NotFound
+from pyebpf.kernel import btf_files, cache, cpus, privileges
+from pyebpf.kernel.tracefs import Tracefs
+
+
+@pytest.fixture
+def tracefs():
+    with Tracefs() as opened:
+        yield opened
+
+
+def test_tracefs_leaves_no_mount_behind():
+    """Reached by a mount of its own where nobody mounted it, which goes away with its descriptor."""
+    before = Path("/proc/self/mounts").read_text()
+    with Tracefs() as opened:
+        assert "sched" in opened.categories()
+        assert Path("/proc/self/mounts").read_text() == before
+    assert Path("/proc/self/mounts").read_text() == before
+
+
+def test_a_tracepoint_has_an_id_and_a_format(tracefs):
+    """The format names the tracepoint and carries the same id."""
+    number = tracefs.event_id("sched", "sched_switch")
+    text = tracefs.event_format("sched", "sched_switch")
+    assert text.startswith("name: sched_switch\n")
+    assert f"ID: {number}\n" in text
+    assert "sched_switch" in tracefs.events("sched")
+
+
+@pytest.mark.parametrize(
+    ("category", "name", "hint"),
+    [
+        ("sched", "sched_swich", "did you mean sched_switch"),
+        ("shed", "sched_switch", "did you mean sched"),
+        ("block", "sched_switch", "did you mean sched:sched_switch"),
+        ("..", "sched_switch", "no tracepoint"),
+        ("sched", "../sched", "no tracepoint"),
+        ("", "", "no tracepoint"),
+    ],
+)
+def test_an_unknown_tracepoint_names_the_closest(tracefs, category, name, hint):
+    """A slip in the name, in the category, or the right name elsewhere; and never a path."""
+    with pytest.raises(NotFound, match=hint):
+        tracefs.event_id(category, name)
+
+
+def test_an_unknown_category_is_not_found(tracefs):
+    """With the closest one."""
+    with pytest.raises(NotFound, match="did you mean sched"):
+        tracefs.events("schedd")
+
+
+def test_vmlinux_btf_is_read_whole():
+    """It starts with BTF's magic number."""
+    assert btf_files.read_btf()[:2] == b"\x9f\xeb"
+
+
+def test_btf_of_an_unknown_module_is_not_found():
+    """It may only not be loaded."""
+    with pytest.raises(NotFound, match="is it loaded"):
+        btf_files.read_btf("no_such_module")
+
+
+def test_processors_agree_with_what_python_knows():
+    """Online ones are among the possible ones."""
+    online = cpus.online_cpus()
+    assert len(online) == os.sysconf("SC_NPROCESSORS_ONLN")
+    assert max(online) < cpus.possible_cpus()
+
+
+@given(st.sets(st.integers(0, 300), min_size=1, max_size=40))
+def test_processor_lists_are_read_as_the_kernel_prints_them(numbers):
+    """Ranges and single ones, in order."""
+    ordered, parts = sorted(numbers), []
+    while ordered:
+        last = 0
+        while last + 1 < len(ordered) and ordered[last + 1] == ordered[0] + last + 1:
+            last += 1
+        parts.append(f"{ordered[0]}-{ordered[last]}" if last else f"{ordered[0]}")
+        ordered = ordered[last + 1 :]
+    assert cpus.parse_cpu_list(",".join(parts) + "\n") == tuple(sorted(numbers))
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "0-99999999999"])
+def test_what_is_no_processor_list_is_refused(text):
+    """In bounded time and memory."""
+    with pytest.raises(MalformedData):
+        cpus.parse_cpu_list(text)
+
+
+def test_root_has_the_capabilities_for_tracing():
+    """Tests here run as root; CAP_SYS_ADMIN stands in for both."""
+    assert privileges.has_capability("CAP_BPF")
+    assert privileges.has_capability("CAP_PERFMON")
+
+
+def test_lockdown_is_a_level_or_unknown():
+    """Securityfs need not be mounted."""
+    assert privileges.lockdown() in {None, "none", "integrity", "confidentiality"}
+
+
+def test_the_pid_namespace_is_the_one_of_this_process():
+    """The inode is in the name of the link."""
+    namespace = privileges.pid_namespace()
+    assert str(Path("/proc/self/ns/pid").readlink()) == f"pid:[{namespace.ino}]"
+    assert namespace.initial == (namespace.ino == 0xEFFFFFFC)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "pyebpf"
+
+
+class Builder:
+    """Counts how often the entry is made."""
+
+    def __init__(self, content: bytes = b"an index") -> None:
+        self.content = content
+        self.calls = 0
+
+    def __call__(self) -> bytes:
+        self.calls += 1
+        return self.content
+
+
+def entry(home: Path) -> Path:
+    return next(path for path in home.iterdir() if path.name.startswith("test-1-"))
+
+
+def test_an_entry_is_built_once(home):
+    """Found by the content that it was made from; private to the user."""
+    build = Builder()
+    key = cache.content_key(b"btf")
+    assert [cache.cached("test-1", key, build) for _ in range(3)] == [b"an index"] * 3
+    assert build.calls == 1
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert entry(home).stat().st_mode & 0o777 == 0o600
+    assert len(list(home.iterdir())) == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "grow", "swap"])
+def test_a_broken_entry_is_rebuilt_never_believed(home, damage):
+    """Cut short, one bit changed, emptied, longer, or another entry's content under its name."""
+    build = Builder()
+    key = cache.content_key(b"btf")
+    cache.cached("test-1", key, build)
+    path = entry(home)
+    content = bytearray(path.read_bytes())
+    match damage:
+        case "cut":
+            del content[-3:]
+        case "flip":
+            content[-1] ^= 1
+        case "empty":
+            content.clear()
+        case "grow":
+            content += b"x"
+        case "swap":
+            cache.cached("test-2", key, Builder(b"other"))
+            content = bytearray(next(p for p in home.iterdir() if p.name.startswith("test-2")).read_bytes())
+    path.write_bytes(content)
+    assert cache.cached("test-1", key, build) == b"an index"
+    assert build.calls == 2
+    assert cache.cached("test-1", key, build) == b"an index"
+    assert build.calls == 2
+
+
+def test_keys_depend_on_where_parts_end():
+    """Two parts are not their concatenation."""
+    assert cache.content_key(b"ab", b"c") != cache.content_key(b"a", b"bc")
+
+
+def test_without_a_place_to_write_everything_is_built(tmp_path, monkeypatch):
+    """A file stands where the directory should be."""
+    blocker = tmp_path / "file"
+    blocker.write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocker))
+    build = Builder()
+    key = cache.content_key(b"btf")
+    assert [cache.cached("test-1", key, build) for _ in range(2)] == [b"an index"] * 2
+    assert build.calls == 2
+
+
+def test_a_directory_of_somebody_else_is_not_used(home, monkeypatch):
+    """Root must not believe what another user can replace."""
+    home.mkdir(mode=0o700)
+    os.chown(home, 65534, 65534)
+    assert cache.directory() is None
