@@ -190,7 +190,7 @@ def test_what_a_script_printed_last_may_not_fit(tmp_path):
         done = subprocess.run(
             command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=BUFFERED
         )
-    assert (process.returncode, err) == (1, "pyebpf run: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, "pyebpf run: No space left on device\n")
 
 
 def test_a_script_whose_reader_goes_away_ends_quietly(tmp_path):
