@@ -1,0 +1,59 @@
+"""Aggregations: histograms, counters, totals, extremes and statistics, kept in per-CPU maps by the programs themselves.
+
+Each kind has one file: its layout, what adding a value does in a program, and how user space puts the processors'
+values together. `declared` has the objects that people use.
+"""
+
+from pyebpf.aggregations.backend import Backend
+from pyebpf.aggregations.declared import (
+    KeyedAggregation,
+    KeyedCounter,
+    KeyedExtreme,
+    KeyedHistogram,
+    KeyedStats,
+    KeyedTotal,
+    SingleAggregation,
+    SingleCounter,
+    SingleExtreme,
+    SingleHistogram,
+    SingleStats,
+    SingleTotal,
+)
+from pyebpf.aggregations.entity import Aggregation
+from pyebpf.aggregations.factories import (
+    counter,
+    linear_hist,
+    log2_hist,
+    log_linear_hist,
+    maximum,
+    minimum,
+    stats,
+    total,
+)
+from pyebpf.aggregations.stats import Stats
+
+__all__ = [
+    "Aggregation",
+    "Backend",
+    "KeyedAggregation",
+    "KeyedCounter",
+    "KeyedExtreme",
+    "KeyedHistogram",
+    "KeyedStats",
+    "KeyedTotal",
+    "SingleAggregation",
+    "SingleCounter",
+    "SingleExtreme",
+    "SingleHistogram",
+    "SingleStats",
+    "SingleTotal",
+    "Stats",
+    "counter",
+    "linear_hist",
+    "log2_hist",
+    "log_linear_hist",
+    "maximum",
+    "minimum",
+    "stats",
+    "total",
+]

@@ -1,0 +1,197 @@
+"""Aggregations inside probes: `hist.add(v)`, `hist[key].add(v)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyebpf.builder.conditions import Compare
+from pyebpf.builder.entity import Entity, RunTime
+from pyebpf.builder.function import Join
+from pyebpf.builder.lost import count_loss
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.operations import store, to_int
+from pyebpf.builder.places import temporary, zero
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Kind as ValueKind
+from pyebpf.compiler.ir import Op
+from pyebpf.errors import InvalidValue
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import U32
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pyebpf.aggregations.kind import Kind
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import Type
+
+__all__ = ["Aggregation"]
+
+R = TypeVar("R")
+
+#: Helper numbers of enum bpf_func_id.
+MAP_LOOKUP_ELEM = 1
+MAP_UPDATE_ELEM = 2
+#: BPF_NOEXIST of bpf_map_update_elem, BPF_F_RDONLY_PROG of BPF_MAP_CREATE.
+NOEXIST = 1
+RDONLY_PROG = 1 << 7
+
+#: The kernel's limit of a per-CPU value (PCPU_MIN_UNIT_SIZE).
+MOST_BYTES = 32 << 10
+#: Zeros up to this size are written on the stack where a key is inserted; larger ones come from a template.
+MOST_ON_STACK = 32
+_NAME_LENGTH = 15
+_TEMPLATE_SUFFIX = ".0"
+
+
+class Aggregation(Entity, Generic[R]):
+    """One declared aggregation: the kind, its maps, and what probes do with it.
+
+    `name` may be given until the maps are made; `specs()` are the maps. With `key` there is one value a key, without
+    it just one.
+    """
+
+    def __init__(self, kind: Kind[R], key: Type | None, size: int, name: str) -> None:
+        if kind.layout.size > MOST_BYTES:
+            most = MOST_BYTES // 8
+            msg = f"{kind.name} of {kind.layout.size // 8} buckets is too large: a per-CPU value holds at most {most}"
+            raise InvalidValue(msg)
+        if size < 1:
+            raise InvalidValue(f"{kind.name} for {size} keys: give a size of at least 1")
+        self.kind = kind
+        self.key = key
+        self.size = size
+        self.name = name
+
+    @property
+    def spec(self) -> MapSpec:
+        """The map of the values."""
+        if self.key is None:
+            return MapSpec(self.name, MapKind.PERCPU_ARRAY, U32, self.kind.layout, 1)
+        return MapSpec(self.name, MapKind.PERCPU_HASH, self.key, self.kind.layout, self.size)
+
+    @property
+    def template(self) -> MapSpec | None:
+        """The frozen array whose one value, all zeros, new keys begin with; None where the stack has room for it."""
+        if self.key is None or self.kind.layout.size <= MOST_ON_STACK:
+            return None
+        name = self.name[: _NAME_LENGTH - len(_TEMPLATE_SUFFIX)] + _TEMPLATE_SUFFIX
+        return MapSpec(name, MapKind.ARRAY, U32, self.kind.layout, 1, flags=RDONLY_PROG, frozen=True)
+
+    def specs(self) -> tuple[MapSpec, ...]:
+        """Every map it needs, the values' first."""
+        template = self.template
+        return (self.spec,) if template is None else (self.spec, template)
+
+    # -- in probes -----------------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        return f"{self.kind.name} {self.name}".rstrip()
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if self.key is not None:
+            p.fail(f"{self.describe()} has a value for each key: write {self.name or 'it'}[key].{name}(…)")
+        return method_of(p, self, name, {"add": self._add} if self.kind.default is None else {"add": self._add_default})
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        if self.key is None:
+            p.fail(f"{self.describe()} has no keys: write {self.name or 'it'}.add(…), or declare it with key=")
+        return _Entry(self, index)
+
+    def _add(self, p: ProgramBuilder, value: Any) -> None:
+        number = to_int(p, value)
+        with temporary(p, 8) as slot:
+            index = p.b.slot_address(slot)
+            p.b.store(index, 0, p.b.const(0), U32.size)
+            place = p.b.call(
+                MAP_LOOKUP_ELEM, self._handle(p), index, result=ValueKind.POINTER, comment=f"{self.name}.add"
+            )
+        with p.b.if_(_present(p, place)):
+            self.kind.update(p, place, number)
+
+    def _add_default(self, p: ProgramBuilder, n: Any = None) -> None:
+        self._add(p, self.kind.default if n is None else n)
+
+    def add_to(self, p: ProgramBuilder, key: Any, value: Any) -> None:
+        """Append `self[key].add(value)`: look up, insert zeros where there is nothing, look up again, add."""
+        assert self.key is not None
+        b, number = p.b, to_int(p, value)
+        entry = b.variable(ValueKind.POINTER, "entry")
+        have, missing, lost, done = Join("entry"), Join("no entry"), Join("no room"), Join("added")
+        with temporary(p, self.key.size) as slot:
+            place = b.slot_address(slot)
+            store(p, place, 0, self.key, key)
+            self._look_up(p, place, entry, have, missing)
+            b.start(missing)
+            self._insert(p, place)
+            self._look_up(p, place, entry, have, lost)
+        b.start(lost)
+        count_loss(p, "no room for another key", self.name)
+        b.jump(done)
+        b.start(have)
+        found = b.read(entry)
+        if found is not None:  # None only where no event can come to
+            self.kind.update(p, found, number)
+        b.jump(done)
+        b.start(done)
+
+    def _look_up(self, p: ProgramBuilder, key: ir.Value, entry: Any, have: Join, missing: Join) -> None:
+        found = p.b.call(MAP_LOOKUP_ELEM, self._handle(p), key, result=ValueKind.POINTER, comment=f"{self.name}[key]")
+        p.b.write(entry, found)
+        p.b.branch(_present(p, found), have, missing)
+
+    def _insert(self, p: ProgramBuilder, key: ir.Value) -> None:
+        """Insert zeros for every processor; another one may be faster, and then nothing changes."""
+        b, template, size = p.b, self.template, self.kind.layout.size
+        flags = b.const(NOEXIST)
+        if template is not None:
+            zeros = b.emit(Op.MAP_VALUE, symbol=p.use_map(template))
+            b.call(MAP_UPDATE_ELEM, self._handle(p), key, zeros, flags, comment="insert zeros")
+            return
+        with temporary(p, size) as slot:
+            zeros = b.slot_address(slot)
+            zero(p, zeros, 0, size)
+            b.call(MAP_UPDATE_ELEM, self._handle(p), key, zeros, flags, comment="insert zeros")
+
+    def _handle(self, p: ProgramBuilder) -> ir.Value:
+        return p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+
+
+def _present(p: ProgramBuilder, address: ir.Value) -> Compare:
+    return Compare(Relation.NE, address, p.b.const(0), presence=True)
+
+
+class _Entry(RunTime):
+    """`aggregation[key]`, whose `add` is called at once: the key is written where `add` looks it up."""
+
+    def __init__(self, owner: Aggregation[Any], key: Any) -> None:
+        self.owner = owner
+        self.key = key
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return ()
+
+    @property
+    def shape(self) -> Hashable:
+        return ("entry of an aggregation", id(self))
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> _Entry:  # noqa: ARG002 - the protocol's
+        return self
+
+    def local(self, p: ProgramBuilder) -> RunTime:
+        p.fail(f"{self.describe()} is no value to keep: write {self.owner.name or 'it'}[key].add(…) in one expression")
+
+    def describe(self) -> str:
+        return f"an entry of {self.owner.describe()}"
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        default = self.owner.kind.default
+        return method_of(p, self, name, {"add": self._add} if default is None else {"add": self._add_default})
+
+    def _add(self, p: ProgramBuilder, value: Any) -> None:
+        self.owner.add_to(p, self.key, value)
+
+    def _add_default(self, p: ProgramBuilder, n: Any = None) -> None:
+        self.owner.add_to(p, self.key, self.owner.kind.default if n is None else n)

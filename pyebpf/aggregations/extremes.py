@@ -1,0 +1,94 @@
+"""The least or the greatest value.
+
+A word holds the value in a form in which a better one is greater, unsigned, and the worst one is 0: so a word that
+nothing was added to loses against any other, and zeros need no meaning of their own. Values are s64; a u64 from 2^63
+on counts as the greatest s64.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.aggregations.buckets import signed
+from pyebpf.aggregations.kind import Kind
+from pyebpf.builder.conditions import Compare
+from pyebpf.builder.function import Join
+from pyebpf.builder.lost import count_loss
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Kind as ValueKind
+from pyebpf.compiler.ir import Op
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.aggregations.backend import Words
+    from pyebpf.builder.integers import Int
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Maximum", "Minimum", "extreme_of", "keep_extreme"]
+
+_TOP = 1 << 63
+_ALL = (1 << 64) - 1
+#: How often in a row a program may be interrupted by another that adds to the same word, between two instructions.
+_ROUNDS = 4
+
+
+def _mask(*, greatest: bool) -> int:
+    """What turns a value into its word and back: the sign bit, and all the others too where less is better."""
+    return _TOP if greatest else _ALL ^ _TOP
+
+
+def extreme_of(word: int, *, greatest: bool) -> int:
+    """Return the value that a word stands for."""
+    value = word ^ _mask(greatest=greatest)
+    return value - (1 << 64) if value >> 63 else value
+
+
+def keep_extreme(p: ProgramBuilder, place: ir.Value, offset: int, value: Int, *, greatest: bool) -> None:
+    """Append the code that puts a value into its word if it is better than what stands there.
+
+    An exchange gives back what was there. If that was better after all, another program has put it there since the
+    comparison, and it is exchanged back in turn: the best one stays, whoever interrupts whom.
+    """
+    b = p.b
+    held = b.binary(Op.XOR, signed(p, value), b.const(_mask(greatest=greatest)))
+    done = Join("extreme kept")
+    better = Join("better")
+    b.branch(Compare(Relation.UGT, held, b.load(place, offset, 8)), better, done)
+    b.start(better)
+    for _ in range(_ROUNDS):
+        old = b.emit(Op.ATOMIC, place, held, result=ValueKind.SCALAR, imm=offset, size=8, symbol="xchg")
+        again = Join("again")
+        b.branch(Compare(Relation.UGT, old, held), again, done)
+        b.start(again)
+        held = old
+    count_loss(p, "an extreme value was interrupted too often")
+    b.jump(done)
+    b.start(done)
+
+
+class _Extreme(Kind[int]):
+    codes = "Q"
+    combine = (max,)
+    greatest: bool
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        keep_extreme(p, place, 0, value, greatest=self.greatest)
+
+    def result(self, words: Words, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
+        return extreme_of(words[0], greatest=self.greatest)
+
+
+class Minimum(_Extreme):
+    """The least value."""
+
+    name = "a minimum"
+    greatest = False
+
+
+class Maximum(_Extreme):
+    """The greatest value."""
+
+    name = "a maximum"
+    greatest = True

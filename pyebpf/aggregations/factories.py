@@ -1,0 +1,195 @@
+"""Functions that declare an aggregation, with and without a key.
+
+`size` is how many keys there can be. The kernel reserves their memory, for every possible processor, when the program
+is loaded: 528 bytes a key and processor for a log2 histogram, 8 for a counter. Keys that find no room are counted as
+lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+from pyebpf.aggregations.counter import Counter
+from pyebpf.aggregations.declared import (
+    KeyedCounter,
+    KeyedExtreme,
+    KeyedHistogram,
+    KeyedStats,
+    KeyedTotal,
+    SingleCounter,
+    SingleExtreme,
+    SingleHistogram,
+    SingleStats,
+    SingleTotal,
+)
+from pyebpf.aggregations.extremes import Maximum, Minimum
+from pyebpf.aggregations.linear import Linear
+from pyebpf.aggregations.log2 import Log2
+from pyebpf.aggregations.log_linear import LogLinear
+from pyebpf.aggregations.stats import StatsKind
+from pyebpf.aggregations.total import Total
+
+__all__ = [
+    "HISTOGRAM_KEYS",
+    "NUMBER_KEYS",
+    "counter",
+    "linear_hist",
+    "log2_hist",
+    "log_linear_hist",
+    "maximum",
+    "minimum",
+    "stats",
+    "total",
+]
+
+K = TypeVar("K")
+
+#: Keys by default: half a megabyte a processor for log2 histograms, 80 kB for counters.
+HISTOGRAM_KEYS = 1024
+NUMBER_KEYS = 10_240
+
+
+@overload
+def log2_hist(
+    *, key: None = None, unit: str = ..., label: str = ..., size: int = ..., name: str = ...
+) -> SingleHistogram: ...
+@overload
+def log2_hist(
+    *, key: type[K], unit: str = ..., label: str = ..., size: int = ..., name: str = ...
+) -> KeyedHistogram[K]: ...
+def log2_hist(
+    *,
+    key: type[Any] | None = None,
+    unit: str = "value",
+    label: str = "",
+    size: int = HISTOGRAM_KEYS,
+    name: str = "",
+) -> SingleHistogram | KeyedHistogram[Any]:
+    """A histogram of powers of two, with a bucket of its own for zeros and one for all negative values."""
+    kind = Log2(unit)
+    return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
+
+
+@overload
+def linear_hist(
+    start: int,
+    stop: int,
+    step: int = ...,
+    *,
+    key: None = None,
+    unit: str = ...,
+    label: str = ...,
+    size: int = ...,
+    name: str = ...,
+) -> SingleHistogram: ...
+@overload
+def linear_hist(
+    start: int,
+    stop: int,
+    step: int = ...,
+    *,
+    key: type[K],
+    unit: str = ...,
+    label: str = ...,
+    size: int = ...,
+    name: str = ...,
+) -> KeyedHistogram[K]: ...
+def linear_hist(
+    start: int,
+    stop: int,
+    step: int = 1,
+    *,
+    key: type[Any] | None = None,
+    unit: str = "value",
+    label: str = "",
+    size: int = HISTOGRAM_KEYS,
+    name: str = "",
+) -> SingleHistogram | KeyedHistogram[Any]:
+    """A histogram of equal steps from `start` (included) to `stop` (not), and what lies below and above.
+
+    At most 4094 steps: InvalidValue.
+    """
+    kind = Linear(start, stop, step, unit)
+    return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
+
+
+@overload
+def log_linear_hist(
+    bits: int = ..., *, key: None = None, unit: str = ..., label: str = ..., size: int = ..., name: str = ...
+) -> SingleHistogram: ...
+@overload
+def log_linear_hist(
+    bits: int = ..., *, key: type[K], unit: str = ..., label: str = ..., size: int = ..., name: str = ...
+) -> KeyedHistogram[K]: ...
+def log_linear_hist(
+    bits: int = 2,
+    *,
+    key: type[Any] | None = None,
+    unit: str = "value",
+    label: str = "",
+    size: int = HISTOGRAM_KEYS,
+    name: str = "",
+) -> SingleHistogram | KeyedHistogram[Any]:
+    """A histogram that splits each power of two in `2**bits` equal buckets (1 to 5 bits; 2 kB a value for 2 bits)."""
+    kind = LogLinear(bits, unit)
+    return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
+
+
+@overload
+def counter(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleCounter: ...
+@overload
+def counter(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedCounter[K]: ...
+def counter(
+    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+) -> SingleCounter | KeyedCounter[Any]:
+    """How many: `add()` counts one, `add(n)` n."""
+    kind = Counter()
+    return SingleCounter(kind, name) if key is None else KeyedCounter(kind, key, size, name, label)
+
+
+@overload
+def total(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleTotal: ...
+@overload
+def total(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedTotal[K]: ...
+def total(
+    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+) -> SingleTotal | KeyedTotal[Any]:
+    """The sum of the values, modulo 2^64 on each processor and read as s64."""
+    kind = Total()
+    return SingleTotal(kind, name) if key is None else KeyedTotal(kind, key, size, name, label)
+
+
+@overload
+def minimum(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleExtreme: ...
+@overload
+def minimum(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedExtreme[K]: ...
+def minimum(
+    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+) -> SingleExtreme | KeyedExtreme[Any]:
+    """The least value, an s64; a u64 from 2^63 on counts as 2^63 - 1."""
+    kind = Minimum()
+    return SingleExtreme(kind, name) if key is None else KeyedExtreme(kind, key, size, name, label)
+
+
+@overload
+def maximum(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleExtreme: ...
+@overload
+def maximum(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedExtreme[K]: ...
+def maximum(
+    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+) -> SingleExtreme | KeyedExtreme[Any]:
+    """The greatest value, an s64; a u64 from 2^63 on counts as 2^63 - 1."""
+    kind = Maximum()
+    return SingleExtreme(kind, name) if key is None else KeyedExtreme(kind, key, size, name, label)
+
+
+@overload
+def stats(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleStats: ...
+@overload
+def stats(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedStats[K]: ...
+def stats(
+    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+) -> SingleStats | KeyedStats[Any]:
+    """Count, total, least and greatest value: `Stats`."""
+    kind = StatsKind()
+    return SingleStats(kind, name) if key is None else KeyedStats(kind, key, size, name, label)

@@ -1,0 +1,44 @@
+"""Histograms of powers of two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.aggregations.buckets import bit_length, count_bucket, maybe_negative
+from pyebpf.aggregations.kind import Kind
+from pyebpf.compiler.ir import Op
+from pyebpf.output.histogram import Histogram, log2
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.aggregations.backend import Words
+    from pyebpf.builder.integers import Int
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Log2"]
+
+#: Bucket 0 counts zeros, bucket i values from 2^(i-1) to 2^i - 1, the last one negative values.
+NEGATIVE = 65
+BUCKETS = 66
+
+
+class Log2(Kind[Histogram]):
+    """A bucket for zeros, one for each power of two, one for all negative values."""
+
+    name = "a log2 histogram"
+    codes = "Q" * BUCKETS
+
+    def __init__(self, unit: str = "value") -> None:
+        self.unit = unit
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        index = bit_length(p, value.value)
+        if maybe_negative(p, value):
+            # A negative number read as u64 has 64 bits: one more is the last bucket.
+            index = p.b.binary(Op.ADD, index, p.b.binary(Op.LSHR, value.value, p.b.const(63)))
+        count_bucket(p, place, index, BUCKETS)
+
+    def result(self, words: Words, labels: Mapping[str, object]) -> Histogram:
+        return log2(words[:NEGATIVE], negative=words[NEGATIVE], unit=self.unit, labels=labels)

@@ -1,0 +1,53 @@
+"""Histograms that split each power of two in equal parts: a bounded relative error over the whole range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.aggregations.buckets import bit_length, count_bucket, maybe_negative, sign
+from pyebpf.aggregations.kind import Kind
+from pyebpf.compiler.ir import Op
+from pyebpf.errors import InvalidValue
+from pyebpf.output.histogram import Histogram, log_linear
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.aggregations.backend import Words
+    from pyebpf.builder.integers import Int
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["LogLinear"]
+
+MOST_BITS = 5
+
+
+class LogLinear(Kind[Histogram]):
+    """`2**bits` buckets for each power of two, as `output.histogram.log_linear` numbers them; negatives come last."""
+
+    name = "a log-linear histogram"
+
+    def __init__(self, bits: int = 2, unit: str = "value") -> None:
+        if not 1 <= bits <= MOST_BITS:
+            raise InvalidValue(f"a log-linear histogram splits a power of two in 2**1 to 2**{MOST_BITS}, not 2**{bits}")
+        self.bits = bits
+        self.unit = unit
+        self.codes = "Q" * ((65 - bits << bits) + 1)
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        b = p.b
+        # A value below 2^bits is its own bucket; of a greater one, whose highest bit is e, the upper bits + 1 bits
+        # count on from bucket (e - bits) * 2^bits.
+        head = b.binary(Op.OR, b.binary(Op.LSHR, value.value, b.const(self.bits)), b.const(1))
+        shift = b.binary(Op.SUB, bit_length(p, head), b.const(1))
+        upper = b.binary(Op.LSHR, value.value, shift)
+        index = b.binary(Op.ADD, b.binary(Op.SHL, shift, b.const(self.bits)), upper)
+        if maybe_negative(p, value):
+            negative = sign(p, value.value)
+            other = b.binary(Op.XOR, index, b.const(len(self.codes) - 1))
+            index = b.binary(Op.XOR, index, b.binary(Op.AND, other, negative))
+        count_bucket(p, place, index, len(self.codes))
+
+    def result(self, words: Words, labels: Mapping[str, object]) -> Histogram:
+        return log_linear(words[:-1], bits=self.bits, negative=words[-1], unit=self.unit, labels=labels)

@@ -1,0 +1,30 @@
+"""Sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.aggregations.kind import Kind, add_word
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.aggregations.backend import Words
+    from pyebpf.builder.integers import Int
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Total"]
+
+
+class Total(Kind[int]):
+    """The sum of all values, modulo 2^64 on each processor and read as s64."""
+
+    name = "a total"
+    codes = "q"
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        add_word(p, place, 0, value.value)
+
+    def result(self, words: Words, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
+        return words[0]
