@@ -6,28 +6,22 @@ Pure: same input, same bytes, on every machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pyebpf.compiler.allocation_checker import check_allocation
 from pyebpf.compiler.edges import allocate
 from pyebpf.compiler.emission import emit
 from pyebpf.compiler.frame import FRAME_LIMIT, frame_too_large, place_slots
+from pyebpf.compiler.passes import run_passes
 from pyebpf.compiler.selection import select
 
 if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.compiler.edges import Allocated
+    from pyebpf.compiler.features import Features
     from pyebpf.specs.programs import Code
 
-__all__ = ["CompilationReport", "Features", "compile_module", "compile_with_report"]
-
-
-class Features(Protocol):
-    """What the compiler asks of a target: whether the kernel has a feature, such as "isa:sdiv"."""
-
-    def has(self, name: str, /) -> bool:
-        """Whether the target has the feature `name`."""
-        ...
+__all__ = ["CompilationReport", "compile_module", "compile_with_report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +66,7 @@ def compile_with_report(module: ir.Module, target: Features, *, check: bool = Fa
 
 
 def _function(function: ir.Function, target: Features, *, check: bool) -> Allocated:
+    function = run_passes(function, target, check=check)
     slots, frame = place_slots(function.slots)
     allocated = allocate(select(function, slots, frame))
     if check:

@@ -75,7 +75,10 @@ class BlockState:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Registers for every block. `spilled` values also live in memory, those `in_memory` (parameters) from the edges on."""
+    """Registers for every block.
+
+    `spilled` values also live in memory, those `in_memory` (parameters) from the edges on.
+    """
 
     function: MachineFunction
     liveness: Liveness

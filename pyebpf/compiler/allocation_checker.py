@@ -1,8 +1,9 @@
 """Proves a register allocation right, without knowing how it was made.
 
-A dataflow analysis over the allocated code: for each register and stack slot, the virtual registers whose value it surely holds. Moves, loads
-and stores carry these sets along, definitions replace them, joins intersect them. Every operand read must be among the values of the
-register it is read from; every operation of the machine form must be there, once, in its order.
+A dataflow analysis over the allocated code: for each register and stack slot, the virtual registers whose value it
+surely holds. Moves, loads and stores carry these sets along, definitions replace them, joins intersect them. Every
+operand read must be among the values of the register it is read from; every operation of the machine form must be
+there, once, in its order.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WrongAllocation", "check_allocation"]
 
-#: What each place surely holds: registers by number, stack slots by their negative offset. A place not in it was never written.
+#: What each place surely holds: registers by number, stack slots by their negative offset. A place not in it was
+#: never written.
 _State = dict[int, frozenset[int]]
 
 _EXCHANGEABLE = frozenset({"add64", "mul64", "and64", "or64", "xor64"})
@@ -89,9 +91,9 @@ class _Checker:
         for index, placed in enumerate(real.placed):
             self.place = f" block {virtual.number} operation {index} ({placed.node.op.name})"
             origin = placed.origin
-            if origin is not None and self.constants.get(origin.result) is not origin:
-                if next(expected, None) is not origin:
-                    self._fail("stands where another operation should")
+            made = origin is None or self.constants.get(origin.result) is origin
+            if not made and next(expected, None) is not origin:
+                self._fail("stands where another operation should")
             self._step(placed, state, check=True)
         self.place = f" block {virtual.number}"
         if next(expected, None) is not None:

@@ -38,7 +38,10 @@ class InvalidIr(PyebpfError):
 
 
 def check_module(module: Module, when: str = "") -> None:
-    """Raise InvalidIr if a function is invalid, or calls a subprogram that the module has not. `when` says after what."""
+    """Raise InvalidIr if a function is invalid, or calls a subprogram that the module has not.
+
+    `when` says after what.
+    """
     errors = [error for function in module.functions for error in find_errors(function)]
     arity = {function.name: len(function.parameters) for function in module.functions}
     if len(arity) < len(module.functions):

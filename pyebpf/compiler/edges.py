@@ -97,7 +97,7 @@ class _Finisher:
         return Placed(Node(LOAD_SLOT, register, src=FRAME, offset=self._offset(place - SLOTS)), slot_of=value)
 
     def _body(self, block: MachineBlock, *, first: bool) -> list[Placed]:
-        """The block's operations, the offsets of loads filled in, stores put behind the definitions of spilled values."""
+        """The block's operations, offsets of loads filled in, stores put behind the definitions of spilled values."""
         assignment = self.assignment
         state = assignment.states[block.number]
         spilled = assignment.spilled

@@ -1,7 +1,8 @@
 """Runs IR on Python values, with the verifier's eyes: every access is checked against bounds and initialisation.
 
-A number is an int from 0 to 2^64-1, an address a `Pointer` into a `Region`, NULL and addresses of kernel memory plain numbers. What a
-program calls comes from the caller: `helpers` by number, `kfuncs` by name. One leg of the differential tests, so the arithmetic is exact.
+A number is an int from 0 to 2^64-1, an address a `Pointer` into a `Region`, NULL and addresses of kernel memory plain
+numbers. What a program calls comes from the caller: `helpers` by number, `kfuncs` by name. One leg of the
+differential tests, so the arithmetic is exact.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ __all__ = ["EvaluationError", "Evaluator", "MapHandle", "Pointer", "Region", "ev
 
 
 class EvaluationError(PyebpfError):
-    """The program did what the verifier would not let it: an access out of bounds, a read of what nobody wrote, no end."""
+    """What the verifier would not let a program do: go out of bounds, read what nobody wrote, never end."""
 
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """Memory. `initialised` has a 1 for each byte that was written; `pointers` the addresses stored in it, by their place."""
+    """Memory.
+
+    `initialised` has a 1 for each byte that was written; `pointers` the addresses stored in it, by their place.
+    """
 
     name: str
     data: bytearray

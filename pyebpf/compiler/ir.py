@@ -188,8 +188,8 @@ OPS: dict[Op, OpInfo] = {
         ("any",),
         Result.SAME,
         meaning="the same value, known to satisfy the branch before it. Never merged with its operand: if it lives in "
-        "memory, it is stored after the check, since Linux 6.1's verifier forgets what it learns of a spilled number in "
-        "a register",
+        "memory, it is stored after the check, since Linux 6.1's verifier forgets what it learns of a spilled number "
+        "in a register",
     ),
 }
 

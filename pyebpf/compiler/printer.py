@@ -56,9 +56,7 @@ def instruction_text(instruction: ir.Instruction) -> str:
         attribute = getattr(instruction, name)
         if name == "signed":
             words += ["signed"] if attribute else []
-        elif name == "condition":
-            words.append(str(attribute))
-        elif name == "imm" and instruction.op is Op.CONST:
+        elif name == "condition" or (name == "imm" and instruction.op is Op.CONST):
             words.append(str(attribute))
         elif name == "symbol":
             words += [attribute] if attribute else []

@@ -1,6 +1,9 @@
-"""Random functions of IR: branches, bounded loops, calls, stack slots, high pressure. Draws through any source of choices.
+"""Random functions of IR: branches, bounded loops, calls, stack slots, high pressure.
 
-The function is a `syscall` program over a context of `CONTEXT` bytes: it reads numbers from it, computes, and stores results back.
+Draws through any source of choices.
+
+The function is a `syscall` program over a context of `CONTEXT` bytes: it reads numbers from it, computes, and stores
+results back.
 """
 
 from __future__ import annotations

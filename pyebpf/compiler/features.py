@@ -1,0 +1,15 @@
+"""What the compiler asks of a target."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["Features"]
+
+
+class Features(Protocol):
+    """Answers whether the kernel has a feature, such as "isa:sdiv"."""
+
+    def has(self, name: str, /) -> bool:
+        """Whether the target has the feature `name`."""
+        ...

@@ -1,0 +1,63 @@
+"""The passes over IR, in the order in which they run.
+
+Each takes a valid function and gives a valid one that does the same.
+
+tidy_flow     jumps threaded, unreachable blocks dropped, straight lines merged
+simplify      constants folded, algebra, copies propagated, comparisons tested directly
+fold_memory   offsets and extensions folded into loads and stores
+legalize      ops that the target lacks written with those it has
+merge_equal   common subexpressions computed once
+drop_dead     what nobody needs dropped
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from pyebpf.compiler.checker import check_function
+from pyebpf.compiler.passes.algebra import simplify
+from pyebpf.compiler.passes.common import merge_equal
+from pyebpf.compiler.passes.dead import drop_dead
+from pyebpf.compiler.passes.flow import tidy_flow
+from pyebpf.compiler.passes.legalize import legalize
+from pyebpf.compiler.passes.memory import fold_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.compiler.features import Features
+    from pyebpf.compiler.ir import Function
+
+__all__ = ["PASSES", "run_passes"]
+
+Run: TypeAlias = "Callable[[Function, Features], Function]"
+
+
+def _any_target(name: str, run: Callable[[Function], Function]) -> tuple[str, Run]:
+    return name, lambda function, target: run(function)  # noqa: ARG005 - a pass's signature
+
+
+PASSES: tuple[tuple[str, Run], ...] = (
+    _any_target("tidy_flow", tidy_flow),
+    _any_target("simplify", simplify),
+    _any_target("drop_dead", drop_dead),
+    _any_target("fold_memory", fold_memory),
+    ("legalize", legalize),
+    _any_target("simplify", simplify),
+    _any_target("tidy_flow", tidy_flow),
+    _any_target("merge_equal", merge_equal),
+    _any_target("simplify", simplify),
+    _any_target("drop_dead", drop_dead),
+    _any_target("tidy_flow", tidy_flow),
+)
+
+
+def run_passes(function: Function, target: Features, *, check: bool = False) -> Function:
+    """Run all passes; with `check`, validate what the builder made and what each pass leaves."""
+    if check:
+        check_function(function, "building")
+    for name, run in PASSES:
+        function = run(function, target)
+        if check:
+            check_function(function, name)
+    return function

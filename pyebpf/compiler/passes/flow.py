@@ -1,0 +1,150 @@
+"""Control flow: jumps through empty blocks and tests already decided, unreachable blocks, straight lines merged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyebpf.compiler.arithmetic import MASK, compare
+from pyebpf.compiler.graph import predecessors, reverse_post_order
+from pyebpf.compiler.ir import Block, Branch, Jump, Op
+from pyebpf.compiler.passes.rewriting import substitute
+
+if TYPE_CHECKING:
+    from pyebpf.compiler.ir import Function, Terminator, Value
+
+__all__ = ["tidy_flow"]
+
+
+def tidy_flow(function: Function) -> Function:
+    """Thread jumps, drop what cannot be reached, merge straight lines, and put the blocks in reverse post-order."""
+    threaded = _thread(function)
+    entry = function.blocks[0].number
+    blocks = {block.number: block for block in threaded}
+    order = reverse_post_order(entry, {number: block.successors() for number, block in blocks.items()})
+    blocks = {number: blocks[number] for number in order}
+    merged = _merge(blocks)
+    return replace(function, blocks=tuple(merged))
+
+
+def _thread(function: Function) -> list[Block]:
+    """Blocks whose terminators go where control ends up."""
+    blocks = {block.number: block for block in function.blocks}
+    numbers = {
+        instruction.result.number: instruction.imm & MASK
+        for block in function.blocks
+        for instruction in block.instructions
+        if instruction.op is Op.CONST and instruction.result is not None
+    }
+    private = _private_parameters(function)
+
+    def onward(jump: Jump) -> Jump:
+        """Where a jump leads, through blocks that only pass on or only test what is already known."""
+        seen = {jump.target}
+        while True:
+            block = blocks[jump.target]
+            # Constants are found from anywhere; a block of nothing else does nothing.
+            if block.number not in private or any(i.op is not Op.CONST for i in block.instructions):
+                return jump
+            given = dict(zip((value.number for value in block.parameters), jump.arguments, strict=True))
+            terminator = substitute(block.terminator, given)
+            if isinstance(terminator, Branch):
+                left, right = numbers.get(terminator.left.number), numbers.get(terminator.right.number)
+                if left is None or right is None:
+                    return jump
+                holds = compare(terminator.condition, left, right)
+                terminator = Jump(terminator.then if holds else terminator.otherwise, (), terminator.where)
+            if not isinstance(terminator, Jump) or terminator.target in seen:
+                return jump
+            if any(value.number in own_constants(block) for value in terminator.arguments):
+                return jump
+            jump = replace(terminator, where=jump.where or terminator.where)
+            seen.add(jump.target)
+
+    def own_constants(block: Block) -> set[int]:
+        return {instruction.result.number for instruction in block.instructions if instruction.result is not None}
+
+    def thread(terminator: Terminator) -> Terminator:
+        if isinstance(terminator, Jump):
+            return onward(terminator)
+        if isinstance(terminator, Branch):
+            ways = [onward(Jump(target)) for target in (terminator.then, terminator.otherwise)]
+            # The edges of a branch carry nothing.
+            then, otherwise = (
+                way.target if not way.arguments else target
+                for way, target in zip(ways, (terminator.then, terminator.otherwise), strict=True)
+            )
+            if then == otherwise and not blocks[then].parameters:
+                return Jump(then, (), terminator.where)
+            return replace(terminator, then=then, otherwise=otherwise)
+        return terminator
+
+    return [replace(block, terminator=thread(block.terminator)) for block in function.blocks]
+
+
+def _private_parameters(function: Function) -> set[int]:
+    """Blocks that may be jumped past: what they define is used in themselves alone."""
+    home: dict[int, int] = {}
+    shared: set[int] = set()
+    for block in function.blocks:
+        for value in block.parameters:
+            home[value.number] = block.number
+        for instruction in block.instructions:
+            if instruction.result is not None:
+                home[instruction.result.number] = block.number
+
+    def use(value: Value, number: int) -> None:
+        if home.get(value.number, number) != number:
+            shared.add(home[value.number])
+
+    for block in function.blocks:
+        for instruction in block.instructions:
+            for value in instruction.operands:
+                use(value, block.number)
+        terminator = block.terminator
+        if isinstance(terminator, Jump):
+            for value in terminator.arguments:
+                use(value, block.number)
+        elif isinstance(terminator, Branch):
+            use(terminator.left, block.number)
+            use(terminator.right, block.number)
+        else:
+            use(terminator.value, block.number)
+    return {block.number for block in function.blocks} - shared
+
+
+def _merge(blocks: dict[int, Block]) -> list[Block]:
+    """Append to each block the one that only it leads to, parameters replaced by what it gives."""
+    before = predecessors({number: block.successors() for number, block in blocks.items()})
+    replaced: dict[int, Value] = {}
+    gone: set[int] = set()
+    merged = []
+    for number, block in blocks.items():
+        if number in gone:
+            continue
+        instructions = list(block.instructions)
+        terminator = block.terminator
+        while isinstance(terminator, Jump) and len(before[terminator.target]) == 1 and terminator.target != number:
+            following = blocks[terminator.target]
+            for parameter, value in zip(following.parameters, terminator.arguments, strict=True):
+                replaced[parameter.number] = replaced.get(value.number, value)
+            gone.add(following.number)
+            instructions += following.instructions
+            terminator = following.terminator
+        merged.append(Block(number, block.parameters, tuple(instructions), terminator))
+    if not replaced:
+        return merged
+    return [
+        Block(
+            block.number,
+            block.parameters,
+            tuple(
+                replace(i, operands=tuple(replaced.get(value.number, value) for value in i.operands))
+                if any(value.number in replaced for value in i.operands)
+                else i
+                for i in block.instructions
+            ),
+            substitute(block.terminator, replaced),
+        )
+        for block in merged
+    ]

@@ -1,0 +1,110 @@
+"""Memory accesses: fixed offsets and extensions folded into them, bytes that a store cuts off not computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyebpf.compiler.arithmetic import signed
+from pyebpf.compiler.ir import Branch, Jump, Op
+
+if TYPE_CHECKING:
+    from pyebpf.compiler.ir import Function, Instruction, Value
+
+__all__ = ["fold_memory"]
+
+_ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC})
+_EXTENSIONS = frozenset({Op.ZEXT, Op.SEXT})
+
+
+def fold_memory(function: Function) -> Function:
+    """Fold what surrounds loads and stores into them."""
+    definitions = {
+        instruction.result.number: instruction
+        for block in function.blocks
+        for instruction in block.instructions
+        if instruction.result is not None
+    }
+    extended = _only_extended(function, definitions)
+    blocks = []
+    for block in function.blocks:
+        instructions = []
+        for old in block.instructions:
+            instruction = _fold_address(old, definitions) if old.op in _ACCESSES else old
+            if instruction.op is Op.STORE:
+                instruction = _fold_stored(instruction, definitions)
+            elif instruction.op is Op.LOAD and instruction.result is not None:
+                extension = extended.get(instruction.result.number)
+                if extension is not None:
+                    instruction = replace(instruction, signed=extension is Op.SEXT)
+            if instruction is not old and instruction.result is not None:
+                definitions[instruction.result.number] = instruction
+            instructions.append(instruction)
+        blocks.append(replace(block, instructions=tuple(instructions)))
+    return replace(function, blocks=tuple(blocks))
+
+
+def _fold_address(access: Instruction, definitions: dict[int, Instruction]) -> Instruction:
+    """Access `(p + c) + imm` as `p + (c + imm)` while that fits 16 bits."""
+    while True:
+        pointer = definitions.get(access.operands[0].number)
+        if pointer is None or pointer.op is not Op.OFFSET:
+            return access
+        distance = definitions.get(pointer.operands[1].number)
+        if distance is None or distance.op is not Op.CONST:
+            return access
+        offset = access.imm + signed(distance.imm & ((1 << 64) - 1))
+        if not -0x8000 <= offset <= 0x7FFF:
+            return access
+        access = replace(access, operands=(pointer.operands[0], *access.operands[1:]), imm=offset)
+
+
+def _fold_stored(store: Instruction, definitions: dict[int, Instruction]) -> Instruction:
+    """Store x instead of its low bytes extended: the rest is cut off anyway."""
+    while True:
+        value = definitions.get(store.operands[1].number)
+        if value is None:
+            return store
+        if value.op in _EXTENSIONS and value.size >= store.size:
+            inner = value.operands[0]
+        elif value.op is Op.AND:
+            mask = definitions.get(value.operands[1].number)
+            low = (1 << 8 * store.size) - 1
+            if mask is None or mask.op is not Op.CONST or mask.imm & low != low:
+                return store
+            inner = value.operands[0]
+        else:
+            return store
+        store = replace(store, operands=(store.operands[0], inner))
+
+
+def _only_extended(function: Function, definitions: dict[int, Instruction]) -> dict[int, Op]:
+    """Loads whose every use is one and the same extension of all their bytes: the load itself can do it."""
+    extensions: dict[int, Op | None] = {}
+
+    def use(value: Value, op: Op | None) -> None:
+        load = definitions.get(value.number)
+        if load is not None and load.op is Op.LOAD:
+            known = extensions.setdefault(value.number, op)
+            if known is not op:
+                extensions[value.number] = None
+
+    for block in function.blocks:
+        for instruction in block.instructions:
+            for value in instruction.operands:
+                whole = (
+                    instruction.op in _EXTENSIONS
+                    and value.number in definitions
+                    and definitions[value.number].size == instruction.size
+                )
+                use(value, instruction.op if whole else None)
+        terminator = block.terminator
+        if isinstance(terminator, Jump):
+            values = terminator.arguments
+        elif isinstance(terminator, Branch):
+            values = (terminator.left, terminator.right)
+        else:
+            values = (terminator.value,)
+        for value in values:
+            use(value, None)
+    return {number: op for number, op in extensions.items() if op is not None}
