@@ -1,9 +1,10 @@
 """Which local names are known while compiling, and which are run-time variables.
 
-A local is compile-time if every assignment to it is, and none stands under a run-time `if` or in a run-time loop; otherwise it is a run-time
-variable everywhere. Whether an assignment is compile-time depends on that of other names, so the answer is a fixpoint: translation starts with
-no run-time names, notes each one that it finds, and is done again until it finds no more. Names only ever become run-time, so this ends; a
-program without loops or branches that decide names needs one pass.
+A local is compile-time if every assignment to it is, and none stands under a run-time `if` or in a run-time loop;
+otherwise it is a run-time variable everywhere. Whether an assignment is compile-time depends on that of other names,
+so the answer is a fixpoint: translation starts with no run-time names, notes each one that it finds, and is done
+again until it finds no more. Names only ever become run-time, so this ends; a program without loops or branches that
+decide names needs one pass.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ class BindingTimes:
         return self._reasons.get((function, name))
 
     def mark(self, function: Hashable, name: str, reason: Reason, *, relied_on: bool) -> None:
-        """Note that a name is a run-time variable. `relied_on` tells whether this pass has already taken it for known."""
+        """Note that a name is a run-time variable.
+
+        `relied_on` tells whether this pass has already taken it for known.
+        """
         if (function, name) not in self._reasons:
             self._reasons[function, name] = reason
             self.changed |= relied_on

@@ -1,4 +1,7 @@
-"""`Module`: probes and maps that belong together, declared without touching the kernel and compiled by a pure function."""
+"""`Module`: probes and maps that belong together.
+
+Declared without touching the kernel, compiled by a pure function.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ class Module:
         return entity
 
     def hash(self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = "") -> maps.HashMap[K, V]:
-        """A hash table of at most `size` entries, all processors together. When it is full new keys are lost, and counted."""
+        """A hash table of at most `size` entries, all processors together.
+
+        When it is full new keys are lost, and counted.
+        """
         return self.declare(maps.HashMap(MapKind.HASH, key, value, size, name))
 
     def lru_hash(self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = "") -> maps.HashMap[K, V]:
@@ -107,7 +113,10 @@ class Module:
         return self.declare(maps.PerCpuArrayMap(MapKind.PERCPU_ARRAY, value, size, name))
 
     def ringbuf(self, record: type[V], *, size: int = DEFAULT_RING, name: str = "") -> maps.RingBuffer[V]:
-        """A ring buffer of records, `size` bytes: a power of two and a multiple of the page. When it is full records are lost, and counted."""
+        """A ring buffer of records, `size` bytes: a power of two and a multiple of the page.
+
+        When it is full records are lost, and counted.
+        """
         return self.declare(maps.RingBuffer(record, size, name))
 
     # -- probes --------------------------------------------------------------------------------------------------------
@@ -118,44 +127,72 @@ class Module:
         for target in targets:
             category, colon, name = target.partition(":")
             if not colon or not category or not name or ":" in name:
-                raise InvalidValue(f'@bpf.tracepoint({target!r}): write "category:name", such as "syscalls:sys_enter_openat"')
+                raise InvalidValue(
+                    f'@bpf.tracepoint({target!r}): write "category:name", such as "syscalls:sys_enter_openat"'
+                )
             attachments.append(Attachment(ProgramKind.TRACEPOINT, Tracepoint(category, name)))
         return self._decorator("tracepoint", targets, attachments)
 
     def raw_tracepoint(self, *targets: str) -> TracingDecorator:
-        """Run at tracepoints by their bare names, before any record is made; cheaper to attach. Parameters are the kernel's arguments."""
+        """Run at tracepoints by their bare names, before any record is made; cheaper to attach.
+
+        Parameters are the kernel's arguments.
+        """
         self._bare("raw_tracepoint", targets)
         attachments = [Attachment(ProgramKind.RAW_TRACEPOINT, RawTracepoint(target)) for target in targets]
         return self._decorator("raw_tracepoint", targets, attachments)
 
     def btf_tracepoint(self, *targets: str) -> TracingDecorator:
-        """`raw_tracepoint` whose pointers the verifier knows (tp_btf, since Linux 5.5): kernel objects are loaded directly."""
+        """`raw_tracepoint` whose pointers the verifier knows (tp_btf, since Linux 5.5): kernel objects are loaded
+        directly.
+        """
         self._bare("btf_tracepoint", targets)
         attachments = [Attachment(ProgramKind.TRACING, BtfTracepoint(target)) for target in targets]
         return self._decorator("btf_tracepoint", targets, attachments)
 
     def sample(self, *, frequency: int = 99, pid: int = -1) -> TracingDecorator:
-        """Run on every processor `frequency` times a second of its time at work, or of process `pid`'s (PERF_COUNT_SW_CPU_CLOCK)."""
+        """Run on every processor `frequency` times a second of its time at work (PERF_COUNT_SW_CPU_CLOCK).
+
+        `pid` limits it to one process.
+        """
         if frequency <= 0:
             raise InvalidValue(f"@bpf.sample(frequency={frequency}): give samples a second, such as 99")
         event = PerfEvent(SOFTWARE, SOFTWARE_EVENTS["cpu_clock"], frequency=frequency, pid=pid)
         return self._decorator("sample", (f"{frequency} Hz",), [Attachment(ProgramKind.PERF_EVENT, event)])
 
     def software_event(self, name: str, *, period: int = 1, pid: int = -1) -> TracingDecorator:
-        """Run on every `period`-th software event: "page_faults", "context_switches", "cpu_migrations" and the like."""
+        """Run on every `period`-th software event: "page_faults", "context_switches", "cpu_migrations" ….
+
+        Of a clock, every `period` nanoseconds.
+        """
         if name not in SOFTWARE_EVENTS:
             from pyebpf.errors import closest
 
             raise InvalidValue(
-                f"@bpf.software_event({name!r}): no such event{closest(name, SOFTWARE_EVENTS)}; there are {', '.join(SOFTWARE_EVENTS)}"
+                f"@bpf.software_event({name!r}): no such event{closest(name, SOFTWARE_EVENTS)}; there are "
+                f"{', '.join(SOFTWARE_EVENTS)}"
             )
         if period <= 0:
-            raise InvalidValue(f"@bpf.software_event(period={period}): give a number of {'nanoseconds' if name in CLOCKS else 'events'}")
+            raise InvalidValue(
+                f"@bpf.software_event(period={period}): give a number of "
+                f"{'nanoseconds' if name in CLOCKS else 'events'}"
+            )
         event = PerfEvent(SOFTWARE, SOFTWARE_EVENTS[name], period=period, pid=pid)
         return self._decorator("software_event", (name,), [Attachment(ProgramKind.PERF_EVENT, event)])
 
-    def perf_event(self, *, type: int, config: int, period: int = 0, frequency: int = 0, pid: int = -1) -> TracingDecorator:  # noqa: A002 - the kernel's word
-        """Run on a perf event by struct perf_event_attr's `type` and `config`, every `period` events or `frequency` times a second."""
+    def perf_event(
+        self,
+        *,
+        type: int,  # noqa: A002 - the kernel's word
+        config: int,
+        period: int = 0,
+        frequency: int = 0,
+        pid: int = -1,
+    ) -> TracingDecorator:
+        """Run on a perf event by struct perf_event_attr's `type` and `config`.
+
+        Every `period` events, or `frequency` times a second.
+        """
         if (period > 0) == (frequency > 0):
             raise InvalidValue("@bpf.perf_event: give period=, in events, or frequency=, in Hz")
         event = PerfEvent(type, config, period=period, frequency=frequency, pid=pid)
@@ -183,7 +220,10 @@ class Module:
         return decorate
 
     def subprogram(self, function: F) -> F:
-        """Compile a function once for each program that calls it (BPF-to-BPF), in place of writing it out at each call."""
+        """Compile a function once for each program that calls it (BPF-to-BPF).
+
+        A plain function is written out at each call instead.
+        """
         entity: Any = SubprogramEntity(plain_function(function, "subprogram"))
         return entity  # type: ignore[no-any-return]  # to a probe's author it is the function
 
@@ -198,16 +238,23 @@ class Module:
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         before: dict[str, Any] = {**frame.f_globals, **frame.f_locals, "bpf": self, **(names or {})}
         after = dict(before)
-        exec(compile(text, file, "exec", dont_inherit=True), after)  # noqa: S102 - the caller's own source
+        exec(compile(text, file, "exec", dont_inherit=True), after)
         missing = object()
         return SimpleNamespace(
-            **{name: value for name, value in after.items() if before.get(name, missing) is not value and name != "__builtins__"}
+            **{
+                name: value
+                for name, value in after.items()
+                if before.get(name, missing) is not value and name != "__builtins__"
+            }
         )
 
     # -- compiling -----------------------------------------------------------------------------------------------------
 
     def compile(self, target: Target) -> ModuleSpec:
-        """Compile every probe for each of its targets. Raises CompileError, or NotFound for a target that the kernel lacks."""
+        """Compile every probe for each of its targets.
+
+        Raises CompileError, or NotFound for a target that the kernel lacks.
+        """
         spec, self._losses = assemble(self.probes, self.maps, target)
         return spec
 
@@ -215,5 +262,3 @@ class Module:
     def losses(self) -> tuple[Loss, ...]:
         """What the compiled programs count as lost, in the order of the counters in the map `.lost`."""
         return self._losses
-
-

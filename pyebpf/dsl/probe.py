@@ -65,8 +65,10 @@ class Probe(Generic[P, R]):
         """Every place that the requests name, in order."""
         return tuple(attachment for request in self.requests for attachment in request.attachments)
 
-    def __call__(self, *_arguments: P.args, **_keywords: P.kwargs) -> NoReturn:
-        raise OnlyInProbe(f"{self.__name__} is a probe: the kernel runs it on each event, Python can't call it")
+    if not TYPE_CHECKING:  # to a checker a probe is no callable, so it finds a call before Python does
+
+        def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:
+            raise OnlyInProbe(f"{self.__name__} is a probe: the kernel runs it on each event, Python can't call it")
 
     def __repr__(self) -> str:
         return f"<Probe {self.__name__}: {' '.join(map(str, self.requests))}>"
@@ -92,7 +94,7 @@ class SubprogramEntity(Entity):
     def describe(self) -> str:
         return f"the subprogram {self.__name__}"
 
-    def truth(self, p: ProgramBuilder) -> Test:  # noqa: ARG002 - the protocol's
+    def truth(self, p: ProgramBuilder) -> Test:
         return Always(holds=True)
 
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

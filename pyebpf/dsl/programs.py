@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import context, parameter
@@ -16,6 +15,8 @@ from pyebpf.dsl.translate.returns import end_of_function
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
+    import ast
+
     from pyebpf.compiler import ir
     from pyebpf.dsl.probe import Attachment, Probe
     from pyebpf.dsl.source import Source
@@ -34,7 +35,9 @@ class Built:
         self.losses = losses
 
 
-def build_program(probe: Probe[Any, Any], attachment: Attachment, target: Target, losses: LossTable, name: str) -> Built:
+def build_program(
+    probe: Probe[Any, Any], attachment: Attachment, target: Target, losses: LossTable, name: str
+) -> Built:
     """Translate a probe for one attachment. Raises CompileError."""
     source = find_source(probe.function)
     times = BindingTimes()

@@ -19,7 +19,7 @@ __all__ = ["MISSING", "Rebound", "Scope"]
 MISSING: Any = object()
 
 
-class Rebound(Exception):  # noqa: N818 - not an error by itself: the translator adds the place
+class Rebound(Exception):
     """A captured name has another value now. `before` and `after` are the two."""
 
     def __init__(self, before: Any, after: Any) -> None:
@@ -54,8 +54,8 @@ class Scope:
     def look_up(self, name: str, source: Source) -> Any:
         """Return what `name` means; MISSING if it means nothing.
 
-        Raises Rebound if it was captured and has been given another value since, unless a loop around the probe gives each round its
-        own.
+        Raises Rebound if it was captured and has been given another value since, unless a loop around the probe gives
+        each round its own.
         """
         before, now = self.captured.get(name, MISSING), self._now(name)
         if before is MISSING or before is now:

@@ -1,11 +1,11 @@
 """A function's source as syntax tree, found by its code object.
 
-The text comes through `linecache` with the function's globals, which serves files, zipapps and notebooks alike. The node found is compiled and
-compared with the live code object, so that a file edited after its import is noticed instead of compiled.
+The text comes through `linecache` with the function's globals, which serves files, zipapps and notebooks alike. The
+node found is compiled and compared with the live code object, so that a file edited after its import is noticed
+instead of compiled.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -49,7 +49,11 @@ class Source:
             end = len(text.encode())
         raw = text.encode("utf-8", "surrogatepass")
         return Location(
-            self.file, line, len(raw[:start].decode("utf-8", "replace")), len(raw[:end].decode("utf-8", "replace")), text
+            self.file,
+            line,
+            len(raw[:start].decode("utf-8", "replace")),
+            len(raw[:end].decode("utf-8", "replace")),
+            text,
         )
 
     @property
@@ -76,7 +80,8 @@ def find_source(function: FunctionType) -> Source:
     lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
     if not lines:
         raise CompileError(
-            f"the source of {code.co_name} cannot be read ({code.co_filename}): put it in a file and use `pyebpf run FILE`, or give "
+            f"the source of {code.co_name} cannot be read ({code.co_filename}): put it in a file and use "
+            "`pyebpf run FILE`, or give "
             f"its text to `bpf.define(text)`",
             Location(code.co_filename, code.co_firstlineno),
         )
@@ -193,7 +198,10 @@ def _same(found: CodeType | None, live: CodeType) -> bool:
 
 
 def names_rebound_by_loops(source: Source) -> frozenset[str]:
-    """Names that the loops around a function's definition bind anew each round: each probe made there has its own value."""
+    """Names that the loops around a function's definition bind anew each round.
+
+    Each probe made there has its own value.
+    """
     return frozenset(
         node.id
         for loop in source.loops

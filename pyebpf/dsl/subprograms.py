@@ -83,7 +83,10 @@ def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
             p.fail(f"{function.__name__}: annotate {name} with an integer type, such as `{name}: u64`", source.location)
         types[name] = type_
     if len(types) > MOST_PARAMETERS:
-        p.fail(f"{function.__name__} has {len(types)} parameters: a subprogram takes at most {MOST_PARAMETERS}", source.location)
+        p.fail(
+            f"{function.__name__} has {len(types)} parameters: a subprogram takes at most {MOST_PARAMETERS}",
+            source.location,
+        )
     returns = inspect.signature(function).return_annotation
     result = None if returns in (None, "None") else _integer(entity, returns)
     if result is None and returns not in (None, "None"):
@@ -126,6 +129,6 @@ def annotation_value(function: Any, text: str) -> Any:
         except ValueError:
             continue
     try:
-        return eval(text, names)  # noqa: S307 - the program's own source
-    except Exception:  # noqa: BLE001 - names under TYPE_CHECKING, whatever a checker alone understands
+        return eval(text, names)
+    except Exception:
         return None

@@ -20,5 +20,8 @@ class Unrolled:
 
 
 def unroll(values: Iterable[T]) -> Iterable[T]:
-    """In a probe: `for i in unroll(range(4)):` is written out, so that `i` is known in each round. In Python: the values themselves."""
+    """Write a loop out: with `for i in unroll(range(4)):` a probe knows `i` in each round.
+
+    In Python itself these are the values given.
+    """
     return values

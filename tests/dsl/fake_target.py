@@ -76,7 +76,7 @@ class FakeTarget(Target):
     def has_field(self, struct: str, path: str) -> bool:
         return path in MEMBERS.get(struct.removeprefix("struct "), {})
 
-    def enumerator(self, name: str, enum: str = "") -> int:
+    def enumerator(self, name: str, enum: str = "") -> int:  # noqa: ARG002 - the interface's
         values = {"TCP_LISTEN": 10, "TCP_CLOSE": 7}
         if name not in values:
             raise NotFound(f"the kernel has no enumerator {name}{closest(name, values)}")
@@ -94,7 +94,11 @@ class FakeTarget(Target):
         known = {
             "inet_sock_set_state": (("sk", pointer["sock"]), ("oldstate", INT), ("newstate", INT)),
             "sched_process_exit": (("p", pointer["task"]),),
-            "sched_switch": (("preempt", KernelType("int", 1, "_Bool")), ("prev", pointer["task"]), ("next", pointer["task"])),
+            "sched_switch": (
+                ("preempt", KernelType("int", 1, "_Bool")),
+                ("prev", pointer["task"]),
+                ("next", pointer["task"]),
+            ),
         }
         if name not in known:
             raise NotFound(f"the kernel has no raw tracepoint {name}{closest(name, known)}")

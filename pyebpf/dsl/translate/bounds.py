@@ -23,8 +23,8 @@ _SWAPPED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, 
 def check_while(f: Frame, node: ast.While) -> None:
     """Refuse a `while` whose end the verifier could not see.
 
-    The test, or one of those that `and` joins, compares a local with a bound that the loop does not change; the body moves the local toward
-    it by a constant in every round.
+    The test, or one of those that `and` joins, compares a local with a bound that the loop does not change; the body
+    moves the local toward it by a constant in every round.
     """
     tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
     assigned = set(assigned_names(node.body))
@@ -38,11 +38,15 @@ def check_while(f: Frame, node: ast.While) -> None:
         elif isinstance(test, ast.Name) and _shrinks(node, test.id):
             return
     f.fail(
-        "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there can be, and `if not …: break`", node.test
+        "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there "
+        "can be, and `if not …: break`",
+        node.test,
     )
 
 
-def _counts(f: Frame, node: ast.While, counter: ast.expr, op: type[ast.cmpop], bound: ast.expr, assigned: set[str]) -> bool:
+def _counts(
+    f: Frame, node: ast.While, counter: ast.expr, op: type[ast.cmpop], bound: ast.expr, assigned: set[str]
+) -> bool:
     if not isinstance(counter, ast.Name) or op not in _SWAPPED:
         return False
     if any(isinstance(n, ast.Name) and n.id in assigned for n in ast.walk(bound)):
@@ -99,7 +103,9 @@ def _step(f: Frame, node: ast.While, name: str) -> int:
     step = 0
     for number, statement in enumerate(node.body):
         match statement:
-            case ast.AugAssign(target=ast.Name(id=target), op=ast.Add() | ast.Sub() as op, value=value) if target == name:
+            case ast.AugAssign(target=ast.Name(id=target), op=ast.Add() | ast.Sub() as op, value=value) if (
+                target == name
+            ):
                 amount = _bounds(f, value)
                 if amount is None or amount[0] != amount[1] or step:
                     return 0
@@ -116,9 +122,11 @@ def _shrinks(node: ast.While, name: str) -> bool:
     found = False
     for number, statement in enumerate(node.body):
         match statement:
-            case ast.AugAssign(target=ast.Name(id=target), op=ast.RShift() | ast.FloorDiv() as op, value=ast.Constant(value=int(amount))) if (
-                target == name and amount >= (1 if isinstance(op, ast.RShift) else 2)
-            ):
+            case ast.AugAssign(
+                target=ast.Name(id=target),
+                op=ast.RShift() | ast.FloorDiv() as op,
+                value=ast.Constant(value=int(amount)),
+            ) if target == name and amount >= (1 if isinstance(op, ast.RShift) else 2):
                 if any(isinstance(n, ast.Continue) for earlier in node.body[:number] for n in ast.walk(earlier)):
                     return False
                 found = True

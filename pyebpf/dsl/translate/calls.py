@@ -63,11 +63,17 @@ def _called(
     if isinstance(callee, Entity):
         return callee.call(f.p, arguments, keywords)
     if callee is print:
-        f.fail("a probe can't print: emit a record to a ring buffer, `events.emit(Record(…))`, and print it in user space")
+        f.fail(
+            "a probe can't print: emit a record to a ring buffer, `events.emit(Record(…))`, and print it in user space"
+        )
     if isinstance(callee, MethodType) and isinstance(callee.__func__, FunctionType):
         arguments, callee = [callee.__self__, *arguments], callee.__func__
     given = [*arguments, *keywords.values()]
-    if isinstance(callee, FunctionType) and callee is not unroll and (any(map(_touches_bpf, given)) or uses_bpf(callee)):
+    if (
+        isinstance(callee, FunctionType)
+        and callee is not unroll
+        and (any(map(_touches_bpf, given)) or uses_bpf(callee))
+    ):
         return inline(f, callee, arguments, keywords)
     if isinstance(callee, type) and issubclass(callee, Struct):
         from pyebpf.builder.records import StructConstructor
@@ -89,7 +95,8 @@ def _called(
         if is_run_time(value):
             shown = getattr(callee, "__name__", None) or ast.unparse(node.func)
             f.fail(
-                f"{shown}() is Python's and runs while compiling, but {describe(value)} is known only on each event{_remedy(shown)}"
+                f"{shown}() is Python's and runs while compiling, but {describe(value)} is known only on each "
+                f"event{_remedy(shown)}"
                 f"{f.why_run_time(node)}"
             )
     if not callable(callee):
@@ -109,7 +116,7 @@ def _computed(f: Frame, function: Callable[..., Any], arguments: Sequence[Any], 
         raise
     except OnlyInProbe as error:
         f.fail(str(error))
-    except Exception as error:  # noqa: BLE001 - the author's own code may raise anything
+    except Exception as error:
         f.fail(f"computing this while compiling raised {type(error).__name__}: {error}")
 
 

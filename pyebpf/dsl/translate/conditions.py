@@ -36,7 +36,7 @@ def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any) -> Any
     """Let Python compute; what it raises becomes an error of the place."""
     try:
         return function(*arguments)
-    except Exception as error:  # noqa: BLE001 - the author's own code may raise anything
+    except Exception as error:
         f.fail(f"computing this while compiling raised {type(error).__name__}: {error}")
 
 
@@ -47,16 +47,16 @@ def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             branch(f, operand, otherwise, then)
-        case ast.BoolOp(op=op, values=values):
+        case ast.BoolOp(op=joined, values=values):
             # Once one operand has left it open, the rest is evaluated on some events only.
             outer = f.depth
             for value in values[:-1]:
                 following = Join()
-                branch(f, value, *((following, otherwise) if isinstance(op, ast.And) else (then, following)))
+                branch(f, value, *((following, otherwise) if isinstance(joined, ast.And) else (then, following)))
                 f.b.start(following)
                 if not f.b.reachable:
                     break
-                f.depth = outer + bool((otherwise if isinstance(op, ast.And) else then).edges)
+                f.depth = outer + bool((otherwise if isinstance(joined, ast.And) else then).edges)
             else:
                 branch(f, values[-1], then, otherwise)
             f.depth = outer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import operator
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import operations
@@ -21,6 +20,7 @@ from pyebpf.types import U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
     from pyebpf.builder.environment import Variable
     from pyebpf.dsl.translate.frame import Frame
@@ -175,7 +175,10 @@ def join_values(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) ->
     values = [value for value, _ in ways]
     for value in values:
         if not isinstance(value, (RunTime, int)):
-            f.fail(f"{what} gives {describe(value)} on one path, which is known only while compiling: write `if` with a statement for each")
+            f.fail(
+                f"{what} gives {describe(value)} on one path, which is known only while compiling: write `if` "
+                "with a statement for each"
+            )
     runtime = [value for value in values if isinstance(value, RunTime)]
     integers = all(isinstance(value, (Int, int)) for value in values)
     unsigned = integers and any(isinstance(value, Int) and value.type == U64 for value in runtime)
@@ -202,7 +205,10 @@ def join_values(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) ->
             prototype = one
             variables = tuple(f.b.variable(part.kind, "choice") for part in one.parts)
         elif one.shape != prototype.shape:
-            f.fail(f"{what} gives {prototype.describe()} on one path and {one.describe()} on another: write `if` with a statement for each")
+            f.fail(
+                f"{what} gives {prototype.describe()} on one path and {one.describe()} on another: write `if` "
+                "with a statement for each"
+            )
         for variable, part in zip(variables, one.parts, strict=True):
             f.b.write(variable, part)
         f.b.jump(end)
@@ -248,8 +254,8 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
         return owner.item(f.p, index)
     if isinstance(index, Entity) and not isinstance(owner, type):
         f.fail(
-            f"a Python {type(owner).__name__} exists only while compiling, and the index only on each event: keep the values in a bpf.array"
-            + f.why_run_time(node.slice)
+            f"a Python {type(owner).__name__} exists only while compiling, and the index only on each "
+            "event: keep the values in a bpf.array" + f.why_run_time(node.slice)
         )
     return compile_time(f, operator.getitem, owner, index)
 
@@ -315,7 +321,7 @@ def _compile(node: ast.expr) -> CodeType:
 
 
 def _evaluate(code: CodeType, names: dict[str, Any]) -> Any:
-    return eval(code, names)  # noqa: S307 - the probe's own source
+    return eval(code, names)
 
 
 HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {

@@ -14,7 +14,6 @@ from pyebpf.compiler import ir
 from pyebpf.dsl.binding_time import BindingTimes, Reason
 from pyebpf.dsl.scope import Rebound
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
-from pyebpf.types import IntType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
     from pyebpf.errors import Location
+    from pyebpf.types import IntType
 
 __all__ = ["RETURN", "Around", "Frame", "assigned_names"]
 
@@ -35,8 +35,9 @@ RETURN = "<return value>"
 class Around:
     """A loop around the statement being translated.
 
-    `unrolled` ones are gone at run time; `depth` and `held` are the frame's when the loop began; `carried` the variables that each round
-    hands to the next; `cut` becomes true when a run-time condition leaves a round of an unrolled loop early.
+    `unrolled` ones are gone at run time; `depth` and `held` are the frame's when the loop began; `carried` the
+    variables that each round hands to the next; `cut` becomes true when a run-time condition leaves a round of an
+    unrolled loop early.
     """
 
     end: Join
@@ -50,7 +51,10 @@ class Around:
 
 @dataclass(slots=True)
 class _Place:
-    """The variables that hold a name's values of one shape; `marker` tells, where there are none, that it is assigned."""
+    """The variables that hold a name's values of one shape.
+
+    `marker` tells, where there are none, that it is assigned.
+    """
 
     prototype: RunTime
     variables: tuple[Variable, ...]
@@ -70,7 +74,14 @@ class Frame:
     """One function: the program itself, a subprogram, or an inlined function at one call."""
 
     def __init__(
-        self, p: ProgramBuilder, source: Source, scope: Scope, times: BindingTimes, key: Hashable, *, returns: Join | None = None
+        self,
+        p: ProgramBuilder,
+        source: Source,
+        scope: Scope,
+        times: BindingTimes,
+        key: Hashable,
+        *,
+        returns: Join | None = None,
     ) -> None:
         self.p = p
         self.source = source
@@ -83,7 +94,9 @@ class Frame:
         self.result: IntType | None = None
         self.is_subprogram = False
         arguments = source.node.args
-        self.parameters = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        self.parameters = [
+            argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        ]
         nodes = source.node.body if isinstance(source.node, ast.FunctionDef) else [source.node.body]
         self.local_names = frozenset(self.parameters) | frozenset(assigned_names(nodes))
         self.annotations: dict[str, IntType] = {}
@@ -183,7 +196,10 @@ class Frame:
         reason = self.times.reason(self.key, name)
         why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
         shown = "the value" if name == RETURN else name
-        self.fail(f"{shown} is a run-time variable{why}; {describe(value)} is known only while compiling: give it a name of its own")
+        self.fail(
+            f"{shown} is a run-time variable{why}; {describe(value)} is known only while compiling: give "
+            "it a name of its own"
+        )
 
     def _join_integer(self, name: str, entry: _Name, value: Int) -> None:
         if entry.integer is None:
@@ -206,7 +222,8 @@ class Frame:
             for loop in self.loops:
                 if not loop.unrolled and (other.marker in loop.carried or loop.carried.intersection(other.variables)):
                     self.fail(
-                        f"{name} stands for {other.prototype.describe()} before the loop and for {value.describe()} in it: use two names"
+                        f"{name} stands for {other.prototype.describe()} before the loop and for {value.describe()} in "
+                        "it: use two names"
                     )
             for variable in (*other.variables, other.marker):
                 values.pop(variable, None)
@@ -234,7 +251,9 @@ class Frame:
                 shapes = " or ".join(place.prototype.describe() for place in entry.places.values())
                 self.fail(f"{shown} may stand for {shapes} here: use a name for each")
         if entry is not None and entry.first is not None:
-            self.fail(f"{shown} is assigned on one path only (line {entry.first.line}): assign it on every path to here")
+            self.fail(
+                f"{shown} is assigned on one path only (line {entry.first.line}): assign it on every path to here"
+            )
         if any(isinstance(loop, Around) for loop in self.loops):
             self.fail(f"{shown} has no value on the first round of the loop: assign it before")
         self.fail(f"{shown} has no value here: assign it first")
@@ -244,7 +263,8 @@ class Frame:
             return self.scope.look_up(name, self.source)
         except Rebound as change:
             self.fail(
-                f"{name} was {_short(change.before)} when the probe was made, and is {_short(change.after)} now: a probe keeps the value that it "
+                f"{name} was {_short(change.before)} when the probe was made, and is {_short(change.after)} "
+                "now: a probe keeps the value that it "
                 f"saw; give the other one another name"
             )
 

@@ -30,7 +30,10 @@ def while_statement(f: Frame, node: ast.While) -> None:
     from pyebpf.dsl.translate.statements import block
 
     if node.orelse:
-        f.fail("`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`", node.orelse[0])
+        f.fail(
+            "`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`",
+            node.orelse[0],
+        )
     names = assigned_names([node.test, *node.body])
     where = f.at(node)
     f.mark(names, f"is assigned in the `while` of line {node.lineno}", where)
@@ -38,7 +41,12 @@ def while_statement(f: Frame, node: ast.While) -> None:
     carried = f.carried(names)
     with f.b.loop(carried) as loop:
         around = Around(
-            loop.end, loop.again, unrolled=False, depth=f.depth, held=len(f.held), carried=frozenset([*carried, *f.markers(names)])
+            loop.end,
+            loop.again,
+            unrolled=False,
+            depth=f.depth,
+            held=len(f.held),
+            carried=frozenset([*carried, *f.markers(names)]),
         )
         f.loops.append(around)
         f.depth += 1
@@ -54,7 +62,10 @@ def while_statement(f: Frame, node: ast.While) -> None:
 def for_statement(f: Frame, node: ast.For) -> None:
     """`for target in …`: over `range` at run time, over what Python holds now once for each element."""
     if node.orelse:
-        f.fail("`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`", node.orelse[0])
+        f.fail(
+            "`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`",
+            node.orelse[0],
+        )
     bounds = _range_bounds(f, node.iter)
     if bounds is not None:
         _range(f, node, *bounds)
@@ -98,7 +109,14 @@ def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
     carried = f.carried(names)
     markers = f.markers(names)
     with range_loop(f.p, start, stop, step, carried) as (loop, index):
-        around = Around(loop.end, loop.again, unrolled=False, depth=f.depth, held=len(f.held), carried=frozenset([*carried, *markers]))
+        around = Around(
+            loop.end,
+            loop.again,
+            unrolled=False,
+            depth=f.depth,
+            held=len(f.held),
+            carried=frozenset([*carried, *markers]),
+        )
         f.loops.append(around)
         f.depth += 1
         f.b.where = f.at(node.target)
@@ -114,12 +132,16 @@ def _elements(f: Frame, node: ast.For, values: Any) -> list[Any]:
         values = values.values
     if isinstance(values, Entity):
         f.fail(
-            f"{describe(values)} can't be iterated over on each event: a `for` in a probe goes over range(…), or over a tuple, list or "
+            f"{describe(values)} can't be iterated over on each event: a `for` in a probe goes over "
+            "range(…), or over a tuple, list or "
             f"dict.items() known while compiling{f.why_run_time(node.iter)}",
             node.iter,
         )
     if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, Mapping, ItemsView, KeysView, ValuesView)):
-        f.fail(f"a `for` in a probe goes over range(…), or over a tuple, list or dict.items(), not over {values!r}", node.iter)
+        f.fail(
+            f"a `for` in a probe goes over range(…), or over a tuple, list or dict.items(), not over {values!r}",
+            node.iter,
+        )
     if isinstance(values, (set, frozenset)):
         f.fail("a set has no order, so the code would differ from run to run: use a tuple, or sorted(…)", node.iter)
     elements: list[Any] = []
@@ -154,7 +176,9 @@ def _unrolled(f: Frame, node: ast.For, elements: list[Any]) -> None:
         if around.cut:
             # Some events skip a part of the rounds: nothing assigned in them is known any more.
             names = [name for name in assigned_names(node.body) if name not in targets]
-            f.mark(names, f"is assigned in the `for` of line {node.lineno}, which a run-time condition leaves", f.at(node))
+            f.mark(
+                names, f"is assigned in the `for` of line {node.lineno}, which a run-time condition leaves", f.at(node)
+            )
     f.b.jump(end)
     f.b.start(end)
     if f.depth:
@@ -187,5 +211,3 @@ def leave_loop(f: Frame, node: ast.Break | ast.Continue, *, again: bool) -> None
     if around.unrolled and f.depth > around.depth:
         around.cut = True
     f.b.jump(around.again if again else around.end)
-
-

@@ -16,14 +16,16 @@ _COMPREHENSION = "a comprehension over what only each event knows can't be built
 
 #: Statements. Not here: those that `statements.py` translates.
 STATEMENTS: Mapping[type[ast.AST], str] = {
-    ast.FunctionDef: "a function can't be defined inside a probe: define it outside; a plain function is inlined where it is called",
+    ast.FunctionDef: "a function can't be defined inside a probe: define it outside; a plain function is inlined "
+    "where it is called",
     ast.AsyncFunctionDef: "a function can't be defined inside a probe: define it outside, without `async`",
     ast.ClassDef: "a class can't be defined inside a probe: define the Struct outside",
     ast.Global: "a global name can't be assigned by a probe, which runs in the kernel: keep the value in a map",
     ast.Nonlocal: "an outer name can't be assigned by a probe, which runs in the kernel: keep the value in a map",
     ast.Raise: "there are no exceptions in a probe: `return`, or emit a record that says what happened",
     ast.Try: "there are no exceptions in a probe: leave out `try`; a failed read gives zeros, a missing entry is None",
-    ast.TryStar: "there are no exceptions in a probe: leave out `try`; a failed read gives zeros, a missing entry is None",
+    ast.TryStar: "there are no exceptions in a probe: leave out `try`; a failed read gives zeros, a missing "
+    "entry is None",
     ast.Assert: "there are no exceptions in a probe: write `if not …: return`",
     ast.Import: "an import can't stand inside a probe: import at the top of the file",
     ast.ImportFrom: "an import can't stand inside a probe: import at the top of the file",
@@ -42,7 +44,8 @@ EXPRESSIONS: Mapping[type[ast.AST], str] = {
     ast.Dict: "a dictionary of run-time values can't be built: use a map, `bpf.hash(key=…, value=…)`",
     ast.Lambda: "a lambda can't be made of run-time values: define a function outside and call it here",
     ast.JoinedStr: "a string can't be formatted on each event: emit a record with the values, and format in user space",
-    ast.FormattedValue: "a string can't be formatted on each event: emit a record with the values, and format in user space",
+    ast.FormattedValue: "a string can't be formatted on each event: emit a record with the values, and format in "
+    "user space",
     ast.Await: "a probe can't wait: leave out `await`",
     ast.Yield: "a probe can't yield: emit a record to a ring buffer",
     ast.YieldFrom: "a probe can't yield: emit a record to a ring buffer",
@@ -52,10 +55,14 @@ EXPRESSIONS: Mapping[type[ast.AST], str] = {
 
 #: Patterns of `match`.
 PATTERNS: Mapping[type[ast.AST], str] = {
-    ast.MatchSequence: "`match` in a probe compares with literals: a sequence pattern can't be used; compare the elements with `if`",
-    ast.MatchMapping: "`match` in a probe compares with literals: a mapping pattern can't be used; look the key up with `m.get(k)`",
-    ast.MatchClass: "`match` in a probe compares with literals: a class pattern can't be used; compare the fields with `if`",
-    ast.MatchStar: "`match` in a probe compares with literals: a sequence pattern can't be used; compare the elements with `if`",
+    ast.MatchSequence: "`match` in a probe compares with literals: a sequence pattern can't be used; compare the "
+    "elements with `if`",
+    ast.MatchMapping: "`match` in a probe compares with literals: a mapping pattern can't be used; look the key up "
+    "with `m.get(k)`",
+    ast.MatchClass: "`match` in a probe compares with literals: a class pattern can't be used; compare the fields "
+    "with `if`",
+    ast.MatchStar: "`match` in a probe compares with literals: a sequence pattern can't be used; compare the "
+    "elements with `if`",
     ast.MatchAs: "`match` in a probe compares with literals: a pattern can't bind a name; assign it before `match`",
 }
 

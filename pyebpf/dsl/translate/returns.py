@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import describe
@@ -11,6 +10,8 @@ from pyebpf.dsl.translate.frame import RETURN
 from pyebpf.specs import ProgramKind
 
 if TYPE_CHECKING:
+    import ast
+
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["end_of_function", "return_statement"]
@@ -45,19 +46,27 @@ def end_of_function(f: Frame) -> None:
         return
     if f.returns is not None:
         if f.returned_value:
-            f.fail("this function returns a value on another path, but reaches its end without one: end it with `return`", f.source.node)
+            f.fail(
+                "this function returns a value on another path, but reaches its end without one: end it with `return`",
+                f.source.node,
+            )
         f.b.jump(f.returns)
         return
     node = f.source.node
     if f.is_subprogram:
         if f.result is not None:
-            f.fail(f"{f.scope.function.__name__}: every path returns a value, and one reaches the end: end it with `return`", node)
+            f.fail(
+                f"{f.scope.function.__name__}: every path returns a value, and one reaches the end: end it "
+                "with `return`",
+                node,
+            )
         f.b.ret(f.b.const(0))
         return
     silent = SILENT.get(f.p.kind)
     if silent is None:
         f.p.fail(
-            f"{f.scope.function.__name__}: every path of a program of this kind returns a value, and one reaches the end: end it with `return`",
+            f"{f.scope.function.__name__}: every path of a program of this kind returns a value, and one "
+            "reaches the end: end it with `return`",
             f.source.location,
         )
     f.b.ret(f.b.const(silent))
@@ -95,7 +104,9 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
     silent = SILENT.get(f.p.kind)
     if silent is not None:
         if value is not None:
-            f.fail("a tracing probe returns nothing: write `return` alone, and keep values in maps or records", node.value)
+            f.fail(
+                "a tracing probe returns nothing: write `return` alone, and keep values in maps or records", node.value
+            )
         f.b.ret(f.b.const(silent))
         return
     if value is None:

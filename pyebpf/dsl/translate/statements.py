@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import operations
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
 from pyebpf.dsl.translate.conditions import branch, comparison, compile_time
-from pyebpf.dsl.translate.expressions import BINARY, binary, expression, item
+from pyebpf.dsl.translate.expressions import BINARY, binary, expression
 from pyebpf.dsl.translate.frame import RETURN, assigned_names
 from pyebpf.dsl.translate.loops import for_statement, leave_loop, while_statement
 from pyebpf.dsl.translate.refusals import refuse
@@ -20,7 +19,6 @@ from pyebpf.types import IntType
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyebpf.builder.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["assign_name", "block", "body"]
@@ -54,20 +52,19 @@ def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
             continue
         before = f.annotations.setdefault(node.target.id, declared)
         if before != declared:
-            f.fail(f"{node.target.id} is annotated as {before.name} and as {declared.name}: choose one", node.annotation)
+            f.fail(
+                f"{node.target.id} is annotated as {before.name} and as {declared.name}: choose one", node.annotation
+            )
 
 
 def _declared(f: Frame, annotation: ast.expr) -> IntType | None:
-    """The integer type that an annotation names; None for what says nothing to the compiler (`int`, `str`, a Struct)."""
+    """The integer type that an annotation names; None for what says nothing here (`int`, `str`, a Struct)."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         annotation = ast.parse(annotation.value, mode="eval").body
     if not isinstance(annotation, (ast.Name, ast.Attribute)):
         return None
     found: Any
-    if isinstance(annotation, ast.Name):
-        found = f.scope.look_up(annotation.id, f.source)
-    else:
-        found = expression(f, annotation)
+    found = f.scope.look_up(annotation.id, f.source) if isinstance(annotation, ast.Name) else expression(f, annotation)
     if found is bool:
         from pyebpf.types import BOOL
 
@@ -103,7 +100,10 @@ def _assign_target(f: Frame, target: ast.expr, value: Any) -> None:
             owner = expression(f, owner_node)
             before, f.b.where = f.b.where, f.at(target)
             if not isinstance(owner, Entity):
-                f.fail(f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to it; keep the value in a map")
+                f.fail(
+                    f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to "
+                    "it; keep the value in a map"
+                )
             owner.set_attribute(f.p, attr, value)
             f.b.where = before
         case ast.Subscript(value=owner_node, slice=slice_node):
@@ -113,7 +113,10 @@ def _assign_target(f: Frame, target: ast.expr, value: Any) -> None:
             index = expression(f, slice_node)
             before, f.b.where = f.b.where, f.at(target)
             if not isinstance(owner, Entity):
-                f.fail(f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to it; keep the value in a map")
+                f.fail(
+                    f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to "
+                    "it; keep the value in a map"
+                )
             owner.set_item(f.p, index, value)
             f.b.where = before
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
@@ -131,7 +134,7 @@ def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> 
         value = value.elements
     if isinstance(value, Entity):
         f.fail(f"{describe(value)} can't be unpacked into {len(targets)} names", node)
-    parts = compile_time(f, list, value)
+    parts: list[Any] = compile_time(f, list, value)
     if len(parts) != len(targets):
         f.fail(f"{len(parts)} values can't be unpacked into {len(targets)} names", node)
     return parts
@@ -166,7 +169,9 @@ def _augmented(f: Frame, node: ast.AugAssign) -> None:
     owner = expression(f, owner_node)
     if not isinstance(owner, Entity):
         f.fail(
-            f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to it; keep the value in a map", target
+            f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to "
+            "it; keep the value in a map",
+            target,
         )
     if isinstance(target, ast.Attribute):
         owner.augment_attribute(f.p, target.attr, sign, expression(f, node.value))
@@ -196,7 +201,12 @@ def _if(f: Frame, node: ast.If) -> None:
     then, otherwise, end = Join(), Join(), Join()
     branch(f, node.test, then, otherwise)
     f.b.where = f.at(node)
-    _choose(f, [(then, node.body), (otherwise, node.orelse)], end, f"is assigned under the run-time `if` of line {node.lineno}")
+    _choose(
+        f,
+        [(then, node.body), (otherwise, node.orelse)],
+        end,
+        f"is assigned under the run-time `if` of line {node.lineno}",
+    )
 
 
 def _choose(f: Frame, ways: list[tuple[Join, list[ast.stmt]]], end: Join, what: str) -> None:
@@ -220,7 +230,11 @@ def _choose(f: Frame, ways: list[tuple[Join, list[ast.stmt]]], end: Join, what: 
 def _rebound_names(statements: list[ast.stmt]) -> list[str]:
     """Names that the statements assign, but for targets of loops, which decide for themselves."""
     targets = {
-        name for statement in statements for n in ast.walk(statement) if isinstance(n, ast.For) for name in assigned_names([n.target])
+        name
+        for statement in statements
+        for n in ast.walk(statement)
+        if isinstance(n, ast.For)
+        for name in assigned_names([n.target])
     }
     return [name for name in assigned_names(statements) if name not in targets]
 
@@ -282,7 +296,10 @@ def _with(f: Frame, node: ast.With) -> None:
         manager = expression(f, each.context_expr)
         f.b.where = f.at(each.context_expr)
         if not isinstance(manager, Entity):
-            f.fail("`with` in a probe holds a lock of a map's entry, `with entry.lock:`; Python's own context managers run nowhere")
+            f.fail(
+                "`with` in a probe holds a lock of a map's entry, `with entry.lock:`; Python's own context "
+                "managers run nowhere"
+            )
         value = manager.enter(f.p)
         if each.optional_vars is not None:
             _assign_target(f, each.optional_vars, value)

@@ -50,7 +50,10 @@ class TupleValue(RunTime):
     def shape(self) -> Hashable:
         return (
             "tuple",
-            tuple(element.shape if isinstance(element, RunTime) else ("constant", repr(element)) for element in self.elements),
+            tuple(
+                element.shape if isinstance(element, RunTime) else ("constant", repr(element))
+                for element in self.elements
+            ),
         )
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> TupleValue:
@@ -71,10 +74,13 @@ class TupleValue(RunTime):
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         if not isinstance(index, int) or not -len(self.elements) <= index < len(self.elements):
-            p.fail(f"a tuple of {len(self.elements)} is indexed by a number known while compiling, not by {describe(index)}")
+            p.fail(
+                f"a tuple of {len(self.elements)} is indexed by a number known while compiling, not by "
+                f"{describe(index)}"
+            )
         return self.elements[index]
 
-    def length(self, p: ProgramBuilder) -> int:  # noqa: ARG002 - the protocol's
+    def length(self, p: ProgramBuilder) -> int:
         return len(self.elements)
 
 

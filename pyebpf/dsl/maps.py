@@ -1,0 +1,243 @@
+"""Maps as their users see them: entities inside probes, Python mappings outside.
+
+The probe's side is the builder's. User space's side goes to whatever `bind` was given: the kernel's map, or the vm's
+dictionaries. Until then, and after `unbind`, it raises NotLoaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, ItemsView, Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyebpf.builder.maps import MapEntity
+from pyebpf.builder.ringbuf import RingBufferEntity
+from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.types import U32, Struct, type_of
+
+if TYPE_CHECKING:
+    from typing import Protocol, overload
+
+    from pyebpf.specs import MapKind, MapSpec
+    from pyebpf.types import Type
+
+    D = TypeVar("D", bound="Declared")
+
+    class Declared(Protocol):
+        """What a module asks of every map: a name to be given, and the specs to be made."""
+
+        given_name: str
+
+        @property
+        def spec(self) -> MapSpec:
+            """The map itself."""
+
+        def specs(self) -> Sequence[MapSpec]:
+            """Every map that is to be made for it, hidden ones included."""
+
+        def rename(self, name: str) -> None:
+            """Give it the name that the kernel sees."""
+
+        def bind(self, backends: Mapping[str, Any]) -> None:
+            """Take from loaded maps, by name, what user space reads."""
+
+        def unbind(self) -> None:
+            """Give them up again."""
+
+
+__all__ = ["ArrayMap", "Bound", "HashMap", "PerCpuArrayMap", "PerCpuHashMap", "RingBuffer"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class Bound:
+    """The part that every declared map shares: its name, its spec, its backend."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def spec(self) -> MapSpec:
+            """What the loader makes."""
+
+    given_name: str
+    kernel_name: str = ""
+    _backend: Any = None
+
+    def specs(self) -> Sequence[MapSpec]:
+        """Every map that is to be made for it."""
+        return (self.spec,)
+
+    def rename(self, name: str) -> None:
+        """Give it the name that the kernel sees."""
+        self.kernel_name = name
+
+    def current_name(self) -> str:
+        """The name as it is now: the given one, or what stands in for it until a module is compiled."""
+        return self.kernel_name or self.given_name or "(unnamed)"
+
+    def bind(self, backends: Mapping[str, Any]) -> None:
+        """Serve user space from the loaded map of this name."""
+        self._backend = backends[self.spec.name]
+
+    def unbind(self) -> None:
+        """Serve user space no longer."""
+        self._backend = None
+
+    @property
+    def backend(self) -> Any:
+        """The loaded map. Raises NotLoaded outside `with`."""
+        if self._backend is None:
+            raise NotLoaded(f"map {self.current_name()} is not loaded: read and write it inside `with bpf:`")
+        return self._backend
+
+    def fileno(self) -> int:
+        """The map's descriptor."""
+        return int(self.backend.fileno())
+
+
+def _type(declared: Any, what: str) -> Type:
+    found = type_of(declared)
+    if found is None:
+        raise InvalidValue(
+            f"{what}={declared!r} is no BPF type: give an integer type, char[N], u8[N] or a Struct class"
+        )
+    return found
+
+
+def _size(kind: MapKind, size: object) -> int:
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 32:
+        raise InvalidValue(f"size={size!r}: a {kind.name.lower()} map has 1 to {(1 << 32) - 1} entries")
+    return size
+
+
+class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
+    """A map with keys."""
+
+    def __init__(self, kind: MapKind, key: Any, value: Any, size: int, name: str) -> None:
+        self.given_name = name
+        MapEntity.__init__(self, self.current_name, kind, _type(key, "key"), _type(value, "value"), _size(kind, size))
+
+    # Two maps with equal entries are two maps all the same, and entries change by themselves.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.current_name()}>"
+
+    def __getitem__(self, key: K) -> V:
+        value: V = self.backend[key]
+        return value
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.backend[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        del self.backend[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.backend)
+
+    def __len__(self) -> int:
+        return len(self.backend)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.backend
+
+    def items(self) -> ItemsView[K, V]:
+        """All entries, as they are now."""
+        found: ItemsView[K, V] = self.backend.items()
+        return found
+
+    def clear(self) -> None:
+        """Remove all entries; set those of an array to zero."""
+        self.backend.clear()
+
+    def interval(self) -> dict[K, V]:
+        """What each integer has gained since the last call; unchanged keys are left out and nothing is removed."""
+        gained: dict[K, V] = self.backend.interval()
+        return gained
+
+    if TYPE_CHECKING:
+
+        def add(self, key: K, value: V) -> bool:
+            """Insert unless the key is there already (BPF_NOEXIST); whether it was inserted."""
+
+        @overload
+        def get(self, key: K, /) -> V | None: ...
+        @overload
+        def get(self, key: K, default: V | T, /) -> V | T: ...
+        def get(self, key: K, default: Any = None, /) -> Any: ...
+    else:
+
+        def add(self, key, value):
+            return self.backend.add(key, value)
+
+
+class HashMap(KeyedMap[K, V]):
+    """`bpf.hash(key=K, value=V)`."""
+
+
+class PerCpuMap(KeyedMap[K, V]):
+    """A map with a value for each possible processor under each key; integers are read as their sum."""
+
+    @property
+    def per_cpu(self) -> Mapping[K, list[V]]:
+        """The values processor by processor."""
+        found: Mapping[K, list[V]] = self.backend.per_cpu
+        return found
+
+
+class PerCpuHashMap(PerCpuMap[K, V]):
+    """`bpf.percpu_hash(key=K, value=V)`."""
+
+
+class ArrayMap(KeyedMap[int, V]):
+    """`bpf.array(value=V, size=N)`."""
+
+    def __init__(self, kind: MapKind, value: Any, size: int, name: str) -> None:
+        super().__init__(kind, U32, value, size, name)
+
+
+class PerCpuArrayMap(PerCpuMap[int, V]):
+    """`bpf.percpu_array(value=V, size=N)`."""
+
+    def __init__(self, kind: MapKind, value: Any, size: int, name: str) -> None:
+        super().__init__(kind, U32, value, size, name)
+
+
+class RingBuffer(Bound, RingBufferEntity, Generic[T]):
+    """`bpf.ringbuf(T)`: records that probes emit, read in order."""
+
+    def __init__(self, record: Any, size: int, name: str) -> None:
+        if not isinstance(record, type) or not issubclass(record, Struct):
+            raise InvalidValue(f"bpf.ringbuf({record!r}): give the Struct class of its records")
+        if size < 4096 or size & (size - 1):
+            raise InvalidValue(
+                f"bpf.ringbuf(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"
+            )
+        self.given_name = name
+        #: What records are decoded to.
+        self.record_class: Any = record
+        RingBufferEntity.__init__(self, self.current_name, record.layout, size)
+
+    def __repr__(self) -> str:
+        return f"<RingBuffer {self.current_name()} of {self.record_class.__name__}>"
+
+    def __iter__(self) -> Iterator[T]:
+        """Records as they come, without end."""
+        return iter(self.backend)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        found: AsyncIterator[T] = self.backend.__aiter__()
+        return found
+
+    def poll(self, timeout: float = 0.0) -> Sequence[T]:
+        """The records that are there, or come within `timeout` seconds."""
+        found: Sequence[T] = self.backend.poll(timeout)
+        return found
+
+    if TYPE_CHECKING:
+
+        def emit(self, record: T) -> None:  # type: ignore[override]  # as a probe writes it; the builder gives itself, too
+            """In a probe: send a record to user space. When the buffer is full the record is lost, and counted."""
