@@ -8,15 +8,16 @@ from pyebpf.builder.conditions import Compare
 from pyebpf.builder.entity import Entity, RunTime
 from pyebpf.builder.function import Join
 from pyebpf.builder.lost import count_loss
+from pyebpf.builder.maps import FULL
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import store, to_int
+from pyebpf.builder.operations import settled, store, to_int
 from pyebpf.builder.places import temporary, zero
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind as ValueKind
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapKind, MapSpec
-from pyebpf.types import U32
+from pyebpf.types import U32, U64, ArrayType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -41,15 +42,13 @@ RDONLY_PROG = 1 << 7
 MOST_BYTES = 32 << 10
 #: Zeros up to this size are written on the stack where a key is inserted; larger ones come from a template.
 MOST_ON_STACK = 32
-_NAME_LENGTH = 15
-_TEMPLATE_SUFFIX = ".0"
 
 
 class Aggregation(Entity, Generic[R]):
     """One declared aggregation: the kind, its maps, and what probes do with it.
 
-    `name` may be given until the maps are made; `specs()` are the maps. With `key` there is one value a key, without
-    it just one.
+    With `key` there is one value a key, without it just one. `name` is what its author wants it to be called, empty
+    for what the probes call it; `rename` has the last word.
     """
 
     def __init__(self, kind: Kind[R], key: Type | None, size: int, name: str) -> None:
@@ -57,12 +56,22 @@ class Aggregation(Entity, Generic[R]):
             most = MOST_BYTES // 8
             msg = f"{kind.name} of {kind.layout.size // 8} buckets is too large: a per-CPU value holds at most {most}"
             raise InvalidValue(msg)
-        if size < 1:
-            raise InvalidValue(f"{kind.name} for {size} keys: give a size of at least 1")
+        if not 0 < size < 1 << 32:
+            raise InvalidValue(f"size={size!r}: {kind.name} has 1 to {(1 << 32) - 1} keys")
         self.kind = kind
         self.key = key
         self.size = size
-        self.name = name
+        self.given_name = name
+        self.kernel_name = ""
+
+    @property
+    def name(self) -> str:
+        """The name as it is now: the kernel's, or until a module is compiled what stands in for it."""
+        return self.kernel_name or self.given_name or "(unnamed)"
+
+    def rename(self, name: str) -> None:
+        """Give it the name that the kernel sees."""
+        self.kernel_name = name
 
     @property
     def spec(self) -> MapSpec:
@@ -73,11 +82,15 @@ class Aggregation(Entity, Generic[R]):
 
     @property
     def template(self) -> MapSpec | None:
-        """The frozen array whose one value, all zeros, new keys begin with; None where the stack has room for it."""
-        if self.key is None or self.kind.layout.size <= MOST_ON_STACK:
+        """The frozen array whose one value, all zeros, new keys begin with; None where the stack has room for it.
+
+        Aggregations with values of one size share it.
+        """
+        size = self.kind.layout.size
+        if self.key is None or size <= MOST_ON_STACK:
             return None
-        name = self.name[: _NAME_LENGTH - len(_TEMPLATE_SUFFIX)] + _TEMPLATE_SUFFIX
-        return MapSpec(name, MapKind.ARRAY, U32, self.kind.layout, 1, flags=RDONLY_PROG, frozen=True)
+        zeros = ArrayType(U64, size // 8)
+        return MapSpec(f".zeros{size}", MapKind.ARRAY, U32, zeros, 1, flags=RDONLY_PROG, frozen=True)
 
     def specs(self) -> tuple[MapSpec, ...]:
         """Every map it needs, the values' first."""
@@ -87,16 +100,16 @@ class Aggregation(Entity, Generic[R]):
     # -- in probes -----------------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        return f"{self.kind.name} {self.name}".rstrip()
+        return f"{self.kind.name} {self.name}"
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if self.key is not None:
-            p.fail(f"{self.describe()} has a value for each key: write {self.name or 'it'}[key].{name}(…)")
+            p.fail(f"{self.describe()} has a value for each key: write {self.name}[key].{name}(…)")
         return method_of(p, self, name, {"add": self._add} if self.kind.default is None else {"add": self._add_default})
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         if self.key is None:
-            p.fail(f"{self.describe()} has no keys: write {self.name or 'it'}.add(…), or declare it with key=")
+            p.fail(f"{self.describe()} has no keys: write {self.name}.add(…), or declare it with key=")
         return _Entry(self, index)
 
     def _add(self, p: ProgramBuilder, value: Any) -> None:
@@ -116,18 +129,20 @@ class Aggregation(Entity, Generic[R]):
     def add_to(self, p: ProgramBuilder, key: Any, value: Any) -> None:
         """Append `self[key].add(value)`: look up, insert zeros where there is nothing, look up again, add."""
         assert self.key is not None
+        if isinstance(key, tuple | list):
+            p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
         b, number = p.b, to_int(p, value)
         entry = b.variable(ValueKind.POINTER, "entry")
         have, missing, lost, done = Join("entry"), Join("no entry"), Join("no room"), Join("added")
         with temporary(p, self.key.size) as slot:
             place = b.slot_address(slot)
-            store(p, place, 0, self.key, key)
+            store(p, place, 0, self.key, settled(p, key))
             self._look_up(p, place, entry, have, missing)
             b.start(missing)
             self._insert(p, place)
             self._look_up(p, place, entry, have, lost)
         b.start(lost)
-        count_loss(p, "no room for another key", self.name)
+        count_loss(p, FULL, self.name)
         b.jump(done)
         b.start(have)
         found = b.read(entry)
@@ -181,7 +196,7 @@ class _Entry(RunTime):
         return self
 
     def local(self, p: ProgramBuilder) -> RunTime:
-        p.fail(f"{self.describe()} is no value to keep: write {self.owner.name or 'it'}[key].add(…) in one expression")
+        p.fail(f"{self.describe()} is no value to keep: write {self.owner.name}[key].add(…) in one expression")
 
     def describe(self) -> str:
         return f"an entry of {self.owner.describe()}"
