@@ -1,7 +1,8 @@
 """Where each type of a BTF lies: built in one pass, kept on disk by content.
 
 BTF numbers its types by their order and gives no table of offsets, so finding type 90,000 means walking the
-89,999 before it. The index is that walk's result: an offset and a name offset for each type.
+89,999 before it. The index is that walk's result: an offset and a name offset for each type. Stored, it also has the
+names' order, which takes longer to make than it saves in one run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 import zlib
 from array import array
 from struct import Struct as Layout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.btf.nodes import Kind
 from pyebpf.errors import BtfError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Index", "digest"]
 
 WORD = 4
+ENUM_INFO = frozenset({Kind.ENUM << 24, Kind.ENUM64 << 24})
 # struct btf_type { __u32 name_off; __u32 info; union { __u32 size; __u32 type; }; }
 TYPE_WORDS = 3
 # Words that follow struct btf_type: so many once, and so many for each of info's `vlen` entries.
@@ -46,10 +48,10 @@ TRAILING_WORDS = {
     Kind.ENUM64: (0, 3),
 }
 
-# On disk: this header in little-endian order, then the offsets, then the name offsets, `count` words each.
+# On disk: this header, then each array's words, all in little-endian order.
 MAGIC = b"pyebpf BTF index"
-VERSION = 1
-HEADER = Layout("<16s32sIII")  # magic, SHA-256 of the BTF, version, count, CRC-32 of what follows
+VERSION = 2
+HEADER = Layout("<16s32sIIIII")  # magic, SHA-256 of the BTF, version, lengths of types, sorted and enumerators, CRC-32
 
 
 def digest(data: bytes | memoryview) -> bytes:
@@ -74,17 +76,37 @@ class _Widths(dict[int, int]):
         return width
 
 
-class Index:
-    """Byte offsets of a BTF's own types in its type section, and their name offsets, both by order.
+class Names(NamedTuple):
+    """What `Index.sort_names` finds: orders that make a look-up a matter of microseconds.
 
-    `names` is kept as bytes, four a type in the BTF's byte order: `bytes.find` beats any loop in Python.
+    `types` are the types that have a name, by order, sorted by it; `enumerators` and `enums` go together: the name
+    offsets of all enumerators, sorted by name, and the order of each one's enum.
     """
 
-    __slots__ = ("names", "offsets")
+    types: array[int]
+    enumerators: array[int]
+    enums: array[int]
 
-    def __init__(self, offsets: array[int], names: bytes) -> None:
+
+class Index:
+    """Byte offsets of a BTF's own types in its type section and their name offsets, both by order.
+
+    `sorted` is there only in an index that was stored.
+    """
+
+    __slots__ = ("names", "offsets", "sorted", "source")
+
+    def __init__(
+        self,
+        offsets: array[int],
+        names: array[int],
+        ordered: Names | None = None,
+        source: tuple[bytes, Header] | None = None,
+    ) -> None:
         self.offsets = offsets
         self.names = names
+        self.sorted = ordered
+        self.source = source
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -92,11 +114,7 @@ class Index:
     @classmethod
     def build(cls, data: bytes, header: Header) -> Index:
         """Walk the type section: about 20 ms for a kernel's 126,000 types. Raises BtfError."""
-        words = array("I")
-        words.frombytes(memoryview(data)[header.types : header.types_end])
-        swapped = header.byteorder != sys.byteorder
-        if swapped:
-            words.byteswap()
+        words = _words(data, header)
         starts: list[int] = []
         append, widths, at, end = starts.append, _Widths(), 0, len(words)
         try:
@@ -108,31 +126,93 @@ class Index:
         if at != end:
             raise BtfError(f"BTF's type section ends in the middle of type {len(starts)}")
         names = array("I", map(words.__getitem__, starts))
-        if swapped:
-            names.byteswap()
-        return cls(array("I", [start * WORD for start in starts]), names.tobytes())
+        return cls(array("I", [start * WORD for start in starts]), names, source=(data, header))
+
+    def positions(self, name_offset: int) -> list[int]:
+        """Types, by order, whose name is at that string offset."""
+        found = []
+        # bytes.find beats any loop in Python.
+        names, pattern = self.names.tobytes(), array("I", [name_offset]).tobytes()
+        at = names.find(pattern)
+        while at >= 0:
+            if at % WORD == 0:
+                found.append(at // WORD)
+            at = names.find(pattern, at + 1)
+        return found
+
+    def sort_names(self) -> Names:
+        """Sort what has a name, as it pays before storing: about 100 ms for a kernel. Raises BtfError."""
+        assert self.source is not None, "an index that was stored has this"
+        data, header = self.source
+        words = _words(data, header)
+        strings = data[header.strings : header.strings_end]
+        texts: dict[int, bytes] = {}
+
+        def text(offset: int) -> bytes:
+            if offset not in texts:
+                if offset >= len(strings):
+                    raise BtfError(f"BTF names a string at {offset}, beyond its strings' {len(strings)} bytes")
+                texts[offset] = strings[offset : strings.index(0, offset)]
+            return texts[offset]
+
+        named = [(text(name), position) for position, name in enumerate(self.names) if name]
+        constants = []
+        for position, offset in enumerate(self.offsets):
+            info = words[offset // WORD + 1]
+            if info & 0x1F000000 in ENUM_INFO:
+                first, (_, each) = offset // WORD + TYPE_WORDS, TRAILING_WORDS[Kind(info >> 24 & 0x1F)]
+                entries = words[first : first + each * (info & 0xFFFF) : each]
+                constants += [(text(name), position, name) for name in entries]
+        named.sort()
+        constants.sort()
+        return Names(
+            array("I", [position for _, position in named]),
+            array("I", [name for *_, name in constants]),
+            array("I", [position for _, position, _ in constants]),
+        )
 
     def to_bytes(self, content: bytes) -> bytes:
-        """For a file: the index of the BTF whose `digest` is `content`, with a checksum."""
-        offsets = array("I", self.offsets)
-        if sys.byteorder == "big":
-            offsets.byteswap()
-        body = offsets.tobytes() + self.names
-        return HEADER.pack(MAGIC, content, VERSION, len(self), zlib.crc32(body)) + body
+        """For a file: the index of the BTF, not split, whose `digest` is `content`, with a checksum."""
+        ordered = self.sorted if self.sorted is not None else self.sort_names()
+        arrays = (self.offsets, self.names, *ordered)
+        body = b"".join(_little(each).tobytes() for each in arrays)
+        lengths = len(self), len(ordered.types), len(ordered.enums)
+        return HEADER.pack(MAGIC, content, VERSION, *lengths, zlib.crc32(body)) + body
 
     @classmethod
     def from_bytes(cls, stored: bytes, content: bytes) -> Index | None:
         """What `to_bytes` stored; None if it is damaged, of another version, or of another BTF than `content`'s."""
         if len(stored) < HEADER.size:
             return None
-        magic, of, version, count, checksum = HEADER.unpack_from(stored)
+        magic, of, version, types, named, enumerators, checksum = HEADER.unpack_from(stored)
         body = memoryview(stored)[HEADER.size :]
-        if (magic, of, version) != (MAGIC, content, VERSION) or len(body) != 2 * WORD * count:
+        lengths = (types, types, named, enumerators, enumerators)
+        if (magic, of, version) != (MAGIC, content, VERSION) or len(body) != WORD * sum(lengths):
             return None
         if zlib.crc32(body) != checksum:
             return None
-        offsets = array("I")
-        offsets.frombytes(body[: WORD * count])
-        if sys.byteorder == "big":
-            offsets.byteswap()
-        return cls(offsets, bytes(body[WORD * count :]))
+        arrays = []
+        for length in lengths:
+            words = array("I")
+            words.frombytes(body[: WORD * length])
+            arrays.append(_little(words))
+            body = body[WORD * length :]
+        offsets, names, *ordered = arrays
+        return cls(offsets, names, Names(*ordered))
+
+
+def _words(data: bytes, header: Header) -> array[int]:
+    """The type section as numbers."""
+    words = array("I")
+    words.frombytes(memoryview(data)[header.types : header.types_end])
+    if header.byteorder != sys.byteorder:
+        words.byteswap()
+    return words
+
+
+def _little(words: array[int]) -> array[int]:
+    """Swap from this machine's byte order to the file's, or back."""
+    if sys.byteorder == "big":
+        words = array("I", words)
+        words.byteswap()
+    return words

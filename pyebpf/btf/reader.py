@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from struct import unpack_from
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,7 +31,8 @@ from pyebpf.btf.nodes import (
 from pyebpf.errors import BtfError, NotFound, closest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from array import array
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Literal
 
 __all__ = ["Btf"]
@@ -149,10 +150,31 @@ class Btf:
         if ids is None:
             ids = self._found[name] = [
                 *(self.base.find(name) if self.base is not None else ()),
-                *(id_ for offset in self.string_offsets(name) for id_ in self._named(offset)),
+                *sorted(self.start + position for position in self._positions(name)),
             ]
-            ids.sort()
         return [id_ for id_ in ids if kinds is None or self.kind(id_) in kinds]
+
+    def _positions(self, name: str) -> Iterable[int]:
+        """Own types of that name, by order."""
+        ordered = self.index.sorted if self.base is None else None
+        if ordered is None:
+            return [each for offset in self.string_offsets(name) for each in self.index.positions(offset)]
+        names = self.index.names
+        return ordered.types[self._equal_run(name, ordered.types, lambda position: names[position])]
+
+    def _equal_run(self, name: str, ordered: array[int], offset: Callable[[int], int]) -> slice:
+        """Where in `ordered`, sorted by the strings at their `offset`, those stand whose string is `name`."""
+        data, start, end = self.data, self.header.strings, self.header.strings_end
+
+        def text(each: int) -> bytes:
+            at = start + offset(each)
+            if not start <= at < end:
+                raise BtfError(f"BTF names a string at {at - start}, beyond its strings' {end - start} bytes")
+            return data[at : data.index(0, at)]
+
+        sought = name.encode("utf-8", "surrogatepass")
+        first = bisect_left(ordered, sought, key=text)
+        return slice(first, bisect_right(ordered, sought, first, key=text))
 
     def string_offsets(self, name: str) -> list[int]:
         """Every offset, the base's too, at which that whole string stands."""
@@ -172,16 +194,6 @@ class Btf:
                 raise BtfError(f"BTF repeats the string {name[:40]!r} more than {MAX_REPEATS} times")
             at = self.data.find(pattern, at + 1, self.header.strings_end)
         return found
-
-    def _named(self, offset: int) -> Iterator[int]:
-        """Own types whose name is at that offset."""
-        names = self.index.names
-        pattern = offset.to_bytes(4, self.byteorder)
-        at = names.find(pattern)
-        while at >= 0:
-            if at % 4 == 0:
-                yield self.start + at // 4
-            at = names.find(pattern, at + 1)
 
     def names(self, kinds: Collection[Kind]) -> Iterator[str]:
         """Names of all types of the given kinds, by id. Walks every type: tens of milliseconds."""
@@ -271,10 +283,15 @@ class Btf:
                 yield from (each.name for each in node.enumerators)
 
     def _enums_with(self, name: str) -> list[int]:
-        """Enums whose bytes hold that name's offset: those that have it as enumerator, and perhaps a few others."""
+        """Enums that have it as enumerator, and perhaps a few others."""
         found = self.base._enums_with(name) if self.base is not None else []
+        ordered = self.index.sorted if self.base is None else None
+        if ordered is not None:
+            run = self._equal_run(name, ordered.enumerators, lambda offset: offset)
+            return [self.start + position for position in ordered.enums[run]]
         offsets, types, end = self.index.offsets, self.header.types, self.header.types_end
         for offset in self.string_offsets(name):
+            # Where the name's offset stands in an enum's bytes, it is most likely an enumerator's.
             pattern = offset.to_bytes(4, self.byteorder)
             at = self.data.find(pattern, types, end)
             while at >= 0:

@@ -68,3 +68,38 @@ def test_counts_that_exceed_the_data_are_refused():
     data[28:30] = b"\xff\xff"
     with pytest.raises(BtfError, match="ends in the middle of type 1"):
         _ = Btf(bytes(data)).index
+
+
+FEW_NAMES = st.sampled_from(["a", "b", "ab", "ba", "a_b", "int", "x" * 90])
+
+
+@given(st.lists(FEW_NAMES, max_size=30), st.lists(st.tuples(FEW_NAMES, st.booleans()), max_size=20), FEW_NAMES)
+def test_a_stored_index_finds_what_a_built_one_finds(types, constants, sought):
+    """By sorted names instead of by searching the strings: types, and enumerators of both widths."""
+    builder = BtfBuilder()
+    for name in types:
+        builder.add_fwd(name)
+    for value, (name, wide) in enumerate(constants):
+        (builder.add_enum64 if wide else builder.add_enum)("", 8 if wide else 4, [("other", 99), (name, value)])
+    data = builder.to_bytes()
+    stored = Btf(data, index=Index.from_bytes(Btf(data).index.to_bytes(digest(data)), digest(data)))
+    assert stored.index.sorted is not None
+    assert stored.find(sought) == Btf(data).find(sought)
+    assert stored.find_enumerator(sought) == Btf(data).find_enumerator(sought)
+    first = next((value for value, (name, _) in enumerate(constants) if name == sought), None)
+    assert stored.find_enumerator(sought) == first
+
+
+def test_a_restored_index_can_be_stored_again(sample):
+    content = digest(sample.data)
+    stored = sample.btf.index.to_bytes(content)
+    assert Index.from_bytes(stored, content).to_bytes(content) == stored
+
+
+def test_names_beyond_the_strings_are_refused_when_sorting():
+    builder = BtfBuilder()
+    builder.add_fwd("name")
+    data = bytearray(builder.to_bytes())
+    data[24:28] = (1000).to_bytes(4, "little")
+    with pytest.raises(BtfError, match="string at 1000, beyond"):
+        Btf(bytes(data)).index.to_bytes(digest(data))

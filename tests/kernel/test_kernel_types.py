@@ -111,6 +111,10 @@ def test_the_index_of_the_kernel_is_stored_and_restored(btf):
     index = Index.from_bytes(btf.index.to_bytes(content), content)
     again = Btf(btf.data, index=index)
     assert again.struct("task_struct") == btf.struct("task_struct")
+    assert again.enumerator("TCP_LISTEN") == btf.enumerator("TCP_LISTEN") == 10
+    for type_id in range(1, btf.stop, 997):
+        name = btf.type_by_id(type_id).name
+        assert again.find(name) == btf.find(name)
     assert again.stop == btf.stop
 
 
