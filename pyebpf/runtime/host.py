@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["host_target"]
 
 #: Kind of the cache's entries: changes with the index's format.
-_INDEX = "btf-index-1"
+_INDEX = "btf-index-2"
 
 
 @functools.cache
