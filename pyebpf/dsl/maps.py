@@ -1,7 +1,7 @@
 """Maps as their users see them: entities inside probes, Python mappings outside.
 
 The probe's side is the builder's. User space's side goes to whatever `bind` was given: the kernel's map, or the vm's
-dictionaries. Until then, and after `unbind`, it raises NotLoaded.
+dictionaries. Without one it raises NotLoaded.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     D = TypeVar("D", bound="Declared")
 
     class Declared(Protocol):
-        """What a module asks of every map: a name to be given, and the specs to be made."""
+        """What a module asks of every map: a name, its own or to be given, and the specs of what is to be made."""
 
-        given_name: str
+        name: str
 
         @property
         def spec(self) -> MapSpec:
@@ -34,14 +34,8 @@ if TYPE_CHECKING:
         def specs(self) -> Sequence[MapSpec]:
             """Every map that is to be made for it, hidden ones included."""
 
-        def rename(self, name: str) -> None:
-            """Give it the name that the kernel sees."""
-
-        def bind(self, backends: Mapping[str, Any]) -> None:
-            """Take from loaded maps, by name, what user space reads."""
-
-        def unbind(self) -> None:
-            """Give them up again."""
+        def bind(self, backend: Any, /) -> None:
+            """Serve user space from a loaded map from now on; None: from none."""
 
 
 __all__ = ["ArrayMap", "Bound", "HashMap", "PerCpuArrayMap", "PerCpuHashMap", "RingBuffer"]
@@ -52,7 +46,7 @@ T = TypeVar("T")
 
 
 class Bound:
-    """The part that every declared map shares: its name, its spec, its backend."""
+    """The part that every declared map shares: `name` (empty until it has one), its spec, its backend."""
 
     if TYPE_CHECKING:
 
@@ -60,29 +54,20 @@ class Bound:
         def spec(self) -> MapSpec:
             """What the loader makes."""
 
-    given_name: str
-    kernel_name: str = ""
+    name: str
     _backend: Any = None
 
     def specs(self) -> Sequence[MapSpec]:
         """Every map that is to be made for it."""
         return (self.spec,)
 
-    def rename(self, name: str) -> None:
-        """Give it the name that the kernel sees."""
-        self.kernel_name = name
-
     def current_name(self) -> str:
-        """The name as it is now: the given one, or what stands in for it until a module is compiled."""
-        return self.kernel_name or self.given_name or "(unnamed)"
+        """The name, or what stands in for it until a module is compiled."""
+        return self.name or "(unnamed)"
 
-    def bind(self, backends: Mapping[str, Any]) -> None:
-        """Serve user space from the loaded map of this name."""
-        self._backend = backends[self.spec.name]
-
-    def unbind(self) -> None:
-        """Serve user space no longer."""
-        self._backend = None
+    def bind(self, backend: Any, /) -> None:
+        """Serve user space from a loaded map from now on; None: from none."""
+        self._backend = backend
 
     @property
     def backend(self) -> Any:
@@ -115,7 +100,7 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
     """A map with keys."""
 
     def __init__(self, kind: MapKind, key: Any, value: Any, size: int, name: str) -> None:
-        self.given_name = name
+        self.name = name
         MapEntity.__init__(self, self.current_name, kind, _type(key, "key"), _type(value, "value"), _size(kind, size))
 
     # Two maps with equal entries are two maps all the same, and entries change by themselves.
@@ -170,7 +155,7 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
         def get(self, key: K, default: Any = None, /) -> Any: ...
     else:
 
-        def add(self, key, value):
+        def add(self, key: Any, value: Any) -> bool:
             return self.backend.add(key, value)
 
 
@@ -216,7 +201,7 @@ class RingBuffer(Bound, RingBufferEntity, Generic[T]):
             raise InvalidValue(
                 f"bpf.ringbuf(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"
             )
-        self.given_name = name
+        self.name = name
         #: What records are decoded to.
         self.record_class: Any = record
         RingBufferEntity.__init__(self, self.current_name, record.layout, size)

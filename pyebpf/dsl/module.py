@@ -10,8 +10,10 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from pyebpf import aggregations
 from pyebpf.dsl import maps
 from pyebpf.dsl.assembly import assemble
+from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.probe import Attachment, Probe, Request, SubprogramEntity, plain_function
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import BtfTracepoint, MapKind, PerfEvent, ProgramKind, RawTracepoint, Tracepoint
@@ -119,6 +121,15 @@ class Module:
         """
         return self.declare(maps.RingBuffer(record, size, name))
 
+    log2_hist = Declaring(aggregations.log2_hist)
+    linear_hist = Declaring(aggregations.linear_hist)
+    log_linear_hist = Declaring(aggregations.log_linear_hist)
+    counter = Declaring(aggregations.counter)
+    total = Declaring(aggregations.total)
+    minimum = Declaring(aggregations.minimum)
+    maximum = Declaring(aggregations.maximum)
+    stats = Declaring(aggregations.stats)
+
     # -- probes --------------------------------------------------------------------------------------------------------
 
     def tracepoint(self, *targets: str) -> TracingDecorator:
@@ -161,10 +172,7 @@ class Module:
         return self._decorator("sample", (f"{frequency} Hz",), [Attachment(ProgramKind.PERF_EVENT, event)])
 
     def software_event(self, name: str, *, period: int = 1, pid: int = -1) -> TracingDecorator:
-        """Run on every `period`-th software event: "page_faults", "context_switches", "cpu_migrations" ….
-
-        Of a clock, every `period` nanoseconds.
-        """
+        """Run on every `period`-th software event, such as "page_faults"; of a clock, every `period` nanoseconds."""
         if name not in SOFTWARE_EVENTS:
             from pyebpf.errors import closest
 
@@ -238,7 +246,7 @@ class Module:
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         before: dict[str, Any] = {**frame.f_globals, **frame.f_locals, "bpf": self, **(names or {})}
         after = dict(before)
-        exec(compile(text, file, "exec", dont_inherit=True), after)
+        exec(compile(text, file, "exec", dont_inherit=True), after)  # noqa: S102 - the caller's own source
         missing = object()
         return SimpleNamespace(
             **{

@@ -69,7 +69,7 @@ def _identifiers(function: FunctionType, scope: Scope, seen: set[int]) -> Iterat
         elif isinstance(value, FunctionType) and not value.__module__.startswith("pyebpf."):
             try:
                 yield from _identifiers(value, Scope(value), seen)
-            except Exception:
+            except Exception:  # noqa: BLE001, S112 - without source it cannot be inlined, so it names nothing
                 continue
 
 

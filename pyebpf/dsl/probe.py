@@ -94,7 +94,7 @@ class SubprogramEntity(Entity):
     def describe(self) -> str:
         return f"the subprogram {self.__name__}"
 
-    def truth(self, p: ProgramBuilder) -> Test:
+    def truth(self, p: ProgramBuilder) -> Test:  # noqa: ARG002 - the protocol's
         return Always(holds=True)
 
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

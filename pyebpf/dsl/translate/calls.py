@@ -116,7 +116,7 @@ def _computed(f: Frame, function: Callable[..., Any], arguments: Sequence[Any], 
         raise
     except OnlyInProbe as error:
         f.fail(str(error))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the author's own code may raise anything
         f.fail(f"computing this while compiling raised {type(error).__name__}: {error}")
 
 

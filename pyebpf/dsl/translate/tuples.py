@@ -80,7 +80,7 @@ class TupleValue(RunTime):
             )
         return self.elements[index]
 
-    def length(self, p: ProgramBuilder) -> int:
+    def length(self, p: ProgramBuilder) -> int:  # noqa: ARG002 - the protocol's
         return len(self.elements)
 
 

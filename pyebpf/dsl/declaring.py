@@ -1,0 +1,30 @@
+"""Functions that make a map, as methods that also put it into the module."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Declaring"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Declaring(Generic[F]):
+    """A method of Module: calls a factory, such as `aggregations.log2_hist`, and declares what it returns.
+
+    To a type checker the method has the factory's own signature.
+    """
+
+    def __init__(self, factory: F) -> None:
+        self.factory = factory
+
+    def __get__(self, module: Any, owner: type | None = None) -> F:
+        @functools.wraps(self.factory)
+        def declare(*arguments: Any, **keywords: Any) -> Any:
+            return module.declare(self.factory(*arguments, **keywords))
+
+        return declare if module is not None else self.factory  # type: ignore[return-value]  # of the same signature
