@@ -8,7 +8,7 @@ from pyebpf.builder.annotations import KernelObject
 from pyebpf.builder.entity import Entity
 from pyebpf.builder.kernel_objects import from_register, plain_name
 from pyebpf.builder.memory import Space
-from pyebpf.builder.pointers import Pointer, zero
+from pyebpf.builder.pointers import Pointer
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import NotFound, closest
 from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
@@ -153,7 +153,6 @@ def _dynamic(p: ProgramBuilder, field: TracepointField) -> Any:
         offset = program.b.emit(Op.AND, location, program.b.const(0xFFFF))
         if field.location == "__rel_loc":
             offset = program.b.emit(Op.ADD, offset, program.b.const(field.offset + 4))
-        zero(program, destination, length)
         program.b.call(115, destination, program.b.const(length), program.b.emit(Op.OFFSET, program.context, offset))
 
     return StringSource(f"field {field.name}", read_into, None)

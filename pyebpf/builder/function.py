@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.conditions import All, Always, Any, Compare, Not, negate
 from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, hull, learn
+from pyebpf.builder.order import reverse_post_order
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
@@ -183,35 +184,43 @@ class FunctionBuilder:
 
     def bounds(self, value: ir.Value) -> Interval:
         """Inclusive bounds of `value` read as s64, as far as they are known here."""
+        self._settle()
         return self.environment.bounds.get(value.number, (S64_MIN, S64_MAX))
 
     def assume_bounds(self, value: ir.Value, low: int, high: int) -> None:
         """State bounds that hold by construction."""
+        self._settle()
         self.environment.narrow(value, low, high)
 
     def is_present(self, value: ir.Value) -> bool:
         """Whether every path here has found this address not to be NULL."""
+        self._settle()
         return value.number in self.environment.present
 
     def assume_present(self, value: ir.Value) -> None:
         """State that an address is never NULL by construction."""
+        self._settle()
         self.environment.present.add(value.number)
 
     def invalidate(self, values: Iterable[ir.Value], reason: str) -> None:
         """State that addresses are invalid from here on; `reason` goes into the message of a later use."""
+        self._settle()
         for value in values:
             self.environment.gone[value.number] = reason
 
     def gone(self, value: ir.Value) -> str | None:
         """Why some path here has made this address invalid, or None."""
+        self._settle()
         return self.environment.gone.get(value.number)
 
     def assume_origin(self, value: ir.Value, origin: str) -> None:
         """State which map an address comes from."""
+        self._settle()
         self.environment.origins[value.number] = origin
 
     def invalidate_origin(self, origin: str, reason: str) -> None:
         """State that every address of a map is invalid from here on."""
+        self._settle()
         for number, found in self.environment.origins.items():
             if found == origin:
                 self.environment.gone[number] = reason
@@ -400,7 +409,7 @@ class FunctionBuilder:
             msg = f"{self.name}: control reaches the end without a return"
             raise ValueError(msg)
         blocks = {block.number: block for block in self._blocks}
-        order = _reverse_post_order(blocks)
+        order = reverse_post_order({number: _successors(block) for number, block in blocks.items()})
         finished = []
         for number in order:
             block = blocks[number]
@@ -477,24 +486,6 @@ class FunctionBuilder:
             merged.gone.update(environment.gone)
             merged.origins.update(environment.origins)
         return merged, parameters
-
-
-def _reverse_post_order(blocks: dict[int, _OpenBlock]) -> list[int]:
-    """Numbers of the blocks that the entry reaches, each before its successors but for loops' back edges."""
-    order: list[int] = []
-    seen = {0}
-    stack: list[tuple[int, list[int]]] = [(0, _successors(blocks[0]))]
-    while stack:
-        number, rest = stack[-1]
-        if not rest:
-            order.append(number)
-            stack.pop()
-            continue
-        following = rest.pop()
-        if following not in seen:
-            seen.add(following)
-            stack.append((following, _successors(blocks[following])))
-    return order[::-1]
 
 
 def _successors(block: _OpenBlock) -> list[int]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Compare, Test
 from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
-from pyebpf.builder.pointers import Pointer, zero
+from pyebpf.builder.pointers import Pointer
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import NotFound
@@ -282,7 +282,6 @@ def _text(address: ir.Value, offset: int, size: int | None) -> Any:
     from pyebpf.builder.strings import StringSource
 
     def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
-        zero(p, destination, length)
         probe_read_string(p, Space.KERNEL, destination, length, at_offset(p, address, offset))
 
     return StringSource("the kernel's char array", read_into, size)

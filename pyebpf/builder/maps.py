@@ -225,7 +225,10 @@ class MapEntity(Entity):
             self._delete(p, key, "del")
 
     def _pop(self, p: ProgramBuilder, key: Any) -> Any:
-        """`pop(k)`: the entry's value or None; the entry is removed. Not one step: another processor may count between."""
+        """`pop(k)`: the entry's value or None, and the entry is removed.
+
+        Not in one step: another processor may change it between.
+        """
         self._not_array(p, "pop")
         what = f"{self.map_name}.pop(…)"
         with self._key(p, key) as address:

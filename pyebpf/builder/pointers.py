@@ -102,8 +102,10 @@ def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, 
 def string_at(p: ProgramBuilder, word: str, pointer: Any, space: Space, size: int | None) -> Any:
     """Return the C string at an address, read where its destination is known; `size` stands in where there is none."""
     from pyebpf.builder.integers import Int
+    from pyebpf.builder.operations import settled
     from pyebpf.builder.strings import StringSource
 
+    pointer = settled(p, pointer)
     if isinstance(pointer, Pointer):
         if pointer.space is not space:
             other = "kernel_string" if word == "user_string" else "user_string"
@@ -117,16 +119,6 @@ def string_at(p: ProgramBuilder, word: str, pointer: Any, space: Space, size: in
         p.fail(f"{word}() takes an address, not {describe(pointer)}")
 
     def read_into(program: ProgramBuilder, destination: ir.Value, length: int) -> None:
-        zero(program, destination, length)
         probe_read_string(program, space, destination, length, address)
 
     return StringSource(f"{word}()", read_into, size)
-
-
-def zero(p: ProgramBuilder, destination: ir.Value, size: int) -> None:
-    """Write zeros over `size` bytes."""
-    nothing, offset = p.b.const(0), 0
-    for width in (8, 4, 2, 1):
-        while size - offset >= width:
-            p.b.store(destination, offset, nothing, width)
-            offset += width

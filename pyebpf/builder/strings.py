@@ -135,16 +135,23 @@ class String(Reference):
 class StringSource(RunTime):
     """A string still to be read: `comm()`, `user_string(p)`.
 
-    `read_into(p, address, size)` writes at most size - 1 bytes, a NUL, and zeros to the end of `size` bytes. `size`
-    is what the author or the word says where no destination does; None if nothing does.
+    `read_into(p, address, size)` writes at most size - 1 bytes and a NUL to zeroed memory; one that `fills` writes
+    zeros to the end itself, and is given memory as it is. `size` is what the author or the word says where no
+    destination does; None if nothing does.
     """
 
     def __init__(
-        self, name: str, read_into: Callable[[ProgramBuilder, ir.Value, int], None], size: int | None = None
+        self,
+        name: str,
+        read_into: Callable[[ProgramBuilder, ir.Value, int], None],
+        size: int | None = None,
+        *,
+        fills: bool = False,
     ) -> None:
         self.name = name
         self.read_into = read_into
         self.size = size
+        self.fills = fills
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
@@ -165,16 +172,20 @@ class StringSource(RunTime):
         if self.size is None:
             p.fail(f"{self.name} has no destination that tells its size: give one, size=64 for example")
         slot = p.b.slot(-(-self.size // 8) * 8, name="string")
-        self.read_into(p, p.b.slot_address(slot), self.size)
-        return String(CharArray(self.size), Place(slot=slot, owner="a local"))
+        type_ = CharArray(self.size)
+        self.write_to(p, p.b.slot_address(slot), 0, type_)
+        return String(type_, Place(slot=slot, owner="a local"))
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Read it into its place, without a copy."""
         if not isinstance(type_, CharArray):
             p.fail(f"{self.name} does not fit {type_.name}")
         size = min(type_.length, self.size or type_.length)
+        if self.fills:
+            zero(p, address, offset + size, type_.length - size)
+        else:
+            zero(p, address, offset, type_.length)
         self.read_into(p, moved(p, address, offset), size)
-        zero(p, address, offset + size, type_.length - size)
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
         p.fail(f"{self.name} has no operator {operator}: {_NO_OPERATOR}")

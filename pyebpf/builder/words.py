@@ -161,7 +161,7 @@ def _comm(p: ProgramBuilder) -> Any:
         # The helper pads with zeros and ends with NUL, whatever the size (strscpy_pad).
         program.b.call(GET_CURRENT_COMM, address, program.b.const(size), result=Kind.SCALAR)
 
-    return StringSource("comm()", read_into, TASK_COMM_LEN)
+    return StringSource("comm()", read_into, TASK_COMM_LEN, fills=True)
 
 
 @word(_comm)

@@ -94,7 +94,7 @@ class Program:
                 data_out=data_out,
                 context=context,
                 repeat=repeat,
-                in_place=self.spec.kind is ProgramKind.SYSCALL,
+                in_place=self.spec.kind in (ProgramKind.SYSCALL, ProgramKind.RAW_TRACEPOINT),
             )
         except OSError as error:
             raise diagnose(

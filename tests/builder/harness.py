@@ -54,3 +54,17 @@ class Probe(ProgramBuilder):
         answer = evaluate(module, [Pointer(context, 0)], helpers=helpers, values=values)
         assert isinstance(answer, int)
         return answer - (1 << 64) if answer >> 63 else answer
+
+
+class Everything:
+    """A target with every feature."""
+
+    def has(self, _name: str, /) -> bool:
+        return True
+
+
+class Nothing:
+    """A target with no feature: Linux 6.1 and older."""
+
+    def has(self, _name: str, /) -> bool:
+        return False

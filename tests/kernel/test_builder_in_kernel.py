@@ -1,0 +1,333 @@
+"""What the builder makes passes the verifier, with and without the newest instructions, and does what it says."""
+
+from __future__ import annotations
+
+import random
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyebpf.builder.lost import LOST_MAP, losses_of
+from pyebpf.builder.maps import FULL, OUT_OF_RANGE, MapEntity
+from pyebpf.builder.operations import absolute, binary, compare, contains, is_none, load, maximum, minimum, to_int
+from pyebpf.builder.records import StructConstructor
+from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
+from pyebpf.builder.strings import StringSource
+from pyebpf.compiler import compile_module
+from pyebpf.objects import Map, Program
+from pyebpf.specs import MapKind, ProgramKind, ProgramSpec
+from pyebpf.types import S32, S64, U8, U16, U32, U64, CharArray, IntType, Struct, field, u8, u16, u32, u64
+from tests.builder.harness import Everything, Nothing, Probe
+from tests.builder.test_integers import ARITHMETIC, EDGES, RELATIONS, TYPES, model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+TARGETS = [Everything(), Nothing()]
+EVERY_TARGET = pytest.mark.parametrize("target", TARGETS, ids=["newest", "oldest"])
+
+
+class Loaded:
+    """A program in the kernel with its maps."""
+
+    def __init__(self, program: Program, maps: Mapping[str, Map]) -> None:
+        self.program = program
+        self.maps = maps
+
+    def run(self, *words: int) -> int:
+        """Run once; what it returned (32 bits)."""
+        context = b"".join((word % (1 << 64)).to_bytes(8, "little") for word in words or (0,))
+        return self.program.test_run(context=context).retval
+
+
+@contextmanager
+def loaded(p: Probe, target: Any) -> Iterator[Loaded]:
+    """Compile, check, make the maps, load."""
+    module = p.finish()
+    code = compile_module(module, target, check=True)
+    lost = losses_of(p).spec()
+    specs = {**p.maps, **({LOST_MAP: lost} if lost is not None else {})}
+    maps = {name: Map(spec) for name, spec in specs.items()}
+    try:
+        with Program(ProgramSpec("test", ProgramKind.RAW_TRACEPOINT, code), maps) as program:
+            yield Loaded(program, maps)
+    finally:
+        for made in maps.values():
+            made.close()
+
+
+@EVERY_TARGET
+def test_the_integer_table_holds_in_the_kernel(target: Any) -> None:
+    """Every operator over every pair of types: results equal CPython's, wrapped, for extreme operands."""
+    chance = random.Random(20261120)
+    words = [*EDGES, *(-edge for edge in EDGES)]
+    jobs = [(s, left, right) for s in (*ARITHMETIC, *RELATIONS, "min", "max") for left in TYPES for right in TYPES]
+    chance.shuffle(jobs)
+    compared = 0
+    for start in range(0, len(jobs), 31):
+        p = Probe()
+        results = MapEntity("results", MapKind.ARRAY, U32, U64, 31)
+        taken: list[tuple[int, str, IntType, IntType]] = []
+        for symbol, left_type, right_type in jobs[start : start + 31]:
+            if symbol in ("//", "%") and U64 in (left_type, right_type) and (left_type.signed or right_type.signed):
+                continue
+            left, right = p.number(0, left_type), p.number(1, right_type)
+            value: Any
+            if symbol in ARITHMETIC:
+                value = binary(p, symbol, left, right)
+            elif symbol in RELATIONS:
+                value = to_int(p, compare(p, symbol, left, right))
+            else:
+                value = (minimum if symbol == "min" else maximum)(p, left, right)
+            results.set_item(p, len(taken), value.convert(p, U64))
+            taken.append((len(taken), symbol, left_type, right_type))
+        p.ret(0)
+        with loaded(p, target) as program:
+            for _ in range(9):
+                pair = chance.choice(words), chance.choice(words)
+                program.run(*pair)
+                found = program.maps["results"]
+                for index, symbol, left_type, right_type in taken:
+                    a, b = left_type.wrap(pair[0]), right_type.wrap(pair[1])
+                    if symbol in ARITHMETIC:
+                        unsigned = left_type == U64, right_type == U64
+                        wanted = model(symbol, a, b, left_unsigned=unsigned[0], right_unsigned=unsigned[1])
+                    elif symbol in RELATIONS:
+                        wanted = int(RELATIONS[symbol](a, b))
+                    else:
+                        wanted = min(a, b) if symbol == "min" else max(a, b)
+                    assert found[index] == wanted % (1 << 64), (symbol, left_type, right_type, a, b)
+                    compared += 1
+    assert compared > 5000
+
+
+@EVERY_TARGET
+@pytest.mark.parametrize("kind", [MapKind.HASH, MapKind.PERCPU_HASH, MapKind.LRU_HASH, MapKind.LRU_PERCPU_HASH])
+@pytest.mark.parametrize("type_", [U32, S32, U64, S64], ids=str)
+def test_counts_in_hashes_are_exact(target: Any, kind: MapKind, type_: IntType) -> None:
+    """23 additions and 6 subtractions under one key, 1 under another."""
+    p = Probe()
+    counts = MapEntity("counts", kind, U32, type_, 64)
+    counts.augment_item(p, p.number(0, U32), "+", p.number(1, S64))
+    p.ret(0)
+    with loaded(p, target) as program:
+        for _ in range(23):
+            program.run(7, 5)
+        for _ in range(6):
+            program.run(7, -3)
+        program.run(8, 1)
+        assert dict(program.maps["counts"].items()) == {7: 23 * 5 - 6 * 3, 8: 1}
+
+
+@EVERY_TARGET
+def test_what_a_full_hash_could_not_count_is_counted_as_lost(target: Any) -> None:
+    """Room for 5, and 23 keys: 18 losses of each kind of write."""
+    p = Probe()
+    counts = MapEntity("counts", MapKind.HASH, U32, U64, 5)
+    starts = MapEntity("starts", MapKind.HASH, U32, U64, 5)
+    added = MapEntity("added", MapKind.HASH, U32, U64, 5)
+    key = p.number(0, U32)
+    counts.augment_item(p, key, "+", 1)
+    starts.set_item(p, key, 3)
+    test = added.attribute(p, "add").call(p, (key, 9), {})
+    p.ret(test)
+    with loaded(p, target) as program:
+        new = sum(program.run(i) for i in range(23))
+        again = sum(program.run(i) for i in range(5))
+        assert (new, again) == (5, 0)
+        losses = losses_of(p).losses
+        assert [str(loss) for loss in losses] == [f"{name}: {FULL}" for name in ("counts", "starts", "added")]
+        assert program.maps[LOST_MAP][0] == [18, 18, 18]
+
+
+@EVERY_TARGET
+@pytest.mark.parametrize("kind", [MapKind.ARRAY, MapKind.PERCPU_ARRAY])
+def test_counts_outside_an_array_are_counted_as_lost(target: Any, kind: MapKind) -> None:
+    """An index beyond 32 bits does not fold back into the range."""
+    p = Probe()
+    counts = MapEntity("counts", kind, U32, U64, 7)
+    counts.augment_item(p, p.number(0, U64), "+", 1)
+    p.ret(0)
+    with loaded(p, target) as program:
+        for index in (0, 6, 6, 7, 1 << 32, (1 << 32) + 3, (1 << 64) - 1):
+            program.run(index)
+        assert [program.maps["counts"][i] for i in range(7)] == [1, 0, 0, 0, 0, 0, 2]
+        assert program.maps[LOST_MAP][0] == [4]
+        assert losses_of(p).losses[0].reason == OUT_OF_RANGE
+
+
+@EVERY_TARGET
+@pytest.mark.parametrize("entries", [1, 4])
+@pytest.mark.parametrize("kind", [MapKind.ARRAY, MapKind.PERCPU_ARRAY])
+def test_array_entries_are_read_and_written_by_index(target: Any, kind: MapKind, entries: int) -> None:
+    """Constant indices, direct access of a single entry, and a masked index."""
+    p = Probe()
+    values = MapEntity("values", kind, U32, S32, entries)
+    values.set_item(p, 0, p.number(0, S32))
+    values.augment_item(p, 0, "-", 5)
+    masked = binary(p, "&", p.number(1, U64), entries - 1)
+    p.ret(values.item(p, masked))
+    with loaded(p, target) as program:
+        assert program.run(-7, entries * 16) == (1 << 32) - 12
+        assert program.run(12, 0) == 7
+
+
+@EVERY_TARGET
+def test_get_takes_a_snapshot_and_del_removes(target: Any) -> None:
+    """get, get with a default, in, pop and del, of a map of integers."""
+    p = Probe()
+    values = MapEntity("values", MapKind.HASH, U32, U32, 8)
+    key = p.number(0, U32)
+    answer = MapEntity("answer", MapKind.ARRAY, U32, U64, 5)
+    before = values.attribute(p, "get").call(p, (key,), {})
+    answer.set_item(p, 0, values.attribute(p, "get").call(p, (key, 99), {}))
+    answer.set_item(p, 1, contains(p, key, values))
+    popped = values.attribute(p, "pop").call(p, (key,), {})
+    answer.set_item(p, 2, contains(p, key, values))
+    with p.b.if_(is_none(p, before)):
+        p.ret(1)
+    with p.b.else_():
+        answer.set_item(p, 3, binary(p, "+", before, 1))
+        with p.b.if_(is_none(p, popped)):
+            p.ret(2)
+        answer.set_item(p, 4, popped)
+        values.delete_item(p, binary(p, "+", key, 1))
+    p.ret(0)
+    with loaded(p, target) as program:
+        program.maps["values"][3] = 17
+        program.maps["values"][4] = 19
+        assert program.run(2) == 1
+        assert list(program.maps["answer"].values())[:3] == [99, 0, 0]
+        assert program.run(3) == 0
+        assert list(program.maps["answer"].values()) == [17, 1, 0, 18, 17]
+        assert dict(program.maps["values"].items()) == {}
+
+
+class Inner(Struct):
+    left: u8
+    right: u32
+
+
+class Outer(Struct):
+    at: u64
+    flag: u8
+    inner: Inner
+    small: u16
+    name: str = field(CharArray(21))
+    total: u64 = 5
+
+
+def comm(p: Probe) -> StringSource:
+    """The current thread's name, by helper 16, which fills all of its destination."""
+    from pyebpf.compiler.ir import Op
+
+    def read_into(program: Any, address: Any, size: int) -> None:
+        program.b.emit(Op.CALL, address, program.b.const(size), imm=16)
+
+    return StringSource("comm()", read_into, 16, fills=True)
+
+
+@EVERY_TARGET
+def test_records_go_through_maps_and_ring_buffers_whole(target: Any) -> None:
+    """Built in place, read by field, nested, changed, copied, emitted; padding is zero."""
+    p = Probe()
+    name = Path("/proc/thread-self/comm").read_text(encoding="utf-8").strip()
+    inner, outer = StructConstructor(Inner), StructConstructor(Outer)
+    stored = MapEntity("stored", MapKind.HASH, Inner.layout, Outer.layout, 8)
+    events = RingBufferEntity("events", Outer.layout, 4096)
+    key = inner.call(p, (3, p.number(0, U32)), {})
+    value = outer.call(
+        p,
+        (p.number(1, U64),),
+        {"flag": 1, "inner": inner.call(p, (9, 10), {}), "small": p.number(2, U16), "name": comm(p)},
+    )
+    stored.set_item(p, key, value)
+    entry = stored.attribute(p, "get").call(p, (key,), {})
+    with p.b.if_(is_none(p, entry)):
+        p.ret(1)
+    entry.augment_attribute(p, "total", "+", 37)
+    entry.set_attribute(p, "small", 300)
+    nested = entry.attribute(p, "inner")
+    nested.set_attribute(p, "right", binary(p, "*", nested.attribute(p, "right"), 2))
+    events.emit(p, entry)
+    copy = outer.call(p, (1, 2, nested, 4), {"name": entry.attribute(p, "name")}).local(p)
+    copy.augment_attribute(p, "at", "<<", 3)
+    events.emit(p, copy)
+    p.ret(compare(p, "==", copy.attribute(p, "name"), name))
+    with loaded(p, target) as program:
+        assert program.run(7, 1 << 40, 70000) == 1
+        wanted = Outer(1 << 40, 1, Inner(9, 20), 300, name, 42)
+        assert dict(program.maps["stored"].items()) == {Inner(3, 7): wanted}
+
+
+@EVERY_TARGET
+def test_a_ring_buffer_without_room_counts_each_loss(target: Any) -> None:
+    """A page holds 4096 - 8 bytes of records of 8 + 8: 255 of them, nobody reads, so 300 lose 45."""
+    p = Probe()
+    events = RingBufferEntity("events", U64, 4096)
+    events.emit(p, p.number(0, U64))
+    p.ret(0)
+    with loaded(p, target) as program:
+        for i in range(300):
+            program.run(i)
+        assert program.maps[LOST_MAP][0] == [45]
+        assert losses_of(p).losses[0].reason == NO_ROOM
+
+
+@EVERY_TARGET
+@pytest.mark.parametrize("length", [1, 2, 5, 8, 16, 21, 64])
+def test_strings_have_a_length_and_items(target: Any, length: int) -> None:
+    """len(), s[i], ==, startswith, in stack memory, for every length that fits."""
+    p = Probe()
+    source = MapEntity("source", MapKind.ARRAY, U32, CharArray(length), 1)
+    slot = p.b.slot(72)
+    place = p.b.slot_address(slot)
+    text = source.item(p, 0)
+    text.write_to(p, place, 0, CharArray(length))
+    copy = load(p, place, 0, CharArray(length))
+    index = p.number(0, U64)
+    size = to_int(p, copy.length(p))
+    with p.b.if_(compare(p, "<", index, length)):
+        p.ret(binary(p, "+", binary(p, "*", size, 256), copy.item(p, index)))
+    p.ret(compare(p, "==", copy, text))
+    with loaded(p, target) as program:
+        for count in range(length):
+            program.maps["source"][0] = "x" * count
+            assert program.run(0) == 256 * count + (ord("x") if count else 0)
+            assert program.run(length - 1) == 256 * count
+            assert program.run(length) == 1
+
+
+@EVERY_TARGET
+def test_array_fields_are_indexed_within_bounds(target: Any) -> None:
+    """A run-time index tested first, of a field of 6 numbers, in a map's entry and on the stack."""
+
+    class Row(Struct):
+        cells: list[int] = field(U32[6])
+        raw: bytes = field(U8[5])
+
+    p = Probe()
+    rows = MapEntity("rows", MapKind.ARRAY, U32, Row.layout, 2)
+    row = rows.item(p, 1)
+    index = p.number(0, U64)
+    with p.b.if_(compare(p, ">=", index, 6)):
+        p.ret(1000)
+    row.attribute(p, "cells").augment_item(p, index, "+", 7)
+    local = StructConstructor(Row).call(p, (row.attribute(p, "cells"), b"abcde"), {}).local(p)
+    local.attribute(p, "cells").set_item(p, 0, [None, 11][1])
+    with p.b.if_(compare(p, "!=", local.attribute(p, "raw"), b"abcde")):
+        p.ret(1001)
+    p.ret(local.attribute(p, "cells").item(p, index))
+    with loaded(p, target) as program:
+        assert [program.run(i) for i in (5, 5, 0, 6)] == [7, 14, 11, 1000]
+        assert program.maps["rows"][1].cells == [7, 0, 0, 0, 0, 14]
+
+
+def test_abs_is_wrapped_in_the_kernel() -> None:
+    """The least number has no positive counterpart."""
+    p = Probe()
+    p.ret(compare(p, "==", absolute(p, p.number(0, S64)), p.number(0, S64)))
+    with loaded(p, Nothing()) as program:
+        assert [program.run(x) for x in (-(1 << 63), 5, -5)] == [1, 1, 0]
