@@ -370,7 +370,8 @@ def prog_test_run(
     attribute = bytearray(
         _TEST_RUN_ATTR.pack(
             prog_fd, 0, len(data), data_out, packet_address, address_of(output) if data_out else 0,
-            repeat, 0, len(context), 0 if in_place else len(context), ctx_address, 0 if in_place else ctx_address, flags, cpu, 0,
+            repeat, 0, len(context), 0 if in_place else len(context),
+            ctx_address, 0 if in_place else ctx_address, flags, cpu, 0,
         )
     )  # fmt: skip
     bpf(Command.PROG_TEST_RUN, address_of(attribute), len(attribute))
