@@ -39,6 +39,8 @@ def ask_everything(data, base=None):
             attempt(ask, name)
         attempt(raw_tracepoint, btf, name)
     attempt(lambda: list(btf.names(frozenset(Kind))))
+    if base is None:
+        attempt(btf.index.to_bytes, b"")
 
 
 @given(st.data())
