@@ -18,13 +18,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.liveness import LOOP_EXIT, analyse
+from pyebpf.compiler.entry import SHORT_LIVED, choose_entry
+from pyebpf.compiler.liveness import analyse
 from pyebpf.compiler.machine import (
     CALLEE_SAVED,
     CALLER_SAVED,
     COMPARE,
     COPY,
     DEFINE,
+    FRAME,
     LOAD_SLOT,
     MOVE,
     NONE,
@@ -38,12 +40,10 @@ from pyebpf.compiler.moves import order_moves
 if TYPE_CHECKING:
     from pyebpf.compiler.liveness import Liveness
     from pyebpf.compiler.machine import MachineBlock, MachineFunction, MachineTerminator
+    from pyebpf.errors import Location
 
 __all__ = ["Assignment", "BlockState", "Placed", "assign"]
 
-#: Order in which registers are taken by values that don't outlive a call, and by those that do.
-_SHORT = (0, 5, 4, 3, 2, 1, 9, 8, 7, 6)
-_LONG = (6, 7, 8, 9)
 _COMMUTATIVE = frozenset({"add64", "mul64", "and64", "or64", "xor64"})
 
 
@@ -99,7 +99,8 @@ class _Allocator:
         self.function = function
         self.liveness = liveness
         self.constants = function.constants
-        self.crossing = liveness.crossing
+        #: Values that want a register that outlasts calls: those alive across one, and what becomes one in place.
+        self.lasting = set(liveness.crossing)
         self.blocks = {block.number: block for block in function.blocks}
         self.states: dict[int, BlockState] = {}
         self.spilled: dict[int, None] = {}
@@ -112,6 +113,7 @@ class _Allocator:
         self.place: dict[int, int] = {}
         self.next_uses: dict[int, list[int]] = {}
         self.out: list[Placed] = []
+        self.where: Location | None = None
 
     def run(self) -> Assignment:
         for index, block in enumerate(self.function.blocks):
@@ -133,6 +135,7 @@ class _Allocator:
                 if not self.next_uses.get(parameter):
                     self._drop(parameter)
             for node in block.nodes:
+                self.where = node.where
                 if node.is_call:
                     self._call(node)
                 elif node.op is COMPARE:
@@ -171,96 +174,43 @@ class _Allocator:
                 register = self.parameter_registers.get(parameter)
                 if register is not None:
                     wanted[value] = register
-        for node in reversed(block.nodes):
+        for index in range(len(block.nodes) - 1, -1, -1):
+            node = block.nodes[index]
             if node.arguments:
                 for register, value in enumerate(node.arguments, 1):
                     wanted[value] = register
-            elif node.result >= 0 and node.result in wanted:
-                tied = node.dst if "d" in node.op.reads and node.op is not COMPARE else node.src
-                if (node.op is COPY or "d" in node.op.reads) and tied > 10:
-                    wanted.setdefault(tied, wanted[node.result])
+            elif node.result >= 0 and (node.op is COPY or ("d" in node.op.reads and "d" in node.op.writes)):
+                source = node.src if node.op is COPY else node.dst
+                if node.result in wanted:
+                    wanted.setdefault(source, wanted[node.result])
+                if node.result in self.lasting and self.next_uses[source][0] == index:
+                    self.lasting.add(source)
 
     def _choose_start(self, block: MachineBlock) -> dict[int, int]:
-        """Registers of what lives into a block, and of its parameters."""
+        """Registers of what lives into a block, and of its parameters; the rest is spilled."""
         number = block.number
-        liveness = self.liveness
-        done = [
-            self.states[p].end
-            for p in liveness.before[number]
-            if p in self.states and self.states[p].placed is not self.out
-        ]
-        live = liveness.live_in[number]
-        if len(liveness.before[number]) == 1 and not block.parameters:
-            return {value: register for value, register in done[0].items() if value in live}
-        is_header = number in liveness.loops.bodies
-        calls, spare = False, 10
-        if is_header:
-            body = liveness.loops.bodies[number]
-            calls = any(liveness.call_pressure[inner] >= 0 for inner in body)
-        # Nearest first: (distance, value, registers it is in on the ways here, parameter?).
-        candidates: list[tuple[int, int, list[int], bool]] = []
-        for value, distance in live.items():
-            known = [register for end in done if (register := end.get(value, NONE)) != NONE]
-            if known and (is_header or len(known) == len(done)):
-                candidates.append((distance, value, known, False))
-            elif value not in self.spilled:
-                raise AssertionError(f"{value} is neither in a register nor spilled")
-        arguments = self._arguments(block)
-        for index, parameter in enumerate(block.parameters):
-            if self.next_uses.get(parameter):
-                known = [
-                    register
-                    for end, given in arguments
-                    if given[index] not in live and (register := end.get(given[index], NONE)) != NONE
-                ]
-                candidates.append((self.next_uses[parameter][-1], parameter, known, True))
-        candidates.sort(key=lambda candidate: candidate[:2])
-        if is_header:
-            spare = self._room(body, len(candidates), calls=calls)
-        taken: dict[int, int] = {}
-        start: dict[int, int] = {}
-        for distance, value, known, is_parameter in candidates:
-            through = calls and (not is_parameter or value in self.crossing)
-            allowed = _LONG if through else _LONG + _SHORT[:6] if value in self.crossing else _SHORT
-            best = NONE
-            useless = is_header and not is_parameter and distance >= LOOP_EXIT and len(start) >= spare
-            if not useless:
-                wanted = self.wanted.get(value, NONE)
-                outlives = value in self.crossing
-                preferred = sorted(
-                    set(known), key=lambda register: (outlives and register < 6, -known.count(register), register)
-                )
-                for register in (*preferred, wanted, *allowed):
-                    if register in allowed and register not in taken:
-                        best = register
-                        break
-            if best == NONE:
+        before = self.liveness.before[number]
+        live = self.liveness.live_in[number]
+        if len(before) == 1 and not block.parameters:
+            return {value: register for value, register in self.states[before[0]].end.items() if value in live}
+        ends = []
+        for other in before:
+            if other in self.states and other != number:
+                terminator = self.blocks[other].terminator
+                assert isinstance(terminator, MachineJump)
+                ends.append((self.states[other].end, terminator.arguments))
+        first_uses = {value: self.next_uses[value][-1] for value in block.parameters if self.next_uses.get(value)}
+        start = choose_entry(block, self.liveness, ends, first_uses, self.wanted)
+        for value in live:
+            if value not in start:
                 self._spill(value)
-                if is_parameter:
-                    self.in_memory.add(value)
-            else:
-                taken[best] = value
-                start[value] = best
-        for parameter in block.parameters:
+        for parameter in first_uses:
             if parameter in start:
                 self.parameter_registers[parameter] = start[parameter]
+            else:
+                self._spill(parameter)
+                self.in_memory.add(parameter)
         return start
-
-    def _arguments(self, block: MachineBlock) -> list[tuple[dict[int, int], tuple[int, ...]]]:
-        """What the jumps met so far give to a block, each with the registers at its end."""
-        given = []
-        for number in self.liveness.before[block.number]:
-            terminator = self.blocks[number].terminator
-            if number in self.states and isinstance(terminator, MachineJump) and number != block.number:
-                given.append((self.states[number].end, terminator.arguments))
-        return given
-
-    def _room(self, body: frozenset[int], entering: int, *, calls: bool) -> int:
-        """How many values may enter a loop in registers without crowding out what it makes itself."""
-        del entering
-        if calls:
-            return 4 - max(0, max(self.liveness.call_pressure[number] for number in body) - 4)
-        return 10 - max(0, max(self.liveness.pressure[number] for number in body) - 10)
 
     # -- registers -----------------------------------------------------------------------------------------------------
 
@@ -304,7 +254,7 @@ class _Allocator:
     def _free_register(self, value: int, pinned: tuple[int, ...] = ()) -> int:
         """A register for `value`, emptied if need be, none of `pinned`."""
         registers = self.registers
-        crosses = value in self.crossing
+        crosses = value in self.lasting
         wanted = self.wanted.get(value, NONE)
         if (
             wanted != NONE
@@ -313,7 +263,7 @@ class _Allocator:
             and (not crosses or wanted in CALLEE_SAVED)
         ):
             return wanted
-        for register in (*_LONG, *_SHORT[:6]) if crosses else _SHORT:
+        for register in (*CALLEE_SAVED, *SHORT_LIVED[:6]) if crosses else SHORT_LIVED:
             if registers[register] == NONE and register not in pinned:
                 return register
         victims = [register for register in range(10) if register not in pinned]
@@ -336,13 +286,14 @@ class _Allocator:
         """Make a constant again, or load a spilled value."""
         constant = self.constants.get(value)
         if constant is not None:
-            self.out.append(Placed(_constant_in(constant, register), constant))
+            made = Node(constant.op, register, imm=constant.imm, symbol=constant.symbol, where=self.where)
+            self.out.append(Placed(made, constant))
         else:
             assert value in self.spilled, f"{value} is nowhere"
-            self.out.append(Placed(Node(LOAD_SLOT, register, src=10), slot_of=value))
+            self.out.append(Placed(Node(LOAD_SLOT, register, src=FRAME, where=self.where), slot_of=value))
 
-    def _move(self, register: int, source: int, node: Node) -> None:
-        self.out.append(Placed(Node(MOVE, register, src=source, where=node.where)))
+    def _move(self, register: int, source: int) -> None:
+        self.out.append(Placed(Node(MOVE, register, src=source, where=self.where)))
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
@@ -411,7 +362,7 @@ class _Allocator:
         else:
             register = self._free_register(node.result, (right,) if right != left else ())
             if register != left:
-                self._move(register, left, node)
+                self._move(register, left)
             if right == left:
                 right = register
         if src > 10 and self._is_dead(src):
@@ -429,7 +380,7 @@ class _Allocator:
             self._drop(node.src)
         else:
             register = self._free_register(node.result, (base, source))
-            self._move(register, source, node)
+            self._move(register, source)
             self._release((node.src,))
         self._release((node.dst,))
         self._define(node.result, register)
@@ -521,6 +472,7 @@ class _Allocator:
 
     def _finish(self, block: MachineBlock, state: BlockState) -> None:
         terminator = block.terminator
+        self.where = terminator.where
         if isinstance(terminator, MachineBranch):
             left = self._use(terminator.dst)
             right = self._use(terminator.src, (left,)) if terminator.src >= 0 else NONE
@@ -538,10 +490,6 @@ class _Allocator:
                 register = self.place.get(value, NONE)
                 if register != NONE:
                     self.parameter_registers.setdefault(parameter, register)
-
-
-def _constant_in(constant: Node, register: int) -> Node:
-    return Node(constant.op, register, imm=constant.imm, symbol=constant.symbol, comment=constant.comment)
 
 
 def _on(node: Node, result: int, dst: int, src: int, arguments: tuple[int, ...] = ()) -> Node:

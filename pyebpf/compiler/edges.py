@@ -108,7 +108,9 @@ class _Finisher:
         ]
         for placed in state.placed:
             if placed.slot_of >= 0:
-                body.append(self._load(placed.node.result, slot_place(self.colours[placed.slot_of]), placed.slot_of))
+                load = self._load(placed.node.result, slot_place(self.colours[placed.slot_of]), placed.slot_of)
+                load.node.where = placed.node.where
+                body.append(load)
                 continue
             body.append(placed)
             origin = placed.origin

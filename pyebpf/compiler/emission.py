@@ -51,6 +51,7 @@ def _function(allocated: Allocated, items: list[Item]) -> None:
     entry = allocated.blocks[0].number
     forward = {number: _final_target(number, blocks) for number in blocks}
     order = reverse_post_order(entry, {number: _next_blocks(block, forward) for number, block in blocks.items()})
+    order = _tests_last(order, blocks, forward)
     targets = {forward[target] for number in order for target in blocks[number].terminator.successors()}
     items.append(Label(name))
     for index, number in enumerate(order):
@@ -61,6 +62,34 @@ def _function(allocated: Allocated, items: list[Item]) -> None:
             _node(placed.node, items)
         following = order[index + 1] if index + 1 < len(order) else None
         _terminator(name, block, forward, following, items)
+
+
+def _tests_last(order: list[int], blocks: dict[int, AllocatedBlock], forward: dict[int, int]) -> list[int]:
+    """Each loop that begins with its test has it behind the body instead: one jump less each time round."""
+    position = {number: index for index, number in enumerate(order)}
+    latches = {
+        forward[terminator.target]: number
+        for number in order
+        if isinstance(terminator := blocks[number].terminator, MachineJump)
+    }
+    moved: dict[int, list[int]] = {}
+    for header, latch in latches.items():
+        if position[latch] > position[header] > 0 and isinstance(blocks[header].terminator, MachineBranch):
+            moved.setdefault(latch, []).append(header)
+    if not moved:
+        return order
+    headers = {header for group in moved.values() for header in group}
+    result: list[int] = []
+    for number in order:
+        if number not in headers:
+            result.append(number)
+        # A latch may be a header itself, of a loop within: both tests then follow, the inner one first.
+        waiting = [number] if number not in headers else []
+        while waiting:
+            for header in moved.get(waiting.pop(), ()):
+                result.append(header)
+                waiting.append(header)
+    return result
 
 
 def _final_target(number: int, blocks: dict[int, AllocatedBlock]) -> int:
