@@ -1,0 +1,104 @@
+"""One `add` as a program, run by the evaluator: a model of the map, and the words that it holds afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.aggregations.entity import MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM, NOEXIST
+from pyebpf.builder.lost import LOST_MAP, losses_of
+from pyebpf.compiler.checker import check_module
+from pyebpf.compiler.evaluator import Pointer, Region
+from tests.builder.harness import Probe
+
+if TYPE_CHECKING:
+    from pyebpf.aggregations import Aggregation
+    from pyebpf.types import IntType
+
+
+class Added:
+    """The program `aggregation.add(value)`, or `aggregation[key].add(value)`: word 0 is the value, word 1 the key."""
+
+    def __init__(self, aggregation: Aggregation[Any], type_: IntType, capacity: int = 1 << 30) -> None:
+        p = Probe()
+        self.aggregation = aggregation
+        self.capacity = capacity
+        #: Processor that runs the program, by the map's name: values by key.
+        self.entries: dict[bytes, Region] = {}
+        value = p.number(0, type_)
+        if aggregation.key is None:
+            aggregation.attribute(p, "add").call(p, (value,), {})
+            self.entries[bytes(4)] = self._zeros()
+        else:
+            entry = aggregation.item(p, p.number(1))
+            entry.attribute(p, "add").call(p, (value,), {})
+        p.ret(0)
+        self.module = p.finish()
+        check_module(self.module)
+        lost = losses_of(p).spec()
+        self.values = {name: Region.of(name, bytes(spec.value.size)) for name, spec in p.maps.items() if spec.value}
+        if lost is not None and lost.value is not None:
+            self.values[LOST_MAP] = Region.of(LOST_MAP, bytes(lost.value.size))
+        template = aggregation.template
+        if template is not None:
+            self.values[template.name].writable = False
+
+    def _zeros(self) -> Region:
+        return Region.of("value", bytes(self.aggregation.kind.layout.size))
+
+    def _key(self, pointer: Any) -> bytes:
+        size = self.aggregation.key.size if self.aggregation.key is not None else 4
+        return bytes(pointer.region.load(pointer.offset, size))
+
+    def _lookup(self, _evaluator: Any, _handle: Any, key: Any) -> Any:
+        found = self.entries.get(self._key(key))
+        return 0 if found is None else Pointer(found, 0)
+
+    def _update(self, _evaluator: Any, _handle: Any, key: Any, value: Any, flags: int) -> int:
+        size = self.aggregation.kind.layout.size
+        assert flags == NOEXIST
+        assert value.region.load(value.offset, size) == bytes(size)
+        if self._key(key) in self.entries or len(self.entries) >= self.capacity:
+            return -1
+        self.entries[self._key(key)] = self._zeros()
+        return 0
+
+    def add(self, value: int, key: int = 0) -> None:
+        """Run it."""
+        helpers = {MAP_LOOKUP_ELEM: self._lookup, MAP_UPDATE_ELEM: self._update}
+        Probe.run_module(self.module, value, key, helpers=helpers, values=self.values)
+
+    def lost(self) -> int:
+        """What was counted as lost."""
+        region = self.values.get(LOST_MAP)
+        return 0 if region is None else sum(region.data[::8])
+
+    # -- as a backend --------------------------------------------------------------------------------------------------
+
+    def lookup(self, key: Any) -> bytes | None:
+        key_type = self.aggregation.key
+        found = self.entries.get(bytes(4) if key_type is None else key_type.encode(key))
+        return None if found is None else bytes(found.data)
+
+    def raw_items(self) -> Any:
+        return ((key, bytes(region.data)) for key, region in self.entries.items())
+
+
+def backend(*processors: Added) -> Any:
+    """Several processors' values as one loaded map."""
+
+    class Together:
+        def raw_items(self) -> Any:
+            keys = dict.fromkeys(key for one in processors for key in one.entries)
+            size = processors[0].aggregation.kind.layout.size
+            for key in keys:
+                yield (
+                    key,
+                    b"".join(bytes(one.entries[key].data) if key in one.entries else bytes(size) for one in processors),
+                )
+
+        def lookup(self, key: Any) -> bytes | None:
+            key_type = processors[0].aggregation.key
+            encoded = bytes(4) if key_type is None else key_type.encode(key)
+            return dict(self.raw_items()).get(encoded)
+
+    return {processors[0].aggregation.spec.name: Together()}
