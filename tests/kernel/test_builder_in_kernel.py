@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyebpf.builder.loops import range_loop
 from pyebpf.builder.lost import LOST_MAP, losses_of
 from pyebpf.builder.maps import FULL, OUT_OF_RANGE, MapEntity
 from pyebpf.builder.operations import absolute, binary, compare, contains, is_none, load, maximum, minimum, to_int
@@ -323,6 +324,30 @@ def test_array_fields_are_indexed_within_bounds(target: Any) -> None:
     with loaded(p, target) as program:
         assert [program.run(i) for i in (5, 5, 0, 6)] == [7, 14, 11, 1000]
         assert program.maps["rows"][1].cells == [7, 0, 0, 0, 0, 14]
+
+
+@EVERY_TARGET
+@pytest.mark.parametrize(("start", "stop", "step"), [(0, 64, 1), (63, -1, -3), (0, "n", 1), ("n", 64, 2), (0, 1009, 1)])
+def test_loops_that_may_be_left_early_pass_the_verifier(target: Any, start: Any, stop: Any, step: int) -> None:
+    """A count for each round in a map, left where the event says so."""
+    p = Probe()
+    n = minimum(p, p.number(0, U64), 64)
+    rounds = MapEntity("rounds", MapKind.ARRAY, U32, U64, 1)
+    with range_loop(p, n if start == "n" else start, n if stop == "n" else stop, step) as (loop, index):
+        with p.b.if_(compare(p, "==", index, p.number(1, S64))):
+            p.b.break_(loop)
+        rounds.augment_item(p, 0, "+", index)
+    p.ret(0)
+    with loaded(p, target) as program:
+        total = 0
+        for number, leave in ((64, 1 << 40), (37, 1 << 40), (0, 0), (64, 9), (200, 41)):
+            n_value = min(number, 64)
+            for i in range(n_value if start == "n" else start, n_value if stop == "n" else stop, step):
+                if i == leave:
+                    break
+                total += i
+            program.run(number, leave)
+        assert program.maps["rounds"][0] == total
 
 
 def test_abs_is_wrapped_in_the_kernel() -> None:
