@@ -154,9 +154,7 @@ class Module:
         return self._decorator("raw_tracepoint", targets, attachments)
 
     def btf_tracepoint(self, *targets: str) -> TracingDecorator:
-        """`raw_tracepoint` whose pointers the verifier knows (tp_btf, since Linux 5.5): kernel objects are loaded
-        directly.
-        """
+        """`raw_tracepoint` whose pointers the verifier knows (tp_btf, since Linux 5.5): objects load directly."""
         self._bare("btf_tracepoint", targets)
         attachments = [Attachment(ProgramKind.TRACING, BtfTracepoint(target)) for target in targets]
         return self._decorator("btf_tracepoint", targets, attachments)

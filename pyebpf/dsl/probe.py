@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
@@ -77,6 +78,8 @@ class Probe(Generic[P, R]):
 def plain_function(value: Any, decorator: str) -> FunctionType:
     """The function that a decorator was put on. Raises InvalidValue for anything else."""
     if isinstance(value, FunctionType):
+        if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+            raise InvalidValue(f"@bpf.{decorator} decorates a plain function: a probe can't wait, leave out `async`")
         return value
     raise InvalidValue(f"@bpf.{decorator} decorates a function, not {value!r}")
 

@@ -15,7 +15,7 @@ from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.translate.conditions import as_test
 from pyebpf.dsl.translate.expressions import expression
 from pyebpf.dsl.translate.inlining import inline
-from pyebpf.dsl.translate.tuples import is_built, is_run_time
+from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll
 from pyebpf.errors import CompileError, OnlyInProbe
 from pyebpf.types import U64, IntType, Struct
@@ -95,12 +95,12 @@ def _called(
         if is_run_time(value):
             shown = getattr(callee, "__name__", None) or ast.unparse(node.func)
             f.fail(
-                f"{shown}() is Python's and runs while compiling, but {describe(value)} is known only on each "
+                f"{shown}() is Python's and runs while compiling, but {described(value)} is known only on each "
                 f"event{_remedy(shown)}"
                 f"{f.why_run_time(node)}"
             )
     if not callable(callee):
-        f.fail(f"{ast.unparse(node.func)} is {callee!r}, which can't be called")
+        f.fail(f"{ast.unparse(node.func)} is no function: it can't be called")
     return _computed(f, callee, arguments, keywords)
 
 

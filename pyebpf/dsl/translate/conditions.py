@@ -11,6 +11,7 @@ from pyebpf.builder.conditions import Always, negate
 from pyebpf.builder.entity import Entity
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
+from pyebpf.builder.words import Word
 from pyebpf.dsl.translate.tuples import is_built, is_run_time
 from pyebpf.types import S64
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["as_test", "boolean", "branch", "comparison", "compile_time", "is_boolean", "test_of"]
+__all__ = ["as_test", "boolean", "branch", "check_called", "comparison", "compile_time", "is_boolean", "test_of"]
 
 COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("==", operator.eq),
@@ -38,6 +39,13 @@ def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any) -> Any
         return function(*arguments)
     except Exception as error:  # noqa: BLE001 - the author's own code may raise anything
         f.fail(f"computing this while compiling raised {type(error).__name__}: {error}")
+
+
+def check_called(f: Frame, *values: Any) -> None:
+    """Refuse a word that stands without its parentheses."""
+    for value in values:
+        if isinstance(value, Word):
+            f.fail(f"{value.name} stands here without its parentheses: write {value.name}()")
 
 
 def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
@@ -102,6 +110,7 @@ def test_of(f: Frame, node: ast.expr) -> Test:
 
 def as_test(f: Frame, value: Any) -> Test:
     """The truth of a value."""
+    check_called(f, value)
     if is_built(value):
         return operations.truth(f.p, value)
     return Always(bool(compile_time(f, bool, value)))
@@ -109,6 +118,7 @@ def as_test(f: Frame, value: Any) -> Test:
 
 def comparison(f: Frame, op: ast.cmpop, left: Any, right: Any) -> Test:
     """One comparison of two evaluated operands."""
+    check_called(f, left, right)
     match op:
         case ast.Is() | ast.IsNot():
             test = _identity(f, left, right)

@@ -12,7 +12,7 @@ from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.dsl.scope import MISSING
-from pyebpf.dsl.translate.conditions import as_test, boolean, branch, compile_time, is_boolean
+from pyebpf.dsl.translate.conditions import as_test, boolean, branch, check_called, compile_time, is_boolean
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.tuples import is_built, is_run_time
 from pyebpf.errors import closest
@@ -89,9 +89,13 @@ def _attribute(f: Frame, node: ast.Attribute) -> Any:
     if value is MISSING:
         if owner is None:
             f.fail(f"None has no attribute {node.attr}")
-        what = owner.__name__ if isinstance(owner, type) or hasattr(owner, "__name__") else f"a {type(owner).__name__}"
+        what = getattr(owner, "__name__", None) or f"{_article(type(owner).__name__)} {type(owner).__name__}"
         f.fail(f"{what} has no attribute {node.attr}{closest(node.attr, dir(owner))}")
     return value
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiouAEIOU" else "a"
 
 
 def _attribute_of(owner: Any, name: str) -> Any:
@@ -105,6 +109,7 @@ def _binary(f: Frame, node: ast.BinOp) -> Any:
 def binary(f: Frame, op: ast.operator, left: Any, right: Any) -> Any:
     """`left op right`."""
     sign, function = BINARY[type(op)]
+    check_called(f, left, right)
     if is_built(left) or is_built(right):
         return operations.binary(f.p, sign, left, right)
     if is_run_time(left) or is_run_time(right):
@@ -117,6 +122,7 @@ def _unary(f: Frame, node: ast.UnaryOp) -> Any:
         return boolean(f, node)
     sign, function = UNARY[type(node.op)]
     value = expression(f, node.operand)
+    check_called(f, value)
     return operations.unary(f.p, sign, value) if is_built(value) else compile_time(f, function, value)
 
 

@@ -13,7 +13,7 @@ from pyebpf.builder.operations import to_int
 from pyebpf.compiler import ir
 from pyebpf.dsl.binding_time import BindingTimes, Reason
 from pyebpf.dsl.scope import Rebound
-from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
+from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -154,8 +154,10 @@ class Frame:
         assert where is not None
         if self.depth:
             self.mark([name], "is assigned under a run-time condition", where)
+        elif is_run_time(value) and name in self.parameters and name not in self._names:
+            self.mark([name], "is a parameter", where)
         elif is_run_time(value) or (name in self.annotations and isinstance(value, Entity)):
-            self.mark([name], f"is assigned {describe(value)}", where)
+            self.mark([name], f"is assigned {described(value)}", where)
         declared = self.annotations.get(name)
         if not self.times.is_run_time(self.key, name):
             self.bind_constant(name, value if declared is None else self._constant(name, value, declared))
@@ -197,7 +199,7 @@ class Frame:
         why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
         shown = "the value" if name == RETURN else name
         self.fail(
-            f"{shown} is a run-time variable{why}; {describe(value)} is known only while compiling: give "
+            f"{shown} is a run-time variable{why}; {described(value)} is known only while compiling: give "
             "it a name of its own"
         )
 
@@ -247,6 +249,9 @@ class Frame:
                 parts = [self.b.read(variable) for variable in place.variables]
                 if None not in parts:
                     return place.prototype.rebuild(tuple(part for part in parts if part is not None))
+            if len({place.prototype.describe() for place in entry.places.values()}) == 1 < len(entry.places):
+                what = next(iter(entry.places.values())).prototype.describe()
+                self.fail(f"{shown} may stand for either of two things here, each {what}: use a name for each")
             if len(entry.places) > 1:
                 shapes = " or ".join(place.prototype.describe() for place in entry.places.values())
                 self.fail(f"{shown} may stand for {shapes} here: use a name for each")
@@ -254,8 +259,14 @@ class Frame:
             self.fail(
                 f"{shown} is assigned on one path only (line {entry.first.line}): assign it on every path to here"
             )
-        if any(isinstance(loop, Around) for loop in self.loops):
+        if self.loops:
             self.fail(f"{shown} has no value on the first round of the loop: assign it before")
+        if name in self.scope.captured:
+            self.fail(
+                f"{name} is assigned in this function, which makes it a local name, and has no value here: a "
+                "probe can't "
+                f"assign to an outer name; keep the value in a map"
+            )
         self.fail(f"{shown} has no value here: assign it first")
 
     def _free(self, name: str) -> Any:

@@ -23,6 +23,8 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
 
     where = f.b.where
     assert where is not None
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        f.fail(f"{function.__name__} is a coroutine or a generator, which can't be inlined: call a plain function")
     if function in f.calls:
         f.fail(f"{function.__name__} calls itself: what is inlined can't; write a loop")
     try:

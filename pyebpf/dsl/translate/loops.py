@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
+from pyebpf.builder.loops import range_loop
 from pyebpf.dsl.translate.bounds import check_while
 from pyebpf.dsl.translate.conditions import branch, compile_time
 from pyebpf.dsl.translate.expressions import expression
@@ -97,7 +98,6 @@ def _range_bounds(f: Frame, node: ast.expr) -> tuple[Any, Any, Any] | None:
 
 
 def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
-    from pyebpf.builder.loops import range_loop
     from pyebpf.dsl.translate.statements import block
 
     if not isinstance(node.target, ast.Name):

@@ -98,27 +98,23 @@ def _assign_target(f: Frame, target: ast.expr, value: Any) -> None:
             f.assign(target.id, value)
         case ast.Attribute(value=owner_node, attr=attr):
             owner = expression(f, owner_node)
-            before, f.b.where = f.b.where, f.at(target)
             if not isinstance(owner, Entity):
                 f.fail(
                     f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to "
                     "it; keep the value in a map"
                 )
             owner.set_attribute(f.p, attr, value)
-            f.b.where = before
         case ast.Subscript(value=owner_node, slice=slice_node):
             owner = expression(f, owner_node)
             if isinstance(slice_node, ast.Slice):
                 f.fail("a slice can't be assigned on each event: assign single elements", slice_node)
             index = expression(f, slice_node)
-            before, f.b.where = f.b.where, f.at(target)
             if not isinstance(owner, Entity):
                 f.fail(
                     f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to "
                     "it; keep the value in a map"
                 )
             owner.set_item(f.p, index, value)
-            f.b.where = before
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             for each, part in zip(targets, _unpacked(f, target, targets, value), strict=True):
                 _assign_target(f, each, part)
@@ -293,8 +289,11 @@ def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise
 def _with(f: Frame, node: ast.With) -> None:
     held = len(f.held)
     for each in node.items:
-        manager = expression(f, each.context_expr)
         f.b.where = f.at(each.context_expr)
+        called = each.context_expr.func if isinstance(each.context_expr, ast.Call) else None
+        manager = None
+        if called is None or isinstance(expression(f, called), Entity):
+            manager = expression(f, each.context_expr)
         if not isinstance(manager, Entity):
             f.fail(
                 "`with` in a probe holds a lock of a map's entry, `with entry.lock:`; Python's own context "

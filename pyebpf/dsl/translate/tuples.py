@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["TupleValue", "is_built", "is_run_time"]
+__all__ = ["TupleValue", "described", "is_built", "is_run_time"]
 
 
 def is_run_time(value: Any) -> bool:
@@ -31,6 +31,16 @@ def is_run_time(value: Any) -> bool:
 def is_built(value: Any) -> bool:
     """Whether a value is the builder's: an entity or a test."""
     return isinstance(value, (Entity, Test))
+
+
+def described(value: Any) -> str:
+    """How messages call a value, in a tuple or a list, too."""
+    if isinstance(value, (tuple, list)):
+        inside = ", ".join(map(described, value))
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    if isinstance(value, Test):
+        return "a condition"
+    return describe(value)
 
 
 class TupleValue(RunTime):
