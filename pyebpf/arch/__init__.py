@@ -8,7 +8,7 @@ from functools import cache
 from pyebpf.arch.architecture import Architecture
 from pyebpf.errors import NotFound
 
-__all__ = ["Architecture", "architecture", "host"]
+__all__ = ["Architecture", "architecture", "host", "syscall_name"]
 
 
 def architecture(machine: str) -> Architecture:
@@ -28,3 +28,8 @@ def architecture(machine: str) -> Architecture:
 def host() -> Architecture:
     """The architecture of the machine that this runs on."""
     return architecture(os.uname().machine)
+
+
+def syscall_name(number: int) -> str:
+    """Name of a system call of this machine; "[unknown: N]" for a number that has none, as bcc shows it."""
+    return host().system_call_names.get(number, f"[unknown: {number}]")

@@ -8,7 +8,8 @@ from pyebpf.builder.lost import LossTable
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.naming import first_identifiers, unique_name
 from pyebpf.dsl.programs import build_program
-from pyebpf.specs import BtfTracepoint, ModuleSpec, ProgramSpec
+from pyebpf.errors import NotFound
+from pyebpf.specs import BtfTracepoint, ModuleSpec, ProgramSpec, RawTracepoint, Tracepoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.dsl.maps import Declared
     from pyebpf.dsl.probe import Probe
-    from pyebpf.specs import Code, MapSpec
+    from pyebpf.specs import AttachSpec, Code, MapSpec
     from pyebpf.target import Target
 
 __all__ = ["assemble", "name_maps"]
@@ -40,6 +41,8 @@ def assemble(
         name = unique_name(probe.__name__.replace("<lambda>", "lambda"), names)
         names.append(name)
         for attachment in probe.attachments:
+            if attachment.optional and not _exists(attachment.attach, target):
+                continue
             built = build_program(probe, attachment, target, losses, name)
             losses = built.losses
             for spec in built.maps.values():
@@ -67,6 +70,19 @@ def assemble(
     if lost is not None:
         specs[lost.name] = lost
     return ModuleSpec(tuple(specs.values()), tuple(programs)), losses.losses
+
+
+def _exists(attach: AttachSpec, target: Target) -> bool:
+    """Whether the target has what an optional probe is to be attached to."""
+    try:
+        match attach:
+            case Tracepoint(category, event):
+                target.tracepoint_format(category, event)
+            case RawTracepoint(event) | BtfTracepoint(event):
+                target.raw_tracepoint(event)
+    except NotFound:
+        return False
+    return True
 
 
 def name_maps(probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared]) -> None:

@@ -132,8 +132,11 @@ class Module:
 
     # -- probes --------------------------------------------------------------------------------------------------------
 
-    def tracepoint(self, *targets: str) -> TracingDecorator:
-        """Run at tracepoints, each "category:name" as under tracefs `events/`. Parameters are fields of its record."""
+    def tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
+        """Run at tracepoints, each "category:name" as under tracefs `events/`. Parameters are fields of its record.
+
+        With `optional`, targets that the kernel lacks are left out.
+        """
         attachments = []
         for target in targets:
             category, colon, name = target.partition(":")
@@ -141,22 +144,22 @@ class Module:
                 raise InvalidValue(
                     f'@bpf.tracepoint({target!r}): write "category:name", such as "syscalls:sys_enter_openat"'
                 )
-            attachments.append(Attachment(ProgramKind.TRACEPOINT, Tracepoint(category, name)))
+            attachments.append(Attachment(ProgramKind.TRACEPOINT, Tracepoint(category, name), optional))
         return self._decorator("tracepoint", targets, attachments)
 
-    def raw_tracepoint(self, *targets: str) -> TracingDecorator:
+    def raw_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
         """Run at tracepoints by their bare names, before any record is made; cheaper to attach.
 
-        Parameters are the kernel's arguments.
+        Parameters are the kernel's arguments. With `optional`, targets that the kernel lacks are left out.
         """
         self._bare("raw_tracepoint", targets)
-        attachments = [Attachment(ProgramKind.RAW_TRACEPOINT, RawTracepoint(target)) for target in targets]
+        attachments = [Attachment(ProgramKind.RAW_TRACEPOINT, RawTracepoint(target), optional) for target in targets]
         return self._decorator("raw_tracepoint", targets, attachments)
 
-    def btf_tracepoint(self, *targets: str) -> TracingDecorator:
+    def btf_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
         """`raw_tracepoint` whose pointers the verifier knows (tp_btf, since Linux 5.5): objects load directly."""
         self._bare("btf_tracepoint", targets)
-        attachments = [Attachment(ProgramKind.TRACING, BtfTracepoint(target)) for target in targets]
+        attachments = [Attachment(ProgramKind.TRACING, BtfTracepoint(target), optional) for target in targets]
         return self._decorator("btf_tracepoint", targets, attachments)
 
     def sample(self, *, frequency: int = 99, pid: int = -1) -> TracingDecorator:

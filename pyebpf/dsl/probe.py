@@ -27,10 +27,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """One place to run at, and the kind of program that runs there."""
+    """One place to run at, and the kind of program that runs there; an `optional` one may be missing."""
 
     kind: ProgramKind
     attach: AttachSpec
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

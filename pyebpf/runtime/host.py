@@ -1,4 +1,4 @@
-"""This machine as a `Target`: its facts come from /sys/kernel/btf, tracefs and feature probes, each when first asked."""
+"""This machine as a `Target`: facts from /sys/kernel/btf, tracefs and feature probes, each when first asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyebpf.btf import Btf
     from pyebpf.kernel.tracefs import Tracefs
@@ -43,20 +43,12 @@ def _module_btf() -> Iterable[tuple[str, Btf]]:
         yield name, _kernel_btf(name)
 
 
-def host_target(tracefs: Tracefs | None = None) -> LiveTarget:
-    """The running kernel and this process's place in it. `tracefs` is borrowed where formats are to be read; else opened each time."""
-    from pyebpf.features import answer
+def host_target(tracefs: Callable[[], Tracefs]) -> LiveTarget:
+    """The running kernel and this process's place in it; `tracefs` opens the directory when a format is asked for."""
+    from pyebpf.features import Features
     from pyebpf.kernel.cpus import possible_cpus
     from pyebpf.kernel.privileges import pid_namespace
     from pyebpf.target import LiveTarget
-
-    def event_format(category: str, name: str) -> str:
-        from pyebpf.kernel.tracefs import Tracefs
-
-        if tracefs is not None:
-            return tracefs.event_format(category, name)
-        with Tracefs() as opened:
-            return opened.event_format(category, name)
 
     namespace = pid_namespace()
     return LiveTarget(
@@ -67,6 +59,6 @@ def host_target(tracefs: Tracefs | None = None) -> LiveTarget:
         pid_namespace=None if namespace.initial else (namespace.dev, namespace.ino),
         btf=_kernel_btf,
         modules=_module_btf,
-        formats=event_format,
-        features=answer,
+        formats=lambda category, name: tracefs().event_format(category, name),
+        features=Features(_kernel_btf).has,
     )

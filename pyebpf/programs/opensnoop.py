@@ -1,0 +1,149 @@
+"""open(2) calls: a line for each, with the process, the descriptor or error, and the path.
+
+The path is read when the call returns: by then the page that holds it is in memory, which at entry it need not be.
+Paths longer than 255 bytes are cut.
+
+Overhead: two map operations and a copy of the path for each open(2), openat(2) and openat2(2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyebpf import BPF, Struct, char, comm, field, now, pid, ptr, s32, tid, u32, u64, uid, user_string
+from pyebpf.tool import (
+    Column,
+    EventTool,
+    Example,
+    Stop,
+    events,
+    failures_option,
+    flag,
+    option,
+    pid_option,
+    tid_option,
+    uid_option,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TOOL", "Open", "Options", "build", "open"]
+
+
+class Open(Struct):
+    """One call: `result` is the descriptor, or the error number negated; `time` nanoseconds of time.monotonic_ns()."""
+
+    time: u64
+    pid: u32
+    tid: u32
+    uid: u32
+    result: s32
+    comm: str = field(char[16])
+    path: str = field(char[256])
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor, -1 if it failed."""
+        return max(self.result, -1)
+
+    @property
+    def error(self) -> int:
+        """The error number, 0 if it succeeded."""
+        return max(-self.result, 0)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which calls are reported."""
+
+    pid: int | None = pid_option()
+    tid: int | None = tid_option()
+    uid: int | None = uid_option()
+    failed: bool = failures_option("only failed opens")
+    name: str | None = option("-n", "--name", metavar="NAME", help="only processes whose name contains this")
+    errno_names: bool = flag("-e", "--errno-names", help="print the error's name instead of its number")
+
+
+def build(options: Options) -> BPF:
+    """The probes and maps; nothing is loaded yet."""
+    bpf = BPF()
+    pending = bpf.hash(key=u32, value=u64)
+    opens = bpf.ringbuf(Open)
+
+    @bpf.tracepoint("syscalls:sys_enter_openat", "syscalls:sys_enter_openat2")
+    @bpf.tracepoint("syscalls:sys_enter_open", optional=True)
+    def on_enter(filename: ptr[char]) -> None:
+        if options.pid is not None and pid() != options.pid:
+            return
+        if options.tid is not None and tid() != options.tid:
+            return
+        if options.uid is not None and uid() != options.uid:
+            return
+        pending[tid()] = filename
+
+    @bpf.tracepoint("syscalls:sys_exit_openat", "syscalls:sys_exit_openat2")
+    @bpf.tracepoint("syscalls:sys_exit_open", optional=True)
+    def on_exit(ret: int) -> None:
+        filename = pending.get(tid())
+        if filename is None:
+            return
+        del pending[tid()]
+        if options.failed and ret >= 0:
+            return
+        opens.emit(
+            Open(
+                time=now(),
+                pid=pid(),
+                tid=tid(),
+                uid=uid(),
+                result=ret,
+                comm=comm(),
+                path=user_string(filename),
+            )
+        )
+
+    return bpf
+
+
+def opens(bpf: BPF, options: Options, stop: Stop) -> Iterator[Open]:
+    """Calls as they return."""
+    for call in events(bpf["opens"], stop):
+        if options.name is None or options.name in call.comm:
+            yield call
+
+
+def columns(options: Options) -> tuple[Column, ...]:
+    """The book's columns."""
+    import errno
+
+    def error(call: Open) -> object:
+        return errno.errorcode.get(call.error, call.error) if options.errno_names and call.error else call.error
+
+    return (
+        Column("PID", 7),
+        Column("COMM", 16),
+        Column("FD", 4, ">", key="descriptor"),
+        Column("ERR", 7 if options.errno_names else 3, ">", key=error),
+        Column("PATH", key="path"),
+    )
+
+
+TOOL = EventTool(
+    name="opensnoop",
+    doc=__doc__,
+    section="8.6.10",
+    tracing="open(2)",
+    options=Options,
+    build=build,
+    records=opens,
+    columns=columns,
+    examples=(
+        Example("opensnoop", "every open on the machine"),
+        Example("opensnoop -x", "only those that failed"),
+        Example("opensnoop -p 181", "only process 181"),
+        Example("opensnoop -d 10 --json", "for ten seconds, an object a line"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: opensnoop.open(pid=42)

@@ -1,0 +1,248 @@
+"""TCP sessions: a line for each that ends, with its process, addresses, bytes and lifespan.
+
+A session counts from ESTABLISHED (from its first state, if it never got so far) until CLOSE, if it began while tcplife
+ran. Its process is the one that connected, for the client's end, and the one that accepted it, for the server's: on
+loopback the kernel establishes the server's end while the client's process runs, so the current process is not asked
+there. A session that nobody accepted by accept(2) belongs to whoever closes it; one that nobody held has process 0.
+
+TX_KB and RX_KB are the data that this end sent (each byte once, however often transmitted) and received in order; SYN
+and FIN, which the kernel's own counters include, are not counted.
+
+Overhead: nothing for data; two or three map operations for each change of state and each accept(2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import TYPE_CHECKING
+
+from pyebpf import (
+    BPF,
+    KernelObject,
+    Struct,
+    TcpState,
+    array,
+    cast,
+    char,
+    comm,
+    current_task,
+    field,
+    now,
+    pid,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from pyebpf.tool import Column, EventTool, Example, Stop, events, flag, option, pid_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TOOL", "Options", "Session", "build", "open"]
+
+AF_INET6 = 10
+IPPROTO_TCP = 6
+#: enum sock_flags of include/net/sock.h: the peer's FIN was received.
+SOCK_DONE = 1
+
+
+class Owner(Struct):
+    """Whose session it is."""
+
+    pid: u32
+    comm: str = field(char[16])
+
+
+class Closed(Struct):
+    """A session as the kernel's side reports it; times in nanoseconds, IPv4 addresses as numbers."""
+
+    began: u64
+    ended: u64
+    sent: u64
+    received: u64
+    local4: u32
+    remote4: u32
+    pid: u32
+    family: u16
+    local_port: u16
+    remote_port: u16
+    local6: bytes = field(array(u8, 16))
+    remote6: bytes = field(array(u8, 16))
+    comm: str = field(char[16])
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session that ended: bytes of data, times in nanoseconds of time.monotonic_ns()'s clock."""
+
+    pid: int
+    comm: str
+    local: IPv4Address | IPv6Address
+    local_port: int
+    remote: IPv4Address | IPv6Address
+    remote_port: int
+    sent: int
+    received: int
+    began: int
+    ended: int
+
+    @property
+    def lifespan(self) -> int:
+        """Nanoseconds from beginning to end."""
+        return self.ended - self.began
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which sessions are reported."""
+
+    pid: int | None = pid_option()
+    local_ports: tuple[int, ...] = option(
+        "-L", "--localport", default=(), metavar="PORT[,PORT]", help="only these local ports", minimum=0, maximum=65535
+    )
+    remote_ports: tuple[int, ...] = option(
+        "-D",
+        "--remoteport",
+        default=(),
+        metavar="PORT[,PORT]",
+        help="only these remote ports",
+        minimum=0,
+        maximum=65535,
+    )
+    elapsed: bool = flag("-t", "--elapsed", help="print the seconds since the first session reported")
+
+
+def build(options: Options) -> BPF:
+    """The probes and maps; nothing is loaded yet."""
+    bpf = BPF()
+    began = bpf.hash(key=u64, value=u64, size=65_536)
+    owners = bpf.hash(key=u64, value=Owner, size=65_536)
+    closed = bpf.ringbuf(Closed)
+
+    @bpf.tracepoint("syscalls:sys_exit_accept", "syscalls:sys_exit_accept4")
+    def on_accept(ret: int) -> None:
+        if ret < 0:
+            return
+        file = current_task().files.fdt.fd[ret]
+        sk = cast("struct socket", file.private_data).sk
+        # What else can be accepted has no beginning noted.
+        if sk in began:
+            owners[sk] = Owner(pid=pid(), comm=comm())
+
+    @bpf.btf_tracepoint("inet_sock_set_state")
+    def on_state(sk: KernelObject, newstate: int) -> None:
+        if sk.sk_protocol != IPPROTO_TCP:
+            return
+        if newstate in (TcpState.SYN_SENT, TcpState.SYN_RECV, TcpState.ESTABLISHED):
+            began[sk] = now()
+            # Only connect(2) makes this one.
+            if newstate == TcpState.SYN_SENT:
+                owners[sk] = Owner(pid=pid(), comm=comm())
+            return
+        start = began.get(sk)
+        if start is None:
+            return
+        # These two come from close(2) or shutdown(2) only, whoever accepted is known better.
+        if newstate in (TcpState.FIN_WAIT1, TcpState.LAST_ACK):
+            owners.add(sk, Owner(pid=pid(), comm=comm()))
+        if newstate != TcpState.CLOSE:
+            return
+        tcp = cast("struct tcp_sock", sk)
+        common = sk.__sk_common
+        session = Closed(
+            began=start,
+            ended=now(),
+            sent=tcp.bytes_sent - tcp.bytes_retrans,
+            received=tcp.bytes_received - ((sk.sk_flags >> SOCK_DONE) & 1),
+            local4=common.skc_rcv_saddr,
+            remote4=common.skc_daddr,
+            pid=0,
+            family=common.skc_family,
+            local_port=common.skc_num,
+            remote_port=common.skc_dport,
+            local6=common.skc_v6_rcv_saddr.in6_u.u6_addr8,
+            remote6=common.skc_v6_daddr.in6_u.u6_addr8,
+            comm="",
+        )
+        owner = owners.get(sk)
+        if owner is not None:
+            session.pid = owner.pid
+            session.comm = owner.comm
+            del owners[sk]
+        del began[sk]
+        if options.pid is not None and session.pid != options.pid:
+            return
+        if options.local_ports and session.local_port not in options.local_ports:
+            return
+        if options.remote_ports and session.remote_port not in options.remote_ports:
+            return
+        closed.emit(session)
+
+    return bpf
+
+
+def sessions(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Session]:
+    """Sessions as they end."""
+    for found in events(bpf["closed"], stop):
+        local: IPv4Address | IPv6Address
+        remote: IPv4Address | IPv6Address
+        if found.family == AF_INET6:
+            local, remote = IPv6Address(found.local6), IPv6Address(found.remote6)
+        else:
+            local, remote = IPv4Address(found.local4), IPv4Address(found.remote4)
+        yield Session(
+            pid=found.pid,
+            comm=found.comm,
+            local=local,
+            local_port=found.local_port,
+            remote=remote,
+            remote_port=found.remote_port,
+            sent=found.sent,
+            received=found.received,
+            began=found.began,
+            ended=found.ended,
+        )
+
+
+def columns(options: Options) -> tuple[Column, ...]:
+    """The book's columns."""
+    first: list[int] = []
+
+    def elapsed(session: Session) -> float:
+        first.append(session.ended) if not first else None
+        return (session.ended - first[0]) / 1e9
+
+    return (
+        *([Column("TIME(s)", 9, key=elapsed, decimals=6)] if options.elapsed else []),
+        Column("PID", 7),
+        Column("COMM", 10 if options.elapsed else 16),
+        Column("LADDR", 15, key="local"),
+        Column("LPORT", 5, key="local_port"),
+        Column("RADDR", 15, key="remote"),
+        Column("RPORT", 5, key="remote_port"),
+        Column("TX_KB", 5, ">", key="sent", scale=1024, decimals=0),
+        Column("RX_KB", 5, ">", key="received", scale=1024, decimals=0),
+        Column("MS", key="lifespan", scale=1_000_000, decimals=2),
+    )
+
+
+TOOL = EventTool(
+    name="tcplife",
+    doc=__doc__,
+    section="10.3.9",
+    tracing="TCP sessions",
+    options=Options,
+    build=build,
+    records=sessions,
+    columns=columns,
+    examples=(
+        Example("tcplife", "every session that ends"),
+        Example("tcplife -T", "with the time of day"),
+        Example("tcplife -p 181", "only process 181"),
+        Example("tcplife -L 80,443", "only these local ports"),
+        Example("tcplife -D 5432 --json", "only this remote port, an object a line"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: tcplife.open(pid=42)

@@ -1,0 +1,158 @@
+"""`BPF`: probes and maps that are compiled, loaded, attached, read and closed as one context manager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from pyebpf.dsl.module import Module
+from pyebpf.errors import NotFound, NotLoaded, closest
+from pyebpf.runtime.loaded import Loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from pyebpf.objects import Map, Program
+    from pyebpf.specs import ModuleSpec
+    from pyebpf.target import Target
+
+__all__ = ["BPF"]
+
+
+class BPF(Module):
+    """Declares maps and probes (see `Module`), and runs them.
+
+        bpf = BPF()
+        opens = bpf.hash(key=char[16], value=u64)
+
+        @bpf.tracepoint("syscalls:sys_enter_openat")
+        def on_open() -> None:
+            opens[comm()] += 1
+
+        with bpf:
+            time.sleep(5)
+            print(dict(opens))
+
+    Entering compiles for this machine (or for `target`), loads, and attaches every probe; if anything fails, what was
+    done is undone and the error raised: CompileError, NotFound, VerifierError, NotPermitted, NotSupported or
+    KernelError. Leaving detaches and closes everything. Between, it holds all descriptors; nothing is pinned, no
+    signal handler is set.
+    """
+
+    def __init__(self, target: Target | None = None) -> None:
+        super().__init__()
+        self._target = target
+        self._loaded: Loaded | None = None
+
+    # -- life
+    # ------------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.load()
+        try:
+            self.attach()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def load(self) -> None:
+        """Compile, and load maps and programs; attach nothing. Events come after `attach`."""
+        if self._loaded is not None:
+            return
+        loaded = Loaded()
+        try:
+            spec = self.compile(self._target or loaded.target())
+            loaded.load(spec)
+            for each in self.maps:
+                each.bind(loaded.backend(each.spec, getattr(each, "record_class", None)))
+        except BaseException:
+            self._release(loaded)
+            raise
+        self._loaded = loaded
+
+    def attach(self) -> None:
+        """Attach every loaded program to what it was written for."""
+        self._running.attach()
+
+    def detach(self) -> None:
+        """Detach every program; maps can still be read."""
+        self._running.detach()
+
+    def close(self) -> None:
+        """Detach and close everything. A second call does nothing."""
+        if self._loaded is not None:
+            loaded, self._loaded = self._loaded, None
+            self._release(loaded)
+
+    def _release(self, loaded: Loaded) -> None:
+        for each in self.maps:
+            each.bind(None)
+        loaded.close()
+
+    @property
+    def _running(self) -> Loaded:
+        if self._loaded is None:
+            msg = "nothing is loaded: do this inside `with bpf:`, or after bpf.load()"
+            raise NotLoaded(msg)
+        return self._loaded
+
+    # -- what is there
+    # -----------------------------------------------------------------------------------------------------
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """How many events, records and counts were lost so far, exactly, by reason; reasons that never happened are left out.
+
+        Failed reservations in ring buffers, keys that found no room in a map, and programs that an event found
+        running already on its processor.
+        """
+        return self._running.lost(self.losses)
+
+    @property
+    def attachments(self) -> Sequence[str]:
+        """A line for each attachment: the program, its target, and by which interface of the kernel it is attached."""
+        return self._running.attachments()
+
+    @property
+    def programs(self) -> Mapping[str, Program]:
+        """The loaded programs, by their names and targets."""
+        return self._running.programs
+
+    def __getitem__(self, name: str) -> Any:
+        """The declared map of that name."""
+        for each in self.maps:
+            if each.name == name:
+                return each
+        msg = f"no map is called {name!r}{closest(name, [each.name for each in self.maps])}"
+        raise NotFound(msg)
+
+    def loaded_map(self, name: str) -> Map:
+        """The kernel's map of that name, hidden ones included."""
+        return self._running.maps[name]
+
+    def specs(self, target: Target | None = None) -> ModuleSpec:
+        """Compile for `target` (this machine without one) and load nothing."""
+        if target is not None or self._target is not None:
+            chosen = target or self._target
+            assert chosen is not None
+            return self.compile(chosen)
+        with Loaded() as loaded:
+            return self.compile(loaded.target())
+
+    def listing(self, target: Target | None = None) -> str:
+        """The bytecode of every program as text, with source lines.
+
+        Loads nothing; kernel types need BTF, tracepoints tracefs.
+        """
+        from pyebpf.asm import listing
+
+        return "\n".join(
+            f"; {program.name}, {program.attach}\n{listing(program.code.instructions)}"
+            for program in self.specs(target).programs
+        )
