@@ -10,7 +10,7 @@ from pyebpf.kernel.privileges import has_capability, lockdown
 from pyebpf.uapi.errnos import ENOTSUPP, errno_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["TRACING", "diagnose", "is_refusal_of_privilege", "is_unsupported"]
 
@@ -35,7 +35,7 @@ def diagnose(
     doing: str,
     *,
     needs: Sequence[str] = TRACING,
-    meanings: dict[int, str | KernelError] | None = None,
+    meanings: Mapping[int, str | KernelError] | None = None,
 ) -> KernelError:
     """The error to raise for what the kernel returned while `doing` ("creating map counts").
 

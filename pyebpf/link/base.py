@@ -9,7 +9,7 @@ from pyebpf.kernel import info
 from pyebpf.kernel.diagnosis import diagnose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from pyebpf.errors import KernelError
@@ -71,8 +71,8 @@ def attach_error(
     target: str,
     *,
     needs: Sequence[str] = ("CAP_BPF", "CAP_PERFMON"),
-    meanings: dict[int, str | KernelError] | None = None,
+    meanings: Mapping[int, str | KernelError] | None = None,
 ) -> KernelError:
     """The error for a refused attachment of `program` to `target`."""
     common: dict[int, str | KernelError] = {errno.EEXIST: "this program is attached there already"}
-    return diagnose(error, f"attaching {program} to {target}", needs=needs, meanings=common | (meanings or {}))
+    return diagnose(error, f"attaching {program} to {target}", needs=needs, meanings={**common, **(meanings or {})})

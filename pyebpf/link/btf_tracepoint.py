@@ -30,12 +30,10 @@ def attach_btf_tracepoint(program: Program, target: BtfTracepoint) -> Link:
             descriptor = bpf.raw_tracepoint_open(program.fileno())
             how = "BTF raw tracepoint"
     except OSError as error:
-        raise attach_error(
-            error,
-            program.name,
-            str(target),
-            meanings={errno.EINVAL: "not a program for a BTF tracepoint, or a kernel without cookies here"},
-        ) from error
+        # Without a name, RAW_TRACEPOINT_OPEN of a plain raw tracepoint's program is a bad address.
+        wrong = "not a program for a BTF tracepoint, or a kernel without cookies here"
+        meanings = {errno.EINVAL: wrong, errno.EFAULT: wrong}
+        raise attach_error(error, program.name, str(target), meanings=meanings) from error
     return Link(str(target), how, [descriptor])
 
 

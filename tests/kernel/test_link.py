@@ -1,0 +1,393 @@
+"""Attachments: each kind counted exactly, detached for good, refused with a reason."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from pyebpf.arch import host
+from pyebpf.asm import Instruction, Label, build, layout
+from pyebpf.asm.build import R0, R1, R2, R6, R10
+from pyebpf.btf import Btf, Kind
+from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported
+from pyebpf.features import Features
+from pyebpf.kernel import bpf
+from pyebpf.kernel.btf_files import read_btf
+from pyebpf.kernel.cpus import online_cpus
+from pyebpf.kernel.tracefs import Tracefs
+from pyebpf.link import attach
+from pyebpf.objects import Map, Program
+from pyebpf.specs import (
+    BtfTracepoint,
+    Code,
+    MapKind,
+    MapSpec,
+    PerfEvent,
+    ProgramKind,
+    ProgramSpec,
+    RawTracepoint,
+    Subprogram,
+    Tracepoint,
+)
+from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.helpers import helper
+
+libc = ctypes.CDLL(None, use_errno=True)
+GETCPU = Tracepoint("syscalls", "sys_enter_getcpu")
+SOFTWARE, CPU_CLOCK, PAGE_FAULTS, CONTEXT_SWITCHES = 1, 0, 2, 3
+THIRD_ARGUMENT = 32  # in the context of a syscalls tracepoint
+
+
+@cache
+def kernel_btf() -> Btf:
+    return Btf(read_btf())
+
+
+def magic() -> int:
+    """A number that no other process uses as an argument or as a system call."""
+    return 0x10_0000 + os.getpid()
+
+
+def getcpu(times: int) -> None:
+    """Ask for the processor, with a third argument that marks the call as ours and that the kernel does not use."""
+    for _ in range(times):
+        libc.syscall(host().system_call("getcpu"), None, None, ctypes.c_long(magic()))
+
+
+def no_such_call(times: int) -> None:
+    """Make a system call that does not exist: sys_enter sees its number all the same."""
+    for _ in range(times):
+        libc.syscall(magic())
+
+
+def counter(offset: int | None = None, *, cookie: bool = False) -> tuple[Instruction, ...]:
+    """Add 1, or the cookie, to `counts[0]`; only where the context's u64 at `offset` is our number."""
+    guard = (build.ldx(8, R2, R1, offset), build.jump_if("jne", R2, magic(), "end")) if offset is not None else ()
+    amount = (build.mov64(R1, R6), build.call(helper("get_attach_cookie").id), build.mov64(R6, R0)) if cookie else ()
+    return layout([
+        build.mov64(R6, R1), *guard, *amount,
+        *(() if cookie else (build.mov64(R6, 1),)),
+        build.st(4, R10, -4, 0), build.load_map(R1, "counts"), build.mov64(R2, R10), build.add64(R2, -4),
+        build.call(1), build.jump_if("jeq", R0, 0, "end"), build.atomic("add", 8, R0, 0, R6),
+        Label("end"), build.mov64(R0, 0), build.exit_(),
+    ])  # fmt: skip
+
+
+class Counter:
+    """A map and a program that counts into it."""
+
+    def __init__(self, kind: ProgramKind, code: tuple[Instruction, ...], **options: object) -> None:
+        self.counts = Map(MapSpec("counts", MapKind.ARRAY, U32, U64, 1))
+        spec = ProgramSpec("count", kind, Code(code, (Subprogram("count", 0),)), **options)
+        try:
+            self.program = Program(spec, {"counts": self.counts})
+        except BaseException:
+            self.counts.close()
+            raise
+
+    @property
+    def count(self) -> int:
+        return self.counts[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.program.close()
+        self.counts.close()
+
+
+def sys_enter_btf_counter() -> Counter:
+    number = kernel_btf().find("btf_trace_sys_enter", {Kind.TYPEDEF})[0]
+    return Counter(ProgramKind.TRACING, counter(8), expected_attach_type=AttachType.TRACE_RAW_TP, attach_btf=number)
+
+
+def test_a_tracepoint_counts_exactly_until_it_is_detached():
+    """23 calls, then 17 more that nobody counts."""
+    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our:
+        link = attach(our.program, GETCPU)
+        getcpu(23)
+        assert our.count == 23
+        assert not link.detached
+        link.detach()
+        link.detach()
+        assert link.detached
+        getcpu(17)
+        assert our.count == 23
+
+
+def test_a_tracepoint_link_holds_one_descriptor():
+    """The perf event's own is closed once the link holds it."""
+    from pyebpf.kernel.descriptor import open_descriptors
+
+    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our:
+        before = len(open_descriptors())
+        with attach(our.program, GETCPU) as link:
+            assert len(open_descriptors()) == before + 1
+            assert link.how == "perf link"
+            assert link.missed is None
+
+
+def test_one_tracefs_serves_many_attachments():
+    """It is opened once."""
+    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our, Tracefs() as tracefs:
+        with attach(our.program, GETCPU, tracefs=tracefs):
+            getcpu(3)
+        assert our.count == 3
+
+
+def test_a_tracepoint_is_attached_by_ioctl_where_links_are_missing(monkeypatch):
+    """As before Linux 5.15: the perf event's descriptor is the attachment."""
+
+    def missing(*_: object, **__: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(bpf, "link_create", missing)
+    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our:
+        with attach(our.program, GETCPU) as link:
+            assert link.how == "perf ioctl"
+            getcpu(7)
+        getcpu(5)
+        assert our.count == 7
+
+
+def test_a_tracepoint_program_reads_its_cookie():
+    """u64, given at attachment."""
+    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT, cookie=True), cookie=1 << 40) as our:
+        with attach(our.program, GETCPU):
+            getcpu(3)
+        assert our.count == 3 << 40
+
+
+def test_an_unknown_tracepoint_names_the_closest():
+    """Nothing is attached."""
+    with (
+        Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our,
+        pytest.raises(NotFound, match="did you mean sys_enter_getcpu"),
+    ):
+        attach(our.program, Tracepoint("syscalls", "sys_enter_getcpuu"))
+
+
+def test_reading_beyond_a_tracepoints_fields_is_told_at_attachment():
+    """The kernel checks the offsets only then."""
+    with (
+        Counter(ProgramKind.TRACEPOINT, counter(4096)) as our,
+        pytest.raises(KernelError, match="beyond the tracepoint's fields"),
+    ):
+        attach(our.program, GETCPU)
+
+
+def test_the_same_program_twice_on_one_tracepoint_is_refused():
+    """EEXIST in words."""
+    with (
+        Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our,
+        attach(our.program, GETCPU),
+        pytest.raises(KernelError, match="attached there already"),
+    ):
+        attach(our.program, GETCPU)
+
+
+def test_a_program_of_another_kind_is_refused():
+    """The message says what it is not."""
+    with Counter(ProgramKind.RAW_TRACEPOINT, counter(8)) as our:
+        with pytest.raises(KernelError, match="not a tracepoint program"):
+            attach(our.program, GETCPU)
+        with pytest.raises(KernelError, match="not a perf-event program"):
+            attach(our.program, PerfEvent(SOFTWARE, CPU_CLOCK, period=1_000_000))
+        with pytest.raises(KernelError, match="not a program for a BTF tracepoint"):
+            attach(our.program, BtfTracepoint("sys_enter"))
+    with (
+        Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our,
+        pytest.raises(KernelError, match="not a raw-tracepoint program"),
+    ):
+        attach(our.program, RawTracepoint("sys_enter"))
+
+
+def test_a_raw_tracepoint_counts_exactly_until_it_is_detached():
+    """By the system call's number, the second argument."""
+    with Counter(ProgramKind.RAW_TRACEPOINT, counter(8)) as our:
+        with attach(our.program, RawTracepoint("sys_enter")) as link:
+            no_such_call(23)
+            assert link.how == "raw tracepoint"
+        no_such_call(17)
+        assert our.count == 23
+
+
+def test_a_raw_tracepoint_program_reads_its_cookie_where_the_kernel_has_that():
+    """Since Linux 6.10."""
+    if not Features().has("attach:raw_tp_cookie"):
+        pytest.skip("the kernel says that raw tracepoints have no cookie")
+    with Counter(ProgramKind.RAW_TRACEPOINT, counter(8, cookie=True), cookie=1000) as our:
+        with attach(our.program, RawTracepoint("sys_enter")):
+            no_such_call(3)
+        assert our.count == 3000
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("no_such_thing", "no raw tracepoint 'no_such_thing'$"), ("sys_enter_openat", "compare the number")],
+)
+def test_an_unknown_raw_tracepoint_is_not_found(name, hint):
+    """Single system calls have none of their own, which the message says."""
+    with Counter(ProgramKind.RAW_TRACEPOINT, counter(8)) as our, pytest.raises(NotFound, match=hint):
+        attach(our.program, RawTracepoint(name))
+
+
+def test_a_btf_tracepoint_counts_exactly_until_it_is_detached():
+    """The load names the target."""
+    with sys_enter_btf_counter() as our:
+        with attach(our.program, BtfTracepoint("sys_enter")) as link:
+            no_such_call(23)
+            assert link.how == "BTF link"
+        no_such_call(17)
+        assert our.count == 23
+
+
+def test_a_btf_tracepoint_is_opened_as_a_raw_one_where_links_are_missing(monkeypatch):
+    """RAW_TRACEPOINT_OPEN without a name, as before Linux 5.18."""
+
+    def missing(*_: object, **__: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(bpf, "link_create", missing)
+    with sys_enter_btf_counter() as our:
+        with attach(our.program, BtfTracepoint("sys_enter")) as link:
+            no_such_call(5)
+            assert link.how == "BTF raw tracepoint"
+        no_such_call(7)
+        assert our.count == 5
+
+
+def test_raw_tracepoints_detach_fast():
+    """A perf-based tracepoint takes 70 ms on a real machine; ten of these together take less."""
+    programs = [Counter(ProgramKind.RAW_TRACEPOINT, counter(8)) for _ in range(10)]
+    links = [attach(our.program, RawTracepoint("sys_enter")) for our in programs]
+    started = time.perf_counter()
+    for link in links:
+        link.detach()
+    took = time.perf_counter() - started
+    for our in programs:
+        our.__exit__()
+    assert took < 0.5
+
+
+def test_a_software_event_counts_in_one_process():
+    """Every page fault of this process: at least one for each page that is touched for the first time."""
+    pages = 211
+    with Counter(ProgramKind.PERF_EVENT, counter()) as our:
+        with attach(our.program, PerfEvent(SOFTWARE, PAGE_FAULTS, period=1, pid=os.getpid())) as link:
+            import mmap
+
+            with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+                # Huge pages would be one fault for many.
+                memory.madvise(mmap.MADV_NOHUGEPAGE)
+                for page in range(pages):
+                    memory[page * mmap.PAGESIZE] = 1
+            assert link.how == "perf link"
+        counted = our.count
+        assert counted >= pages
+        bytearray(1 << 24)
+        assert our.count == counted
+
+
+def test_sampling_runs_on_every_processor():
+    """One event for each online one; it stops with the link."""
+    with Counter(ProgramKind.PERF_EVENT, counter()) as our:
+        with attach(our.program, PerfEvent(SOFTWARE, CPU_CLOCK, frequency=499)) as link:
+            assert len(link._links) == len(online_cpus())
+            deadline = time.monotonic() + 20
+            while our.count < 50 and time.monotonic() < deadline:
+                sum(range(10_000))
+        counted = our.count
+        assert counted >= 50
+        time.sleep(0.05)
+        assert our.count == counted
+
+
+def test_sampling_by_ioctl_where_links_are_missing(monkeypatch):
+    """Each event's descriptor holds its attachment."""
+
+    def missing(*_: object, **__: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(bpf, "link_create", missing)
+    with Counter(ProgramKind.PERF_EVENT, counter()) as our:
+        with attach(our.program, PerfEvent(SOFTWARE, CPU_CLOCK, period=1_000_000)) as link:
+            assert link.how == "perf ioctl"
+            deadline = time.monotonic() + 20
+            while our.count < 5 and time.monotonic() < deadline:
+                sum(range(10_000))
+        assert our.count >= 5
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "text"),
+    [
+        (PerfEvent(SOFTWARE, CPU_CLOCK), InvalidValue, "either a period or a frequency"),
+        (PerfEvent(SOFTWARE, CPU_CLOCK, period=1, frequency=1), InvalidValue, "either a period or a frequency"),
+        (PerfEvent(SOFTWARE, CPU_CLOCK, frequency=1 << 30), KernelError, "perf_event_max_sample_rate"),
+        (PerfEvent(SOFTWARE, 999, period=1), KernelError, "no such event"),
+        (PerfEvent(SOFTWARE, CPU_CLOCK, period=1_000_000, pid=(1 << 22) - 1), InvalidValue, "no process"),
+    ],
+    ids=["neither", "both", "rate", "event", "process"],
+)
+def test_a_wrong_perf_event_is_refused(target, kind, text):
+    """One line each; nothing is left open."""
+    with Counter(ProgramKind.PERF_EVENT, counter()) as our, pytest.raises(kind, match=text):
+        attach(our.program, target)
+
+
+def test_a_hardware_event_works_or_is_told_to_be_missing():
+    """Virtual machines mostly have none."""
+    with Counter(ProgramKind.PERF_EVENT, counter()) as our:
+        error = ""
+        try:
+            attach(our.program, PerfEvent(0, 0, period=1_000_000)).detach()
+        except NotSupported as missing:
+            error = str(missing)
+    assert error == "" or "no hardware counters" in error
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, {path!r})
+import importlib.util
+spec = importlib.util.spec_from_file_location("links", {file!r})
+links = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(links)
+our = links.Counter(links.ProgramKind.RAW_TRACEPOINT, links.counter(8))
+tracepoint = links.Counter(links.ProgramKind.TRACEPOINT, links.counter(links.THIRD_ARGUMENT))
+held = [links.attach(our.program, links.RawTracepoint("sys_enter")), links.attach(tracepoint.program, links.GETCPU)]
+print(our.program.info().id, tracepoint.program.info().id, flush=True)
+time.sleep(60)
+"""
+
+
+def test_sigkill_leaves_nothing_attached():
+    """Programs are gone soon after their process."""
+    script = KILLED.format(path=str(Path(__file__).parents[2]), file=__file__)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        numbers = [int(word) for word in child.stdout.readline().split()]
+        assert len(numbers) == 2
+        child.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while numbers and time.monotonic() < deadline:
+        try:
+            bpf.prog_get_fd_by_id(numbers[0]).close()
+        except FileNotFoundError:
+            numbers.pop(0)
+        else:
+            time.sleep(0.02)
+    assert numbers == []
