@@ -98,9 +98,9 @@ def build(options: Options) -> BPF:
 
 def snapshot(bpf: BPF, options: Options) -> Iterator[Count]:
     """The interval's counts, the most frequent (with -L the longest) first."""
-    times = dict(bpf["times"].interval()) if options.latency else {}
+    times = dict(bpf["times"].interval().items()) if options.latency else {}
     rows = []
-    for key, count in bpf["counts"].interval():
+    for key, count in bpf["counts"].interval().items():
         nanoseconds = times.get(key, 0) if options.latency else None
         name, number = (key.comm, key.pid) if options.by_process else (syscall_name(key), None)
         rows.append(Count(name, number, count, nanoseconds))
