@@ -38,7 +38,7 @@ INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
     # Since Linux commit 4cd58e9af8b9 ("bpf: Support new 32bit offset jmp instruction") (v6.6).
     "gotol": (b.mov64(_R0, 0), b.gotol(0), b.exit_()),
     # Since Linux commit 011832b97b31 ("bpf: Introduce may_goto instruction") (v6.9).
-    "may_goto": (b.mov64(_R0, 0), b.may_goto(0), b.exit_()),
+    "may_goto": (b.mov64(_R0, 0), b.may_goto(1), b.mov64(_R0, 1), b.exit_()),
     # Since Linux commit 880442305a39 ("bpf: Introduce load-acquire and store-release instructions") (v6.15).
     "load_acquire": (b.st(8, _R10, -8, 0), b.load_acquire(8, _R0, _R10, -8), b.mov64(_R0, 0), b.exit_()),
     # Since Linux commit cc8b0b92a169 ("bpf: introduce function calls (function boundaries)") (v4.16).

@@ -122,8 +122,6 @@ def _struct_ops() -> Answer:
 
 # 6.1: "unknown func bpf_x#35" where the kind lacks it; 6.12: "program of this type cannot use helper bpf_x#35".
 _LACKS = re.compile(r"invalid func |unknown func |of this type cannot use helper |not supported for program type")
-    r"invalid func |unknown func |program of this type cannot use helper |not supported for program type"
-)
 
 
 def helper(number: int, kind: ProgramType, btf: Callable[[], Btf] | None) -> Answer:

@@ -23,6 +23,7 @@ class Refusal(NamedTuple):
     cause: str
 
 
+_RELEASE = "only what was reserved or acquired can be submitted or released: from its start, and only once"
 _R = r"(?P<register>R\d+)"
 
 REFUSALS: tuple[Refusal, ...] = (
@@ -173,6 +174,11 @@ REFUSALS: tuple[Refusal, ...] = (
         "context-access",
         r"invalid bpf_context access off=-?\d+ size=\d+",
         "this kind of program has no such context field, or not in this width, or not for writing",
+    ),
+    Refusal(
+        "release",
+        rf"dereference of modified (alloc_mem|ringbuf_mem|ptr_\w*|sock\w*) ptr {_R}",
+        _RELEASE,
     ),
     Refusal(
         "context-modified",
@@ -341,7 +347,7 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "release",
         rf"{_R} must (be referenced|have zero offset) when passed|reference has not been acquired|release .*unacquired",
-        "only what was reserved or acquired can be submitted or released, and only once",
+        _RELEASE,
     ),
     Refusal(
         "lock",
