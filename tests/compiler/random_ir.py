@@ -23,6 +23,7 @@ INTERESTING = (
 BINARY = (
     Op.ADD, Op.SUB, Op.MUL, Op.UDIV, Op.UMOD, Op.SDIV, Op.SMOD, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.LSHR, Op.ASHR,
 )  # fmt: skip
+OPPOSITE = {Condition.EQ: Condition.NE, Condition.NE: Condition.EQ, Condition.ULT: Condition.UGE}
 #: bpf_get_smp_processor_id would do; this one is deterministic in its effect: bpf_jiffies64's result is dropped.
 JIFFIES = 118
 
@@ -158,10 +159,15 @@ class Generator:
             slot = self.emit(Op.SLOT, symbol="a", kind=Kind.POINTER)
             pool.append(self.emit(Op.LOAD, slot, size=8))
 
-    def branch(self, pool, context, budget, depth):
-        left = self.pick(pool)
-        right = self.constant() if self.choose(2) else self.pick(pool)
-        if self.choose(3) == 0:
+    def branch(self, pool, context, budget, depth, test=None):
+        if test is not None:
+            condition, left, right = test
+        else:
+            left = self.pick(pool)
+            right = self.constant() if self.choose(2) else self.pick(pool)
+        if test is not None:
+            pass
+        elif self.choose(3) == 0:
             left = self.emit(Op.COMPARE, left, right, condition=self.pick(list(Condition)))
             right = self.emit(Op.CONST)
             condition = self.pick((Condition.NE, Condition.EQ))
@@ -181,7 +187,12 @@ class Generator:
             last.terminator = ir.Jump(join.number, tuple(after[-1 - i] for i in range(len(merged))))
         before.terminator = ir.Branch(condition, left, right, ends[0][0].number, ends[1][0].number)
         self.current = join
-        return [*pool, *merged]
+        pool = [*pool, *merged]
+        if self.choose(3) == 0 and budget > 2:
+            # The same test again, or its opposite, as for a look-up's None: what the ways here already know.
+            condition = OPPOSITE.get(condition, condition) if self.choose(2) else condition
+            pool = self.branch(pool, context, budget // 2, depth + 1, (condition, left, right))
+        return pool
 
     def loop(self, pool, context, budget, depth):
         """Counts from 0 to a small bound, with carried values."""

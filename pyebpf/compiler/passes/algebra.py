@@ -15,6 +15,7 @@ from pyebpf.compiler.passes.rewriting import (
     BELOW,
     CONST,
     EXCHANGED,
+    INVERSE,
     NUMBER,
     OF,
     POWER_OF_TWO,
@@ -32,18 +33,6 @@ __all__ = ["RULES", "simplify"]
 
 _COMMUTATIVE = (Op.ADD, Op.MUL, Op.AND, Op.OR, Op.XOR)
 _MASKS = {0xFF: 1, 0xFFFF: 2, 0xFFFF_FFFF: 4}
-_INVERSE = {
-    Condition.EQ: Condition.NE,
-    Condition.NE: Condition.EQ,
-    Condition.ULT: Condition.UGE,
-    Condition.UGE: Condition.ULT,
-    Condition.ULE: Condition.UGT,
-    Condition.UGT: Condition.ULE,
-    Condition.SLT: Condition.SGE,
-    Condition.SGE: Condition.SLT,
-    Condition.SLE: Condition.SGT,
-    Condition.SGT: Condition.SLE,
-}
 #: What each condition gives for equal operands.
 _REFLEXIVE = frozenset({Condition.EQ, Condition.ULE, Condition.UGE, Condition.SLE, Condition.SGE})
 
@@ -181,7 +170,7 @@ def _compare_comparison(r: Rewriter, a: Value, b: Value, c: int) -> Value | None
         return x
     inner = r.definitions[x.number].condition
     assert inner is not None
-    return r.emit(Op.COMPARE, a, b, condition=_INVERSE[inner]) if inner in _INVERSE else None
+    return r.emit(Op.COMPARE, a, b, condition=INVERSE[inner]) if inner in INVERSE else None
 
 
 def _offset_twice(r: Rewriter, p: Value, a: int, b: int) -> Value:

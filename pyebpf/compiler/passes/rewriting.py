@@ -30,6 +30,7 @@ __all__ = [
     "BELOW",
     "CONST",
     "EXCHANGED",
+    "INVERSE",
     "NUMBER",
     "OF",
     "POWER_OF_TWO",
@@ -378,6 +379,21 @@ EXCHANGED = {
     Condition.SGT: Condition.SLT,
     Condition.SGE: Condition.SLE,
     Condition.SET: Condition.SET,
+}
+
+
+#: The condition that holds exactly where the other does not; SET has none.
+INVERSE = {
+    Condition.EQ: Condition.NE,
+    Condition.NE: Condition.EQ,
+    Condition.ULT: Condition.UGE,
+    Condition.UGE: Condition.ULT,
+    Condition.ULE: Condition.UGT,
+    Condition.UGT: Condition.ULE,
+    Condition.SLT: Condition.SGE,
+    Condition.SGE: Condition.SLT,
+    Condition.SLE: Condition.SGT,
+    Condition.SGT: Condition.SLE,
 }
 
 
