@@ -28,9 +28,6 @@ class Array(Reference):
 
     type: ArrayType | BytesType
 
-    def describe(self) -> str:
-        return f"an array {self.type.name}"
-
     def length(self, p: ProgramBuilder) -> int:
         return self.type.length
 

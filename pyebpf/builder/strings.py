@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.arrays import element_place, equal_bytes, equal_places
 from pyebpf.builder.conditions import Always, Compare, Test, negate
-from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.integers import Character, Int, relation
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.places import Place, copy, moved, zero
@@ -45,12 +45,12 @@ class String(Reference):
         if isinstance(other, str | bytes):
             same = equal_bytes(p, self.place, self._literal(p, other) + b"\0")
         else:
-            other = local_string(p, other)
-            if other is None:
-                p.fail(f"{self.describe()} cannot be compared with a value that is no string")
-            other.check(p)
+            string = local_string(p, other)
+            if string is None:
+                p.fail(f"{self.describe()} cannot be compared with {describe(other)}, which is no string")
+            string.check(p)
             # Up to the end of the shorter: by then there has been a NUL in both, and only zeros follow.
-            same = equal_places(p, self.place, other.place, min(self.type.length, other.type.length))
+            same = equal_places(p, self.place, string.place, min(self.type.length, string.type.length))
         return same if operator == "==" else negate(same)
 
     def _literal(self, p: ProgramBuilder, literal: str | bytes) -> bytes:
@@ -206,7 +206,7 @@ class StringSource(RunTime):
         return self.local(p).item(p, index)
 
 
-def local_string(p: ProgramBuilder, operand: Entity) -> String | None:
+def local_string(p: ProgramBuilder, operand: Any) -> String | None:
     """Return an operand as a string in memory; None if it is nothing of the kind."""
     if isinstance(operand, StringSource):
         return operand.local(p)
