@@ -51,6 +51,10 @@ class Scope:
             return function.__globals__[name]
         return getattr(builtins, name, MISSING)
 
+    def knows(self, name: str) -> bool:
+        """Whether the name means something outside the function."""
+        return self._now(name) is not MISSING
+
     def look_up(self, name: str, source: Source) -> Any:
         """Return what `name` means; MISSING if it means nothing.
 

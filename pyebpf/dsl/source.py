@@ -155,13 +155,15 @@ def _spans(node: FunctionNode, code: CodeType) -> bool:
 def _compiled(node: FunctionNode, code: CodeType) -> CodeType | None:
     """Compile the node as it was: inside a function that has its free names as parameters."""
     arguments = ast.arguments([], [ast.arg(name) for name in code.co_freevars], None, [], [], None, [])
-    inner: ast.stmt
+    statements: list[ast.stmt]
     if isinstance(node, ast.FunctionDef):
         inner = ast.FunctionDef(node.name, node.args, node.body, [], node.returns, node.type_comment)
+        # A function that calls itself finds its own name where it found it before: outside, unless it was free there.
+        own = [] if node.name in code.co_freevars else [ast.Global([node.name])]
+        statements = [*own, ast.copy_location(inner, node)]
     else:
-        inner = ast.Expr(node)
-    ast.copy_location(inner, node)
-    outer = ast.FunctionDef("around", arguments, [inner], [])
+        statements = [ast.copy_location(ast.Expr(node), node)]
+    outer = ast.FunctionDef("around", arguments, statements, [])
     ast.copy_location(outer, node)
     module = ast.Module([ast.fix_missing_locations(outer)], [])
     try:

@@ -87,7 +87,7 @@ def _called(
     if callee is unroll:
         return _unrolled(f, node, arguments)
     built_in = _BUILT_IN.get(callee) if _hashable(callee) else None
-    if built_in is not None and any(map(is_run_time, given)):
+    if built_in is not None and any(map(_touches_bpf, given)):
         if keywords:
             f.fail(f"{callee.__name__}() takes no argument {next(iter(keywords))} in a probe")
         return built_in(f, arguments)

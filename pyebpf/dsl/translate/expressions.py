@@ -7,14 +7,14 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import operations
-from pyebpf.builder.conditions import Always
+from pyebpf.builder.conditions import Always, Test
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.conditions import as_test, boolean, branch, check_called, compile_time, is_boolean
 from pyebpf.dsl.translate.refusals import refuse
-from pyebpf.dsl.translate.tuples import is_built, is_run_time
+from pyebpf.dsl.translate.tuples import TupleValue, described, is_built, is_run_time
 from pyebpf.errors import closest
 from pyebpf.types import U64
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.environment import Variable
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["BINARY", "expression", "join_values"]
+__all__ = ["COMPILE_TIME", "BINARY", "expression", "join_values"]
 
 BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
@@ -42,6 +42,9 @@ BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.BitXor: ("^", operator.xor),
     ast.BitAnd: ("&", operator.and_),
 }
+
+#: The file of what Python evaluates for a probe.
+COMPILE_TIME = "<compile time>"
 
 UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any]]] = {
     ast.UAdd: ("+", operator.pos),
@@ -140,10 +143,15 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
     raised = 0
     for value_node in node.values[:-1]:
         value = expression(f, value_node)
+        value = _number_of(f, value)
         if isinstance(value, Entity) and not isinstance(value, Int):
             # Truth first: for what may be None its message is the better one.
+            f.b.where = f.at(value_node)
             as_test(f, value)
-            f.fail(f"`{word}` as a value is for integers, and {describe(value)} is none: write `if`", value_node)
+            f.b.where = f.at(node)
+            value = operations.settled(f.p, value)
+            if not isinstance(value, Int):
+                f.fail(f"`{word}` as a value is for integers, and {described(value)} is none: write `if`", value_node)
         decided, following = Join(), Join()
         test = as_test(f, value)
         f.b.branch(test, *((following, decided) if word == "and" else (decided, following)))
@@ -157,11 +165,17 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
             break
     if f.b.reachable:
         last = expression(f, node.values[-1])
+        last = operations.settled(f.p, last)
         if isinstance(last, Entity) and not isinstance(last, Int) and ways:
-            f.fail(f"`{word}` as a value is for integers, and {describe(last)} is none: write `if`", node.values[-1])
+            f.fail(f"`{word}` as a value is for integers, and {described(last)} is none: write `if`", node.values[-1])
         ways.append((last, _leave(f)))
     f.depth -= raised
     return join_values(f, ways, end, f"`{word}`")
+
+
+def _number_of(f: Frame, value: Any) -> Any:
+    """A condition's number, here; anything else as it is."""
+    return operations.to_int(f.p, value) if isinstance(value, Test) else value
 
 
 def _leave(f: Frame) -> Join:
@@ -178,11 +192,12 @@ def join_values(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) ->
     if len(ways) == 1:
         f.b.start(ways[0][1])
         return ways[0][0]
+    ways = [(TupleValue(value) if isinstance(value, tuple) else value, way) for value, way in ways]
     values = [value for value, _ in ways]
     for value in values:
         if not isinstance(value, (RunTime, int)):
             f.fail(
-                f"{what} gives {describe(value)} on one path, which is known only while compiling: write `if` "
+                f"{what} gives {described(value)} on one path, which is known only while compiling: write `if` "
                 "with a statement for each"
             )
     runtime = [value for value in values if isinstance(value, RunTime)]
@@ -234,7 +249,7 @@ def _if_exp(f: Frame, node: ast.IfExp) -> Any:
     for join, value_node in ((then, node.body), (otherwise, node.orelse)):
         if join.edges:
             f.b.start(join)
-            ways.append((expression(f, value_node), _leave(f)))
+            ways.append((_number_of(f, expression(f, value_node)), _leave(f)))
     f.depth -= undecided
     return join_values(f, ways, end, "the conditional expression")
 
@@ -323,7 +338,7 @@ def _python(f: Frame, node: ast.expr) -> Any:
 
 
 def _compile(node: ast.expr) -> CodeType:
-    return compile(ast.Expression(node), "<compile time>", "eval", dont_inherit=True)
+    return compile(ast.Expression(node), COMPILE_TIME, "eval", dont_inherit=True)
 
 
 def _evaluate(code: CodeType, names: dict[str, Any]) -> Any:

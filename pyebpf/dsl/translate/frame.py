@@ -165,7 +165,7 @@ class Frame:
         self.constants.pop(name, None)
         value = self._variable_value(name, value)
         if declared is not None:
-            value = value.convert(self.p, declared)
+            value = to_int(self.p, value.convert(self.p, declared))
         entry = self._names.setdefault(name, _Name())
         entry.first = entry.first or where
         if isinstance(value, Int) and declared is None:
@@ -195,11 +195,15 @@ class Frame:
             return to_int(self.p, value)
         if isinstance(value, tuple):
             return TupleValue(value).local(self.p)
+        if name == RETURN:
+            self.fail(
+                f"which value this function returns is decided on each event, and {described(value)} is known only while "
+                f"compiling: return an integer"
+            )
         reason = self.times.reason(self.key, name)
         why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
-        shown = "the value" if name == RETURN else name
         self.fail(
-            f"{shown} is a run-time variable{why}; {described(value)} is known only while compiling: give "
+            f"{name} is a run-time variable{why}; {described(value)} is known only while compiling: give "
             "it a name of its own"
         )
 
@@ -261,7 +265,7 @@ class Frame:
             )
         if self.loops:
             self.fail(f"{shown} has no value on the first round of the loop: assign it before")
-        if name in self.scope.captured:
+        if self.scope.knows(name):
             self.fail(
                 f"{name} is assigned in this function, which makes it a local name, and has no value here: a "
                 "probe can't "

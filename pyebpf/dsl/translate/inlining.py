@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.function import Join
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
+from pyebpf.dsl.translate.expressions import COMPILE_TIME
 from pyebpf.dsl.translate.frame import RETURN, Frame
+from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
     from types import FunctionType
@@ -25,6 +27,8 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
     assert where is not None
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         f.fail(f"{function.__name__} is a coroutine or a generator, which can't be inlined: call a plain function")
+    if function.__code__.co_filename == COMPILE_TIME:
+        f.fail("a function made inside a probe can't be inlined: define it outside")
     if function in f.calls:
         f.fail(f"{function.__name__} calls itself: what is inlined can't; write a loop")
     try:
@@ -34,7 +38,11 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
     bound.apply_defaults()
     end = Join()
     key = (f.key, where.line, where.column, function.__qualname__)
-    inner = Frame(f.p, find_source(function), Scope(function), f.times, key, returns=end)
+    try:
+        source = find_source(function)
+    except CompileError as error:
+        f.fail(error.message)
+    inner = Frame(f.p, source, Scope(function), f.times, key, returns=end)
     inner.calls = (*f.calls, function)
     for name, value in bound.arguments.items():
         f.b.where = where

@@ -46,6 +46,7 @@ EXPRESSIONS: Mapping[type[ast.AST], str] = {
     ast.JoinedStr: "a string can't be formatted on each event: emit a record with the values, and format in user space",
     ast.FormattedValue: "a string can't be formatted on each event: emit a record with the values, and format in "
     "user space",
+    ast.NamedExpr: "`:=` inside a comprehension can't bind a name of the probe: write a `for` loop",
     ast.Await: "a probe can't wait: leave out `await`",
     ast.Yield: "a probe can't yield: emit a record to a ring buffer",
     ast.YieldFrom: "a probe can't yield: emit a record to a ring buffer",
@@ -71,5 +72,5 @@ def refuse(f: Frame, node: ast.AST) -> NoReturn:
     """Refuse a node with its remedy."""
     for table in (STATEMENTS, EXPRESSIONS, PATTERNS):
         if type(node) in table:
-            f.fail(table[type(node)] + f.why_run_time(node), node)
+            f.fail(table[type(node)] + (f.why_run_time(node) if table is EXPRESSIONS else ""), node)
     f.fail(f"{type(node).__name__} has no meaning in a probe", node)

@@ -156,8 +156,6 @@ def _annotated(f: Frame, node: ast.AnnAssign) -> None:
 def _augmented(f: Frame, node: ast.AugAssign) -> None:
     target, sign = node.target, BINARY[type(node.op)][0]
     if isinstance(target, ast.Name):
-        if target.id not in f.local_names:
-            f.fail(f"{target.id} is not a local name: a probe can't assign to outer names", target)
         load = ast.copy_location(ast.Name(target.id, ast.Load()), target)
         f.assign(target.id, binary(f, node.op, expression(f, load), expression(f, node.value)))
         return
