@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.environment import Variable
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["COMPILE_TIME", "BINARY", "expression", "join_values"]
+__all__ = ["BINARY", "COMPILE_TIME", "expression", "join_values"]
 
 BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),

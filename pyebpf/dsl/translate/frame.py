@@ -197,8 +197,8 @@ class Frame:
             return TupleValue(value).local(self.p)
         if name == RETURN:
             self.fail(
-                f"which value this function returns is decided on each event, and {described(value)} is known only while "
-                f"compiling: return an integer"
+                f"which value this function returns is decided on each event, and {described(value)} is known only "
+                f"while compiling: return an integer"
             )
         reason = self.times.reason(self.key, name)
         why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
