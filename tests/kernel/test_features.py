@@ -1,0 +1,182 @@
+"""Feature probes: three answers, remembered only when sure, and right about kernels that are known."""
+
+from __future__ import annotations
+
+import errno
+from functools import cache
+
+import pytest
+
+from pyebpf import features
+from pyebpf.asm import build
+from pyebpf.asm.build import R0, R1
+from pyebpf.btf import Btf
+from pyebpf.errors import KernelError, NotFound
+from pyebpf.features import Answer, Features
+from pyebpf.features.attachments import ATTACHMENTS
+from pyebpf.features.instructions import INSTRUCTIONS, LEVELS
+from pyebpf.kernel import bpf
+from pyebpf.kernel.btf_files import read_btf
+from pyebpf.objects import Map, Program
+from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.types import U32
+from pyebpf.uapi.bpf import MapType, ProgramType
+
+# Facts of stock kernels: what each has (True) and has not.
+KNOWN: dict[str, dict[str, bool]] = {
+    "isa:jmp32": {"6.1": True, "6.12": True},
+    "isa:atomic": {"6.1": True, "6.12": True},
+    "isa:sdiv": {"6.1": False, "6.12": True},
+    "isa:movsx": {"6.1": False, "6.12": True},
+    "isa:ldsx": {"6.1": False, "6.12": True},
+    "isa:bswap": {"6.1": False, "6.12": True},
+    "isa:may_goto": {"6.1": False, "6.12": True},
+    "isa:load_acquire": {"6.1": False, "6.12": False},
+    "isa:addr_space_cast": {"6.1": False, "6.12": True},
+    "isa:v3": {"6.1": True, "6.12": True},
+    "isa:v4": {"6.1": False, "6.12": True},
+    "map:ringbuf": {"6.1": True, "6.12": True},
+    "map:task_storage": {"6.1": True, "6.12": True},
+    "map:struct_ops": {"6.1": True, "6.12": True},
+    "map:hash_of_maps": {"6.1": True, "6.12": True},
+    "map:cgrp_storage": {"6.1": False, "6.12": True},
+    "map:arena": {"6.1": False, "6.12": True},
+    "program:tracing": {"6.1": True, "6.12": True},
+    "program:syscall": {"6.1": True, "6.12": True},
+    "program:netfilter": {"6.1": False, "6.12": True},
+    "program:lsm": {"6.1": True, "6.12": True},
+    "helper:loop": {"6.1": True, "6.12": True},
+    "helper:get_func_ip@kprobe": {"6.1": True, "6.12": True},
+    "helper:get_func_ip@tracepoint": {"6.1": False, "6.12": False},
+    "helper:get_attach_cookie@raw_tracepoint": {"6.1": False, "6.12": True},
+    "helper:get_current_comm@xdp": {"6.1": False, "6.12": False},
+    "kfunc:bpf_iter_num_new": {"6.1": False, "6.12": True},
+    "kfunc:vfs_read": {"6.1": False, "6.12": False},
+    "attach:perf": {"6.1": True, "6.12": True},
+    "attach:tp_btf": {"6.1": True, "6.12": True},
+    "attach:fentry": {"6.1": True, "6.12": True},
+    "attach:kprobe": {"6.1": True, "6.12": True},
+    "attach:kprobe_multi": {"6.1": False, "6.12": True},
+    "attach:uprobe_multi": {"6.1": False, "6.12": True},
+    "attach:raw_tp_cookie": {"6.1": False, "6.12": True},
+    "attach:tcx": {"6.1": False, "6.12": True},
+}
+
+
+@cache
+def kernel_btf() -> Btf:
+    return Btf(read_btf())
+
+
+@pytest.fixture
+def host(monkeypatch):
+    """Probes that remember nothing from before."""
+    monkeypatch.setattr(features, "_remembered", {})
+    return Features(kernel_btf)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_answers_about_kernels_that_are_known(host, machine_release, name):
+    """In the virtual machines the answer is a fact; elsewhere it is at least an answer."""
+    answer = host.ask(name)
+    assert answer is not Answer.UNKNOWN
+    if machine_release is not None:
+        series = ".".join(machine_release.split(".")[:2])
+        assert answer is (Answer.YES if KNOWN[name][series] else Answer.NO)
+
+
+@pytest.mark.parametrize("name", [*INSTRUCTIONS, *LEVELS, "addr_space_cast"])
+def test_every_instruction_feature_has_an_answer(host, name):
+    """Root can always tell."""
+    assert host.ask(f"isa:{name}") is not Answer.UNKNOWN
+
+
+@pytest.mark.parametrize("name", ATTACHMENTS)
+def test_every_attachment_has_an_answer(host, name):
+    """Asked by attaching to nothing."""
+    assert host.ask(f"attach:{name}") is not Answer.UNKNOWN
+
+
+def test_every_kind_of_map_and_program_has_an_answer(host):
+    """Those of the newest kernel, asked of whichever runs."""
+    kinds = [f"map:{name.lower()}" for name, kind in MapType.__members__.items() if kind]
+    kinds += [f"program:{name.lower()}" for name, kind in ProgramType.__members__.items() if kind]
+    assert [name for name in kinds if host.ask(name) is Answer.UNKNOWN] == []
+
+
+def test_a_yes_about_an_instruction_means_that_it_loads(host):
+    """And a no that it is refused: signed division."""
+    code = Code((build.mov64(R0, -9), build.mov64(R1, 2), build.sdiv64(R0, R1), build.exit_()), (Subprogram("f", 0),))
+    try:
+        Program(ProgramSpec("f", ProgramKind.SOCKET_FILTER, code), {}).close()
+        loaded = True
+    except KernelError:
+        loaded = False
+    assert host.has("isa:sdiv") is loaded
+
+
+def test_a_yes_about_a_map_means_that_it_can_be_made(host):
+    """The ring buffer."""
+    assert host.has("map:ringbuf")
+    Map(MapSpec("ring", MapKind.RINGBUF, None, None, 4096)).close()
+    assert U32.size == 4
+
+
+def refuse(number: int, monkeypatch) -> None:
+    def prog_load(*_: object, **__: object) -> bpf.LoadResult:
+        return bpf.LoadResult(None, number, "", 0)
+
+    monkeypatch.setattr(bpf, "prog_load", prog_load)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOMEM, errno.EAGAIN])
+def test_could_not_tell_is_not_remembered(host, monkeypatch, number):
+    """Without the privilege the answer is open; later, with it, it is asked again."""
+    with monkeypatch.context() as patched:
+        refuse(number, patched)
+        for name in ("isa:atomic", "isa:v3", "attach:tp_btf", "attach:fentry", "helper:loop", "program:tracepoint"):
+            assert host.ask(name) is Answer.UNKNOWN
+            assert not host.has(name)
+    assert host.ask("isa:atomic") is Answer.YES
+    assert host.ask("isa:v3") is Answer.YES
+
+
+def test_yes_and_no_are_remembered(host, monkeypatch):
+    """The kernel is asked once."""
+    first = host.ask("isa:sdiv"), host.ask("isa:jmp32")
+    refuse(errno.EPERM, monkeypatch)
+    assert (host.ask("isa:sdiv"), host.ask("isa:jmp32")) == first
+    assert Features().ask("isa:jmp32") is Answer.YES
+
+
+def test_without_btf_what_needs_it_cannot_be_told(host):
+    """tp_btf, kernel functions; the rest is not affected."""
+    blind = Features()
+    assert blind.ask("attach:tp_btf") is Answer.UNKNOWN
+    assert blind.ask("kfunc:bpf_iter_num_new") is Answer.UNKNOWN
+    assert blind.ask("isa:jmp32") is Answer.YES
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("isa:sdif", "did you mean sdiv"),
+        ("map:ringbuff", "did you mean ringbuf"),
+        ("program:tracepont", "did you mean tracepoint"),
+        ("helper:get_current_com", "did you mean get_current_comm"),
+        ("helper:loop@xpd", "did you mean xdp"),
+        ("attach:fentri", "did you mean fentry"),
+        ("attatch:fentry", "did you mean attach"),
+        ("", "no feature"),
+    ],
+)
+def test_an_unknown_name_is_an_error_with_the_closest(host, name, hint):
+    """Never a silent no."""
+    with pytest.raises(NotFound, match=hint):
+        host.ask(name)
+
+
+def test_an_answer_has_no_truth():
+    """`if ask(...)` would take could-not-tell for yes."""
+    with pytest.raises(TypeError, match="compare it"):
+        bool(Answer.UNKNOWN)
