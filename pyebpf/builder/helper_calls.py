@@ -204,12 +204,12 @@ class _Call:
             return p.b.const(0)
         if isinstance(value, str | bytes):
             return self._literal(value, text="char" in c_type)
-        if name in _ADDRESSES and isinstance(value, Int | Pointer | KernelReference):
-            return _address(p, value)
+        if name in _ADDRESSES and isinstance(value, int | Int | Pointer | KernelReference):
+            return to_int(p, value).value
         if isinstance(value, KernelReference):
             if c_type not in ("void *", f"{value.type.c_name} *"):
                 self._fail(index, f"a {c_type}", value)
-            return moved(p, value.address, value.offset) if value.trusted else _address(p, value)
+            return moved(p, value.address, value.offset) if value.trusted else to_int(p, value).value
         if isinstance(value, RunTime) and not isinstance(value, Reference):
             value = value.local(p)
         place = getattr(value, "place", None)
@@ -269,9 +269,3 @@ class _Call:
         joined = p.b.read(value)
         assert joined is not None
         return MaybeInt(found, joined, number.type, number.loaded, what)
-
-
-def _address(p: ProgramBuilder, value: Int | Pointer | KernelReference) -> ir.Value:
-    """Return an address as a number."""
-    found: Int = value.as_int(p)
-    return found.value
