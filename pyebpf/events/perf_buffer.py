@@ -113,7 +113,7 @@ class PerfBuffer(EventStream[Any]):
     def _descriptors(self) -> list[int]:
         return [buffer.event.fileno() for buffer in self._buffers]
 
-    def _take(self) -> list[Any]:
+    def _take(self, *, everything: bool) -> list[Any]:  # noqa: ARG002 - perf buffers are small
         samples = [sample for buffer in self._buffers for sample in buffer.take()]
         record = self._record
         if record is None:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RingBuffer"]
 
-_MOST = 1 << 16
+_MOST = 1 << 12
 """Records decoded before their room is given back to the programs."""
+_PIECE = 1 << 16
+"""Bytes read at a time while iterating: records that are still in the processor's cache when they are used."""
 
 
 class RingBuffer(EventStream[Any]):
@@ -81,10 +83,11 @@ class RingBuffer(EventStream[Any]):
     def _descriptors(self) -> list[int]:
         return [self._fd]
 
-    def _take(self) -> list[Any]:
+    def _take(self, *, everything: bool) -> list[Any]:
+        limit = self.size if everything else _PIECE
         record = self._record
         if record is None:
-            return self._read(_copies)
+            return self._read(_copies, limit)
         plain, assemble, size = self._plain, self._assemble, record.size
         assert assemble is not None
 
@@ -93,7 +96,7 @@ class RingBuffer(EventStream[Any]):
                 raise MalformedData(f"ring buffer {self._map_name}: a record of {length} bytes, {record} has {size}")
             return assemble(plain.iter_unpack(data))
 
-        return self._read(decode)
+        return self._read(decode, limit)
 
     def tuples(self) -> list[tuple[Any, ...]]:
         """All records that are there as the tuples that `struct` unpacks: the fastest way, without field names.
@@ -112,15 +115,15 @@ class RingBuffer(EventStream[Any]):
 
         self._waiter()
         with self._lock:
-            return self._read(decode)
+            return self._read(decode, self.size)
 
-    def _read(self, decode: Callable[[memoryview, int], list[Any]]) -> list[Any]:
+    def _read(self, decode: Callable[[memoryview, int], list[Any]], size: int) -> list[Any]:
         result: list[Any] = []
         data, words = self._data, self._words
         position: int = self._consumer[0]
         producer: int = self._producer[0]
         # No more than what one buffer holds, so that a fast producer can't keep the reader here for ever.
-        limit = position + self.size
+        limit = position + size
         while position < limit:
             run = next_run(data, words, position, producer, _MOST)
             if run.position == position:

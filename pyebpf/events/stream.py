@@ -12,6 +12,7 @@ from pyebpf.errors import NotLoaded
 from pyebpf.kernel.wait import Epoll
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import AsyncIterator, Iterator
     from types import TracebackType
 
@@ -39,8 +40,8 @@ class EventStream(ABC, Generic[T]):
         """Descriptors that become readable with data."""
 
     @abstractmethod
-    def _take(self) -> list[T]:
-        """All records that are complete now, decoded; called under the lock."""
+    def _take(self, *, everything: bool) -> list[T]:
+        """Records that are complete now, decoded: all of them, or a piece that keeps iteration fast. Under the lock."""
 
     @abstractmethod
     def _release(self) -> None:
@@ -77,7 +78,7 @@ class EventStream(ABC, Generic[T]):
                 return []
             records = list(self._pending)
             self._pending.clear()
-            return records + self._take()
+            return records + self._take(everything=True)
 
     def poll(self, timeout: float | None = 0.0) -> list[T]:
         """All records that are there, after waiting at most `timeout` seconds for the first (None: without end).
@@ -97,18 +98,24 @@ class EventStream(ABC, Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         waiter = self._waiter()
-        while not self.closed:
-            record = self._next()
-            if record is not None:
-                yield record[0]
-            elif not self.closed:
-                waiter.wait(_PERIOD)
+        take = self._pending.popleft
+        while True:
+            try:
+                record = take()
+            except IndexError:
+                if self.closed:
+                    return
+                if not self._refill():
+                    waiter.wait(_PERIOD)
+                continue
+            yield record
 
-    def _next(self) -> tuple[T] | None:
+    def _refill(self) -> bool:
+        """Read what is there; whether anything can be given out."""
         with self._lock:
             if not self._pending and not self.closed:
-                self._pending.extend(self._take())
-            return (self._pending.popleft(),) if self._pending else None
+                self._pending.extend(self._take(everything=False))
+            return bool(self._pending)
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self._stream()
@@ -118,20 +125,34 @@ class EventStream(ABC, Generic[T]):
 
         loop = asyncio.get_running_loop()
         descriptor = self.fileno()
-        while not self.closed:
-            record = self._next()
-            if record is not None:
-                yield record[0]
-                continue
-            readable = asyncio.Event()
-            loop.add_reader(descriptor, readable.set)
+        take = self._pending.popleft
+        while True:
             try:
-                async with asyncio.timeout(_PERIOD):
-                    await readable.wait()
-            except TimeoutError:
-                pass  # looked at all the same: not every submission wakes
-            finally:
-                loop.remove_reader(descriptor)
+                record = take()
+            except IndexError:
+                if self.closed:
+                    return
+                if self._refill():
+                    await asyncio.sleep(0)  # a fast producer must not keep other tasks from running
+                else:
+                    await self._readable(loop, descriptor)
+                continue
+            yield record
+
+    @staticmethod
+    async def _readable(loop: AbstractEventLoop, descriptor: int) -> None:
+        """Wait until the descriptor is readable, one period at the most: not every submission wakes."""
+        import asyncio
+
+        readable = asyncio.Event()
+        loop.add_reader(descriptor, readable.set)
+        try:
+            async with asyncio.timeout(_PERIOD):
+                await readable.wait()
+        except TimeoutError:
+            pass
+        finally:
+            loop.remove_reader(descriptor)
 
     def close(self) -> None:
         """Give up the buffer; loops over it end. A second call does nothing."""

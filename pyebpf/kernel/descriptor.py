@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 __all__ = ["Descriptor", "open_descriptors"]
@@ -22,13 +23,15 @@ def open_descriptors() -> dict[int, str]:
 class Descriptor:
     """Owns the file descriptor `fd`, described by `what` ("map counts"). Closed once, by `close()` or `with`.
 
-    One that is forgotten is closed when it is collected, with a `ResourceWarning`.
+    `closer` closes a number that belongs to another object, such as `select.epoll`. A
+    descriptor that is forgotten is closed when it is collected, with a `ResourceWarning`.
     """
 
-    __slots__ = ("_fd", "what")
+    __slots__ = ("_closer", "_fd", "what")
 
-    def __init__(self, fd: int, what: str) -> None:
+    def __init__(self, fd: int, what: str, closer: Callable[[], None] | None = None) -> None:
         self._fd = fd
+        self._closer = closer
         self.what = what
         _open[fd] = what
 
@@ -51,7 +54,10 @@ class Descriptor:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             _open.pop(fd, None)
-            os.close(fd)
+            if self._closer is None:
+                os.close(fd)
+            else:
+                self._closer()
 
     def __enter__(self) -> Self:
         return self

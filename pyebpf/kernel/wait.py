@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 from typing import Self
 
@@ -22,8 +21,7 @@ class Epoll:
 
     def __init__(self, *fds: int) -> None:
         self._epoll = select.epoll()
-        # Owned as a duplicate, since select.epoll closes its own number itself.
-        self._descriptor = Descriptor(os.dup(self._epoll.fileno()), "epoll")
+        self._descriptor = Descriptor(self._epoll.fileno(), "epoll", self._epoll.close)
         for fd in fds:
             self.add(fd)
 
@@ -40,7 +38,6 @@ class Epoll:
         return [fd for fd, _ in self._epoll.poll(timeout)]
 
     def close(self) -> None:
-        self._epoll.close()
         self._descriptor.close()
 
     def __enter__(self) -> Self:
