@@ -55,13 +55,9 @@ class _Bound(Aggregation[R]):
         self._backend: Backend | None = None
         self._words = kind.combiner()
 
-    def bind(self, backends: Mapping[str, Backend]) -> None:
-        """Read from the loaded map of this name from now on; intervals begin anew."""
-        self._backend = backends[self.spec.name]
-
-    def unbind(self) -> None:
-        """Read from it no longer."""
-        self._backend = None
+    def bind(self, backend: Backend | None) -> None:
+        """Read from this loaded map from now on (None: from none); intervals begin anew."""
+        self._backend = backend
 
     def _loaded(self) -> Backend:
         if self._backend is None:
@@ -76,8 +72,8 @@ class SingleAggregation(_Bound[R]):
         super().__init__(kind, None, 1, name)
         self._previous: Words | None = None
 
-    def bind(self, backends: Mapping[str, Backend]) -> None:
-        super().bind(backends)
+    def bind(self, backend: Backend | None) -> None:
+        super().bind(backend)
         self._previous = None
 
     def _now(self) -> Words:
@@ -117,8 +113,8 @@ class KeyedAggregation(_Bound[R], Mapping[K, R], Generic[K, R]):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def bind(self, backends: Mapping[str, Backend]) -> None:
-        super().bind(backends)
+    def bind(self, backend: Backend | None) -> None:
+        super().bind(backend)
         self._previous = {}
 
     def _labels(self, key: Any) -> dict[str, object]:

@@ -101,4 +101,4 @@ def backend(*processors: Added) -> Any:
             encoded = bytes(4) if key_type is None else key_type.encode(key)
             return dict(self.raw_items()).get(encoded)
 
-    return {processors[0].aggregation.spec.name: Together()}
+    return Together()

@@ -190,7 +190,7 @@ def test_intervals_begin_anew_when_a_program_is_loaded_again() -> None:
         for _ in range(3):
             added.add(1)
         assert single.interval() == 3
-        single.unbind()
+        single.bind(None)
 
 
 def test_reading_outside_with_is_refused() -> None:
@@ -226,7 +226,7 @@ def test_specs_are_the_values_and_a_shared_template() -> None:
     assert log2_hist(key=U32, name="other").specs()[1] == zeros
     assert [len(make(key=U32).specs()) for make in (counter, total, minimum, maximum, stats)] == [1] * 5
     assert [len(make().specs()) for make in (log2_hist, counter, stats)] == [1] * 3
-    keyed.rename("lat_2")
+    keyed.name = "lat_2"
     assert keyed.specs()[0].name == "lat_2"
 
 

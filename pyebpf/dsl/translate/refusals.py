@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["EXPRESSIONS", "PATTERNS", "STATEMENTS", "refuse"]
+__all__ = ["EXPRESSIONS", "LATER", "PATTERNS", "STATEMENTS", "refuse"]
 
 _COMPREHENSION = "a comprehension over what only each event knows can't be built: write a `for` loop"
 
@@ -67,10 +67,17 @@ PATTERNS: Mapping[type[ast.AST], str] = {
     ast.MatchAs: "`match` in a probe compares with literals: a pattern can't bind a name; assign it before `match`",
 }
 
+#: Syntax of Python later than 3.11.
+LATER: Mapping[str, str] = {
+    "TypeAlias": "a type can't be named inside a probe: name it at the top of the file",
+    "TemplateStr": "a string can't be formatted on each event: emit a record with the values, and format in user space",
+}
+
 
 def refuse(f: Frame, node: ast.AST) -> NoReturn:
     """Refuse a node with its remedy."""
     for table in (STATEMENTS, EXPRESSIONS, PATTERNS):
         if type(node) in table:
             f.fail(table[type(node)] + (f.why_run_time(node) if table is EXPRESSIONS else ""), node)
-    f.fail(f"{type(node).__name__} has no meaning in a probe", node)
+    later = LATER.get(type(node).__name__)
+    f.fail(later or f"{type(node).__name__} has no meaning in a probe", node)
