@@ -47,8 +47,8 @@ MOST_ON_STACK = 32
 class Aggregation(Entity, Generic[R]):
     """One declared aggregation: the kind, its maps, and what probes do with it.
 
-    With `key` there is one value a key, without it just one. `name` is what its author wants it to be called, empty
-    for what the probes call it; `rename` has the last word.
+    With `key` there is one value a key, without it just one. `name` is what the kernel sees, empty until a module is
+    compiled if its author gives none. `specs()` are its maps.
     """
 
     def __init__(self, kind: Kind[R], key: Type | None, size: int, name: str) -> None:
@@ -61,17 +61,7 @@ class Aggregation(Entity, Generic[R]):
         self.kind = kind
         self.key = key
         self.size = size
-        self.given_name = name
-        self.kernel_name = ""
-
-    @property
-    def name(self) -> str:
-        """The name as it is now: the kernel's, or until a module is compiled what stands in for it."""
-        return self.kernel_name or self.given_name or "(unnamed)"
-
-    def rename(self, name: str) -> None:
-        """Give it the name that the kernel sees."""
-        self.kernel_name = name
+        self.name = name
 
     @property
     def spec(self) -> MapSpec:
@@ -97,19 +87,23 @@ class Aggregation(Entity, Generic[R]):
         template = self.template
         return (self.spec,) if template is None else (self.spec, template)
 
+    def current_name(self) -> str:
+        """The name, or what stands in for it until a module is compiled."""
+        return self.name or "(unnamed)"
+
     # -- in probes -----------------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        return f"{self.kind.name} {self.name}"
+        return f"{self.kind.name} {self.current_name()}"
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if self.key is not None:
-            p.fail(f"{self.describe()} has a value for each key: write {self.name}[key].{name}(…)")
+            p.fail(f"{self.describe()} has a value for each key: write {self.current_name()}[key].{name}(…)")
         return method_of(p, self, name, {"add": self._add} if self.kind.default is None else {"add": self._add_default})
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         if self.key is None:
-            p.fail(f"{self.describe()} has no keys: write {self.name}.add(…), or declare it with key=")
+            p.fail(f"{self.describe()} has no keys: write {self.current_name()}.add(…), or declare it with key=")
         return _Entry(self, index)
 
     def _add(self, p: ProgramBuilder, value: Any) -> None:
@@ -196,7 +190,9 @@ class _Entry(RunTime):
         return self
 
     def local(self, p: ProgramBuilder) -> RunTime:
-        p.fail(f"{self.describe()} is no value to keep: write {self.owner.name}[key].add(…) in one expression")
+        p.fail(
+            f"{self.describe()} is no value to keep: write {self.owner.current_name()}[key].add(…) in one expression"
+        )
 
     def describe(self) -> str:
         return f"an entry of {self.owner.describe()}"

@@ -8,6 +8,7 @@ integer where C has one. What comes back is an s64 or u64 by the C type of the r
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.conditions import Compare
@@ -24,8 +25,8 @@ from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
-from pyebpf.specs import MapSpec
-from pyebpf.types import INTEGERS, S64, U64, IntType
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import INTEGERS, S64, U32, U64, BytesType, IntType
 from pyebpf.uapi.helpers import Helper, helper
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ __all__ = ["GPL_ONLY", "HelperWord"]
 #: Note of a program: names of the helpers it calls that only programs under the GPL may call.
 GPL_ONLY = "helpers for GPL programs only"
 
+#: BPF_F_RDONLY_PROG of BPF_MAP_CREATE.
+RDONLY_PROG = 1 << 7
+
 #: C's integer types, as parameters and results.
 _INTEGERS: dict[str, IntType] = {
     **{name: INTEGERS[name] for name in ("u16", "u32", "u64", "s32", "s64")},
@@ -51,6 +55,8 @@ _INTEGERS: dict[str, IntType] = {
 
 #: Parameters whose pointer is an address that the helper itself checks: a number will do.
 _ADDRESSES = {"unsafe_ptr", "user_ptr"}
+#: Parameters that the verifier wants to know the text of (ARG_PTR_TO_CONST_STR): it stands in a frozen map.
+_CONSTANT_TEXTS = {("strncmp", "s2"), ("snprintf", "fmt")}
 #: Parameters that the kernel declares as `void *` and that are maps.
 _MAPS = {"ringbuf", "map"}
 
@@ -202,6 +208,10 @@ class _Call:
         p, name = self.p, self.helper.parameters[index].name
         if value is None or (isinstance(value, int) and value == 0):
             return p.b.const(0)
+        if (self.helper.name, name) in _CONSTANT_TEXTS:
+            if not isinstance(value, str):
+                self._fail(index, "text known while compiling", value)
+            return p.b.emit(Op.MAP_VALUE, symbol=p.use_map(_text_map(value)))
         if isinstance(value, str | bytes):
             return self._literal(value, text="char" in c_type)
         if name in _ADDRESSES and isinstance(value, int | Int | Pointer | KernelReference):
@@ -269,3 +279,19 @@ class _Call:
         joined = p.b.read(value)
         assert joined is not None
         return MaybeInt(found, joined, number.type, number.loaded, what)
+
+
+def _text_map(text: str) -> MapSpec:
+    """A frozen array that holds one text, named by its content."""
+    raw = text.encode("utf-8", "surrogateescape") + b"\0"
+    name = f".text{sha256(raw).hexdigest()[:10]}"
+    return MapSpec(
+        name,
+        MapKind.ARRAY,
+        U32,
+        BytesType(len(raw)),
+        1,
+        flags=RDONLY_PROG,
+        initial=((bytes(U32.size), raw),),
+        frozen=True,
+    )

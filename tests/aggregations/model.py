@@ -20,6 +20,7 @@ class Added:
 
     def __init__(self, aggregation: Aggregation[Any], type_: IntType, capacity: int = 1 << 30) -> None:
         p = Probe()
+        aggregation.name = aggregation.name or "values"
         self.aggregation = aggregation
         self.capacity = capacity
         #: Processor that runs the program, by the map's name: values by key.

@@ -8,7 +8,7 @@ import pytest
 
 from pyebpf import helpers
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.helper_calls import GPL_ONLY
+from pyebpf.builder.helper_calls import _CONSTANT_TEXTS, GPL_ONLY
 from pyebpf.builder.integers import Int
 from pyebpf.builder.kernel_objects import KernelReference
 from pyebpf.builder.maps import MapEntity
@@ -85,17 +85,35 @@ def test_arguments_arrive_by_position_and_by_name() -> None:
 
 
 def test_records_and_literals_are_passed_by_address() -> None:
-    """A record under construction is built first; text gets its NUL."""
+    """A record under construction is built first; text gets its NUL, bytes stay as they are."""
     p = make()
     record = StructConstructor(Pair).call(p, (7, 9), {})
-    p.ret(call(p, "strncmp", record, 16, "ab"))
+    found = call(p, "strtol", "17", 3, 0, record)
+    call(p, "ringbuf_output", RingBufferEntity("ring", U64, 4096), b"abcd", 4, 0)
+    p.ret(found)
 
-    def strncmp(_: Any, first: Pointer, size: int, second: Pointer) -> int:
-        assert first.region.load(first.offset, size) == Pair(7, 9).to_bytes()
-        assert second.region.load(second.offset, 3) == b"ab\0"
-        return 5
+    def strtol(_: Any, text: Pointer, size: int, flags: int, result: Pointer) -> int:
+        assert text.region.load(text.offset, size) == b"17\0"
+        assert result.region.load(result.offset, 16) == Pair(7, 9).to_bytes()
+        return 5 + flags
 
-    assert p.run(helpers={HELPER_IDS["strncmp"]: strncmp}) == 5
+    def output(_: Any, _ring: Any, data: Pointer, size: int, _flags: int) -> int:
+        assert data.region.load(data.offset, size) == b"abcd"
+        return 0
+
+    assert p.run(helpers={HELPER_IDS["strtol"]: strtol, HELPER_IDS["ringbuf_output"]: output}) == 5
+
+
+def test_text_that_the_verifier_must_know_stands_in_a_frozen_map() -> None:
+    """The same text in the same map."""
+    p = make()
+    record = StructConstructor(Pair).call(p, (7, 9), {}).local(p)
+    for text in ("ab", "ab", "cd"):
+        call(p, "strncmp", record, 16, text)
+    assert [spec.initial[0][1] for spec in p.maps.values()] == [b"ab\0", b"cd\0"]
+    assert all(spec.frozen for spec in p.maps.values())
+    with pytest.raises(CompileError, match=r"s2 of .* is text known while compiling, not the record Pair"):
+        call(p, "strncmp", record, 16, record)
 
 
 def test_maps_and_the_context_are_passed() -> None:
@@ -177,7 +195,9 @@ def test_every_helper_that_is_not_refused_knows_its_types() -> None:
         arguments: list[Any] = []
         for parameter in helper(name).parameters:
             c_type = parameter.type.removeprefix("const ")
-            if c_type == "struct bpf_map *" or parameter.name in ("ringbuf", "map"):
+            if (name, parameter.name) in _CONSTANT_TEXTS:
+                arguments.append("text")
+            elif c_type == "struct bpf_map *" or parameter.name in ("ringbuf", "map"):
                 arguments.append(MapEntity("m", MapKind.HASH, U32, U64, 8))
             elif c_type.endswith("*"):
                 arguments.append(record)

@@ -61,7 +61,7 @@ HISTOGRAMS = [name for name in MAKERS if name.startswith(("log", "linear"))]
 @contextmanager
 def adding(aggregation: Any, target: Any, type_: IntType, key: Callable[[Probe], Any] | None = None) -> Iterator[Any]:
     """Function (value, key word, processor) that runs `aggregation.add(value)` in the kernel."""
-    aggregation.rename("values")
+    aggregation.name = "values"
     p = Probe()
     value = p.number(0, type_)
     place = aggregation if key is None else aggregation.item(p, key(p))
@@ -71,7 +71,7 @@ def adding(aggregation: Any, target: Any, type_: IntType, key: Callable[[Probe],
     lost = losses_of(p).spec()
     specs = {**p.maps, **{spec.name: spec for spec in aggregation.specs()}, **({lost.name: lost} if lost else {})}
     maps = {name: Map(spec) for name, spec in specs.items()}
-    aggregation.bind(maps)
+    aggregation.bind(maps["values"])
     try:
         with Program(ProgramSpec("test", ProgramKind.RAW_TRACEPOINT, code), maps) as program:
 
@@ -83,7 +83,7 @@ def adding(aggregation: Any, target: Any, type_: IntType, key: Callable[[Probe],
             run.losses = losses_of(p).losses  # type: ignore[attr-defined]
             yield run
     finally:
-        aggregation.unbind()
+        aggregation.bind(None)
         for made in maps.values():
             made.close()
 

@@ -84,7 +84,7 @@ def test_helpers_give_what_the_kernel_says(target: Any) -> None:
     assert found[2] == os.getpid()
     assert found[3] == 0
     assert found[4] < 0
-    assert found[5] == -14
+    assert found[5] < 0
 
 
 @EVERY_TARGET
