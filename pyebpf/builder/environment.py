@@ -10,12 +10,12 @@ from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyebpf.builder.conditions import Test
     from pyebpf.compiler.ir import Value
 
-__all__ = ["S64_MAX", "S64_MIN", "Environment", "Interval", "Variable", "hull", "learn"]
+__all__ = ["S64_MAX", "S64_MIN", "Environment", "Interval", "Variable", "hull", "learn", "merge"]
 
 S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -73,6 +73,40 @@ def hull(intervals: Sequence[Interval | None]) -> Interval | None:
     if not known or len(known) < len(intervals):
         return None
     return min(low for low, _ in known), max(high for _, high in known)
+
+
+def merge(
+    environments: Sequence[Environment], new_value: Callable[[Kind, str], Value]
+) -> tuple[Environment, list[tuple[Variable, Value]]]:
+    """Merge what several paths know. Variables whose values differ get new ones, listed beside."""
+    first, *others = environments
+    merged = Environment()
+    parameters: list[tuple[Variable, Value]] = []
+    for variable, value in first.values.items():
+        if not all(variable in other.values for other in others):
+            continue
+        if all(other.values[variable] == value for other in others):
+            merged.values[variable] = value
+            continue
+        joined = new_value(variable.kind, variable.hint)
+        merged.values[variable] = joined
+        parameters.append((variable, joined))
+        if all(e.values[variable].number in e.present for e in environments):
+            merged.present.add(joined.number)
+        around = hull([e.bounds.get(e.values[variable].number) for e in environments])
+        if around is not None:
+            merged.bounds[joined.number] = around
+        for e in environments:
+            merged.inherit(joined, e.values[variable], e)
+    merged.present |= set.intersection(*(e.present for e in environments))
+    for number in first.bounds:
+        around = hull([e.bounds.get(number) for e in environments])
+        if around is not None:
+            merged.bounds[number] = around
+    for environment in environments:
+        merged.gone.update(environment.gone)
+        merged.origins.update(environment.origins)
+    return merged, parameters
 
 
 #: For each signed relation `v relation c`: what it says of v's (low, high) bounds.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from pyebpf.builder.conditions import All, Always, Any, Compare, Not, negate
-from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, hull, learn
+from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, learn, merge
 from pyebpf.builder.order import reverse_post_order
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation
@@ -15,7 +15,7 @@ from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyebpf.builder.conditions import Test
     from pyebpf.errors import Location
@@ -34,6 +34,19 @@ class _OpenBlock:
     terminator: ir.Terminator | None = None
 
 
+#: Code that a region of the program needs on each way out of it.
+Cleanup: TypeAlias = "Callable[[], object]"
+
+
+@dataclass(slots=True, eq=False)
+class _Edge:
+    """A path to a join: the block that it comes from, what it knows, and the regions that it may be leaving."""
+
+    block: _OpenBlock
+    environment: Environment
+    regions: tuple[Cleanup, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Join:
     """A point still to come that several paths lead to.
@@ -42,7 +55,7 @@ class Join:
     """
 
     hint: str = ""
-    edges: list[tuple[_OpenBlock, Environment]] = field(default_factory=list)
+    edges: list[_Edge] = field(default_factory=list)
     placed: bool = False
 
 
@@ -80,6 +93,7 @@ class FunctionBuilder:
         self._uses: list[tuple[int, str, Location | None]] = []
         self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
         self.environment = Environment()
+        self._regions: tuple[Cleanup, ...] = ()
         self._block = self._open()
         #: What `else_` needs: the way not taken by the last `if_` and where both meet, until anything else is built.
         self._pending: tuple[Join, Join] | None = None
@@ -245,8 +259,7 @@ class FunctionBuilder:
         self._settle()
         return self.environment.values.get(variable)
 
-    # -- control flow
-    # ----------------------------------------------------------------------------------------------------
+    # -- control flow --------------------------------------------------------------------------------------------------
 
     @property
     def reachable(self) -> bool:
@@ -258,7 +271,7 @@ class FunctionBuilder:
         """Go to `target`; what follows is unreachable."""
         self._settle()
         if self._block.reachable:
-            target.edges.append((self._block, self.environment))
+            target.edges.append(_Edge(self._block, self.environment, self._regions))
         self._unreachable()
 
     def branch(self, test: Test, then: Join, otherwise: Join) -> None:
@@ -294,23 +307,42 @@ class FunctionBuilder:
         if not join.edges:
             self._unreachable()
             return
+        for edge in join.edges:
+            self._block, self.environment = edge.block, edge.environment
+            self._leave(edge.regions[len(self._regions) :])
+            edge.block, edge.environment = self._block, self.environment
         if len(join.edges) == 1:
             # One way in: no new block is needed to know what that path knew.
-            block, environment = join.edges[0]
-            self._block, self.environment = block, environment
             return
         target = self._open()
-        environments = [environment for _, environment in join.edges]
-        merged, parameters = self._merge(environments)
+        self.environment, parameters = merge([edge.environment for edge in join.edges], self.new_value)
         target.parameters = tuple(value for _, value in parameters)
-        for block, environment in join.edges:
-            arguments = tuple(environment.values[variable] for variable, _ in parameters)
-            block.terminator = ir.Jump(target.number, arguments, self.where)
-        self._block, self.environment = target, merged
+        for edge in join.edges:
+            arguments = tuple(edge.environment.values[variable] for variable, _ in parameters)
+            edge.block.terminator = ir.Jump(target.number, arguments, self.where)
+        self._block = target
+
+    @contextmanager
+    def region(self, cleanup: Cleanup) -> Iterator[None]:
+        """Build `cleanup` on every way out of the body: its end, jumps to joins that are placed later, returns."""
+        self._settle()
+        outer = self._regions
+        self._regions = (*outer, cleanup)
+        yield
+        self._settle()
+        if self._block.reachable:
+            self._leave((cleanup,))
+        self._regions = outer
+
+    def _leave(self, regions: Sequence[Cleanup]) -> None:
+        for cleanup in reversed(regions):
+            cleanup()
 
     def ret(self, value: ir.Value) -> None:
         """Leave the function."""
         self._settle()
+        if self._block.reachable:
+            self._leave(self._regions)
         self._block.terminator = ir.Return(value, self.where)
         self._unreachable()
 
@@ -423,8 +455,7 @@ class FunctionBuilder:
             if number in stale:
                 self.fail(f"{what} is used after {stale[number]} in an earlier round: copy what you need first", where)
 
-    # -- inside
-    # --------------------------------------------------------------------------------------------------------------
+    # -- inside --------------------------------------------------------------------------------------------------------
 
     def _open(self, *, reachable: bool = True) -> _OpenBlock:
         block = _OpenBlock(len(self._blocks), reachable)
@@ -452,40 +483,9 @@ class FunctionBuilder:
             learn(known, fact)
             ways.append(edge.number)
             if block.reachable:
-                join.edges.append((edge, known))
+                join.edges.append(_Edge(edge, known, self._regions))
         block.terminator = ir.Branch(test.relation, test.left, test.right, ways[0], ways[1], self.where)
         self._unreachable()
-
-    def _merge(self, environments: list[Environment]) -> tuple[Environment, list[tuple[Variable, ir.Value]]]:
-        """Merge what several paths know; variables whose values differ get new values."""
-        first, *others = environments
-        merged = Environment()
-        parameters: list[tuple[Variable, ir.Value]] = []
-        for variable, value in first.values.items():
-            if not all(variable in other.values for other in others):
-                continue
-            if all(other.values[variable] == value for other in others):
-                merged.values[variable] = value
-                continue
-            joined = self.new_value(variable.kind, variable.hint)
-            merged.values[variable] = joined
-            parameters.append((variable, joined))
-            if all(e.values[variable].number in e.present for e in environments):
-                merged.present.add(joined.number)
-            around = hull([e.bounds.get(e.values[variable].number) for e in environments])
-            if around is not None:
-                merged.bounds[joined.number] = around
-            for e in environments:
-                merged.inherit(joined, e.values[variable], e)
-        merged.present |= set.intersection(*(e.present for e in environments))
-        for number in first.bounds:
-            around = hull([e.bounds.get(number) for e in environments])
-            if around is not None:
-                merged.bounds[number] = around
-        for environment in environments:
-            merged.gone.update(environment.gone)
-            merged.origins.update(environment.origins)
-        return merged, parameters
 
 
 def _successors(block: _OpenBlock) -> list[int]:

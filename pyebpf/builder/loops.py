@@ -1,33 +1,72 @@
-"""`for … in range(…)`: a bounded loop, which every verifier since Linux 5.3 walks round by round.
+"""`for … in range(…)`: how a loop whose bound can be proved is made.
 
-The bound must be provable: the verifier ends at a constant, whatever it has forgotten of the numbers by then. So a loop
-whose ends only each event knows also counts its rounds to the most that there can be.
+A *bounded loop* is one that the verifier walks round by round (since Linux 5.3). It must see the end at a constant,
+whatever it has forgotten of the numbers by then: so a loop whose ends only each event knows also counts its rounds to
+the most that there can be. Many rounds cost verification time, and states run out; above `MANY_ROUNDS` an *open-coded
+iterator* (since Linux commit 6018e1f407cc "bpf: implement numbers iterator" (in v6.4)) is taken where the kernel has
+one: the verifier walks its body until nothing new is learnt, each round costs a call, and a program must be GPL.
+bpf_loop would need the body as a function of its own and every variable in memory; no loop here is made of it.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Always, Compare
 from pyebpf.builder.function import Join, Loop
 from pyebpf.builder.integers import Int, relation
-from pyebpf.builder.operations import settled, to_int
+from pyebpf.builder.operations import binary, maximum, settled, to_int
 from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Kind, Op
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyebpf.builder.conditions import Test
-    from pyebpf.builder.environment import Interval, Variable
+    from pyebpf.builder.environment import Variable
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import IntType
 
-__all__ = ["MOST_ROUNDS", "range_loop"]
+__all__ = ["MANY_ROUNDS", "MOST_ITERATIONS", "MOST_ROUNDS", "range_loop"]
 
-#: Verifiers keep a state for each round that may be left early, 8192 at the most.
+#: Most rounds of a bounded loop. Verifiers keep a state for each round that may be left early, 8192 at the most.
 MOST_ROUNDS = 4096
+#: Most rounds of an iterator (BPF_MAX_LOOPS).
+MOST_ITERATIONS = 1 << 23
+#: From here on an iterator is verified faster.
+MANY_ROUNDS = 256
+
+_ITERATOR_SIZE = 8
+_FEATURE = "kfunc:bpf_iter_num_new"
+
+
+@dataclass(frozen=True)
+class _Range:
+    """A range that has been looked at: its ends, its step, and the most rounds that there can be.
+
+    `first` and `last` are the ends as numbers; `start` and `stop` as written.
+    """
+
+    start: Any
+    stop: Any
+    step: int
+    first: Int
+    last: Int
+    most: int
+
+    @property
+    def type(self) -> IntType:
+        """What the numbers are."""
+        return U64 if self.first.type == U64 else S64
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the numbers are known while compiling."""
+        return isinstance(self.start, int) and isinstance(self.stop, int)
 
 
 @contextmanager
@@ -44,67 +83,106 @@ def range_loop(
     if step == 0:
         p.fail("the step of range() must not be zero")
     first, last = to_int(p, start), to_int(p, stop)
-    most = _most_rounds(p, first, last, step)
-    b = p.b
+    rounds = _rounds(p, first, last, step)
+    iterate = (rounds is None or rounds > MANY_ROUNDS) and p.target.has(_FEATURE)
+    limit = MOST_ITERATIONS if iterate else MOST_ROUNDS
+    if rounds is None or rounds > limit:
+        found = "" if rounds is None else f" (here up to {rounds} rounds)"
+        p.fail(
+            f"range() needs a bound that can be proved, of at most {limit} rounds{found}: "
+            "write range(min(n, 64)), or test n first"
+        )
+    numbers = _Range(start, stop, step, first, last, rounds)
+    with (_iterated if iterate else _bounded)(p, numbers, carried) as (loop, index):
+        (low, high), (least, most) = p.b.bounds(first.value), p.b.bounds(last.value)
+        if step > 0:
+            p.b.assume_bounds(index, low, max(most - 1, low))
+        else:
+            p.b.assume_bounds(index, min(least + 1, high), high)
+        yield loop, Int(index, numbers.type)
+
+
+@contextmanager
+def _bounded(p: ProgramBuilder, numbers: _Range, carried: Iterable[Variable] | None) -> Iterator[tuple[Loop, ir.Value]]:
+    b, start, step, most = p.b, numbers.start, numbers.step, numbers.most
     # From a constant the number itself is counted, unless it would leave s64 on the way out; else the rounds are.
     direct = isinstance(start, int) and S64.minimum <= start + most * step <= S64.maximum
     counter = b.variable(hint="round")
-    b.write(counter, first.value if direct else b.const(0))
+    b.write(counter, numbers.first.value if direct else b.const(0))
     with b.loop(None if carried is None else [*carried, counter]) as loop:
-        found = b.read(counter)
-        assert found is not None
-        rounds, index = found, found
+        rounds = b.read(counter)
+        assert rounds is not None
         inside = Join("body")
         if direct:
+            index = rounds
             limit = b.const(int(start) + most * step)
             more: Test = Compare(Relation.SLT if step > 0 else Relation.SGT, rounds, limit)
         else:
             more = Compare(Relation.ULT, rounds, b.const(most))
-            scaled = rounds if step == 1 else b.binary(Op.MUL, rounds, b.const(step))
-            index = b.binary(Op.ADD, first.value, scaled)
+            index = _number(p, numbers, rounds)
         b.branch(more if most else Always(holds=False), inside, loop.end)
         b.start(inside)
-        low, high = _index_bounds(b.bounds(first.value), b.bounds(last.value), step)
-        type_ = U64 if first.type == U64 else S64
-        if not (isinstance(start, int) and isinstance(stop, int)):
-            running = Join("body")
+        if not numbers.fixed:
             # In range by the constant; the event's own end may come earlier.
-            b.assume_bounds(index, *_reach(b.bounds(first.value), most, step))
-            number = Int(index, type_)
-            b.branch(relation(p, "<" if step > 0 else ">", number, last), running, loop.end)
+            running = Join("body")
+            low, high = b.bounds(numbers.first.value)
+            span = max(most - 1, 0) * step
+            b.assume_bounds(index, min(low, low + span), max(high, high + span))
+            b.branch(relation(p, "<" if step > 0 else ">", Int(index, numbers.type), numbers.last), running, loop.end)
             b.start(running)
-        b.assume_bounds(index, low, high)
-        mine = Loop(loop.end, Join("next round"))
-        yield mine, Int(index, type_)
-        b.jump(mine.again)
-        b.start(mine.again)
+        again = Join("next round")
+        yield Loop(loop.end, again), index
+        b.jump(again)
+        b.start(again)
         if b.reachable:
             b.write(counter, b.binary(Op.ADD, rounds, b.const(step if direct else 1)))
 
 
-def _most_rounds(p: ProgramBuilder, first: Int, last: Int, step: int) -> int:
-    """The most rounds that there can be, or an error."""
+@contextmanager
+def _iterated(
+    p: ProgramBuilder, numbers: _Range, carried: Iterable[Variable] | None
+) -> Iterator[tuple[Loop, ir.Value]]:
+    b = p.b
+    rounds = b.const(numbers.most) if numbers.fixed else _count(p, numbers)
+    iterator = b.slot(_ITERATOR_SIZE, name="iterator")
+    _kfunc(p, "new", b.slot_address(iterator), b.const(0), rounds)
+    with b.region(lambda: _kfunc(p, "destroy", b.slot_address(iterator))), b.loop(carried) as loop:
+        place = _kfunc(p, "next", b.slot_address(iterator), result=Kind.POINTER)
+        inside = Join("body")
+        b.branch(Compare(Relation.NE, place, b.const(0), presence=True), inside, loop.end)
+        b.start(inside)
+        found = b.load(place, 0, 4)
+        b.assume_bounds(found, 0, numbers.most - 1)
+        yield loop, _number(p, numbers, found)
+
+
+def _kfunc(p: ProgramBuilder, name: str, *arguments: ir.Value, result: Kind = Kind.SCALAR) -> ir.Value:
+    name = f"bpf_iter_num_{name}"
+    return p.b.emit(Op.CALL_KFUNC, *arguments, result=result, imm=p.target.function(name).btf_id, symbol=name)
+
+
+def _number(p: ProgramBuilder, numbers: _Range, rounds: ir.Value) -> ir.Value:
+    """The number of a round, of rounds counted from 0."""
+    scaled = rounds if numbers.step == 1 else p.b.binary(Op.MUL, rounds, p.b.const(numbers.step))
+    return scaled if numbers.start == 0 else p.b.binary(Op.ADD, numbers.first.value, scaled)
+
+
+def _count(p: ProgramBuilder, numbers: _Range) -> ir.Value:
+    """How many rounds there are, computed: never below 0."""
+    # Both ends are known to lie in s64, or there would be no bound.
+    first, last = Int(numbers.first.value, S64), Int(numbers.last.value, S64)
+    distance = binary(p, "-", last, first) if numbers.step > 0 else binary(p, "-", first, last)
+    size = abs(numbers.step)
+    distance = maximum(p, distance, 0)
+    count = distance if size == 1 else binary(p, "//", binary(p, "+", distance, size - 1), size)
+    return to_int(p, count).value
+
+
+def _rounds(p: ProgramBuilder, first: Int, last: Int, step: int) -> int | None:
+    """The most rounds that there can be; None if nothing bounds them."""
     (low, high), (least, most) = p.b.bounds(first.value), p.b.bounds(last.value)
-    unknown = [n for n, (a, z) in ((first, (low, high)), (last, (least, most))) if n.type == U64 and a < 0 and z >= 0]
+    if any(n.type == U64 and p.b.bounds(n.value)[0] < 0 for n in (first, last)):
+        return None
     distance = most - low if step > 0 else high - least
     rounds = max(0, -(-distance // abs(step)))
-    if unknown or rounds > MOST_ROUNDS:
-        bound = "" if unknown or rounds > 1 << 32 else f" (here up to {rounds} rounds)"
-        p.fail(
-            f"range() needs a bound that can be proved, of at most {MOST_ROUNDS} rounds{bound}: "
-            "write range(min(n, 64)), or test n first"
-        )
-    return rounds
-
-
-def _index_bounds(first: Interval, last: Interval, step: int) -> Interval:
-    """Bounds of the numbers that the body sees."""
-    if step > 0:
-        return first[0], max(last[1] - 1, first[0])
-    return min(last[0] + 1, first[1]), first[1]
-
-
-def _reach(first: Interval, most: int, step: int) -> Interval:
-    """Bounds of the numbers that are tried, by the count of rounds alone."""
-    span = max(most - 1, 0) * step
-    return min(first[0], first[0] + span), max(first[1], first[1] + span)
+    return rounds if rounds < 1 << 32 else None

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyebpf.builder.loops import MOST_ROUNDS, range_loop
+from pyebpf.builder.loops import MOST_ITERATIONS, MOST_ROUNDS, range_loop
 from pyebpf.builder.operations import binary, compare, maximum, minimum
+from pyebpf.compiler.evaluator import Pointer, Region
+from pyebpf.compiler.ir import Op
 from pyebpf.errors import CompileError
 from pyebpf.types import S8, S64, U64, IntType
-from tests.builder.harness import Probe
+from tests.builder.harness import Everything, Probe
 
 ENDS = st.integers(-9, 9)
 STEPS = st.integers(-4, 4).filter(bool)
@@ -75,6 +77,76 @@ def test_ranges_that_each_event_ends_are_pythons(
         assert p.run_module(module, stop, leave, begin) == wanted(begin, stop, step, leave)
 
 
+class Numbers:
+    """bpf_iter_num_*, and how many iterators are open."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.place = Region.unwritten("number", 4)
+        self.rest: Any = iter(())
+
+    def new(self, _run: Any, _iterator: Any, start: int, stop: int) -> int:
+        self.open += 1
+        self.rest = iter(range(start, stop))
+        return 0
+
+    def next(self, _run: Any, _iterator: Any) -> Any:
+        for number in self.rest:
+            self.place.store(0, number.to_bytes(4, "little"))
+            return Pointer(self.place, 0)
+        return 0
+
+    def destroy(self, _run: Any, _iterator: Any) -> int:
+        self.open -= 1
+        return 0
+
+    def functions(self) -> dict[str, Any]:
+        return {f"bpf_iter_num_{name}": getattr(self, name) for name in ("new", "next", "destroy")}
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(-3, 300),
+    STEPS,
+    st.booleans(),
+    st.lists(st.tuples(st.integers(-128, 127), st.integers(-128, 127)), min_size=4, max_size=4),
+)
+def test_long_ranges_are_iterated_and_closed_on_each_way_out(
+    start: int, step: int, constant: bool, runs: list[tuple[int, int]]
+) -> None:
+    """Their end, break, continue, and return from inside."""
+    for stop, leave in runs:
+        p = Probe(Everything())
+        total = p.b.variable(hint="total")
+        p.b.write(total, p.b.const(0))
+        end: Any = 10 * stop if constant else binary(p, "*", p.number(0, S8), 10)
+        with range_loop(p, start, end, step, [total]) as (loop, index):
+            with p.b.if_(compare(p, "==", index, p.number(1, S8))):
+                p.ret(-5)
+            with p.b.if_(compare(p, "==", index, 300)):
+                p.b.break_(loop)
+            with p.b.if_(compare(p, "==", binary(p, "%", index, 7), 0)):
+                p.b.continue_(loop)
+            before = p.b.read(total)
+            assert before is not None
+            p.b.write(total, p.b.binary(Op.ADD, before, index.value))
+        after = p.b.read(total)
+        assert after is not None
+        p.b.ret(after)
+        numbers = Numbers()
+        found = p.run(stop, leave, kfuncs=numbers.functions())
+        wanted = 0
+        for i in range(start, 10 * stop, step):
+            if i == leave:
+                wanted = -5
+                break
+            if i == 300:
+                break
+            wanted += 0 if i % 7 == 0 else i
+        assert found == wanted
+        assert numbers.open == 0
+
+
 @pytest.mark.parametrize("type_", [S64, U64], ids=str)
 def test_a_minimum_is_a_bound(type_: IntType) -> None:
     p = Probe()
@@ -118,4 +190,15 @@ def test_a_range_up_to_the_end_of_s64_ends() -> None:
 def test_ranges_without_an_end_are_refused(bounds: Any, message: str) -> None:
     p = Probe()
     with pytest.raises(CompileError, match=message), range_loop(p, *bounds(p)):
+        pass
+
+
+def test_iterators_have_a_limit_of_their_own() -> None:
+    p = Probe(Everything())
+    with (
+        pytest.raises(
+            CompileError, match=rf"of at most {MOST_ITERATIONS} rounds \(here up to {MOST_ITERATIONS + 1} rounds\)"
+        ),
+        range_loop(p, 0, MOST_ITERATIONS + 1, 1),
+    ):
         pass

@@ -17,7 +17,10 @@ from pyebpf.builder.records import StructConstructor
 from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.builder.strings import StringSource
 from pyebpf.compiler import compile_module
+from pyebpf.compiler.ir import Op
+from pyebpf.events import RingBuffer
 from pyebpf.objects import Map, Program
+from pyebpf.runtime.host import host_target
 from pyebpf.specs import MapKind, ProgramKind, ProgramSpec
 from pyebpf.types import S32, S64, U8, U16, U32, U64, CharArray, IntType, Struct, field, u8, u16, u32, u64
 from tests.builder.harness import Everything, Nothing, Probe
@@ -260,6 +263,9 @@ def test_records_go_through_maps_and_ring_buffers_whole(target: Any) -> None:
     with loaded(p, target) as program:
         assert program.run(7, 1 << 40, 70000) == 1
         wanted = Outer(1 << 40, 1, Inner(9, 20), 300, name, 42)
+        # As bytes, so that padding counts: what user space would have written, zeros in every hole.
+        with RingBuffer(program.maps["events"]) as ring:
+            assert ring.poll(0) == [wanted.to_bytes(), Outer(8, 2, Inner(9, 20), 4, name, 5).to_bytes()]
         assert dict(program.maps["stored"].items()) == {Inner(3, 7): wanted}
 
 
@@ -348,6 +354,49 @@ def test_loops_that_may_be_left_early_pass_the_verifier(target: Any, start: Any,
                 total += i
             program.run(number, leave)
         assert program.maps["rounds"][0] == total
+
+
+@pytest.mark.parametrize("carry", [False, True])
+def test_a_hundred_thousand_rounds_are_iterated(carry: bool) -> None:
+    """With an array indexed by the number, break, continue, and return from inside a nested loop."""
+
+    def no_formats() -> Any:
+        raise AssertionError
+
+    target = host_target(no_formats)
+    if not target.has("kfunc:bpf_iter_num_new"):
+        pytest.skip("the kernel says that it has no open-coded iterators")
+    p = Probe(target)
+    n = minimum(p, p.number(0, U64), 100_003)
+    rounds = MapEntity("rounds", MapKind.ARRAY, U32, U64, 1000)
+    total = p.b.variable(hint="total")
+    p.b.write(total, p.b.const(0))
+    with range_loop(p, 3, n, 2, [total]) as (loop, index):
+        before = p.b.read(total)
+        assert before is not None
+        with p.b.if_(compare(p, "==", index, p.number(1, S64))):
+            p.b.break_(loop)
+        with p.b.if_(compare(p, "==", binary(p, "%", index, 7), 0)):
+            p.b.continue_(loop)
+        with range_loop(p, 0, 1009, 1, []) as (_, inner):
+            with p.b.if_(compare(p, "==", binary(p, "+", inner, index), p.number(2, S64))):
+                p.ret(4242)
+            with p.b.if_(compare(p, ">", inner, 3)):
+                p.b.break_(_)
+        rounds.augment_item(p, binary(p, "%", index, 1000), "+", 1)
+        if carry:
+            p.b.write(total, p.b.binary(Op.ADD, before, p.b.const(1)))
+    after = p.b.read(total)
+    assert after is not None
+    p.b.ret(after)
+    with loaded(p, target) as program:
+        assert program.run(1 << 50, -1, -1) == (sum(i % 7 != 0 for i in range(3, 100_003, 2)) if carry else 0)
+        counts = [program.maps["rounds"][i] for i in range(1000)]
+        assert sum(counts) == sum(i % 7 != 0 for i in range(3, 100_003, 2))
+        program.run(1 << 50, 17, -1)
+        assert sum(program.maps["rounds"][i] for i in range(1000)) == sum(counts) + 6
+        assert program.run(1 << 50, -1, 20) == 4242
+        assert program.run(2, -1, -1) == 0
 
 
 def test_abs_is_wrapped_in_the_kernel() -> None:
