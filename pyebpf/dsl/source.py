@@ -68,9 +68,13 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class _File:
-    """A parsed file: its functions by the line that their code objects name, with the loops around each."""
+    """A parsed file: its functions by the line that their code objects name, with the loops around each.
+
+    `imports` are the names that it imports at the top.
+    """
 
     lines: tuple[str, ...]
+    imports: tuple[str, ...]
     functions: dict[int, list[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]]
 
 
@@ -95,7 +99,7 @@ def find_source(function: FunctionType) -> Source:
         if _name(node) == code.co_name and _spans(node, code)
     ]
     for node, loops in candidates:
-        if _same(_compiled(node, code), code):
+        if _same(_compiled(node, code, file.imports), code):
             return Source(code.co_filename, lines, node, loops)
     raise _changed(code)
 
@@ -110,12 +114,22 @@ def _changed(code: CodeType) -> CompileError:
 @functools.lru_cache(maxsize=32)
 def _parsed(lines: tuple[str, ...]) -> _File:
     functions: dict[int, list[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]] = {}
-    for node, loops in _functions(ast.parse("".join(lines)), ()):
+    tree = ast.parse("".join(lines))
+    for node, loops in _functions(tree, ()):
         first = node.lineno
         if isinstance(node, ast.FunctionDef):
             first = min([first, *(decorator.lineno for decorator in node.decorator_list)])
         functions.setdefault(first, []).append((node, loops))
-    return _File(lines, functions)
+    return _File(lines, tuple(dict.fromkeys(_imports(tree))), functions)
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    """Names that imports bind in the module's own scope."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in child.names if alias.name != "*")
+        elif not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            yield from _imports(child)
 
 
 def _functions(
@@ -152,8 +166,11 @@ def _spans(node: FunctionNode, code: CodeType) -> bool:
     return found or all(column is None for _, _, column, _ in code.co_positions())
 
 
-def _compiled(node: FunctionNode, code: CodeType) -> CodeType | None:
-    """Compile the node as it was: inside a function that has its free names as parameters."""
+def _compiled(node: FunctionNode, code: CodeType, imports: tuple[str, ...]) -> CodeType | None:
+    """Compile the node as it was: inside a function that has its free names as parameters.
+
+    The module's imports count: CPython calls `a.b()` by other instructions where `a` is imported at the top.
+    """
     arguments = ast.arguments([], [ast.arg(name) for name in code.co_freevars], None, [], [], None, [])
     statements: list[ast.stmt]
     if isinstance(node, ast.FunctionDef):
@@ -165,7 +182,8 @@ def _compiled(node: FunctionNode, code: CodeType) -> CodeType | None:
         statements = [ast.copy_location(ast.Expr(node), node)]
     outer = ast.FunctionDef("around", arguments, statements, [])
     ast.copy_location(outer, node)
-    module = ast.Module([ast.fix_missing_locations(outer)], [])
+    bound = [ast.copy_location(ast.Import([ast.alias(name)]), node) for name in imports]
+    module = ast.Module([*map(ast.fix_missing_locations, bound), ast.fix_missing_locations(outer)], [])
     try:
         compiled = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True)
     except (SyntaxError, ValueError):
