@@ -87,9 +87,9 @@ def _exists(attach: AttachSpec, target: Target) -> bool:
 
 def name_maps(probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared]) -> None:
     """Give each map its name: as given, else the first identifier that a probe uses for it, else a number."""
-    unnamed = [each for each in maps if not each.given_name]
+    unnamed = [each for each in maps if not each.name]
     identifiers = first_identifiers(probes, unnamed) if unnamed else {}
     taken: list[str] = []
-    for number, each in enumerate(sorted(maps, key=lambda declared: not declared.given_name)):
-        each.rename(unique_name(each.given_name or identifiers.get(id(each)) or f"map{number}", taken))
+    for number, each in enumerate(sorted(maps, key=lambda declared: not declared.name)):
+        each.name = unique_name(each.name or identifiers.get(id(each)) or f"map{number}", taken)
         taken.append(each.name)

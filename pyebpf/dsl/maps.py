@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     D = TypeVar("D", bound="Declared")
 
     class Declared(Protocol):
-        """What a module asks of every map: a name to be given, and the specs of what is to be made."""
+        """What a module asks of every map: a name, its own or to be given, and the specs of what is to be made."""
 
-        given_name: str
+        name: str
 
         @property
         def spec(self) -> MapSpec:
@@ -33,13 +33,6 @@ if TYPE_CHECKING:
 
         def specs(self) -> Sequence[MapSpec]:
             """Every map that is to be made for it, hidden ones included."""
-
-        @property
-        def name(self) -> str:
-            """The name as it is now."""
-
-        def rename(self, name: str) -> None:
-            """Give it the name that the kernel sees."""
 
         def bind(self, backend: Any, /) -> None:
             """Serve user space from a loaded map from now on; None: from none."""
@@ -53,7 +46,7 @@ T = TypeVar("T")
 
 
 class Bound:
-    """The part that every declared map shares: its name, its spec, its backend."""
+    """The part that every declared map shares: `name` (empty until it has one), its spec, its backend."""
 
     if TYPE_CHECKING:
 
@@ -61,22 +54,16 @@ class Bound:
         def spec(self) -> MapSpec:
             """What the loader makes."""
 
-    given_name: str
-    kernel_name: str = ""
+    name: str
     _backend: Any = None
 
     def specs(self) -> Sequence[MapSpec]:
         """Every map that is to be made for it."""
         return (self.spec,)
 
-    @property
-    def name(self) -> str:
-        """The name: the kernel's, or what stands in for it until a module is compiled."""
-        return self.kernel_name or self.given_name or "(unnamed)"
-
-    def rename(self, name: str) -> None:
-        """Give it the name that the kernel sees."""
-        self.kernel_name = name
+    def current_name(self) -> str:
+        """The name, or what stands in for it until a module is compiled."""
+        return self.name or "(unnamed)"
 
     def bind(self, backend: Any, /) -> None:
         """Serve user space from a loaded map from now on; None: from none."""
@@ -86,7 +73,7 @@ class Bound:
     def backend(self) -> Any:
         """The loaded map. Raises NotLoaded outside `with`."""
         if self._backend is None:
-            raise NotLoaded(f"map {self.name} is not loaded: read and write it inside `with bpf:`")
+            raise NotLoaded(f"map {self.current_name()} is not loaded: read and write it inside `with bpf:`")
         return self._backend
 
     def fileno(self) -> int:
@@ -113,15 +100,15 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
     """A map with keys."""
 
     def __init__(self, kind: MapKind, key: Any, value: Any, size: int, name: str) -> None:
-        self.given_name = name
-        MapEntity.__init__(self, lambda: self.name, kind, _type(key, "key"), _type(value, "value"), _size(kind, size))
+        self.name = name
+        MapEntity.__init__(self, self.current_name, kind, _type(key, "key"), _type(value, "value"), _size(kind, size))
 
     # Two maps with equal entries are two maps all the same, and entries change by themselves.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
+        return f"<{type(self).__name__} {self.current_name()}>"
 
     def __getitem__(self, key: K) -> V:
         value: V = self.backend[key]
@@ -214,13 +201,13 @@ class RingBuffer(Bound, RingBufferEntity, Generic[T]):
             raise InvalidValue(
                 f"bpf.ringbuf(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"
             )
-        self.given_name = name
+        self.name = name
         #: What records are decoded to.
         self.record_class: Any = record
-        RingBufferEntity.__init__(self, lambda: self.name, record.layout, size)
+        RingBufferEntity.__init__(self, self.current_name, record.layout, size)
 
     def __repr__(self) -> str:
-        return f"<RingBuffer {self.name} of {self.record_class.__name__}>"
+        return f"<RingBuffer {self.current_name()} of {self.record_class.__name__}>"
 
     def __iter__(self) -> Iterator[T]:
         """Records as they come, without end."""

@@ -50,17 +50,17 @@ CASES = [
     (
         "for i in range(count): pass",
         "",
-        "range() needs a bound that can be proved, of at most 4096 rounds: write range(min(n, 64)), or test n first",
+        "range() needs a bound that can be proved, of at most 8388608 rounds: write range(min(n, 64)), or test n first",
         "range(count)",
     ),
     (
-        "for i in range(5000): pass",
+        "for i in range(1 << 24): pass",
         "",
         (
-            "range() needs a bound that can be proved, of at most 4096 rounds (here up to 5000 rounds): "
-            "write range(min(n, 64)), or test n first"
+            "range() needs a bound that can be proved, of at most 8388608 rounds (here up to 16777216 "
+            "rounds): write range(min(n, 64)), or test n first"
         ),
-        "range(5000)",
+        "range(1 << 24)",
     ),
     ("for i in range(0, 8, 0): pass", "", "the step of range() must not be zero", "range(0, 8, 0)"),
     (

@@ -14,6 +14,7 @@ from pyebpf.builder.words import pid  # noqa: F401 - seen by the text given to d
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.source import find_source
 from pyebpf.errors import CompileError
+from pyebpf.types import u32, u64
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import namespace, run
 

@@ -35,16 +35,14 @@ RETURN = "<return value>"
 class Around:
     """A loop around the statement being translated.
 
-    `unrolled` ones are gone at run time; `depth` and `held` are the frame's when the loop began; `carried` the
-    variables that each round hands to the next; `cut` becomes true when a run-time condition leaves a round of an
-    unrolled loop early.
+    `unrolled` ones are gone at run time; `depth` is the frame's when the loop began; `carried` the variables that each
+    round hands to the next; `cut` becomes true when a run-time condition leaves a round of an unrolled loop early.
     """
 
     end: Join
     again: Join
     unrolled: bool
     depth: int
-    held: int
     carried: frozenset[Variable] = frozenset()
     cut: bool = False
 
@@ -102,7 +100,6 @@ class Frame:
         self.annotations: dict[str, IntType] = {}
         self.constants: dict[str, Any] = {}
         self.loops: list[Around] = []
-        self.held: list[Entity] = []
         #: How many run-time conditions and loops of this function stand around the current statement.
         self.depth = 0
         #: Whether an inlined function has returned a value so far.

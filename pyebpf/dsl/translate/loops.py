@@ -45,7 +45,6 @@ def while_statement(f: Frame, node: ast.While) -> None:
             loop.again,
             unrolled=False,
             depth=f.depth,
-            held=len(f.held),
             carried=frozenset([*carried, *f.markers(names)]),
         )
         f.loops.append(around)
@@ -114,7 +113,6 @@ def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
             loop.again,
             unrolled=False,
             depth=f.depth,
-            held=len(f.held),
             carried=frozenset([*carried, *markers]),
         )
         f.loops.append(around)
@@ -165,7 +163,7 @@ def _unrolled(f: Frame, node: ast.For, elements: list[Any]) -> None:
         if not f.b.reachable:
             break
         again = Join()
-        around = Around(end, again, unrolled=True, depth=f.depth, held=len(f.held))
+        around = Around(end, again, unrolled=True, depth=f.depth)
         f.loops.append(around)
         f.b.where = f.at(node.target)
         _bind(f, node.target, element, run_time_targets)
@@ -206,8 +204,6 @@ def leave_loop(f: Frame, node: ast.Break | ast.Continue, *, again: bool) -> None
     """`break` and `continue`."""
     around = f.loops[-1]
     f.b.where = f.at(node)
-    for manager in f.held[around.held :][::-1]:
-        manager.leave(f.p)
     if around.unrolled and f.depth > around.depth:
         around.cut = True
     f.b.jump(around.again if again else around.end)

@@ -32,8 +32,6 @@ def return_statement(f: Frame, node: ast.Return) -> None:
 
     value = None if node.value is None else expression(f, node.value)
     f.b.where = f.at(node)
-    for manager in f.held[::-1]:
-        manager.leave(f.p)
     if f.returns is not None:
         _return_inlined(f, value)
     else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, RunTime, describe
@@ -285,28 +287,25 @@ def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise
 
 
 def _with(f: Frame, node: ast.With) -> None:
-    held = len(f.held)
-    for each in node.items:
-        f.b.where = f.at(each.context_expr)
-        called = each.context_expr.func if isinstance(each.context_expr, ast.Call) else None
-        manager = None
-        if called is None or isinstance(expression(f, called), Entity):
-            manager = expression(f, each.context_expr)
-        if not isinstance(manager, Entity):
-            f.fail(
-                "`with` in a probe holds a lock of a map's entry, `with entry.lock:`; Python's own context "
-                "managers run nowhere"
-            )
-        value = manager.enter(f.p)
-        if each.optional_vars is not None:
-            _assign_target(f, each.optional_vars, value)
-        f.held.append(manager)
-    block(f, node.body)
-    if f.b.reachable:
+    with ExitStack() as stack:
+        for each in node.items:
+            f.b.where = f.at(each.context_expr)
+            called = each.context_expr.func if isinstance(each.context_expr, ast.Call) else None
+            manager: Any = None
+            if called is None or isinstance(expression(f, called), Entity):
+                manager = expression(f, each.context_expr)
+            if not isinstance(manager, Entity):
+                f.fail(
+                    "`with` in a probe holds a lock of a map's entry, `with entry.lock:`; Python's own context "
+                    "managers "
+                    "run nowhere"
+                )
+            value = manager.enter(f.p)
+            stack.enter_context(f.b.region(functools.partial(manager.leave, f.p)))
+            if each.optional_vars is not None:
+                _assign_target(f, each.optional_vars, value)
+        block(f, node.body)
         f.b.where = f.at(node)
-        for manager in f.held[held:][::-1]:
-            manager.leave(f.p)
-    del f.held[held:]
 
 
 def _pass(_f: Frame, _node: ast.Pass) -> None:
