@@ -92,7 +92,7 @@ def _type(declared: Any, what: str) -> Type:
 
 def _size(kind: MapKind, size: object) -> int:
     if not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 32:
-        raise InvalidValue(f"size={size!r}: a {kind.name.lower()} map has 1 to {(1 << 32) - 1} entries")
+        raise InvalidValue(f"size={size!r}: a map has 1 to {(1 << 32) - 1} entries")
     return size
 
 
