@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Self
 
-from pyebpf.asm import encode, resolve, slot_starts
+from pyebpf.asm import Form, encode, resolve, slot_starts
 from pyebpf.errors import NotLoaded, VerifierError
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
@@ -15,10 +15,11 @@ from pyebpf.objects.debug_info import debug_info
 from pyebpf.specs import ProgramKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from pyebpf.asm import Instruction
+    from pyebpf.btf import Btf
     from pyebpf.errors import KernelError, Location
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.objects.map import Map
@@ -38,8 +39,8 @@ def kernel_name(name: str) -> str:
 class Program:
     """One program in the kernel; owns its descriptor.
 
-    `maps` are the maps that its instructions name. `kfuncs` gives each kernel function called its BTF id and the
-    index of its module's BTF (0: vmlinux), as `asm.resolve` takes them.
+    `maps` are the maps that its instructions name. Kernel functions that it calls are found in vmlinux's BTF: in what
+    `btf` gives, else in the kernel's file.
 
     Raises VerifierError (with `location` and `log`) if the verifier refuses it, NotPermitted, NotSupported or
     KernelError if it never came to that.
@@ -50,7 +51,7 @@ class Program:
         spec: ProgramSpec,
         maps: Mapping[str, Map],
         *,
-        kfuncs: Mapping[str, tuple[int, int]] | None = None,
+        btf: Callable[[], Btf] | None = None,
     ) -> None:
         self.spec = spec
         starts = slot_starts(spec.code.instructions)
@@ -58,7 +59,7 @@ class Program:
             spec.code.instructions,
             {name: used.fileno() for name, used in maps.items()},
             {subprogram.name: starts[subprogram.start] for subprogram in spec.code.subprograms},
-            kfuncs=kfuncs,
+            kfuncs=_kernel_functions(spec, btf or _vmlinux),
         )
         self._descriptor = _load(spec, instructions)
 
@@ -114,6 +115,26 @@ class Program:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _vmlinux() -> Btf:
+    from pyebpf.btf import Btf
+    from pyebpf.kernel.btf_files import read_btf
+
+    return Btf(read_btf())
+
+
+def _kernel_functions(spec: ProgramSpec, btf: Callable[[], Btf]) -> dict[str, tuple[int, int]]:
+    """BTF id, and index of the BTF (0: vmlinux), of each kernel function that the program calls by name."""
+    names = {
+        instruction.symbol
+        for instruction in spec.code.instructions
+        if instruction.symbol is not None and instruction.op.form is Form.CALL_KFUNC
+    }
+    if not names:
+        return {}
+    types = btf()
+    return {name: (types.function(name).id, 0) for name in names}
 
 
 def _load(spec: ProgramSpec, instructions: Sequence[Instruction]) -> Descriptor:
