@@ -22,9 +22,9 @@ class Column:
 
     `name` is the heading with its unit, `LAT(ms)`, and the key in JSON. `key` is the record's attribute, or a function
     of the record; the default is the heading in lower case. `width` is the width in characters, 0 for a last column
-    of any length. Text longer than the width is cut; a number never is. Numbers are divided by `scale` (bytes to
-    `TX_KB`: 1024; nanoseconds to milliseconds: 1_000_000) and shown with `decimals` places in text; JSON and CSV have
-    the quotient unrounded. None shows as `-`, null in JSON, nothing in CSV.
+    of any length. Text longer than the width is cut unless `cut` is False; a number never is. Numbers are divided by
+    `scale` (bytes to `TX_KB`: 1024; nanoseconds to milliseconds: 1_000_000) and shown with `decimals` places in text;
+    JSON and CSV have the quotient unrounded. None shows as `-`, null in JSON, nothing in CSV.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Column:
     key: str | Callable[[Any], object] = ""
     scale: int = 1
     decimals: int | None = None
+    cut: bool = True
 
     def getter(self) -> Callable[[Any], object]:
         """The function that takes the column's value from a record."""
@@ -48,11 +49,11 @@ class Column:
     def text(self, value: object) -> str:
         """The value as text, padded to the column's width; control characters are escaped."""
         if isinstance(value, str | bytes):
-            return self._fit(visible(value), cut=True)
+            return self._fit(visible(value), cut=self.cut)
         if isinstance(value, int | float):
             number = self.scaled(value)
             return self._fit(str(number) if self.decimals is None else f"{number:.{self.decimals}f}", cut=False)
-        return self._fit("-" if value is None else visible(str(value)), cut=True)
+        return self._fit("-" if value is None else visible(str(value)), cut=self.cut)
 
     def _fit(self, text: str, *, cut: bool) -> str:
         if not self.width:

@@ -112,6 +112,7 @@ class Options:
         maximum=65535,
     )
     elapsed: bool = flag("-t", "--elapsed", help="print the seconds since the first session reported")
+    wide: bool = flag("-w", "--wide", help="wide columns, that IPv6 addresses fit in, and the version of IP")
 
 
 def build(options: Options) -> BPF:
@@ -215,13 +216,15 @@ def columns(options: Options) -> tuple[Column, ...]:
         first.append(session.ended) if not first else None
         return (session.ended - first[0]) / 1e9
 
+    comm, address = (16, 39) if options.wide else (10, 15)
     return (
         *([Column("TIME(s)", 9, key=elapsed, decimals=6)] if options.elapsed else []),
         Column("PID", 7),
-        Column("COMM", 10 if options.elapsed else 16),
-        Column("LADDR", 15, key="local"),
+        Column("COMM", comm),
+        *([Column("IP", 2, key="local.version")] if options.wide else []),
+        Column("LADDR", address, key="local", cut=False),
         Column("LPORT", 5, key="local_port"),
-        Column("RADDR", 15, key="remote"),
+        Column("RADDR", address, key="remote", cut=False),
         Column("RPORT", 5, key="remote_port"),
         Column("TX_KB", 5, ">", key="sent", scale=1024, decimals=0),
         Column("RX_KB", 5, ">", key="received", scale=1024, decimals=0),
@@ -243,6 +246,7 @@ TOOL = EventTool(
         Example("tcplife -T", "with the time of day"),
         Example("tcplife -p 181", "only process 181"),
         Example("tcplife -L 80,443", "only these local ports"),
+        Example("tcplife -t -w", "with seconds since the first, and room for IPv6"),
         Example("tcplife -D 5432 --json", "only this remote port, an object a line"),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from ipaddress import ip_address
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -110,3 +111,9 @@ def test_fitting_pads_and_cuts_by_terminal_columns():
     assert fit("日本語", 5, cut=True) == "日本 "
     assert fit("7", 3, right=True) == "  7"
     assert fit("e\u0301e\u0301e\u0301", 2, cut=True) == "e\u0301e\u0301"
+
+
+def test_text_that_must_not_be_cut_moves_what_follows():
+    """An address that lost its end would be another one: it is printed whole, and the line is longer."""
+    row = Row([Column("ADDR", 5, cut=False), Column("PORT", 4)])
+    assert row.line(SimpleNamespace(addr="fe80::1:2", port=80)) == "fe80::1:2 80"

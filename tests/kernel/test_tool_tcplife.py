@@ -1,0 +1,310 @@
+"""tcplife: every session of a known workload, each end with its own process, ports and bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pyebpf.programs import tcplife
+from tests.support import tcp_peer
+from tests.support.command import PATIENCE, running
+
+SESSIONS = 23
+SERVER, CLIENT = "tl-server", "tl-client"
+COLUMNS = ["PID", "COMM", "LADDR", "LPORT", "RADDR", "RPORT", "TX_KB", "RX_KB", "MS"]
+
+
+class Peers:
+    """A server and a client process that have done their work."""
+
+    def __init__(self, address, count=SESSIONS):
+        self.address = address
+        command = [sys.executable, tcp_peer.__file__]
+        server = subprocess.Popen([*command, SERVER, "server", address, str(count)], stdout=subprocess.PIPE, text=True)
+        with server:
+            self.port = int(server.stdout.readline())
+            client = subprocess.Popen([*command, CLIENT, "client", address, str(self.port), str(count)])
+            assert client.wait(PATIENCE) == 0
+            assert server.wait(PATIENCE) == 0
+        self.server, self.client = server.pid, client.pid
+
+    def expected(self):
+        """(pid, name, local address, remote address, bytes sent, bytes received) of both ends, sorted."""
+        numbers = range(SESSIONS)
+        sizes = [(tcp_peer.answer(n), tcp_peer.question(n)) for n in numbers]
+        both = self.address, self.address
+        server = [(self.server, SERVER, *both, sent, received) for sent, received in sizes]
+        return sorted(server + [(self.client, CLIENT, *both, sent, received) for received, sent in sizes])
+
+
+def check(records, peers):
+    """Records of `peers` only, whose values are JSON's: exactly one of each end of each session."""
+    assert len(records) == 2 * SESSIONS
+    found = [
+        (
+            r["PID"],
+            r["COMM"],
+            r["LADDR"],
+            r["RADDR"],
+            round(r["TX_KB"] * 1024),
+            round(r["RX_KB"] * 1024),
+        )
+        for r in records
+    ]
+    assert sorted(found) == peers.expected()
+    servers = {r["RPORT"] for r in records if r["LPORT"] == peers.port}
+    clients = {r["LPORT"] for r in records if r["RPORT"] == peers.port}
+    assert servers == clients
+    assert len(servers) == SESSIONS
+    assert all(0 < r["MS"] < 1000 * PATIENCE for r in records)
+
+
+def typed(row):
+    """A row of text, whose values are words, as JSON has it."""
+    numbers = {"PID": int, "LPORT": int, "RPORT": int, "TX_KB": float, "RX_KB": float, "MS": float}
+    return {name: numbers.get(name, str)(value) for name, value in row.items()}
+
+
+def of(port, records):
+    return [record for record in records if port in (record["LPORT"], record["RPORT"])]
+
+
+def test_23_sessions_in_every_format():
+    """Exactly 23 client and 23 server records for IPv4 and for IPv6, as text, JSON and CSV."""
+    with running("tcplife") as text, running("tcplife", "--json") as objects, running("tcplife", "--csv") as rows:
+        workloads = [Peers("127.0.0.1"), Peers("::1")]
+        for tool in (text, objects, rows):
+            tool.stop()
+    assert list(objects.objects()[0]) == COLUMNS
+    heading, *lines = text.out.splitlines()
+    assert heading.split() == COLUMNS
+    printed = [typed(dict(zip(COLUMNS, line.split(), strict=True))) for line in lines]
+    for peers in workloads:
+        check(of(peers.port, objects.objects()), peers)
+        check(of(peers.port, [typed(row) for row in rows.rows()]), peers)
+        shown = of(peers.port, printed)
+        assert [(r["PID"], r["LPORT"], r["TX_KB"]) for r in shown] == [
+            (r["PID"], r["LPORT"], round(r["TX_KB"])) for r in of(peers.port, objects.objects())
+        ]
+        assert sorted((r["PID"], r["COMM"], r["LADDR"], r["RADDR"]) for r in shown) == [
+            expected[:4] for expected in peers.expected()
+        ]
+    assert all(len(line) <= 80 for line in text.out.splitlines() if "::1" not in line)
+    assert text.err.splitlines() == ["Tracing TCP sessions... Hit Ctrl-C to end."]
+
+
+def test_filters():
+    """-p, -L and -D each keep what they name; -T and -t put the time first, -w the IP version and wide columns."""
+    with running("tcplife", "--json", "-w") as unfiltered:
+        first = Peers("127.0.0.1")
+        with contextlib.ExitStack() as stack:
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port = listener.getsockname()[1]
+            tools = [
+                stack.enter_context(running("tcplife", "--json", *arguments))
+                for arguments in (
+                    ("-p", str(os.getpid())),
+                    ("-L", f"1,{port}"),
+                    ("-D", f"{port},65535"),
+                    ("-T", "-t", "-L", str(port)),
+                )
+            ]
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                accepted, _ = listener.accept()
+                accepted.close()
+                own = client.getsockname()[1]
+            for tool in tools:
+                tool.stop()
+        unfiltered.stop()
+    by_pid, by_local, by_remote, timed = [tool.objects() for tool in tools]
+    assert sorted(r["LPORT"] for r in by_pid) == sorted([port, own])
+    assert [(r["LPORT"], r["RPORT"]) for r in by_local] == [(port, own)]
+    assert [(r["LPORT"], r["RPORT"]) for r in by_remote] == [(own, port)]
+    assert list(timed[0])[:3] == ["TIME", "TIME(s)", "PID"]
+    assert timed[0]["TIME(s)"] == 0
+    assert time.strptime(timed[0]["TIME"], "%H:%M:%S")
+    assert {r["IP"] for r in of(first.port, unfiltered.objects())} == {4}
+
+
+def connected(listener, address="127.0.0.1"):
+    client = socket.create_connection((address, listener.getsockname()[1]))
+    accepted, _ = listener.accept()
+    return client, accepted
+
+
+@pytest.fixture
+def listener():
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def taken(sessions, port, count):
+    """The next `count` sessions of a port."""
+    found = []
+    for session in sessions:
+        if port in (session.local_port, session.remote_port):
+            found.append(session)
+        if len(found) == count:
+            return found
+    raise AssertionError(found)
+
+
+def test_library(listener):
+    """`tcplife.open(pid=...)` yields typed records, from the beginning to the end of the block."""
+    port, pid = listener.getsockname()[1], os.getpid()
+    before = time.monotonic_ns()
+    with tcplife.open(pid=pid) as sessions:
+        client, accepted = connected(listener)
+        with client, accepted:
+            client.sendall(b"hello")
+            assert accepted.recv(9) == b"hello"
+        ends = taken(sessions, port, 2)
+    assert {end.pid for end in ends} == {pid}
+    assert {end.comm for end in ends} == {Path("/proc/self/comm").read_text().rstrip()}
+    assert sorted((end.sent, end.received) for end in ends) == [(0, 5), (5, 0)]
+    assert all(before < end.began < end.ended < time.monotonic_ns() for end in ends)
+    assert all(str(end.local) == str(end.remote) == "127.0.0.1" for end in ends)
+
+
+def test_reset(listener):
+    """A connection that its client resets is reported for both ends, with the bytes of before."""
+    port = listener.getsockname()[1]
+    with tcplife.open(local_ports=(port,)) as server_ends, tcplife.open(remote_ports=(port,)) as client_ends:
+        for _ in range(7):
+            client, accepted = connected(listener)
+            with accepted:
+                client.sendall(b"x" * 1009)
+                tcp_peer.receive(accepted, 1009)
+                # SO_LINGER with no time makes close(2) send RST.
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.close()
+                with pytest.raises(ConnectionResetError):
+                    accepted.recv(1)
+        servers, clients = taken(server_ends, port, 7), taken(client_ends, port, 7)
+    assert {(s.pid, s.sent, s.received) for s in servers} == {(os.getpid(), 0, 1009)}
+    assert {(s.pid, s.sent, s.received) for s in clients} == {(os.getpid(), 1009, 0)}
+
+
+def test_half_closed(listener):
+    """The peer's FIN is not counted as data, whoever closes first and whether or not anything was sent."""
+    port = listener.getsockname()[1]
+    with tcplife.open() as sessions:
+        for first in range(2):
+            ends = connected(listener)
+            one, other = ends[first], ends[1 - first]
+            with one, other:
+                one.shutdown(socket.SHUT_WR)
+                assert other.recv(1) == b""
+                other.sendall(b"y" * 17)
+                tcp_peer.receive(one, 17)
+        found = taken(sessions, port, 4)
+    assert sorted((s.sent, s.received) for s in found) == [(0, 17), (0, 17), (17, 0), (17, 0)]
+
+
+def test_large_transfers(listener):
+    """Bytes are those of the data, however many segments carried them."""
+    port, size = listener.getsockname()[1], 33_554_393
+    with tcplife.open(remote_ports=(port,)) as sessions:
+        script = (
+            "import socket, sys\n"
+            "with socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as c: c.sendall(bytes(int(sys.argv[2])))"
+        )
+        with subprocess.Popen([sys.executable, "-c", script, str(port), str(size)]) as client:
+            accepted, _ = listener.accept()
+            with accepted:
+                tcp_peer.receive(accepted, size)
+            (session,) = taken(sessions, port, 1)
+    assert (session.pid, session.sent, session.received) == (client.pid, size, 0)
+
+
+def test_never_accepted(listener):
+    """The server's end of a connection that no process accepted is nobody's; the client's is the client's."""
+    port = listener.getsockname()[1]
+    with tcplife.open() as sessions:
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"z" * 5)
+            listener.close()
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        found = taken(sessions, port, 2)
+    assert sorted((s.pid, s.comm, s.sent) for s in found) == [
+        (0, "", 0),
+        (os.getpid(), Path("/proc/self/comm").read_text().rstrip(), 5),
+    ]
+
+
+def test_refused_connection():
+    """A connection that never was is a session of its client without bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with tcplife.open(remote_ports=(port,)) as sessions:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        (session,) = taken(sessions, port, 1)
+    assert (session.pid, session.sent, session.received) == (os.getpid(), 0, 0)
+
+
+def test_forking_server(listener):
+    """The server's end belongs to the process that accepted, though its child serves and closes it."""
+    port = listener.getsockname()[1]
+    script = """
+import os, socket, sys
+listener = socket.socket(fileno=int(sys.argv[1]))
+open("/proc/self/comm", "w").write("tl-parent")
+for _ in range(5):
+    connection, _ = listener.accept()
+    if os.fork() == 0:
+        open("/proc/self/comm", "w").write("tl-child")
+        connection.sendall(connection.recv(1) * 11)
+        os._exit(0)
+    connection.close()
+    os.wait()
+"""
+    command = [sys.executable, "-c", script, str(listener.fileno())]
+    with (
+        tcplife.open(local_ports=(port,)) as sessions,
+        subprocess.Popen(command, pass_fds=[listener.fileno()]) as server,
+    ):
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(b"a")
+                tcp_peer.receive(client, 11)
+                assert client.recv(1) == b""
+        found = taken(sessions, port, 5)
+    assert {(s.pid, s.comm, s.sent, s.received) for s in found} == {(server.pid, "tl-parent", 11, 1)}
+
+
+def test_sessions_from_before_are_not_reported(listener):
+    """What was established before tcplife began has no beginning, so no lifespan."""
+    port = listener.getsockname()[1]
+    old = connected(listener)
+    with tcplife.open() as sessions:
+        for end in old:
+            end.close()
+        new = connected(listener)
+        number = new[0].getsockname()[1]
+        for end in new:
+            end.close()
+        found = taken(sessions, port, 2)
+    assert {number} == {s.local_port if s.remote_port == port else s.remote_port for s in found}
+
+
+def test_json_lines_are_flushed(listener):
+    """A line is there when its session ends, not when the tool does."""
+    port = listener.getsockname()[1]
+    with running("tcplife", "--json", "-L", str(port)) as tool:
+        client, accepted = connected(listener)
+        client.close()
+        accepted.close()
+        tool.await_text("\n")
+        assert json.loads(tool.out)["LPORT"] == port
+        tool.stop()

@@ -1,0 +1,124 @@
+"""The command `pyebpf` as a process of its own: begun when its probes are attached, ended as a user would."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Seconds; emulated machines take ten times as long as this one.
+PATIENCE = 120
+
+
+def pyebpf(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `pyebpf` to its end; status, standard output, standard error."""
+    return subprocess.run(
+        [sys.executable, "-m", "pyebpf", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=PATIENCE,
+        **options,
+    )
+
+
+class Running:
+    """A tool that has said that it traces. `out` and `err` are complete after `stop`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out: IO[bytes], err: IO[bytes]) -> None:
+        self.process = process
+        self._files = {"out": out, "err": err}
+        self._last: dict[str, str] = {}
+
+    @property
+    def out(self) -> str:
+        """What it wrote to standard output so far."""
+        return self._read("out")
+
+    @property
+    def err(self) -> str:
+        """What it wrote to standard error so far."""
+        return self._read("err")
+
+    def _read(self, name: str) -> str:
+        file = self._files[name]
+        if not file.closed:
+            self._last[name] = os.pread(file.fileno(), 1 << 26, 0).decode("utf-8", "surrogateescape")
+        return self._last[name]
+
+    def keep(self) -> None:
+        """Keep what was written beyond the life of the files."""
+        self._read("out")
+        self._read("err")
+
+    def await_start(self) -> None:
+        """Return once the line with the word Tracing is there."""
+        self.await_text("Tracing", lambda: self.err)
+
+    def await_text(self, text: str, where: Any = None) -> None:
+        """Return once `text` was written to standard output (or what `where` returns)."""
+        read = where or (lambda: self.out)
+        deadline = time.monotonic() + PATIENCE
+        while text not in read():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                # It may have been written between the two looks.
+                assert text in read(), f"no {text!r}: status {self.process.poll()}, {self.err}"
+                return
+            time.sleep(0.01)
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """Ask it to end, as Ctrl-C does, and see that it does so with status 0."""
+        self.process.send_signal(number)
+        assert self.wait() == 0, self.err
+
+    def wait(self) -> int:
+        """Its exit status."""
+        return self.process.wait(PATIENCE)
+
+    def objects(self) -> list[dict[str, Any]]:
+        """What `--json` printed; JSON as strict as the standard."""
+
+        def refuse(constant: str) -> None:
+            raise AssertionError(f"{constant} is no JSON")
+
+        return [json.loads(line, parse_constant=refuse) for line in self.out.splitlines()]
+
+    def rows(self) -> list[dict[str, str]]:
+        """What `--csv` printed."""
+        return list(csv.DictReader(io.StringIO(self.out)))
+
+
+@contextlib.contextmanager
+def running(*arguments: str, **options: Any) -> Iterator[Running]:
+    """Run `pyebpf` with these arguments; inside, its probes are attached. Killed if it still runs at the end."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pyebpf", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=options.pop("stdout", out),
+            stderr=err,
+            cwd=ROOT,
+            **options,
+        )
+        tool = Running(process, out, err)
+        try:
+            tool.await_start()
+            yield tool
+        finally:
+            process.kill()
+            process.wait()
+            tool.keep()
