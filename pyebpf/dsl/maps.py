@@ -6,7 +6,7 @@ dictionaries. Without one it raises NotLoaded.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, ItemsView, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.maps import MapEntity
@@ -90,7 +90,7 @@ def _type(declared: Any, what: str) -> Type:
     return found
 
 
-def _size(kind: MapKind, size: object) -> int:
+def _size(size: object) -> int:
     if not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 32:
         raise InvalidValue(f"size={size!r}: a map has 1 to {(1 << 32) - 1} entries")
     return size
@@ -101,7 +101,7 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
 
     def __init__(self, kind: MapKind, key: Any, value: Any, size: int, name: str) -> None:
         self.name = name
-        MapEntity.__init__(self, self.current_name, kind, _type(key, "key"), _type(value, "value"), _size(kind, size))
+        MapEntity.__init__(self, self.current_name, kind, _type(key, "key"), _type(value, "value"), _size(size))
 
     # Two maps with equal entries are two maps all the same, and entries change by themselves.
     __eq__ = object.__eq__
@@ -134,6 +134,16 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
         found: ItemsView[K, V] = self.backend.items()
         return found
 
+    def values(self) -> ValuesView[V]:
+        """All values, as they are now."""
+        found: ValuesView[V] = self.backend.values()
+        return found
+
+    def drain(self) -> dict[K, V]:
+        """Take all entries out and return them; over successive calls each is returned exactly once."""
+        taken: dict[K, V] = self.backend.drain()
+        return taken
+
     def clear(self) -> None:
         """Remove all entries; set those of an array to zero."""
         self.backend.clear()
@@ -153,7 +163,15 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
         @overload
         def get(self, key: K, default: V | T, /) -> V | T: ...
         def get(self, key: K, default: Any = None, /) -> Any: ...
+        @overload
+        def pop(self, key: K, /) -> V: ...
+        @overload
+        def pop(self, key: K, default: V | T, /) -> V | T: ...
+        def pop(self, key: K, default: Any = None, /) -> Any: ...
     else:
+
+        def pop(self, key: Any, *default: Any) -> Any:
+            return self.backend.pop(key, *default)
 
         def add(self, key: Any, value: Any) -> bool:
             return self.backend.add(key, value)
