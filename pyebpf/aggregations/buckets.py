@@ -1,4 +1,4 @@
-"""What the histograms share: the number of a value's bits without a branch, and the bucket that is counted."""
+"""What the histograms share: the number of a value's bits without a branch, the bucket counted, the result."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pyebpf.aggregations.kind import add_word
 from pyebpf.builder.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Op
+from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["WORD", "bit_length", "count_bucket", "maybe_negative", "sign", "signed"]
+__all__ = ["bit_length", "count_bucket", "filled", "maybe_negative", "sign", "signed"]
 
-#: Bytes of a bucket.
-WORD = 8
 #: bit_length of 0 to 15, four bits each, 0's lowest.
 _BIT_LENGTHS = sum(number.bit_length() << 4 * number for number in range(16))
 
@@ -72,3 +73,16 @@ def count_bucket(p: ProgramBuilder, place: ir.Value, index: ir.Value, count: int
         bounded = b.emit(Op.REFINE, index)
         bucket = b.emit(Op.OFFSET, place, b.binary(Op.SHL, bounded, b.const(3)))
         add_word(p, bucket, 0, b.const(1))
+
+
+def filled(empty: Histogram, counts: Sequence[int], labels: Mapping[str, object]) -> Histogram:
+    """Return a histogram of these counts.
+
+    Most buckets of most keys stay empty, and buckets never change: those are shared with `empty`.
+    """
+    buckets = list(empty.buckets)
+    for index, count in enumerate(counts):
+        if count:
+            bucket = buckets[index]
+            buckets[index] = Bucket(bucket.low, bucket.high, count)
+    return Histogram(tuple(buckets), empty.unit, empty.kind, labels)

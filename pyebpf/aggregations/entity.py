@@ -38,8 +38,6 @@ MAP_UPDATE_ELEM = 2
 NOEXIST = 1
 RDONLY_PROG = 1 << 7
 
-#: The kernel's limit of a per-CPU value (PCPU_MIN_UNIT_SIZE).
-MOST_BYTES = 32 << 10
 #: Zeros up to this size are written on the stack where a key is inserted; larger ones come from a template.
 MOST_ON_STACK = 32
 
@@ -52,10 +50,6 @@ class Aggregation(Entity, Generic[R]):
     """
 
     def __init__(self, kind: Kind[R], key: Type | None, size: int, name: str) -> None:
-        if kind.layout.size > MOST_BYTES:
-            most = MOST_BYTES // 8
-            msg = f"{kind.name} of {kind.layout.size // 8} buckets is too large: a per-CPU value holds at most {most}"
-            raise InvalidValue(msg)
         if not 0 < size < 1 << 32:
             raise InvalidValue(f"size={size!r}: {kind.name} has 1 to {(1 << 32) - 1} keys")
         self.kind = kind

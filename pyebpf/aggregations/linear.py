@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.aggregations.buckets import count_bucket, signed
+from pyebpf.aggregations.buckets import count_bucket, filled, signed
 from pyebpf.aggregations.kind import Kind
 from pyebpf.builder.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Linear"]
 
-BELOW = 0
+#: The kernel's limit of a per-CPU value is 32 KiB (PCPU_MIN_UNIT_SIZE); two buckets are for what lies outside.
+MOST_STEPS = (32 << 10) // 8 - 2
 
 
 class Linear(Kind[Histogram]):
@@ -42,10 +43,14 @@ class Linear(Kind[Histogram]):
         self.start = start
         self.step = step
         self.steps = -(-(stop - start) // step)
+        if self.steps > MOST_STEPS:
+            raise InvalidValue(
+                f"a linear histogram of {self.steps} steps is too large: at most {MOST_STEPS} fit a per-CPU value"
+            )
         self.stop = start + self.steps * step
         if start < S64.minimum or self.stop > S64.maximum:
             raise InvalidValue(f"a linear histogram from {start} to {self.stop} leaves the range of s64")
-        self.unit = unit
+        self._empty = linear((0,) * self.steps, start=start, step=step, unit=unit)
         self.codes = "Q" * (self.steps + 2)
 
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
@@ -69,12 +74,4 @@ class Linear(Kind[Histogram]):
         count_bucket(p, place, found, self.steps + 2)
 
     def result(self, words: Words, labels: Mapping[str, object]) -> Histogram:
-        return linear(
-            words[1:-1],
-            start=self.start,
-            step=self.step,
-            below=words[BELOW],
-            above=words[-1],
-            unit=self.unit,
-            labels=labels,
-        )
+        return filled(self._empty, words, labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.aggregations.buckets import bit_length, count_bucket, maybe_negative
+from pyebpf.aggregations.buckets import bit_length, count_bucket, filled, maybe_negative
 from pyebpf.aggregations.kind import Kind
 from pyebpf.compiler.ir import Op
 from pyebpf.output.histogram import Histogram, log2
@@ -31,7 +31,7 @@ class Log2(Kind[Histogram]):
     codes = "Q" * BUCKETS
 
     def __init__(self, unit: str = "value") -> None:
-        self.unit = unit
+        self._empty = log2((0,) * NEGATIVE, unit=unit)
 
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
         index = bit_length(p, value.value)
@@ -41,4 +41,4 @@ class Log2(Kind[Histogram]):
         count_bucket(p, place, index, BUCKETS)
 
     def result(self, words: Words, labels: Mapping[str, object]) -> Histogram:
-        return log2(words[:NEGATIVE], negative=words[NEGATIVE], unit=self.unit, labels=labels)
+        return filled(self._empty, (words[NEGATIVE], *words[:NEGATIVE]), labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.aggregations.buckets import bit_length, count_bucket, maybe_negative, sign
+from pyebpf.aggregations.buckets import bit_length, count_bucket, filled, maybe_negative, sign
 from pyebpf.aggregations.kind import Kind
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import InvalidValue
@@ -32,8 +32,9 @@ class LogLinear(Kind[Histogram]):
         if not 1 <= bits <= MOST_BITS:
             raise InvalidValue(f"a log-linear histogram splits a power of two in 2**1 to 2**{MOST_BITS}, not 2**{bits}")
         self.bits = bits
-        self.unit = unit
-        self.codes = "Q" * ((65 - bits << bits) + 1)
+        buckets = 65 - bits << bits
+        self.codes = "Q" * (buckets + 1)
+        self._empty = log_linear((0,) * buckets, bits=bits, unit=unit)
 
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
         b = p.b
@@ -50,4 +51,4 @@ class LogLinear(Kind[Histogram]):
         count_bucket(p, place, index, len(self.codes))
 
     def result(self, words: Words, labels: Mapping[str, object]) -> Histogram:
-        return log_linear(words[:-1], bits=self.bits, negative=words[-1], unit=self.unit, labels=labels)
+        return filled(self._empty, (words[-1], *words[:-1]), labels)

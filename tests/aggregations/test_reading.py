@@ -235,7 +235,8 @@ def test_specs_are_the_values_and_a_shared_template() -> None:
     [
         (lambda: linear_hist(0, 10, 0), "a step of at least 1, not 0"),
         (lambda: linear_hist(5, 5), "stop must be above start"),
-        (lambda: linear_hist(0, 5000), "too large: a per-CPU value holds at most 4096"),
+        (lambda: linear_hist(0, 4095), "of 4095 steps is too large: at most 4094 fit"),
+        (lambda: linear_hist(0, 1 << 62), "is too large"),
         (lambda: linear_hist(0, 1 << 63, 1 << 60), "leaves the range of s64"),
         (lambda: log_linear_hist(6), "in 2\\*\\*1 to 2\\*\\*5, not 2\\*\\*6"),
         (lambda: log2_hist(key=3), "key=3 is no type"),

@@ -47,6 +47,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "log2": log2_hist,
     "linear": lambda **kw: linear_hist(-20, 1000, 50, **kw),
     "linear powers": lambda **kw: linear_hist(0, 1024, 64, **kw),
+    "linear widest": lambda **kw: linear_hist(-2000, 2094, **kw),
     "log_linear": lambda **kw: log_linear_hist(2, **kw),
     "log_linear 5": lambda **kw: log_linear_hist(5, **kw),
     "counter": counter,
