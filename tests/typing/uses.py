@@ -1,0 +1,111 @@
+"""Right and wrong uses of the public API, for a type checker.
+
+Every wrong line says which error it is to get; nothing runs this file.
+"""
+
+from __future__ import annotations
+
+from pyebpf import (
+    BPF,
+    KernelObject,
+    Struct,
+    char,
+    comm,
+    field,
+    has_field,
+    now,
+    pid,
+    ptr,
+    tid,
+    u32,
+    u64,
+    unroll,
+    user_string,
+)
+
+bpf = BPF()
+
+
+class Drop(Struct):
+    at: u64
+    limit: u32 = 0
+
+
+class Lookup(Struct):
+    started: u64
+    host: str = field(char[80])
+
+
+opens = bpf.hash(key=char[16], value=u64)
+lookups = bpf.hash(key=u32, value=Lookup)
+slots = bpf.percpu_array(value=u64, size=8)
+drops = bpf.ringbuf(Drop)
+backlog = bpf.log2_hist(key=u32, label="backlog limit")
+calls = bpf.counter()
+
+
+@bpf.tracepoint("syscalls:sys_enter_openat")
+def right(filename: ptr[char], dfd: u64) -> None:
+    opens[comm()] += 1
+    slots[0] += dfd
+    calls.add()
+    lookups[tid()] = Lookup(started=now(), host=user_string(filename))
+    lookup = lookups.get(tid())
+    if lookup is None:
+        return
+    drops.emit(Drop(at=now() - lookup.started, limit=pid()))
+    drops.emit(Drop(now()))
+    backlog[pid()].add(lookup.started)
+    for i in unroll(range(4)):
+        slots[i] += 1
+    del lookups[tid()]
+
+
+@bpf.raw_tracepoint("sched_switch")
+@bpf.btf_tracepoint("sched_switch")
+def kernel_object(prev: KernelObject) -> None:
+    if has_field("struct task_struct", "pid"):
+        calls.add(prev.pid)
+
+
+@bpf.subprogram
+def twice(x: u64) -> u64:
+    return 2 * x
+
+
+def user_space(seen: list[object]) -> None:
+    with bpf:
+        total: int = sum(opens.values())
+        for name, count in sorted(opens.items(), key=lambda item: item[1]):
+            seen.append((name.upper(), count + total))
+        one: int = opens["bash"]
+        some: int | None = opens.get("bash")
+        other: int = opens.get("bash", 0)
+        for drop in drops:
+            seen.append((drop.at + drop.limit + one + other, some))
+        each: list[int] = slots.per_cpu[0]
+        seen.append((each, opens.interval()["bash"]))
+
+
+def wrong() -> None:
+    opens[3] += 1  # wrong: key
+    opens["a"] = "b"  # wrong: value
+    opens.get(3)  # wrong: key of get
+    a = lookups.get(1).started  # wrong: may be None
+    lookups[1].host + 1  # wrong: field's type
+    b = lookups[1].hosts  # wrong: no such field
+    Lookup(started=1)  # wrong: a value is missing
+    Lookup(started="a", host="b")  # wrong: value's type
+    drops.emit(Lookup(started=1, host="a"))  # wrong: another record
+    backlog["a"].add(1)  # wrong: key of an aggregation
+    right("a", 1)  # wrong: called
+    twice("a")  # wrong: argument of a subprogram
+    bpf.hash(key=3, value=u64)  # wrong: no type
+    bpf.array(key=u32, value=u64)  # wrong: no such parameter
+    user_string()  # wrong: argument is missing
+    drops.emit(Drop(a, b))
+
+
+@bpf.tracepoint("syscalls:sys_enter_openat")  # wrong: returns something
+def returns() -> int:
+    return 1
