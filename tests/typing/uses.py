@@ -77,7 +77,7 @@ def user_space(seen: list[object]) -> None:
     with bpf:
         total: int = sum(opens.values())
         for name, count in sorted(opens.items(), key=lambda item: item[1]):
-            seen.append((name.upper(), count + total))
+            total += len(name.upper()) + count
         one: int = opens["bash"]
         some: int | None = opens.get("bash")
         other: int = opens.get("bash", 0)
