@@ -15,9 +15,9 @@ What each block expects in registers on entry is decided when it is met; paralle
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyebpf.compiler.assignment import Assignment, BlockState, Placed, on_registers
 from pyebpf.compiler.entry import SHORT_LIVED, choose_entry
 from pyebpf.compiler.liveness import analyse
 from pyebpf.compiler.machine import (
@@ -39,52 +39,12 @@ from pyebpf.compiler.moves import order_moves
 
 if TYPE_CHECKING:
     from pyebpf.compiler.liveness import Liveness
-    from pyebpf.compiler.machine import MachineBlock, MachineFunction, MachineTerminator
+    from pyebpf.compiler.machine import MachineBlock, MachineFunction
     from pyebpf.errors import Location
 
-__all__ = ["Assignment", "BlockState", "Placed", "assign"]
+__all__ = ["assign"]
 
 _COMMUTATIVE = frozenset({"add64", "mul64", "and64", "or64", "xor64"})
-
-
-@dataclass(slots=True)
-class Placed:
-    """An operation on real registers.
-
-    `origin` is the operation over virtual ones that it stands for, None if the allocator added it.
-
-    `slot_of` names the virtual register whose spill slot a load, store reads or writes; its offset is known only when
-    all are placed.
-    """
-
-    node: Node
-    origin: Node | None = None
-    slot_of: int = NONE
-
-
-@dataclass(slots=True)
-class BlockState:
-    """A block after assignment: where values are at its ends, virtual register to real one, and its operations."""
-
-    start: dict[int, int] = field(default_factory=dict)
-    end: dict[int, int] = field(default_factory=dict)
-    placed: list[Placed] = field(default_factory=list)
-    #: The terminator's operands in registers.
-    test: tuple[int, int] = (NONE, NONE)
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Registers for every block.
-
-    `spilled` values also live in memory, those `in_memory` (parameters) from the edges on.
-    """
-
-    function: MachineFunction
-    liveness: Liveness
-    states: dict[int, BlockState]
-    spilled: dict[int, None]
-    in_memory: frozenset[int]
 
 
 def assign(function: MachineFunction) -> Assignment:
@@ -107,6 +67,8 @@ class _Allocator:
         self.in_memory: set[int] = set()
         #: Registers that a value would best be in, and those that parameters of blocks still to come have got used to.
         self.wanted: dict[int, int] = {}
+        #: Registers that a value had better not be in: those that a comparison's result will want.
+        self.unwanted: dict[int, int] = {}
         self.parameter_registers: dict[int, int] = {}
         # The state while walking a block.
         self.registers = [NONE] * 10
@@ -185,6 +147,9 @@ class _Allocator:
                     wanted.setdefault(source, wanted[node.result])
                 if node.result in self.lasting and self.next_uses[source][0] == index:
                     self.lasting.add(source)
+            elif node.op is COMPARE and node.result in wanted:
+                for value in node.uses():
+                    self.unwanted[value] = wanted[node.result]
 
     def _choose_start(self, block: MachineBlock) -> dict[int, int]:
         """Registers of what lives into a block, and of its parameters; the rest is spilled."""
@@ -263,9 +228,13 @@ class _Allocator:
             and (not crosses or wanted in CALLEE_SAVED)
         ):
             return wanted
-        for register in (*CALLEE_SAVED, *SHORT_LIVED[:6]) if crosses else SHORT_LIVED:
-            if registers[register] == NONE and register not in pinned:
-                return register
+        free = [
+            register
+            for register in ((*CALLEE_SAVED, *SHORT_LIVED[:6]) if crosses else SHORT_LIVED)
+            if registers[register] == NONE and register not in pinned
+        ]
+        if free:
+            return free[1] if len(free) > 1 and free[0] == self.unwanted.get(value) else free[0]
         victims = [register for register in range(10) if register not in pinned]
         victim = max(victims, key=lambda register: (self._distance(registers[register]), register))
         self._evict(victim)
@@ -327,7 +296,7 @@ class _Allocator:
         if node.result >= 0:
             result = self._free_register(node.result)
             self._define(node.result, result)
-        self.out.append(Placed(_on(node, result, dst, src), node))
+        self.out.append(Placed(on_registers(node, result, dst, src), node))
 
     def _tied(self, node: Node) -> None:
         """An operation whose result takes the register of its first operand."""
@@ -351,7 +320,7 @@ class _Allocator:
                 register = self._free_register(node.result)
             self._bring(dst, register)
             self._define(node.result, register)
-            self.out.append(Placed(_on(node, register, register, right if src != dst else register), node))
+            self.out.append(Placed(on_registers(node, register, register, right if src != dst else register), node))
             return
         left = self._use(dst)
         right = self._use(src, (left,)) if src >= 0 else NONE
@@ -368,7 +337,7 @@ class _Allocator:
         if src > 10 and self._is_dead(src):
             self._drop(src)
         self._define(node.result, register)
-        self.out.append(Placed(_on(node, register, register, right), node))
+        self.out.append(Placed(on_registers(node, register, register, right), node))
 
     def _fetch(self, node: Node) -> None:
         """An atomic operation whose old value takes the register of the operand."""
@@ -384,7 +353,7 @@ class _Allocator:
             self._release((node.src,))
         self._release((node.dst,))
         self._define(node.result, register)
-        self.out.append(Placed(_on(node, register, base, register), node))
+        self.out.append(Placed(on_registers(node, register, base, register), node))
 
     def _compare(self, node: Node) -> None:
         """A comparison's result is written before the operands are read: it needs a register of its own."""
@@ -394,7 +363,7 @@ class _Allocator:
         register = self._free_register(node.result, (left, right))
         self._release(node.uses())
         self._define(node.result, register)
-        self.out.append(Placed(_on(node, register, left, right), node))
+        self.out.append(Placed(on_registers(node, register, left, right), node))
 
     def _copy(self, node: Node) -> None:
         source = node.src
@@ -444,7 +413,7 @@ class _Allocator:
                 self._drop(self.registers[register])
         arguments = tuple(range(1, 1 + len(node.arguments)))
         result = 0 if node.result >= 0 else NONE
-        self.out.append(Placed(_on(node, result, NONE, NONE, arguments), node))
+        self.out.append(Placed(on_registers(node, result, NONE, NONE, arguments), node))
         self._define(node.result, 0)
 
     def _save(self, moves: dict[int, int]) -> None:
@@ -490,31 +459,3 @@ class _Allocator:
                 register = self.place.get(value, NONE)
                 if register != NONE:
                     self.parameter_registers.setdefault(parameter, register)
-
-
-def _on(node: Node, result: int, dst: int, src: int, arguments: tuple[int, ...] = ()) -> Node:
-    return Node(
-        node.op,
-        result,
-        dst,
-        src,
-        node.offset,
-        node.imm,
-        node.symbol,
-        arguments,
-        node.test,
-        node.where,
-        node.comment,
-    )
-
-
-def replaced_terminator(terminator: MachineTerminator, state: BlockState) -> MachineTerminator:
-    """A terminator on real registers."""
-    if isinstance(terminator, MachineBranch):
-        left, right = state.test
-        return MachineBranch(
-            terminator.test, left, right, terminator.imm, terminator.then, terminator.otherwise, terminator.where
-        )
-    if isinstance(terminator, MachineReturn):
-        return MachineReturn(0, terminator.where)
-    return MachineJump(terminator.target, (), terminator.where)

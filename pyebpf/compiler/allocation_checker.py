@@ -26,7 +26,7 @@ from pyebpf.compiler.machine import (
 from pyebpf.errors import PyebpfError
 
 if TYPE_CHECKING:
-    from pyebpf.compiler.allocation import Placed
+    from pyebpf.compiler.assignment import Placed
     from pyebpf.compiler.edges import Allocated, AllocatedBlock
     from pyebpf.compiler.machine import MachineBlock, MachineTerminator, Node
 

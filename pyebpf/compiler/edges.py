@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.allocation import Placed, assign, replaced_terminator
+from pyebpf.compiler.allocation import assign
+from pyebpf.compiler.assignment import Placed, replaced_terminator
 from pyebpf.compiler.frame import colour_spills
 from pyebpf.compiler.machine import FRAME, LOAD_SLOT, MOVE, STORE_SLOT, MachineJump, Node
 from pyebpf.compiler.moves import SLOTS, is_slot, order_moves, slot_place
 
 if TYPE_CHECKING:
-    from pyebpf.compiler.allocation import Assignment
+    from pyebpf.compiler.assignment import Assignment
     from pyebpf.compiler.machine import MachineBlock, MachineFunction, MachineTerminator
 
 __all__ = ["Allocated", "AllocatedBlock", "allocate"]

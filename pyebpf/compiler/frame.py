@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyebpf.compiler import ir
-    from pyebpf.compiler.allocation import Assignment
+    from pyebpf.compiler.assignment import Assignment
 
 __all__ = ["FRAME_LIMIT", "colour_spills", "frame_too_large", "place_slots"]
 

@@ -293,23 +293,25 @@ class Rewriter:
     def _instruction(self, instruction: Instruction) -> None:
         replaced = self.replaced
         operands = instruction.operands
-        if any(value.number in replaced for value in operands):
-            operands = tuple(replaced.get(value.number, value) for value in operands)
-            instruction = replace(instruction, operands=operands)
+        for value in operands:
+            if value.number in replaced:
+                operands = tuple([replaced.get(value.number, value) for value in operands])
+                instruction = replace(instruction, operands=operands)
+                break
         self._where = instruction.where
         rules = self.rules.get(instruction.op)
         if rules is not None:
             self._current = instruction
             for entry in rules:
                 bindings: _Bindings = {}
-                matches = all(
-                    pattern(self, value, bindings) for pattern, value in zip(entry.patterns, operands, strict=True)
-                )
-                if matches:
-                    value = entry.result(self, **bindings)
-                    if value is not None:
+                for pattern, operand in zip(entry.patterns, operands, strict=True):
+                    if not pattern(self, operand, bindings):
+                        break
+                else:
+                    result = entry.result(self, **bindings)
+                    if result is not None:
                         if instruction.result is not None:
-                            replaced[instruction.result.number] = value
+                            replaced[instruction.result.number] = result
                         return
             self._where = instruction.where
         self.keep(instruction)

@@ -1,0 +1,203 @@
+"""Register allocation: right on random functions under pressure, and frugal."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyebpf.compiler import compile_module, compile_with_report, ir
+from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
+from pyebpf.errors import CompileError
+from tests.compiler.random_ir import random_module
+from tests.compiler.support import CTX, NEWEST, OLDEST, Builder, seeded_module
+
+
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False), st.integers(5, 80), st.integers(2, 30), st.booleans())
+def test_random_functions(chance: random.Random, size: int, pressure: int, old: bool) -> None:
+    """The independent checker accepts every allocation, whatever the pressure."""
+    compile_module(random_module(chance.randrange, size=size, pressure=pressure), OLDEST if old else NEWEST, check=True)
+
+
+def test_one_program_in_five_spills() -> None:
+    """The random functions of these tests are hard enough: of 101 at least 21 keep a value in memory."""
+    reports = [compile_with_report(seeded_module(seed), NEWEST, check=True) for seed in range(101)]
+    assert sum(report.spilled for report in reports) >= 21
+
+
+def alive_at_once(count: int, *, calls: bool) -> Builder:
+    """`count` values loaded, a call perhaps, then all added up."""
+    b = Builder()
+    values = [b.load(n) for n in range(count)]
+    if calls:
+        b.emit(Op.CALL, imm=5, kind=None)
+    total = values[0]
+    for value in values[1:]:
+        total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(3)), value)
+    b.end(Return(total))
+    return b
+
+
+@pytest.mark.parametrize(("count", "calls", "stores"), [(9, False, 0), (4, True, 0), (5, True, 1), (9, True, 5)])
+def test_registers_are_used_before_memory(count: int, calls: bool, stores: int) -> None:
+    """Ten registers for what lives between calls, four for what lives across one; beyond that one store a value."""
+    report = compile_with_report(alive_at_once(count, calls=calls).module(), NEWEST, check=True)
+    assert (report.stores, report.loads) == (stores, stores)
+
+
+def test_constants_are_never_kept() -> None:
+    """Maps, slots and numbers are made again behind a call instead of being spilled."""
+    b = Builder(slots=(ir.Slot("key", 8),))
+    slot = b.emit(Op.SLOT, symbol="key", kind=Kind.POINTER)
+    table = b.emit(Op.MAP, symbol="m", kind=Kind.MAP)
+    big = b.const(0x1234_5678_9ABC_DEF0)
+    others = [b.load(n) for n in range(4)]
+    b.emit(Op.STORE, slot, big, kind=None)
+    for _ in range(3):
+        b.emit(Op.CALL, table, slot, imm=1, kind=None)
+    total = big
+    for value in others:
+        total = b.emit(Op.XOR, total, value)
+    b.end(Return(total))
+    report = compile_with_report(b.module(), NEWEST, check=True)
+    assert not report.spilled
+    assert sum(i.op.name == "lddw_map" for i in report.code.instructions) == 3
+
+
+def test_a_spilled_value_is_stored_behind_its_definition() -> None:
+    """Once, and never between a check and the use that relies on it."""
+    b = alive_at_once(7, calls=True)
+    text = b.text()
+    stores = [index for index, line in enumerate(text) if line.startswith("*(u64 *)(r10")]
+    assert len(stores) == 3
+    for index in stores:
+        register = text[index].rsplit(" ", 1)[1]
+        assert text[index - 1].startswith(f"{register} = *(u64 *)(r1 +")
+
+
+def test_a_refined_value_is_stored_behind_its_check() -> None:
+    """Linux 6.1 forgets what it learned in a register of a value that was stored before: REFINE stores it anew."""
+    b = Builder()
+    index = b.load(0)
+    b.end(Branch(Condition.UGE, index, b.const(64), 1, 2))
+    b.end(Return(b.const(0)))
+    refined = b.emit(Op.REFINE, index)
+    values = [b.load(n) for n in range(1, 6)]
+    b.emit(Op.CALL, imm=5, kind=None)
+    total = values[0]
+    for value in values[1:]:
+        total = b.emit(Op.ADD, total, value)
+    b.end(Return(b.emit(Op.MUL, total, refined)))
+    text = b.text()
+    check = next(number for number, line in enumerate(text) if line.startswith("if "))
+    assert all(number > check for number, line in enumerate(text) if line.startswith("*(u64 *)(r10"))
+
+
+def test_slots_are_shared() -> None:
+    """Values never alive together share a spill slot: three phases of one pressure need one phase's slots."""
+    b = Builder()
+    total = b.load(0)
+    for _ in range(3):
+        values = [b.load(n) for n in range(8)]
+        b.emit(Op.CALL, imm=5, kind=None)
+        for value in values:
+            total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(3)), value)
+    b.end(Return(total))
+    report = compile_with_report(b.module(), NEWEST, check=True)
+    # The context and the total live on, eight values come and go: ten at once, four of them in registers.
+    assert report.slots == 6
+    assert report.stores > 3 * 4
+
+
+def test_a_loop_keeps_its_values_in_registers() -> None:
+    """Counter, sum and bound stay in r6 to r9 around a loop with a call: no move, no memory inside."""
+    b = Builder()
+    bound = b.emit(Op.AND, b.load(0), b.const(15))
+    zero = b.const(0)
+    b.end(Jump(1, (zero, zero)))
+    counter, total = b.value(), b.value()
+    b.end(Branch(Condition.ULT, counter, bound, 2, 3), [counter, total])
+    now = b.emit(Op.CALL, imm=5)
+    more = b.emit(Op.ADD, total, now)
+    b.end(Jump(1, (b.emit(Op.ADD, counter, b.const(1)), more)))
+    b.end(Return(total))
+    text = b.text()
+    start, end = text.index("call 5"), next(n for n, line in enumerate(text) if line.startswith("if "))
+    assert [line.split(" ", 1)[1] for line in text[start + 1 : end]] == ["+= r0", "+= 1"]
+    assert not any("r10" in line for line in text)
+
+
+def test_a_frame_too_large_names_what_is_large() -> None:
+    """The error has the size, the records in it, and what to do."""
+    b = Builder(slots=(ir.Slot("small", 8), ir.Slot("event", 400), ir.Slot("path", 112)))
+    b.end(Return(b.const(0)))
+    with pytest.raises(CompileError) as caught:
+        compile_module(b.module(), NEWEST)
+    assert str(caught.value) == (
+        "main needs 520 bytes of stack, and a BPF function has 512; the largest records are event (400 bytes), "
+        "path (112 bytes), small (8 bytes): keep large records in a map or build them where they are emitted"
+    )
+
+
+def test_spills_count_towards_the_frame() -> None:
+    """With 480 bytes of records four spills fit and five don't."""
+    for count, fits in ((8, True), (9, False)):
+        b = alive_at_once(count, calls=True)
+        b.slots = (ir.Slot("event", 480),)
+        if fits:
+            assert compile_with_report(b.module(), NEWEST, check=True).frames == (512,)
+        else:
+            with pytest.raises(CompileError, match="needs 520 bytes of stack, 40 of them for values that found no reg"):
+                compile_module(b.module(), NEWEST)
+
+
+def test_many_parameters_of_a_loop() -> None:
+    """More loop-carried variables than registers: some live in memory all the way round."""
+    for count in (11, 17, 31):
+        b = Builder()
+        start = [b.load(n % 4) for n in range(count)]
+        b.end(Jump(1, (b.const(0), *start)))
+        counter = b.value()
+        carried = [b.value() for _ in range(count)]
+        b.end(Branch(Condition.ULT, counter, b.const(5), 2, 3), [counter, *carried])
+        rotated = [*carried[1:], b.emit(Op.ADD, carried[0], counter)]
+        b.end(Jump(1, (b.emit(Op.ADD, counter, b.const(1)), *rotated)))
+        total = carried[0]
+        for value in carried[1:]:
+            total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(31)), value)
+        b.emit(Op.STORE, CTX, total, kind=None)
+        b.end(Return(total))
+        assert compile_with_report(b.module(), NEWEST, check=True).slots >= count - 10
+
+
+def test_time_is_near_linear() -> None:
+    """Twenty thousand instructions take seconds, and eight times the program less than thirty times the time."""
+
+    def seconds(count: int) -> float:
+        chance = random.Random(7)
+        b = Builder()
+        pool = [b.load(n) for n in range(8)]
+        for number in range(count):
+            op = chance.choice((Op.ADD, Op.XOR, Op.MUL, Op.SUB))
+            pool[number % 8] = b.emit(op, chance.choice(pool), chance.choice(pool))
+            if number % 50 == 49:
+                here = len(b.blocks)
+                b.end(Branch(Condition.ULT, pool[0], pool[1], here + 1, here + 2))
+                b.end(Jump(here + 2))
+        total = pool[0]
+        for value in pool[1:]:
+            total = b.emit(Op.XOR, total, value)
+        b.end(Return(total))
+        module = b.module()
+        begin = time.process_time()
+        compile_module(module, NEWEST)
+        return time.process_time() - begin
+
+    seconds(100)
+    short, long = seconds(2_500), seconds(20_000)
+    assert long < 10
+    assert long < 30 * max(short, 0.01)
