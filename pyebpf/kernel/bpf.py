@@ -181,7 +181,8 @@ def _load(command: int, attribute: bytearray, log: bytearray, true_size_at: int,
         # The verifier gives up with EAGAIN when a signal is pending.
         if error != errno.EAGAIN:
             break
-    text = log.partition(b"\0")[0].decode(errors="replace")
+    end = log.find(b"\0")  # most of a large buffer was never touched, and is better not copied
+    text = log[: end if end >= 0 else len(log)].decode(errors="replace")
     return LoadResult(descriptor, error, text, _U32.unpack_from(attribute, true_size_at)[0])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import re
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Self
 
 from pyebpf.asm import Form, encode, resolve, slot_starts
@@ -20,14 +19,15 @@ if TYPE_CHECKING:
 
     from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
-    from pyebpf.errors import KernelError, Location
+    from pyebpf.errors import KernelError
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.objects.map import Map
     from pyebpf.specs import ProgramSpec
 
 __all__ = ["Program", "kernel_name"]
 
-_FIRST_LOG, _MOST_LOG = 1 << 16, 1 << 26
+# Bytes. Memory that the kernel writes nothing to costs nothing; a million steps need some 50 MiB.
+_FIRST_LOG, _MOST_LOG = 1 << 26, 1 << 29
 _MOST_NAME = 15
 
 
@@ -183,6 +183,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction]) -> Descriptor:
 
 def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, number: int) -> KernelError:
     what = f"loading program {spec.name}"
+    from pyebpf.objects.culprit import culprit
     from pyebpf.objects.verifier_log import explain
 
     explained = explain(log)
@@ -198,18 +199,5 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
                 errno.E2BIG: f"too long: {sum(i.slots for i in instructions)} instructions",
             },
         )
-    location = _location(instructions, explained.instruction)
+    location = culprit(instructions, spec.code.subprograms, explained)
     return VerifierError(f"{spec.name}: {explained}", number, location=location, log=log)
-
-
-def _location(instructions: Sequence[Instruction], slot: int | None) -> Location | None:
-    """Source of the instruction in `slot`, or of the nearest before it that has one."""
-    if slot is None:
-        return None
-    index = min(bisect_right(slot_starts(instructions), slot) - 1, len(instructions) - 1)
-    while index >= 0:
-        where = instructions[index].where
-        if where is not None:
-            return where
-        index -= 1
-    return None

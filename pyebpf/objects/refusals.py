@@ -15,7 +15,9 @@ class Refusal(NamedTuple):
     """One row of the table.
 
     `pattern` is a regular expression; a group `register` names the register meant ("R2"), a group `instruction` the
-    slot of the instruction meant. `cause` says what is likely wrong and what to write instead.
+    slot of the instruction meant. Where the kernel gives no slot: `opcode` is the instruction's first byte in hex,
+    `descriptor` the number of the map that it names, `end` matches if the end of a function is meant. `cause` says
+    what is likely wrong and what to write instead.
     """
 
     name: str
@@ -263,27 +265,27 @@ REFUSALS: tuple[Refusal, ...] = (
     # --- control flow ---
     Refusal(
         "infinite-loop",
-        r"infinite loop detected at insn (?P<instruction>\d+)",
+        r"infinite loop detected at insn (?P<instruction>\d{1,10})",
         "the loop's end cannot be proved: use `for … in range(n)` with a bound",
     ),
     Refusal(
         "back-edge",
-        r"back-edge from insn (?P<instruction>\d+) to \d+",
+        r"back-edge from insn (?P<instruction>\d{1,10}) to \d+",
         "loops are not allowed here: without CAP_BPF, or in code that may not loop",
     ),
     Refusal(
         "unreachable",
-        r"unreachable insn (?P<instruction>\d+)",
+        r"unreachable insn (?P<instruction>\d{1,10})",
         "no path leads here, and the kernel takes no dead code",
     ),
     Refusal(
         "jump-range",
-        r"jump out of range from insn (?P<instruction>\d+) to -?\d+|jump into the middle of ldimm64 insn",
+        r"jump out of range from insn (?P<instruction>\d{1,10}) to -?\d+|jump into the middle of ldimm64 insn",
         "a jump leads outside its function",
     ),
     Refusal(
         "no-exit",
-        r"last insn is not an exit or jmp|no-fallthrough|subprog is not exited|fall-through",
+        r"(?P<end>last insn is not an exit or jmp)|no-fallthrough|subprog is not exited|fall-through",
         "the last instruction does not end the function",
     ),
     Refusal(
@@ -320,7 +322,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "map-descriptor",
-        r"fd -?\d+ is not pointing to valid bpf_map",
+        r"fd (?P<descriptor>\d{1,10}) is not pointing to valid bpf_map",
         "an instruction names something that is no map",
     ),
     Refusal(
@@ -336,7 +338,7 @@ REFUSALS: tuple[Refusal, ...] = (
     # --- references and locks ---
     Refusal(
         "leak",
-        r"Unreleased reference id=\d+ alloc_insn=(?P<instruction>\d+)",
+        r"Unreleased reference id=\d+ alloc_insn=(?P<instruction>\d{1,10})",
         "what is reserved or acquired here is not submitted, discarded or released on every path",
     ),
     Refusal(
@@ -368,7 +370,7 @@ REFUSALS: tuple[Refusal, ...] = (
     # --- code that means nothing to this kernel ---
     Refusal(
         "opcode",
-        r"unknown opcode|invalid BPF_\w+ (insn|opcode|mode)|uses reserved fields|BPF_\w+ uses reserved",
+        r"unknown opcode (?P<opcode>[0-9a-f]{2})\b|invalid BPF_\w+ (insn|opcode|mode)|uses reserved fields",
         "this kernel does not know the instruction: compile for its instruction set",
     ),
     Refusal(

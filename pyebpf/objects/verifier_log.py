@@ -15,18 +15,22 @@ if TYPE_CHECKING:
 __all__ = ["Explanation", "describe", "explain"]
 
 # 7: (79) r2 = *(u64 *)(r1 +8)      ; R1=ctx() R2_w=scalar()
-_INSTRUCTION = re.compile(r"^(?P<slot>\d+): \((?P<opcode>[0-9a-f]{2})\) (?P<rest>.*)$")
+_INSTRUCTION = re.compile(r"^(?P<slot>\d{1,10}): \((?P<opcode>[0-9a-f]{2})\) (?P<rest>.*)$")
 # 3: R0=scalar() R10=fp0  -  from 3 to 5: R0=...  -  frame1: R1=...  -  R6=... after "caller:"
 _STATE = re.compile(r"^(?:(?:from \d+ to )?\d+: )?(?:\([^)]*\) )?(?:safe )?(?:frame\d+: )?\s*(?:R\d+|fp-\d+)(?:_\w+)?=")
-_REGISTER = re.compile(r"\b(R\d+)(?:_[rwpPD]+)?=((?:[^\s()]|\((?:[^()]|\([^()]*\))*\))+)")
+_REGISTER = re.compile(r"\b(R\d{1,2})(?:_[rwpPD]+)?=((?:[^\s()]|\((?:[^()]|\([^()]*\))*\))+)")
 # Lines that say nothing about the refusal.
 _NOISE = re.compile(
     r"^(processed \d+ insns|verification time|stack depth|max_states|peak_states|insns? |func#\d+|Func#\d+|Validating |"
     r"caller:|callee:|returning from callee:|to caller at |from \d+ to \d+|propagating |last_idx |regs=|parent |"
     r"mark_precise|arg#\d+ |Live regs before|reg type unsupported|;|\d+: )"
 )
-_SOURCE = re.compile(r"^; (?P<text>.*?)(?: @ (?P<place>.+:\d+))?$")
+_SOURCE_PLACE = re.compile(r".+:\d+")  # `; text @ file:line`; Linux 6.1 gives the text alone
 _NAMED = re.compile(r"\bR\d+\b")
+_PLACES = frozenset({"opcode", "descriptor", "end"})  # groups of `Refusal.pattern`
+# What bounds the time for a log of any length and content.
+_TAIL = 1 << 20  # characters: the message stands at the end, and states are given in full wherever paths part
+_LONGEST = 400  # characters, of a message and of a state
 _MOST_LINES = 2  # of a message; what stands before is about other paths
 _CALL = 0x85
 _CLOBBERED = ("R0", "R1", "R2", "R3", "R4", "R5")
@@ -39,7 +43,8 @@ class Explanation:
     `message` is the kernel's own text; `instruction` the slot of the instruction that was refused, None if the log
     does not say; `text` that instruction as the kernel prints it; `register` and `state` the register that the
     message names and what it was; `cause` the likely cause, empty for a message that is not in the table;
-    `name` that row's name; `registers` all states known there; `source` the source line that the log gives for it.
+    `name` that row's name; `registers` all states known there; `source` the source line that the log gives for it;
+    `named` what else the message says of the instruction, where it gives no slot (see `Refusal`).
     """
 
     message: str
@@ -51,6 +56,7 @@ class Explanation:
     name: str
     registers: dict[str, str] = field(default_factory=dict)
     source: str = ""
+    named: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         line = self.message
@@ -96,13 +102,14 @@ _WORDS = {
 }
 _MAP_NAME = re.compile(r"\bmap=([^,)]+)")
 _NUMBER = re.compile(r"^(?:inv)?(-?(?:0x[0-9a-f]+|\d+))$")
-_BOUND = re.compile(r"([su]min|[su]max)=(?=(?:[su]m(?:in|ax)(?:32)?=)*(-?(?:0x[0-9a-f]+|\d+)))")
+_BOUND = re.compile(r"([su]min|[su]max)=(?=(?:[su]m(?:in|ax)(?:32)?=)*(-?(?:0x[0-9a-f]+|[0-9]+)))")
 
 
 def describe(state: str) -> str:
     """What a register's state in the log is, in words; the log's own word for a kind that is not known here."""
     if not state:
         return ""
+    state = state[:_LONGEST]
     number = _NUMBER.match(state)
     if number:
         return f"the number {number[1]}"
@@ -123,7 +130,7 @@ def describe(state: str) -> str:
 
 
 def _describe_number(inside: str) -> str:
-    bounds = {name: int(value, 0) for name, value in _BOUND.findall(inside)}
+    bounds = {name: int(value, 16 if "0x" in value else 10) for name, value in _BOUND.findall(inside)}
     low = bounds.get("smin", bounds.get("umin"))
     if low is None and "umax" in bounds:
         low = 0
@@ -185,14 +192,21 @@ def _walk(lines: Iterator[str]) -> _Place:
             pending, after_call = "", False
             place.messages.clear()
             continue
-        source = _SOURCE.match(line)
-        if source:
-            place.source = source["text"].strip()
+        if line.startswith("; "):
+            text, sign, at = line[2:].rpartition(" @ ")
+            place.source = (text if sign and _SOURCE_PLACE.fullmatch(at) else line[2:]).strip()
             place.messages.clear()
             continue
         if line.strip() and not _NOISE.match(line):
-            place.messages.append(line.strip())
+            place.messages.append(line.strip()[:_LONGEST])
     return place
+
+
+def _end(log: str) -> str:
+    """The last part of a log, in whole lines."""
+    if len(log) <= _TAIL:
+        return log
+    return log[log.find("\n", len(log) - _TAIL) + 1 or len(log) - _TAIL :]
 
 
 def explain(log: str) -> Explanation | None:
@@ -200,7 +214,7 @@ def explain(log: str) -> Explanation | None:
 
     Understands the texts of Linux 6.1 to 6.18; of a message that is not known, the text alone is given.
     """
-    place = _walk(iter(log.splitlines()))
+    place = _walk(iter(_end(log).splitlines()))
     if not place.messages:
         return None
     found = _match(place.messages)
@@ -216,7 +230,8 @@ def explain(log: str) -> Explanation | None:
         # The message speaks of another instruction than the last one walked.
         slot, text, source = int(groups["instruction"]), "", ""
     message = "; ".join(place.messages[-_MOST_LINES:])
-    named = _NAMED.search(message)
-    register = groups.get("register") or (named[0] if named else "")
+    mentioned = _NAMED.search(message)
+    register = groups.get("register") or (mentioned[0] if mentioned else "")
     state = "" if refusal.name == "uninitialised" else registers.get(register, "")
-    return Explanation(message, slot, text, register, state, refusal.cause, refusal.name, registers, source)
+    named = {name: value for name, value in groups.items() if name in _PLACES and value is not None}
+    return Explanation(message, slot, text, register, state, refusal.cause, refusal.name, registers, source, named)

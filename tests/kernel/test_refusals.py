@@ -13,11 +13,12 @@ import pytest
 
 from pyebpf import Struct, array, char, comm, now, pid, u32, u64
 from pyebpf import field as member
-from pyebpf.asm.build import R0, R1, R6, R9, R10
+from pyebpf.asm.build import R0, R6, R9, R10
 from pyebpf.asm.op import Form
 from pyebpf.builder import arrays
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.objects.refusals import REFUSALS
+from pyebpf.specs import ProgramKind
 from tests.support.refused import Edit, marked, provoke
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.module import Module
 
 RDONLY_PROG = 1 << 7
+SYSCALL = {"kind": ProgramKind.SYSCALL, "flags": 1 << 4}  # BPF_F_SLEEPABLE
 LOOK_UP, GET_COMM, SKB_LOAD_BYTES, RESERVE, SUBMIT = 1, 16, 26, 131, 132
 
 
@@ -159,27 +161,31 @@ def frames(bpf: Module) -> None:
         return entries.get(Long(name=comm()), 0) + number
 
     @bpf.tracepoint("sched:sched_switch")
-    def outer() -> None:  # <- frames
-        entries[Long(name=comm())] = inner(now())
+    def outer() -> None:
+        entries[Long(name=comm())] = inner(now())  # <- frames
 
 
 def deep(bpf: Module) -> None:
     """Functions within functions."""
     table = bpf.array(value=u64, size=7, name="table")
-    functions: list[Any] = [lambda number: number]
 
-    for _ in range(8):
-
+    def around(call: Any) -> Any:
         @bpf.subprogram
-        def inner(number: u64, call: Any = functions[-1]) -> u64:
+        def inner(number: u64) -> u64:
             return call(number) + 1
 
-        functions.append(inner)
-    last = functions[-1]
+        return inner
+
+    def innermost(number: int) -> int:
+        return number
+
+    last: Any = innermost
+    for _ in range(8):
+        last = around(last)
 
     @bpf.tracepoint("sched:sched_switch")
-    def outermost() -> None:  # <- nine functions
-        table[0] = last(now())
+    def outermost() -> None:
+        table[0] = last(now())  # <- nine functions
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -202,10 +208,10 @@ class Row:
         return f"{self.name}: {self.tag}"
 
 
-NONE_CHECK_OFF = ((FunctionBuilder, "is_present", lambda self, value: True),)
+NONE_CHECK_OFF = ((FunctionBuilder, "is_present", lambda *_: True),)
 BOUNDS_CHECK_OFF = (
-    (FunctionBuilder, "bounds", lambda self, value: (0, 0)),
-    (arrays, "_bounded", lambda p, number, count: number),
+    (FunctionBuilder, "bounds", lambda *_: (0, 0)),
+    (arrays, "_bounded", lambda _p, number, _count: number),
 )
 ROWS = (
     # a check of the compiler switched off
@@ -232,7 +238,6 @@ ROWS = (
     Row("pointer-bitwise", "element", counting, (Edit("element", "add64", becomes=("or64", Form.DST_IMM)),)),
     Row("pointer-32", "element", counting, (Edit("element", "add64", becomes=("add32", Form.DST_IMM)),)),
     Row("pointer-pointer", "element", counting, (Edit("element", "add64", 1, changes={"src": R10}),)),
-    Row("arithmetic-out-of-bounds", "element", counting, (Edit("element", "add64", changes={"imm": (1 << 29) - 1}),)),
     Row("division", "arithmetic", counting, (Edit("arithmetic", "div64", changes={"imm": 0}),)),
     Row("shift", "arithmetic", counting, (Edit("arithmetic", "lsh64", changes={"imm": 64}),)),
     Row("read-only", "arithmetic", counting, maps={"table": {"flags": RDONLY_PROG}}),
@@ -247,18 +252,24 @@ ROWS = (
     Row("unreachable", "not found", counting, (Edit("check", "jne", becomes=("ja", Form.JUMP), changes={"dst": R0}),)),
     Row("jump-range", "check", counting, (Edit("check", "jne", changes={"offset": 900}),)),
     Row("infinite-loop", "loop", looping, (Edit("loop", "add64", changes={"imm": 0}),)),
-    Row("no-exit", "end", looping, (Edit("end", "exit", nothing=True),)),
+    Row("no-exit", "end", looping, (Edit("end", "exit", becomes=("mov64", Form.DST_SRC)),)),
     # kernel types
     Row("argument-index", "arguments", kernel_objects, (Edit("arguments", "ldxdw", changes={"offset": 72}),)),
     Row("context-access", "arguments", kernel_objects, (Edit("arguments", "ldxdw", changes={"offset": 4}),)),
     Row("beyond-struct", "member", kernel_objects, (Edit("member", "ldxdw", changes={"offset": 32000}),)),
     Row("kernel-offset", "member", kernel_objects, (Edit("member", "ldxdw", changes={"offset": -8}),)),
-    Row("kernel-write", "member", kernel_objects, (Edit("member", "ldxdw", becomes=("stxdw", Form.STORE), changes={"dst": R0, "src": R0}),)),
+    Row(
+        "kernel-write",
+        "member",
+        kernel_objects,
+        (Edit("member", "ldxdw", becomes=("stxdw", Form.STORE), changes={"dst": R0, "src": R0}),),
+    ),
     Row("member-width", "pointer", kernel_objects, (Edit("pointer", "ldxdw", becomes=("ldxw", Form.LOAD)),)),
     Row("helper-gpl", "copy", copying, program={"license": "Proprietary"}),
     Row("attach-target", "arguments", kernel_objects, program={"attach_btf": 1}),
     # limits
-    Row("stack-size", "frames", frames),
+    # As a tracepoint program it passes since Linux 6.13, which gives some kinds a private stack.
+    Row("stack-size", "frames", frames, program=SYSCALL),
     Row("call-depth", "nine functions", deep),
 )
 

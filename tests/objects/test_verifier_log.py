@@ -135,7 +135,7 @@ def test_rows_have_names_of_their_own_and_patterns_that_compile():
     assert len({row.name for row in REFUSALS}) > 40
     assert len({(row.name, row.cause) for row in REFUSALS}) == len({row.name for row in REFUSALS})
     for row in REFUSALS:
-        assert re.compile(row.pattern).groupindex.keys() <= {"register", "instruction"}
+        assert re.compile(row.pattern).groupindex.keys() <= {"register", "instruction", "opcode", "descriptor", "end"}
         assert row.cause
         assert not row.cause.endswith(".")
 

@@ -45,7 +45,7 @@ def here(depth: int = 1) -> Location:
     )
 
 
-# -- taking something away from a compiled program -----------------------------------------------------------------------
+# -- taking something away from a compiled program --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
