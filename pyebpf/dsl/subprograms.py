@@ -91,7 +91,8 @@ def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
     result = None if returns in (None, "None") else _integer(entity, returns)
     if result is None and returns not in (None, "None"):
         p.fail(f"{function.__name__}: annotate what it returns, `-> u64`, or `-> None`", source.location)
-    symbol = f"{function.__name__}.{sum(isinstance(note, _Built) for note in p.notes.values())}"
+    # Those being built count as well: this one may be called by another of its name.
+    symbol = f"{function.__name__}.{sum(isinstance(note, _Built | str) for note in p.notes.values())}"
     p.notes[entity] = "being built"
     outer, p.b = p.b, FunctionBuilder(symbol, (Kind.POINTER, *[Kind.SCALAR] * len(types)), source.location)
     p.b.where = source.location
