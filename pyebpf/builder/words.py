@@ -158,10 +158,10 @@ def _comm(p: ProgramBuilder) -> Any:
     from pyebpf.builder.strings import StringSource
 
     def read_into(program: ProgramBuilder, address: ir.Value, size: int) -> None:
-        # The helper pads with zeros and ends with NUL, whatever the size (strscpy_pad).
+        # Linux 6.1's helper ends with a NUL and leaves what follows as it was: not all kernels pad with zeros.
         program.b.call(GET_CURRENT_COMM, address, program.b.const(size), result=Kind.SCALAR)
 
-    return StringSource("comm()", read_into, TASK_COMM_LEN, fills=True)
+    return StringSource("comm()", read_into, TASK_COMM_LEN)
 
 
 @word(_comm)
