@@ -172,7 +172,7 @@ def deep(bpf: Module) -> None:
     def around(call: Any) -> Any:
         @bpf.subprogram
         def inner(number: u64) -> u64:
-            return call(number) + 1
+            return call(number) + 1  # <- nine functions
 
         return inner
 
@@ -185,7 +185,7 @@ def deep(bpf: Module) -> None:
 
     @bpf.tracepoint("sched:sched_switch")
     def outermost() -> None:
-        table[0] = last(now())  # <- nine functions
+        table[0] = last(now())
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
