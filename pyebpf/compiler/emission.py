@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Instruction, Label, Register, find_op, place, slot_starts
 from pyebpf.compiler.graph import reverse_post_order
-from pyebpf.compiler.machine import ADDRESS, COMPARE, DEFINE, MachineBranch, MachineJump
+from pyebpf.compiler.machine import ADDRESS, COMPARE, DEFINE, MachineBranch, MachineJump, MachineReturn
 from pyebpf.errors import AssemblyError, CompileError
 from pyebpf.specs.programs import Code, Subprogram
 
@@ -51,17 +51,33 @@ def _function(allocated: Allocated, items: list[Item]) -> None:
     entry = allocated.blocks[0].number
     forward = {number: _final_target(number, blocks) for number in blocks}
     order = reverse_post_order(entry, {number: _next_blocks(block, forward) for number, block in blocks.items()})
+    first = {number: index for index, number in enumerate(order)}
     order = _tests_last(order, blocks, forward)
+    exits = {number for number, block in blocks.items() if _only_leaves(block)}
+    code = {
+        number: [placed.node for placed in block.placed if placed.node.op is not DEFINE]
+        for number, block in blocks.items()
+    }
     targets = {forward[target] for number in order for target in blocks[number].terminator.successors()}
     items.append(Label(name))
     for index, number in enumerate(order):
         block = blocks[number]
         if number in targets:
             items.append(Label(f"{name}.{number}"))
-        for placed in block.placed:
-            _node(placed.node, items)
         following = order[index + 1] if index + 1 < len(order) else None
-        _terminator(name, block, forward, following, items)
+        nodes = code[number]
+        if following is not None and _ends_like(block, nodes, blocks[following], code[following]):
+            for node in nodes[: len(nodes) - len(code[following])]:
+                _node(node, items)
+            continue
+        for node in nodes:
+            _node(node, items)
+        # Linux 6.1 allows a loop to be closed by jumps only. To the next instruction they cost nothing: the verifier
+        # takes them out again.
+        closes = (
+            isinstance(block.terminator, MachineJump) and following is not None and first[following] < first[number]
+        )
+        _terminator(name, block, forward, None if closes else following, items, exits)
 
 
 def _tests_last(order: list[int], blocks: dict[int, AllocatedBlock], forward: dict[int, int]) -> list[int]:
@@ -92,6 +108,18 @@ def _tests_last(order: list[int], blocks: dict[int, AllocatedBlock], forward: di
     return result
 
 
+def _only_leaves(block: AllocatedBlock) -> bool:
+    """Whether a block does nothing but return what is in r0."""
+    return isinstance(block.terminator, MachineReturn) and all(placed.node.op is DEFINE for placed in block.placed)
+
+
+def _ends_like(block: AllocatedBlock, nodes: list[Node], following: AllocatedBlock, tail: list[Node]) -> bool:
+    """Whether a block that returns ends with all that the next one does: it can fall into that instead."""
+    if not isinstance(block.terminator, MachineReturn) or not isinstance(following.terminator, MachineReturn):
+        return False
+    return len(nodes) >= len(tail) and nodes[len(nodes) - len(tail) :] == tail
+
+
 def _final_target(number: int, blocks: dict[int, AllocatedBlock]) -> int:
     """Where a jump to block `number` ends up, blocks without code skipped."""
     seen = {number}
@@ -120,13 +148,20 @@ def _jump(name: str, target: int, where: Location | None) -> Instruction:
 
 
 def _terminator(
-    name: str, block: AllocatedBlock, forward: dict[int, int], following: int | None, items: list[Item]
+    name: str,
+    block: AllocatedBlock,
+    forward: dict[int, int],
+    following: int | None,
+    items: list[Item],
+    exits: set[int],
 ) -> None:
     terminator = block.terminator
     where = terminator.where
     if isinstance(terminator, MachineJump):
         target = forward[terminator.target]
-        if target != following:
+        if target != following and target in exits:
+            items.append(Instruction(_EXIT, where=where))
+        elif target != following:
             items.append(_jump(name, target, where))
     elif isinstance(terminator, MachineBranch):
         then, otherwise = forward[terminator.then], forward[terminator.otherwise]
@@ -157,8 +192,6 @@ def _terminator(
 
 def _node(node: Node, items: list[Item]) -> None:
     op, where = node.op, node.where
-    if op is DEFINE:
-        return
     if op is ADDRESS:
         result = _REGISTERS[node.result]
         items.append(Instruction(_MOV, result, Register.R10, where=where))

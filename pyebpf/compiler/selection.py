@@ -131,6 +131,8 @@ class _Selector:
                 if instruction.result is not None and instruction.op in _CONSTANTS:
                     self.definitions[instruction.result.number] = instruction
         self.next_virtual = FIRST_VIRTUAL + highest + 1
+        #: ANDs that nothing uses but the branch that ends their block, which tests the bits itself.
+        self.bit_tests = self._find_bit_tests()
         self.constants: dict[int, Node] = {}
         self.contexts = self._find_contexts()
         self.nodes: list[Node] = []
@@ -176,6 +178,30 @@ class _Selector:
         """The number that `value` is known to be."""
         definition = self.definitions.get(value.number)
         return definition.imm if definition is not None and definition.op is IrOp.CONST else None
+
+    def _find_bit_tests(self) -> dict[int, ir.Instruction]:
+        """Where a block ends with `(a & b) != 0` or `== 0`, and that AND has no other use."""
+        uses: dict[int, int] = {}
+        for block in self.function.blocks:
+            for instruction in block.instructions:
+                for value in instruction.operands:
+                    uses[value.number] = uses.get(value.number, 0) + 1
+            if not isinstance(block.terminator, ir.Branch):
+                terminator = block.terminator
+                values = terminator.arguments if isinstance(terminator, ir.Jump) else (terminator.value,)
+                for value in values:
+                    uses[value.number] = uses.get(value.number, 0) + 1
+        tests: dict[int, ir.Instruction] = {}
+        for block in self.function.blocks:
+            branch = block.terminator
+            if not isinstance(branch, ir.Branch) or branch.condition not in (Condition.EQ, Condition.NE):
+                continue
+            if self._number(branch.right) != 0 or branch.left.number in uses:
+                continue
+            for instruction in block.instructions:
+                if instruction.op is IrOp.AND and instruction.result == branch.left:
+                    tests[branch.left.number] = instruction
+        return tests
 
     def _find_contexts(self) -> frozenset[int]:
         """Values that may point into the context, where Linux 6.1 refuses stores of immediates."""
@@ -238,7 +264,7 @@ class _Selector:
 
     def _instruction(self, instruction: ir.Instruction) -> None:
         op = instruction.op
-        if op in _CONSTANTS:
+        if op in _CONSTANTS or (instruction.result is not None and instruction.result.number in self.bit_tests):
             return
         where, comment = instruction.where, instruction.comment
         result = NONE if instruction.result is None else FIRST_VIRTUAL + instruction.result.number
@@ -359,6 +385,13 @@ class _Selector:
                 return MachineJump(target, self._registers(arguments), where)
             case ir.Branch(then=then, otherwise=otherwise) if then == otherwise:
                 return MachineJump(then, (), where)
+            case ir.Branch(condition=condition, left=left, then=then, otherwise=otherwise) if (
+                left.number in self.bit_tests
+            ):
+                if condition is Condition.EQ:
+                    then, otherwise = otherwise, then
+                bits = self.bit_tests[left.number].operands
+                return MachineBranch(*self._test(Condition.SET, *bits), then, otherwise, where)
             case ir.Branch(condition=condition, left=left, right=right, then=then, otherwise=otherwise):
                 return MachineBranch(*self._test(condition, left, right), then, otherwise, where)
             case ir.Return(value=value):

@@ -127,7 +127,7 @@ def test_a_loop_keeps_its_values_in_registers() -> None:
     b.end(Return(total))
     text = b.text()
     start, end = text.index("call 5"), next(n for n, line in enumerate(text) if line.startswith("if "))
-    assert [line.split(" ", 1)[1] for line in text[start + 1 : end]] == ["+= r0", "+= 1"]
+    assert [line.split(" ", 1)[1] for line in text[start + 1 : end] if "goto" not in line] == ["+= r0", "+= 1"]
     assert not any("r10" in line for line in text)
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import MASK, compare
 from pyebpf.compiler.graph import predecessors, reverse_post_order
-from pyebpf.compiler.ir import Block, Branch, Jump, Op
+from pyebpf.compiler.ir import Block, Branch, Jump, Op, Return
 from pyebpf.compiler.passes.rewriting import substitute
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyebpf.compiler.ir import Function, Terminator, Value
 
 __all__ = ["tidy_flow"]
@@ -79,7 +81,26 @@ def _thread(function: Function) -> list[Block]:
             return replace(terminator, then=then, otherwise=otherwise)
         return terminator
 
-    return [replace(block, terminator=thread(block.terminator)) for block in function.blocks]
+    # Blocks that only return one and the same constant are one block.
+    returns: dict[int, int] = {}
+    shared: dict[int, int] = {}
+    for block in function.blocks[1:]:
+        if isinstance(block.terminator, Return) and all(i.op is Op.CONST for i in block.instructions):
+            number = numbers.get(block.terminator.value.number)
+            if number is not None and not block.parameters:
+                shared[block.number] = returns.setdefault(number, block.number)
+    return [replace(block, terminator=_redirect(thread(block.terminator), shared)) for block in function.blocks]
+
+
+def _redirect(terminator: Terminator, targets: Mapping[int, int]) -> Terminator:
+    if isinstance(terminator, Jump):
+        return replace(terminator, target=targets.get(terminator.target, terminator.target))
+    if isinstance(terminator, Branch):
+        then, otherwise = (targets.get(target, target) for target in (terminator.then, terminator.otherwise))
+        if then == otherwise:
+            return Jump(then, (), terminator.where)
+        return replace(terminator, then=then, otherwise=otherwise)
+    return terminator
 
 
 def _private_parameters(function: Function) -> set[int]:
