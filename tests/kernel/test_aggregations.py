@@ -23,17 +23,18 @@ from pyebpf.builder.lost import LOST_MAP, losses_of
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.strings import StringSource
 from pyebpf.compiler import compile_module
+from pyebpf.features import Features
 from pyebpf.kernel import bpf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.objects import Map, Program
 from pyebpf.specs import ProgramKind, ProgramSpec
 from pyebpf.types import S32, S64, U8, U32, U64, IntType, Struct, char, field, u32
-from tests.builder.harness import Everything, Nothing, Probe
+from tests.builder.harness import Nothing, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-EVERY_TARGET = pytest.mark.parametrize("target", [Everything(), Nothing()], ids=["newest", "oldest"])
+EVERY_TARGET = pytest.mark.parametrize("target", [Features(), Nothing()], ids=["host", "oldest"])
 #: BPF_F_TEST_RUN_ON_CPU.
 ON_CPU = 1
 
