@@ -13,7 +13,7 @@ import functools
 import linecache
 from dataclasses import dataclass
 from types import CodeType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pyebpf.errors import CompileError, Location
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionNode", "Source", "find_source", "names_rebound_by_loops"]
 
+T = TypeVar("T", bound=ast.AST)
 FunctionNode: TypeAlias = ast.FunctionDef | ast.Lambda
 
 _FUTURES = functools.reduce(
@@ -47,14 +48,10 @@ class Source:
         text = self.lines[line - 1].rstrip("\r\n") if line <= len(self.lines) else ""
         if end is None or getattr(node, "end_lineno", line) != line:
             end = len(text.encode())
-        raw = text.encode("utf-8", "surrogatepass")
-        return Location(
-            self.file,
-            line,
-            len(raw[:start].decode("utf-8", "replace")),
-            len(raw[:end].decode("utf-8", "replace")),
-            text,
-        )
+        if not text.isascii():
+            raw = text.encode("utf-8", "surrogatepass")
+            start, end = (len(raw[:offset].decode("utf-8", "replace")) for offset in (start, end))
+        return Location(self.file, line, start, end, text)
 
     @property
     def location(self) -> Location:
@@ -171,19 +168,21 @@ def _compiled(node: FunctionNode, code: CodeType, imports: tuple[str, ...]) -> C
 
     The module's imports count: CPython calls `a.b()` by other instructions where `a` is imported at the top.
     """
-    arguments = ast.arguments([], [ast.arg(name) for name in code.co_freevars], None, [], [], None, [])
+
+    def placed(new: T) -> T:
+        return ast.copy_location(new, node)
+
+    parameters = [placed(ast.arg(name)) for name in code.co_freevars]
     statements: list[ast.stmt]
     if isinstance(node, ast.FunctionDef):
-        inner = ast.FunctionDef(node.name, node.args, node.body, [], node.returns, node.type_comment)
+        inner = placed(ast.FunctionDef(node.name, node.args, node.body, [], node.returns, node.type_comment))
         # A function that calls itself finds its own name where it found it before: outside, unless it was free there.
-        own = [] if node.name in code.co_freevars else [ast.Global([node.name])]
-        statements = [*own, ast.copy_location(inner, node)]
+        statements = [inner] if node.name in code.co_freevars else [placed(ast.Global([node.name])), inner]
     else:
-        statements = [ast.copy_location(ast.Expr(node), node)]
-    outer = ast.FunctionDef("around", arguments, statements, [])
-    ast.copy_location(outer, node)
-    bound = [ast.copy_location(ast.Import([ast.alias(name)]), node) for name in imports]
-    module = ast.Module([*map(ast.fix_missing_locations, bound), ast.fix_missing_locations(outer)], [])
+        statements = [placed(ast.Expr(node))]
+    outer = placed(ast.FunctionDef("around", ast.arguments([], parameters, None, [], [], None, []), statements, []))
+    bound = [placed(ast.Import([placed(ast.alias(name))])) for name in imports]
+    module = ast.Module([*bound, outer], [])
     try:
         compiled = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURES, dont_inherit=True)
     except (SyntaxError, ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyebpf.builder.lost import LossTable
 from pyebpf.dsl.module import Module
@@ -77,7 +77,7 @@ Record: Any = type(
 class CPythonRecord(ModelRecord):
     """The same record in the model."""
 
-    fields = {name: INTEGERS[type_] for name, type_ in FIELDS.items()}
+    fields: ClassVar = {name: INTEGERS[type_] for name, type_ in FIELDS.items()}
 
 
 def build(program: Program, target: Target) -> tuple[ir.Module, Mapping[str, MapSpec]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -330,20 +331,19 @@ def _short(value: Any) -> str:
 
 def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
     """Names that the nodes assign, in order, without those of functions inside."""
-    found: dict[str, None] = {}
-    stack = list(nodes)[::-1]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            found.setdefault(node.id)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.setdefault(node.name)
-            continue
-        if isinstance(node, ast.Lambda):
-            continue
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            # Their targets are their own; only `:=` inside them binds outside.
-            found.update(dict.fromkeys(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
-            continue
-        stack.extend(list(ast.iter_child_nodes(node))[::-1])
-    return list(found)
+    return list(dict.fromkeys(name for node in nodes for name in _assigned(node)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _assigned(node: ast.AST) -> tuple[str, ...]:
+    """Names that one node assigns, kept by the node: loops and branches ask for each statement inside them again."""
+    if isinstance(node, ast.Name):
+        return () if isinstance(node.ctx, ast.Load) else (node.id,)
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return (node.name,)
+    if isinstance(node, ast.Lambda):
+        return ()
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        # Their targets are their own; only `:=` inside them binds outside.
+        return tuple(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
+    return tuple(dict.fromkeys(name for child in ast.iter_child_nodes(node) for name in _assigned(child)))
