@@ -7,16 +7,16 @@ from struct import Struct
 
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, syscall
+from pyebpf.uapi.perf import PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_SET_BPF, PERF_FLAG_FD_CLOEXEC
 
-__all__ = ["disable", "enable", "perf_event_open", "set_bpf"]
+__all__ = ["enable", "perf_event_open", "set_bpf"]
 
 # struct perf_event_attr (PERF_ATTR_SIZE_VER1):
 #     __u32 type, size; __u64 config, sample_period /* or sample_freq */, sample_type, read_format, flags (bit-field);
 #     __u32 wakeup_events, bp_type; __u64 config1, config2;
 _ATTR = Struct("=IIQQQQQIIQQ")
-_DISABLED, _FREQ = 1 << 0, 1 << 10
-_FLAG_FD_CLOEXEC = 8
-_ENABLE, _DISABLE, _SET_BPF = 0x2400, 0x2401, 0x40042408
+_FREQ = 1 << 10
+_ENABLE, _SET_BPF = PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_SET_BPF
 
 
 def perf_event_open(
@@ -29,7 +29,6 @@ def perf_event_open(
     frequency: int = 0,
     sample_type: int = 0,
     wakeup_events: int = 0,
-    disabled: bool = False,
     what: str = "perf event",
 ) -> Descriptor:
     """Open an event of `enum perf_type_id` (or PMU number) `kind`: one process or all (-1), one CPU or all (-1).
@@ -37,11 +36,11 @@ def perf_event_open(
     Sampled every `period` events or `frequency` times a second (EINVAL above kernel.perf_event_max_sample_rate).
     ENOENT: the host lacks the event; EACCES: kernel.perf_event_paranoid; EINVAL: `pid` and `cpu` both -1.
     """
-    flags = (_DISABLED if disabled else 0) | (_FREQ if frequency else 0)
+    flags = _FREQ if frequency else 0
     attribute = bytearray(
         _ATTR.pack(kind, _ATTR.size, config, frequency or period, sample_type, 0, flags, wakeup_events, 0, 0, 0)
     )
-    fd = syscall("perf_event_open", address_of(attribute), pid, cpu, -1, _FLAG_FD_CLOEXEC)
+    fd = syscall("perf_event_open", address_of(attribute), pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)
     return Descriptor(fd, what)
 
 
@@ -53,8 +52,3 @@ def set_bpf(event_fd: int, prog_fd: int) -> None:
 def enable(event_fd: int) -> None:
     """Start counting."""
     fcntl.ioctl(event_fd, _ENABLE, 0)
-
-
-def disable(event_fd: int) -> None:
-    """Stop counting."""
-    fcntl.ioctl(event_fd, _DISABLE, 0)

@@ -8,13 +8,16 @@ from threading import Event, Thread
 
 import pytest
 
+from pyebpf.asm import build
+from pyebpf.asm.build import R2, R3
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded
 from pyebpf.kernel import map_elements
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.descriptor import open_descriptors
-from pyebpf.objects import Map, elements
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.objects import Map, Program, elements
+from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, array_of, char, field, u16, u32
+from pyebpf.uapi.helpers import helper
 
 
 class Flow(Struct):
@@ -323,3 +326,22 @@ def test_no_descriptor_is_left_by_a_map_that_could_not_be_filled():
     with pytest.raises(KernelError, match="entry 1 of 2"):
         Map(spec(MapKind.ARRAY, size=1, initial=((U32.encode(0), U64.encode(0)), (U32.encode(9), U64.encode(0)))))
     assert open_descriptors() == before
+
+
+def test_stack_traces_are_read_one_by_one():
+    """Their kind has no batches; a trace is a list of addresses, zeros at its end."""
+    code = (
+        build.load_map(R2, "stacks"), build.mov64(R3, 0), build.call(helper("get_stackid").id), build.exit_(),
+    )  # fmt: skip
+    described = MapSpec("stacks", MapKind.STACK_TRACE, U32, array_of(U64, 127), 64)
+    spec_ = ProgramSpec("probe", ProgramKind.RAW_TRACEPOINT, Code(code, (Subprogram("probe", 0),)))
+    with Map(described) as stacks, Program(spec_, {"stacks": stacks}) as program:
+        number = program.test_run().retval
+        assert list(stacks) == [number]
+        (trace,) = stacks.values()
+        assert trace == stacks[number]
+        assert len(trace) == 127
+        assert trace[0] > 1 << 63
+        assert trace[-1] == 0
+        stacks.clear()
+        assert len(stacks) == 0
