@@ -59,7 +59,7 @@ def _load_unsigned(r: Rewriter, p: Value) -> Value | None:
     return r.emit(Op.SEXT, low.result, size=load.size)
 
 
-#: Feature that the target may lack, and what to write instead.
+#: Features that the target may lack, and what to write instead.
 LACKING = {
     "isa:sdiv": (
         rule(Op.SDIV, (ANY("x"), ANY("y")), _signed_quotient),
@@ -72,7 +72,18 @@ LACKING = {
 
 def legalize(function: Function, target: Features) -> Function:
     """Replace the ops that `target` lacks."""
-    rules = [entry for feature, entries in LACKING.items() if not target.has(feature) for entry in entries]
+    # A target may have to try a feature out: ask for what the function uses only.
+    used = {
+        instruction.op
+        for block in function.blocks
+        for instruction in block.instructions
+        if instruction.op is not Op.LOAD or (instruction.signed and instruction.size < 8)
+    }
+    asked = {feature: entries for feature, entries in LACKING.items() if used & {entry.op for entry in entries}}
+    lacking = [feature for feature in asked if not target.has(feature)]
+    if "isa:ldsx" in lacking and "isa:movsx" not in asked and not target.has("isa:movsx"):
+        lacking.append("isa:movsx")
+    rules = [entry for feature in lacking for entry in LACKING[feature]]
     if not rules:
         return function
     return Rewriter(function, table(*rules)).run()
