@@ -68,7 +68,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "argument-type",
-        rf"{_R} type=\w* expected=",
+        rf"{_R} type=\w* expected=(?!alloc_mem\b|ringbuf_mem\b)",
         "a call got an argument of another kind than the helper takes",
     ),
     Refusal("frame-pointer", r"frame pointer is read only", "R10 cannot be written: copy it and move the copy"),
@@ -133,7 +133,7 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "stack-bounds",
         rf"invalid( indirect)?( access to| read from| write to)? stack (type )?{_R} off=",
-        "outside the 512 bytes of the stack frame",
+        "outside the stack frame: it has 512 bytes, of which only those written may be read",
     ),
     Refusal(
         "stack-variable",
@@ -280,8 +280,13 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "jump-range",
-        r"jump out of range from insn (?P<instruction>\d{1,10}) to -?\d+|jump into the middle of ldimm64 insn",
+        r"jump out of range from insn (?P<instruction>\d{1,10}) to -?\d+",
         "a jump leads outside its function",
+    ),
+    Refusal(
+        "jump-into-load",
+        r"jump into the middle of ldimm64 insn (?P<instruction>\d{1,10})",
+        "a jump leads into the second half of this instruction",
     ),
     Refusal(
         "no-exit",
@@ -348,8 +353,19 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "release",
-        rf"{_R} must (be referenced|have zero offset) when passed|reference has not been acquired|release .*unacquired",
+        rf"{_R} (must (be referenced|have zero offset) when passed|type=\w* expected=(alloc_mem|ringbuf_mem)\b)"
+        r"|reference has not been acquired|release .*unacquired",
         _RELEASE,
+    ),
+    Refusal(
+        "lock-map",
+        r"has to have BTF in order to use bpf_spin_lock|has no valid bpf_spin_lock|doesn't have .*bpf_spin_lock",
+        "this map's value has no lock that BTF describes",
+    ),
+    Refusal(
+        "lock-kind",
+        r"\w+ prog(ram)?s cannot use bpf_spin_lock",
+        "this kind of program cannot take locks",
     ),
     Refusal(
         "lock",

@@ -52,7 +52,7 @@ def here(depth: int = 1) -> Location:
 class Edit:
     """Change one instruction of a compiled program: the `nth` of those that come from the tagged line and fit.
 
-    `name` is its operation's; `helper` the number of the helper called. `becomes` gives another operation's name and
+    `name` is its operation's, or several with `|` between, where targets differ; `helper` the number of the helper called. `becomes` gives another operation's name and
     form, `opcode` a byte of its own; `changes` are fields. With `nothing` it does nothing any more.
     """
 
@@ -70,7 +70,7 @@ class Edit:
         return (
             where is not None
             and where.line == line
-            and instruction.op.name == self.name
+            and instruction.op.name in self.name.split("|")
             and (self.helper is None or instruction.imm == self.helper)
         )
 
