@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.conditions import Test
     from pyebpf.compiler.ir import Value
 
-__all__ = ["S64_MAX", "S64_MIN", "Environment", "Interval", "Variable", "hull", "learn", "merge"]
+__all__ = ["S64_MAX", "S64_MIN", "Environment", "Facts", "Interval", "Variable", "hull", "learn", "merge"]
 
 S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -34,37 +34,59 @@ class Variable:
 
 
 @dataclass(slots=True)
+class Facts:
+    """What holds of values wherever they can be used: it is known where each is defined.
+
+    `bounds` are intervals of numbers read as s64, `present` addresses that are not NULL, `origins` the names of the
+    maps that addresses came from.
+    """
+
+    bounds: dict[int, Interval] = field(default_factory=dict)
+    present: set[int] = field(default_factory=set)
+    origins: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Environment:
     """Variables and facts at one point.
 
-    `values` holds the variables assigned on every path to here. `present` are the numbers of addresses known not to
-    be NULL on every path; `bounds` intervals, read as s64, that hold on every path; `gone` addresses that some path
-    has made invalid, with the reason. `origins` says which map an address came from, by the map's name.
+    `values` holds the variables assigned on every path to here. What was learnt of values after their definition, by
+    the branches taken: `present` are the numbers of addresses known not to be NULL on every path, `bounds` intervals
+    that hold on every path, `gone` addresses that some path has made invalid, with the reason.
     """
 
+    facts: Facts = field(default_factory=Facts)
     values: dict[Variable, Value] = field(default_factory=dict)
     present: set[int] = field(default_factory=set)
     bounds: dict[int, Interval] = field(default_factory=dict)
     gone: dict[int, str] = field(default_factory=dict)
-    origins: dict[int, str] = field(default_factory=dict)
 
     def copy(self) -> Environment:
-        """Return an independent copy."""
-        return Environment(dict(self.values), set(self.present), dict(self.bounds), dict(self.gone), dict(self.origins))
+        """Return an environment of its own for another path of the same function."""
+        return Environment(self.facts, dict(self.values), set(self.present), dict(self.bounds), dict(self.gone))
+
+    def interval(self, number: int) -> Interval | None:
+        """Bounds of a value, by its number; None if nothing is known."""
+        return self.bounds.get(number) or self.facts.bounds.get(number)
+
+    def is_present(self, number: int) -> bool:
+        """Whether an address, by its number, is known not to be NULL."""
+        return number in self.present or number in self.facts.present
 
     def inherit(self, value: Value, source: Value, known: Environment) -> None:
         """Take over, for a value that may be `source` of another environment, why that is gone and where it is from."""
         if source.number in known.gone:
             self.gone.setdefault(value.number, known.gone[source.number])
-        if source.number in known.origins:
-            self.origins[value.number] = known.origins[source.number]
+        origins = self.facts.origins
+        if source.number in origins:
+            origins[value.number] = origins[source.number]
 
-    def narrow(self, value: Value, low: int = S64_MIN, high: int = S64_MAX) -> None:
-        """Add the fact that `value`, read as s64, lies between `low` and `high`."""
-        old_low, old_high = self.bounds.get(value.number, (S64_MIN, S64_MAX))
+    def narrow(self, value: Value, low: int = S64_MIN, high: int = S64_MAX, *, always: bool = False) -> None:
+        """Add the fact that `value`, read as s64, lies between `low` and `high`, here or `always`."""
+        old_low, old_high = self.interval(value.number) or (S64_MIN, S64_MAX)
         low, high = max(low, old_low), min(high, old_high)
-        if low <= high and (low, high) != (S64_MIN, S64_MAX):
-            self.bounds[value.number] = (low, high)
+        if low <= high and (low, high) != (old_low, old_high):
+            (self.facts.bounds if always else self.bounds)[value.number] = (low, high)
 
 
 def hull(intervals: Sequence[Interval | None]) -> Interval | None:
@@ -80,7 +102,8 @@ def merge(
 ) -> tuple[Environment, list[tuple[Variable, Value]]]:
     """Merge what several paths know. Variables whose values differ get new ones, listed beside."""
     first, *others = environments
-    merged = Environment()
+    facts = first.facts
+    merged = Environment(facts)
     parameters: list[tuple[Variable, Value]] = []
     for variable, value in first.values.items():
         if not all(variable in other.values for other in others):
@@ -91,21 +114,20 @@ def merge(
         joined = new_value(variable.kind, variable.hint)
         merged.values[variable] = joined
         parameters.append((variable, joined))
-        if all(e.values[variable].number in e.present for e in environments):
-            merged.present.add(joined.number)
-        around = hull([e.bounds.get(e.values[variable].number) for e in environments])
+        if all(e.is_present(e.values[variable].number) for e in environments):
+            facts.present.add(joined.number)
+        around = hull([e.interval(e.values[variable].number) for e in environments])
         if around is not None:
-            merged.bounds[joined.number] = around
+            facts.bounds[joined.number] = around
         for e in environments:
             merged.inherit(joined, e.values[variable], e)
-    merged.present |= set.intersection(*(e.present for e in environments))
+    merged.present = set.intersection(*(e.present for e in environments))
     for number in first.bounds:
-        around = hull([e.bounds.get(number) for e in environments])
-        if around is not None:
+        around = hull([e.interval(number) for e in environments])
+        if around is not None and around != facts.bounds.get(number):
             merged.bounds[number] = around
     for environment in environments:
         merged.gone.update(environment.gone)
-        merged.origins.update(environment.origins)
     return merged, parameters
 
 
@@ -118,7 +140,7 @@ def learn(environment: Environment, fact: Test) -> None:
     """Add what a comparison that holds says of the bounds of its sides, and of an address compared with NULL."""
     if not isinstance(fact, Compare):
         return
-    left, right = environment.bounds.get(fact.left.number), environment.bounds.get(fact.right.number)
+    left, right = environment.interval(fact.left.number), environment.interval(fact.right.number)
     if right == (0, 0) and fact.relation is Relation.NE and fact.left.kind is Kind.POINTER:
         environment.present.add(fact.left.number)
     low, high = (S64_MIN, S64_MAX) if right is None else right

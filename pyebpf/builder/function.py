@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
+from pyebpf.builder.blocks import Edge, Join, Loop, OpenBlock, successors
 from pyebpf.builder.conditions import All, Always, Any, Compare, Not, negate
 from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, learn, merge
 from pyebpf.builder.order import reverse_post_order
@@ -15,56 +15,13 @@ from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pyebpf.builder.blocks import Cleanup
     from pyebpf.builder.conditions import Test
     from pyebpf.errors import Location
 
 __all__ = ["FunctionBuilder", "Join", "Loop"]
-
-
-@dataclass(slots=True, eq=False)
-class _OpenBlock:
-    """A block still being filled. Without `reachable`, what lands in it is dropped."""
-
-    number: int
-    reachable: bool = True
-    parameters: tuple[ir.Value, ...] = ()
-    instructions: list[ir.Instruction] = field(default_factory=list)
-    terminator: ir.Terminator | None = None
-
-
-#: Code that a region of the program needs on each way out of it.
-Cleanup: TypeAlias = "Callable[[], object]"
-
-
-@dataclass(slots=True, eq=False)
-class _Edge:
-    """A path to a join: the block that it comes from, what it knows, and the regions that it may be leaving."""
-
-    block: _OpenBlock
-    environment: Environment
-    regions: tuple[Cleanup, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Join:
-    """A point still to come that several paths lead to.
-
-    `FunctionBuilder.start` places it and merges what the paths know.
-    """
-
-    hint: str = ""
-    edges: list[_Edge] = field(default_factory=list)
-    placed: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Loop:
-    """A loop under construction: `end` is where `break` goes, `again` where `continue` goes."""
-
-    end: Join
-    again: Join
 
 
 class FunctionBuilder:
@@ -88,7 +45,7 @@ class FunctionBuilder:
         self.where = where
         self._defined_at = where
         self._numbers = 0
-        self._blocks: list[_OpenBlock] = []
+        self._blocks: list[OpenBlock] = []
         self._slots: list[ir.Slot] = []
         self._uses: list[tuple[int, str, Location | None]] = []
         self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
@@ -156,7 +113,7 @@ class FunctionBuilder:
         """Return a 64-bit constant (given signed or unsigned)."""
         number = (number + (1 << 63)) % (1 << 64) - (1 << 63)
         value = self.emit(Op.CONST, imm=number)
-        self.environment.bounds[value.number] = (number, number)
+        self.environment.narrow(value, number, number, always=True)
         return value
 
     def binary(self, op: Op, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -169,9 +126,8 @@ class FunctionBuilder:
         """Load `size` bytes at address + offset."""
         value = self.emit(Op.LOAD, address, result=kind, imm=offset, size=size, signed=signed)
         if kind is Kind.SCALAR and size < 8:
-            self.environment.narrow(
-                value, -(1 << 8 * size - 1) if signed else 0, (1 << 8 * size - 1) - 1 if signed else (1 << 8 * size) - 1
-            )
+            top = 1 << 8 * size - 1
+            self.environment.narrow(value, -top if signed else 0, top - 1 if signed else 2 * top - 1, always=True)
         return value
 
     def store(self, address: ir.Value, offset: int, value: ir.Value, size: int) -> None:
@@ -187,7 +143,7 @@ class FunctionBuilder:
     def slot_address(self, slot: ir.Slot, offset: int = 0) -> ir.Value:
         """Address of byte `offset` of a slot; known not to be NULL."""
         value = self.emit(Op.SLOT, symbol=slot.name, imm=offset)
-        self.environment.present.add(value.number)
+        self.environment.facts.present.add(value.number)
         return value
 
     def call(self, helper: int, *arguments: ir.Value, result: ir.Kind = Kind.SCALAR, comment: str = "") -> ir.Value:
@@ -199,22 +155,26 @@ class FunctionBuilder:
     def bounds(self, value: ir.Value) -> Interval:
         """Inclusive bounds of `value` read as s64, as far as they are known here."""
         self._settle()
-        return self.environment.bounds.get(value.number, (S64_MIN, S64_MAX))
+        return self.environment.interval(value.number) or (S64_MIN, S64_MAX)
 
     def assume_bounds(self, value: ir.Value, low: int, high: int) -> None:
         """State bounds that hold by construction."""
         self._settle()
-        self.environment.narrow(value, low, high)
+        self.environment.narrow(value, low, high, always=self._made_here(value))
+
+    def _made_here(self, value: ir.Value) -> bool:
+        """Whether no branch stands between a value's definition and here: what holds here holds wherever it is used."""
+        return value.number >= self._block.first
 
     def is_present(self, value: ir.Value) -> bool:
         """Whether every path here has found this address not to be NULL."""
         self._settle()
-        return value.number in self.environment.present
+        return self.environment.is_present(value.number)
 
     def assume_present(self, value: ir.Value) -> None:
         """State that an address is never NULL by construction."""
         self._settle()
-        self.environment.present.add(value.number)
+        self.environment.facts.present.add(value.number)
 
     def invalidate(self, values: Iterable[ir.Value], reason: str) -> None:
         """State that addresses are invalid from here on; `reason` goes into the message of a later use."""
@@ -230,12 +190,12 @@ class FunctionBuilder:
     def assume_origin(self, value: ir.Value, origin: str) -> None:
         """State which map an address comes from."""
         self._settle()
-        self.environment.origins[value.number] = origin
+        self.environment.facts.origins[value.number] = origin
 
     def invalidate_origin(self, origin: str, reason: str) -> None:
         """State that every address of a map is invalid from here on."""
         self._settle()
-        for number, found in self.environment.origins.items():
+        for number, found in self.environment.facts.origins.items():
             if found == origin:
                 self.environment.gone[number] = reason
 
@@ -259,6 +219,15 @@ class FunctionBuilder:
         self._settle()
         return self.environment.values.get(variable)
 
+    def take(self, variable: Variable) -> ir.Value:
+        """Return the variable's value and forget the variable: nothing reads it any more."""
+        self._settle()
+        value = self.environment.values.pop(variable, None)
+        if value is None:
+            assert not self._block.reachable, f"{variable.hint} has no value"
+            return self.const(0)
+        return value
+
     # -- control flow --------------------------------------------------------------------------------------------------
 
     @property
@@ -271,7 +240,7 @@ class FunctionBuilder:
         """Go to `target`; what follows is unreachable."""
         self._settle()
         if self._block.reachable:
-            target.edges.append(_Edge(self._block, self.environment, self._regions))
+            target.edges.append(Edge(self._block, self.environment, self._regions))
         self._unreachable()
 
     def branch(self, test: Test, then: Join, otherwise: Join) -> None:
@@ -421,7 +390,7 @@ class FunctionBuilder:
                 return self.const(int(holds))
             case Compare(relation, left, right):
                 value = self.emit(Op.COMPARE, left, right, condition=relation)
-                self.environment.narrow(value, 0, 1)
+                self.environment.narrow(value, 0, 1, always=True)
                 return value
             case _:
                 answer = self.variable(hint="test")
@@ -429,9 +398,8 @@ class FunctionBuilder:
                     self.write(answer, self.const(1))
                 with self.else_():
                     self.write(answer, self.const(0))
-                found = self.read(answer)
-                assert found is not None
-                self.environment.narrow(found, 0, 1)
+                found = self.take(answer)
+                self.environment.narrow(found, 0, 1, always=True)
                 return found
 
     def finish(self) -> ir.Function:
@@ -441,7 +409,7 @@ class FunctionBuilder:
             msg = f"{self.name}: control reaches the end without a return"
             raise ValueError(msg)
         blocks = {block.number: block for block in self._blocks}
-        order = reverse_post_order({number: _successors(block) for number, block in blocks.items()})
+        order = reverse_post_order({number: successors(block) for number, block in blocks.items()})
         finished = []
         for number in order:
             block = blocks[number]
@@ -457,8 +425,8 @@ class FunctionBuilder:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _open(self, *, reachable: bool = True) -> _OpenBlock:
-        block = _OpenBlock(len(self._blocks), reachable)
+    def _open(self, *, reachable: bool = True) -> OpenBlock:
+        block = OpenBlock(len(self._blocks), self._numbers, reachable)
         self._blocks.append(block)
         return block
 
@@ -483,16 +451,6 @@ class FunctionBuilder:
             learn(known, fact)
             ways.append(edge.number)
             if block.reachable:
-                join.edges.append(_Edge(edge, known, self._regions))
+                join.edges.append(Edge(edge, known, self._regions))
         block.terminator = ir.Branch(test.relation, test.left, test.right, ways[0], ways[1], self.where)
         self._unreachable()
-
-
-def _successors(block: _OpenBlock) -> list[int]:
-    match block.terminator:
-        case ir.Jump(target=target):
-            return [target]
-        case ir.Branch(then=then, otherwise=otherwise):
-            return [then, otherwise]
-        case _:
-            return []

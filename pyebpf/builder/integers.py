@@ -275,9 +275,7 @@ def choose(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
         b.write(answer, b.emit(Op.REFINE, left.value))
     with b.else_():
         b.write(answer, b.emit(Op.REFINE, right.value))
-    value = b.read(answer)
-    if value is None:
-        return left  # unreachable code
+    value = b.take(answer)
     type_ = U64 if U64 in (left.type, right.type) else S64
     if type_ == S64 or min(a, d) >= 0:
         pick = min if operator == "<=" else max

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import atomics
-from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.conditions import Always, Compare, Test
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
@@ -96,7 +96,7 @@ class MapEntity(Entity):
         return read(p, self._place(entry), self.value)
 
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
-        return Compare(Relation.NE, self._find(p, item), p.b.const(0), presence=True)
+        return _present(p, self._find(p, item))
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if name in _USER_SIDE:
@@ -140,7 +140,7 @@ class MapEntity(Entity):
             p.b.write(answer, read_int(p, entry, 0, self.value).value)
         with p.b.else_():
             p.b.write(answer, other)
-        return _result(p, answer)
+        return p.b.take(answer)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -169,7 +169,9 @@ class MapEntity(Entity):
         """`add(k, v)`: insert if the key is new. True if it was."""
         if self.kind.is_array:
             p.fail(f"the entries of {self.describe()} always exist: assign to one")
-        status = self._update(p, key, value, _NOEXIST)
+        # Since Linux commit d7ba4cc900bf ("bpf: return long from bpf_map_ops funcs") (in v6.4) the status is a long;
+        # where the verifier calls the map's own function instead of the helper, the upper half was junk before.
+        status = p.b.emit(Op.SEXT, self._update(p, key, value, _NOEXIST), size=4)
         with (
             p.b.if_(Compare(Relation.NE, status, p.b.const(0))),
             p.b.if_(Compare(Relation.NE, status, p.b.const(-_EEXIST))),
@@ -202,7 +204,7 @@ class MapEntity(Entity):
         count_loss(p, FULL, self.map_name)
         p.b.jump(end)
         p.b.start(place)
-        self._atomic(p, _result(p, entry), operator, number)
+        self._atomic(p, p.b.take(entry), operator, number)
         p.b.jump(end)
         p.b.start(end)
 
@@ -224,12 +226,14 @@ class MapEntity(Entity):
         with self._key(p, index) as key:
             self._delete(p, key, "del")
 
-    def _pop(self, p: ProgramBuilder, key: Any) -> Any:
+    def _pop(self, p: ProgramBuilder, key: Any, default: Any = None) -> Any:
         """`pop(k)`: the entry's value or None, and the entry is removed.
 
         Not in one step: another processor may change it between.
         """
         self._not_array(p, "pop")
+        if default is not None:
+            p.fail(f"{self.map_name}.pop(k) is None if the key is missing: test it with `is None`")
         what = f"{self.map_name}.pop(…)"
         with self._key(p, key) as address:
             entry = self._call(p, _LOOKUP, address)
@@ -240,7 +244,7 @@ class MapEntity(Entity):
                     self._delete(p, address, "pop")
                 with p.b.else_():
                     p.b.write(value, p.b.const(0))
-                return MaybeInt(entry, _result(p, value), *_held(self.value), what)
+                return MaybeInt(entry, p.b.take(value), *_held(self.value), what)
             slot = p.b.slot(-(-self.value.size // 8) * 8, name="popped")
             with p.b.if_(_present(p, entry)):
                 store(p, p.b.slot_address(slot), 0, self.value, read(p, self._place(entry), self.value))
@@ -335,7 +339,7 @@ class MapEntity(Entity):
                 p.b.write(kept, p.b.emit(Op.REFINE, number))
             with p.b.else_():
                 p.b.write(kept, p.b.const(U32.maximum))
-            number = _result(p, kept)
+            number = p.b.take(kept)
         with temporary(p, U32.size) as slot:
             address = p.b.slot_address(slot)
             p.b.store(address, 0, number, U32.size)
@@ -349,20 +353,9 @@ class MapEntity(Entity):
 
 
 def _present(p: ProgramBuilder, entry: ir.Value) -> Test:
-    from pyebpf.builder.conditions import Always
-
     if p.b.is_present(entry):
         return Always(holds=True)
     return Compare(Relation.NE, entry, p.b.const(0), presence=True)
-
-
-def _result(p: ProgramBuilder, variable: Any) -> ir.Value:
-    """The variable's value; in unreachable code, any."""
-    value = p.b.read(variable)
-    if value is None:
-        assert not p.b.reachable
-        return p.b.const(0)
-    return value
 
 
 def _held(type_: IntType) -> tuple[IntType, IntType | None]:

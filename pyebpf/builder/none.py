@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.conditions import Always, Compare, Test
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.integers import Int
 from pyebpf.compiler.ir import Condition as Relation
@@ -58,6 +58,8 @@ class MaybeInt(RunTime):
         return self.settle(p)
 
     def is_none(self, p: ProgramBuilder) -> Test:
+        if p.b.is_present(self.presence):
+            return Always(holds=False)
         return Compare(Relation.EQ, self.presence, p.b.const(0), presence=True)
 
     def truth(self, p: ProgramBuilder) -> Test:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.conditions import Always, Compare, Test
 from pyebpf.builder.entity import RunTime
 from pyebpf.compiler.ir import Condition as Relation
 
@@ -55,6 +55,8 @@ class Reference(RunTime):
         presence = self.place.presence
         if presence is None:
             p.fail(f"{self.describe()} is never None")
+        if p.b.is_present(presence):
+            return Always(holds=False)
         return Compare(Relation.EQ, presence, p.b.const(0), presence=True)
 
     def truth(self, p: ProgramBuilder) -> Test:

@@ -90,8 +90,8 @@ class String(Reference):
         b.write(count, b.const(0))
         step = 1 << most.bit_length() - 1
         while step:
-            found = b.read(count)
-            assert found is not None
+            found = b.take(count)
+            b.write(count, found)
             # Where N-1 is no power of two less one, the last steps could lead out.
             whole = relation(p, "<=", Int(found, S64), Int(b.const(most - step), S64))
             with b.if_(whole if b.bounds(found)[1] > most - step else Always(holds=True)):
@@ -102,8 +102,7 @@ class String(Reference):
                     b.assume_bounds(more, step, most)
                     b.write(count, more)
             step >>= 1
-        length = b.read(count)
-        assert length is not None
+        length = b.take(count)
         b.assume_bounds(length, 0, most)
         return Int(length, S64)
 
@@ -135,9 +134,8 @@ class String(Reference):
 class StringSource(RunTime):
     """A string still to be read: `comm()`, `user_string(p)`.
 
-    `read_into(p, address, size)` writes at most size - 1 bytes and a NUL to zeroed memory; one that `fills` writes
-    zeros to the end itself, and is given memory as it is. `size` is what the author or the word says where no
-    destination does; None if nothing does.
+    `read_into(p, address, size)` writes at most size - 1 bytes and a NUL to zeroed memory. `size` is what the author
+    or the word says where no destination does; None if nothing does.
     """
 
     def __init__(
@@ -145,13 +143,10 @@ class StringSource(RunTime):
         name: str,
         read_into: Callable[[ProgramBuilder, ir.Value, int], None],
         size: int | None = None,
-        *,
-        fills: bool = False,
     ) -> None:
         self.name = name
         self.read_into = read_into
         self.size = size
-        self.fills = fills
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
@@ -181,10 +176,7 @@ class StringSource(RunTime):
         if not isinstance(type_, CharArray):
             p.fail(f"{self.name} does not fit {type_.name}")
         size = min(type_.length, self.size or type_.length)
-        if self.fills:
-            zero(p, address, offset + size, type_.length - size)
-        else:
-            zero(p, address, offset, type_.length)
+        zero(p, address, offset, type_.length)
         self.read_into(p, moved(p, address, offset), size)
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
