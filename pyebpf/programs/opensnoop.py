@@ -32,10 +32,21 @@ if TYPE_CHECKING:
 __all__ = ["TOOL", "Open", "Options", "build", "open"]
 
 
+class Begun(Struct):
+    """A call that has not returned: the path's address, and the flags if they are wanted."""
+
+    path: u64
+    flags: u64
+
+
 class Open(Struct):
-    """One call: `result` is the descriptor, or the error number negated; `time` nanoseconds of time.monotonic_ns()."""
+    """One call: `result` is the descriptor, or the error number negated; `time` nanoseconds of time.monotonic_ns().
+
+    `flags` are those of open(2), with `extended` only.
+    """
 
     time: u64
+    flags: u64
     pid: u32
     tid: u32
     uid: u32
@@ -63,44 +74,56 @@ class Options:
     uid: int | None = uid_option()
     failed: bool = failures_option("only failed opens")
     name: str | None = option("-n", "--name", metavar="NAME", help="only processes whose name contains this")
-    errno_names: bool = flag("-e", "--errno-names", help="print the error's name instead of its number")
+    print_uid: bool = flag("-U", "--print-uid", help="print the user's id")
+    extended: bool = flag("-e", "--extended-fields", help="print the flags of open(2), in octal")
+    errno_names: bool = flag("--errno-names", help="print the error's name instead of its number")
 
 
 def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf = BPF()
-    pending = bpf.hash(key=u32, value=u64)
+    pending = bpf.hash(key=u32, value=Begun)
     opens = bpf.ringbuf(Open)
 
-    @bpf.tracepoint("syscalls:sys_enter_openat", "syscalls:sys_enter_openat2")
-    @bpf.tracepoint("syscalls:sys_enter_open", optional=True)
-    def on_enter(filename: ptr[char]) -> None:
+    def begin(path: int, flags: int) -> None:
         if options.pid is not None and pid() != options.pid:
             return
         if options.tid is not None and tid() != options.tid:
             return
         if options.uid is not None and uid() != options.uid:
             return
-        pending[tid()] = filename
+        pending[tid()] = Begun(path=path, flags=flags)
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    @bpf.tracepoint("syscalls:sys_enter_open", optional=True)
+    def on_enter(filename: ptr[char], flags: int) -> None:
+        begin(filename, flags)
+
+    @bpf.tracepoint("syscalls:sys_enter_openat2")
+    def on_enter2(filename: ptr[char], how: ptr[u64]) -> None:
+        # struct open_how begins with the flags. Its page may not be in memory yet, so it is read only if asked for.
+        begin(filename, how[0] if options.extended else 0)
 
     @bpf.tracepoint("syscalls:sys_exit_openat", "syscalls:sys_exit_openat2")
     @bpf.tracepoint("syscalls:sys_exit_open", optional=True)
     def on_exit(ret: int) -> None:
-        filename = pending.get(tid())
-        if filename is None:
+        begun = pending.get(tid())
+        if begun is None:
             return
+        path, flags = begun.path, begun.flags
         del pending[tid()]
         if options.failed and ret >= 0:
             return
         opens.emit(
             Open(
                 time=now(),
+                flags=flags,
                 pid=pid(),
                 tid=tid(),
                 uid=uid(),
                 result=ret,
                 comm=comm(),
-                path=user_string(filename),
+                path=user_string(path),
             )
         )
 
@@ -122,10 +145,12 @@ def columns(options: Options) -> tuple[Column, ...]:
         return errno.errorcode.get(call.error, call.error) if options.errno_names and call.error else call.error
 
     return (
-        Column("PID", 7),
+        *([Column("UID", 6)] if options.print_uid else []),
+        Column("PID", 7) if options.tid is None else Column("TID", 7),
         Column("COMM", 16),
         Column("FD", 4, ">", key="descriptor"),
         Column("ERR", 7 if options.errno_names else 3, ">", key=error),
+        *([Column("FLAGS", 8, key=lambda call: f"{call.flags:08o}", cut=False)] if options.extended else []),
         Column("PATH", key="path"),
     )
 
@@ -143,6 +168,8 @@ TOOL = EventTool(
         Example("opensnoop", "every open on the machine"),
         Example("opensnoop -x", "only those that failed"),
         Example("opensnoop -p 181", "only process 181"),
+        Example("opensnoop -u 1000 -U", "only user 1000, with the user's id in the lines"),
+        Example("opensnoop -n sshd -e", "only processes named like this, with the flags of open(2)"),
         Example("opensnoop -d 10 --json", "for ten seconds, an object a line"),
     ),
 )

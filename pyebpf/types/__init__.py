@@ -112,6 +112,9 @@ if TYPE_CHECKING:
     class ptr(int, Generic[_Target]):  # noqa: N801 - reads as C's pointer
         """`ptr[T]`: an address whose target has a type."""
 
+        def __getitem__(self, index: int, /) -> _Target:
+            """In a probe: a copy of the value at this index; zeros where the address is bad."""
+
 else:
     u8, u16, u32, u64 = U8, U16, U32, U64
     s8, s16, s32, s64 = S8, S16, S32, S64

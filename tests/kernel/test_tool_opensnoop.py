@@ -1,0 +1,228 @@
+"""opensnoop: every open of a known workload, with its result and its path as it was given."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import platform
+import struct
+import subprocess
+import sys
+import threading
+import time
+from itertools import islice
+
+import pytest
+
+from pyebpf.programs import opensnoop
+from tests.support.command import PATIENCE, running
+
+OPENS, FAILURES = 23, 11
+COLUMNS = ["PID", "COMM", "FD", "ERR", "PATH"]
+WORKLOAD = """
+import os, sys
+folder, uid, opens, failures = sys.argv[1], *map(int, sys.argv[2:])
+open("/proc/self/comm", "w").write("opener")
+os.setuid(uid)
+print(flush=True)
+sys.stdin.read(1)
+for number in range(opens):
+    os.close(os.open(f"{folder}/{number}", os.O_RDONLY))
+for number in range(failures):
+    try:
+        os.open(f"{folder}/missing{number}", os.O_RDONLY)
+    except FileNotFoundError:
+        pass
+"""
+
+
+@contextlib.contextmanager
+def opener(folder, uid=0):
+    """A process that waits to be told to open 23 files, and fail to open 11."""
+    for number in range(OPENS):
+        (folder / str(number)).touch()
+    for parent in (folder, *folder.parents[:-2]):
+        parent.chmod(0o755)
+    command = [sys.executable, "-c", WORKLOAD, folder, str(uid), str(OPENS), str(FAILURES)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"\n"
+        yield process
+        assert process.wait(PATIENCE) == 0
+
+
+def go(process):
+    process.stdin.write(b"!")
+    process.stdin.close()
+    assert process.wait(PATIENCE) == 0
+
+
+def test_23_opens_in_every_format(tmp_path):
+    """Exactly 23 opens and 11 failures by path, in order, as text, JSON and CSV."""
+    with (
+        opener(tmp_path) as process,
+        running("opensnoop") as text,
+        running("opensnoop", "--json") as objects,
+        running("opensnoop", "--csv") as rows,
+    ):
+        go(process)
+        for tool in (text, objects, rows):
+            tool.stop()
+    expected = [f"{tmp_path}/{number}" for number in range(OPENS)]
+    expected += [f"{tmp_path}/missing{number}" for number in range(FAILURES)]
+    found = [o for o in objects.objects() if str(tmp_path) in o["PATH"]]
+    assert [o["PATH"] for o in found] == expected
+    assert list(found[0]) == COLUMNS
+    assert {(o["PID"], o["COMM"]) for o in found} == {(process.pid, "opener")}
+    assert [o["ERR"] for o in found] == [0] * OPENS + [errno.ENOENT] * FAILURES
+    assert len({o["FD"] for o in found[:OPENS]}) == 1
+    assert {o["FD"] for o in found[OPENS:]} == {-1}
+    as_text = [{name: str(value) for name, value in o.items()} for o in found]
+    assert [row for row in rows.rows() if str(tmp_path) in row["PATH"]] == as_text
+    heading, *lines = text.out.splitlines()
+    assert heading.split() == COLUMNS
+    assert [line.split() for line in lines if str(tmp_path) in line] == [list(o.values()) for o in as_text]
+    assert [tool.err for tool in (text, objects, rows)] == ["Tracing open(2)... Hit Ctrl-C to end.\n"] * 3
+
+
+def test_filters(tmp_path):
+    """-x keeps failures, -p, -u and -n those of a process, user or name."""
+    with (
+        opener(tmp_path, uid=65533) as process,
+        running("opensnoop", "--json", "-x") as failures,
+        running("opensnoop", "--json", "-p", str(process.pid)) as by_pid,
+        running("opensnoop", "--json", "-u", "65533", "-U") as by_uid,
+        running("opensnoop", "--json", "-n", "pene") as by_name,
+        running("opensnoop", "--json", "-u", "0", "-x", "--errno-names") as others,
+    ):
+        go(process)
+        with pytest.raises(FileNotFoundError):
+            (tmp_path / "other").open()
+        for tool in (failures, by_pid, by_uid, by_name, others):
+            tool.stop()
+    assert len([o for o in failures.objects() if str(tmp_path / "missing") in o["PATH"]]) == FAILURES
+    assert all(o["ERR"] > 0 for o in failures.objects())
+    assert len(by_pid.objects()) == len(by_uid.objects()) == OPENS + FAILURES
+    assert {o["UID"] for o in by_uid.objects()} == {65533}
+    assert len([o for o in by_name.objects() if o["PID"] == process.pid]) == OPENS + FAILURES
+    assert all("pene" in o["COMM"] for o in by_name.objects())
+    (own,) = [o for o in others.objects() if str(tmp_path) in o["PATH"]]
+    assert (own["PID"], own["ERR"]) == (os.getpid(), "ENOENT")
+
+
+def test_one_thread(tmp_path):
+    """-t keeps the opens of one thread."""
+    paths = [tmp_path / "one", tmp_path / "other"]
+    for path in paths:
+        path.touch()
+    begin, ends = threading.Event(), []
+
+    def work():
+        ends.append(threading.get_native_id())
+        begin.wait(PATIENCE)
+        paths[0].open().close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not ends:
+        time.sleep(0.001)
+    with opensnoop.open(tid=ends[0]) as calls:
+        paths[1].open().close()
+        begin.set()
+        call = next(calls)
+        thread.join()
+    assert (call.tid, call.pid, call.path) == (ends[0], os.getpid(), str(paths[0]))
+
+
+def own(calls):
+    """This process's records, without those of its attaching the last probes."""
+    return (call for call in calls if not call.path.startswith("syscalls/"))
+
+
+def opened(*paths, **options):
+    """The records of this process's opens of `paths`, none of which need exist; nothing else is opened meanwhile."""
+    with opensnoop.open(pid=os.getpid(), **options) as calls:
+        for path in paths:
+            with contextlib.suppress(OSError):
+                os.close(os.open(path, os.O_RDONLY))
+        return list(islice(own(calls), len(paths)))
+
+
+def test_long_paths_are_cut():
+    """At 255 bytes, of which the last is there; one byte less is whole."""
+    paths = ["/" + "a" * (length - 2) + "b" for length in (254, 255, 256, 4000)]
+    assert [call.path for call in opened(*paths)] == [*paths[:2], "/" + "a" * 254, "/" + "a" * 254]
+
+
+def test_names_that_are_no_text(tmp_path):
+    """Bytes that are not UTF-8 survive; on a terminal and in JSON they, and control characters, are escaped."""
+    path = os.fsencode(tmp_path) + b"/\xff\n\x1b[2J\xc3\xa9"
+    (call,) = opened(path)
+    assert os.fsencode(call.path) == path
+    with running("opensnoop", "--json", "-x") as objects, running("opensnoop", "-x") as text:
+        with pytest.raises(FileNotFoundError):
+            os.open(path, os.O_RDONLY)
+        objects.stop()
+        text.stop()
+    assert [o["PATH"] for o in objects.objects() if str(tmp_path) in o["PATH"]] == [f"{tmp_path}/\\xff\n\x1b[2J\xe9"]
+    assert [line for line in text.out.splitlines() if f"{tmp_path}/\\xff\\x0a\\x1b[2J\xe9" in line]
+
+
+@pytest.mark.parametrize("address", [0, 1 << 46])
+def test_a_path_that_cannot_be_read(address):
+    """EFAULT, with an empty path."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with opensnoop.open(pid=os.getpid()) as calls:
+        assert libc.open(ctypes.c_void_p(address), 0) == -1
+        assert ctypes.get_errno() == errno.EFAULT
+        call = next(own(calls))
+    assert (call.path, call.error, call.descriptor) == ("", errno.EFAULT, -1)
+
+
+def test_each_system_call(tmp_path):
+    """open(2) where the architecture has it, openat(2) and openat2(2), each once, with its flags."""
+    path = os.fsencode(tmp_path / "file")
+    (tmp_path / "file").touch()
+    libc = ctypes.CDLL(None, use_errno=True)
+    flags, at_fdcwd = os.O_WRONLY | os.O_CLOEXEC, ctypes.c_long(-100)
+    how = ctypes.create_string_buffer(struct.pack("=QQQ", flags, 0, 0))
+    # open(2) is 2 on x86-64 and does not exist on the other architectures.
+    calls = [(2, path, ctypes.c_long(flags))] if platform.machine() == "x86_64" else []
+    calls += [
+        (257 if calls else 56, at_fdcwd, path, ctypes.c_long(flags)),
+        (437, at_fdcwd, path, how, ctypes.c_long(24)),
+    ]
+    with opensnoop.open(pid=os.getpid(), extended=True) as events:
+        for call in calls:
+            descriptor = libc.syscall(*call)
+            assert descriptor >= 0, os.strerror(ctypes.get_errno())
+            os.close(descriptor)
+        found = list(islice(own(events), len(calls)))
+    assert {(call.path, call.flags, call.error) for call in found} == {(os.fsdecode(path), flags, 0)}
+
+
+def test_the_path_is_read_although_its_page_was_not_in_memory(tmp_path):
+    """The kernel brings the page in between entry and return, so the name is there at the return."""
+    name = os.fsencode(tmp_path / "name")
+    (tmp_path / "name").touch()
+    (tmp_path / "page").write_bytes(name.ljust(4096, b"\0"))
+    script = (
+        "import ctypes, mmap, os, sys\n"
+        "file = os.open(sys.argv[1], os.O_RDONLY)\n"
+        "m = mmap.mmap(file, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)\n"
+        "libc = ctypes.CDLL(None)\n"
+        "address = ctypes.addressof(ctypes.c_char.from_buffer(m))\n"
+        "sys.stdin.read(1)\n"
+        "os.close(libc.open(ctypes.c_void_p(address), 0))\n"
+    )
+    with (
+        subprocess.Popen([sys.executable, "-c", script, tmp_path / "page"], stdin=subprocess.PIPE) as process,
+        running("opensnoop", "--json", "-p", str(process.pid)) as tool,
+    ):
+        time.sleep(0.5)
+        process.stdin.write(b"!")
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+        tool.stop()
+    assert [o["PATH"] for o in tool.objects()].count(os.fsdecode(name)) == 1
