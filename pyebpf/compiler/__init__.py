@@ -57,7 +57,7 @@ def compile_with_report(module: ir.Module, target: Features, *, check: bool = Fa
     """`compile_module`, with the figures that tests and benchmarks count."""
     allocated = [_function(function, target, check=check) for function in module.functions]
     return CompilationReport(
-        emit(allocated, gotol=target.has("isa:gotol")),
+        emit(allocated, target),
         sum(function.stores for function in allocated),
         sum(function.loads for function in allocated),
         sum(function.slots for function in allocated),

@@ -13,8 +13,9 @@ from pyebpf.specs.programs import Code, Subprogram
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.asm import Item
+    from pyebpf.asm import Item, Placed
     from pyebpf.compiler.edges import Allocated, AllocatedBlock
+    from pyebpf.compiler.features import Features
     from pyebpf.compiler.machine import Node
     from pyebpf.errors import Location
 
@@ -28,16 +29,16 @@ _MOV_IMM = find_op("mov64", Form.DST_IMM)
 _ADD_IMM = find_op("add64", Form.DST_IMM)
 
 
-def emit(functions: Sequence[Allocated], *, gotol: bool = False) -> Code:
+def emit(functions: Sequence[Allocated], target: Features) -> Code:
     """The program made of `functions`, the main one first.
 
     CompileError if a jump is too far for a target without `gotol`.
     """
     items: list[Item] = []
     for function in functions:
-        _function(function, items)
+        _function(function, items, target)
     try:
-        placed = place(items, gotol=gotol)
+        placed = _place(items, target)
     except AssemblyError as error:
         raise CompileError(f"{functions[0].function.name} is too long: {error}", functions[0].function.where) from error
     index_of = {slot: index for index, slot in enumerate(slot_starts(placed.instructions))}
@@ -45,7 +46,17 @@ def emit(functions: Sequence[Allocated], *, gotol: bool = False) -> Code:
     return Code(placed.instructions, tuple(Subprogram(name, index_of[placed.labels[name]]) for name in names))
 
 
-def _function(allocated: Allocated, items: list[Item]) -> None:
+def _place(items: list[Item], target: Features) -> Placed:
+    """Jumps resolved. A target may have to try `gotol` out: it is asked only where a jump needs it."""
+    try:
+        return place(items)
+    except AssemblyError:
+        if not target.has("isa:gotol"):
+            raise
+    return place(items, gotol=True)
+
+
+def _function(allocated: Allocated, items: list[Item], target: Features) -> None:
     name = allocated.function.name
     blocks = {block.number: block for block in allocated.blocks}
     entry = allocated.blocks[0].number
@@ -72,10 +83,14 @@ def _function(allocated: Allocated, items: list[Item]) -> None:
             continue
         for node in nodes:
             _node(node, items)
-        # Linux 6.1 allows a loop to be closed by jumps only. To the next instruction they cost nothing: the verifier
-        # takes them out again.
+        # Before Linux commit 10e14e9652bf ("bpf: fix control-flow graph checking in privileged mode") (in v6.8), a loop
+        # that is closed by running into its start is refused. may_goto is younger and can be asked for. The verifier
+        # takes a jump to the next instruction out again.
         closes = (
-            isinstance(block.terminator, MachineJump) and following is not None and first[following] < first[number]
+            isinstance(block.terminator, MachineJump)
+            and following is not None
+            and first[following] < first[number]
+            and not target.has("isa:may_goto")
         )
         _terminator(name, block, forward, None if closes else following, items, exits)
 
