@@ -15,7 +15,8 @@ __all__ = ["enable", "perf_event_open", "set_bpf"]
 #     __u32 type, size; __u64 config, sample_period /* or sample_freq */, sample_type, read_format, flags (bit-field);
 #     __u32 wakeup_events, bp_type; __u64 config1, config2;
 _ATTR = Struct("=IIQQQQQIIQQ")
-_FREQ = 1 << 10
+# Bits of the flags.
+_INHERIT, _FREQ, _INHERIT_THREAD = 1 << 1, 1 << 10, 1 << 35
 _ENABLE, _SET_BPF = PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_SET_BPF
 
 
@@ -29,14 +30,16 @@ def perf_event_open(
     frequency: int = 0,
     sample_type: int = 0,
     wakeup_events: int = 0,
+    new_threads: bool = False,
     what: str = "perf event",
 ) -> Descriptor:
-    """Open an event of `enum perf_type_id` (or PMU number) `kind`: one process or all (-1), one CPU or all (-1).
+    """Open an event of `enum perf_type_id` (or PMU number) `kind`: one thread `pid` or all (-1), one CPU or all (-1).
 
     Sampled every `period` events or `frequency` times a second (EINVAL above kernel.perf_event_max_sample_rate).
+    `new_threads`: also in threads that this thread starts from now on, not in processes (since Linux 5.13).
     ENOENT: the host lacks the event; EACCES: kernel.perf_event_paranoid; EINVAL: `pid` and `cpu` both -1.
     """
-    flags = _FREQ if frequency else 0
+    flags = (_FREQ if frequency else 0) | (_INHERIT | _INHERIT_THREAD if new_threads else 0)
     attribute = bytearray(
         _ATTR.pack(kind, _ATTR.size, config, frequency or period, sample_type, 0, flags, wakeup_events, 0, 0, 0)
     )

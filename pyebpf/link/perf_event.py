@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import InvalidValue, NotSupported
 from pyebpf.kernel import perf
 from pyebpf.kernel.cpus import online_cpus
+from pyebpf.kernel.processes import threads
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.objects import Program
     from pyebpf.specs import PerfEvent
@@ -24,7 +27,8 @@ _HARDWARE, _HW_CACHE, _RAW = 0, 3, 4
 def attach_perf_event(program: Program, target: PerfEvent) -> Link:
     """Attach `program` (kind PERF_EVENT); it runs at every `period`-th event or `frequency` times a second.
 
-    With `pid`, in that process alone, on whatever processor it runs; else on each processor that is online now.
+    With `pid`, in all threads of that process, on whatever processor they run; else on each processor that is online
+    now.
 
     Raises NotSupported for hardware events that the host lacks,
     InvalidValue for a rate that it does not take, NotPermitted, KernelError.
@@ -32,15 +36,11 @@ def attach_perf_event(program: Program, target: PerfEvent) -> Link:
     what = str(target)
     if bool(target.period) == bool(target.frequency):
         raise InvalidValue(f"{what}: give either a period or a frequency")
-    cpus = online_cpus() if target.pid < 0 else (-1,)
     links: list[Descriptor] = []
     held: list[Descriptor] = []
     opened: list[Descriptor] = []
     try:
-        for cpu in cpus:
-            event = _open(program, target, cpu)
-            if event is None:
-                continue
+        for event in _events(program, target):
             opened.append(event)
             holder, is_link = _attach(program, event, what)
             (links if is_link else held).append(holder)
@@ -51,20 +51,41 @@ def attach_perf_event(program: Program, target: PerfEvent) -> Link:
     return Link(what, "perf link" if links else "perf ioctl", links, held)
 
 
-def _open(program: Program, target: PerfEvent, cpu: int) -> Descriptor | None:
+def _events(program: Program, target: PerfEvent) -> Iterator[Descriptor]:
+    """An event for each online processor; for one process an event for each of its threads."""
+    if target.pid < 0:
+        for cpu in online_cpus():
+            event = _open(program, target, -1, cpu)
+            if event is not None:
+                yield event
+        return
+    seen: set[int] = set()
+    # Threads started by threads that are seen already are followed by the kernel: again until no other is found.
+    while new := threads(target.pid) - seen:
+        for thread in sorted(new):
+            event = _open(program, target, thread, -1)
+            if event is not None:
+                yield event
+        seen |= new
+    if not seen:
+        raise InvalidValue(f"{target}: there is no process {target.pid}")
+
+
+def _open(program: Program, target: PerfEvent, thread: int, cpu: int) -> Descriptor | None:
     what = str(target)
     try:
         return perf.perf_event_open(
             target.type,
             target.config,
-            pid=target.pid,
+            pid=thread,
             cpu=cpu,
             period=target.period,
             frequency=target.frequency,
+            new_threads=thread >= 0,
             what=what,
         )
     except ProcessLookupError:
-        raise InvalidValue(f"{what}: there is no process {target.pid}") from None
+        return None  # the thread has ended since the list was read
     except OSError as error:
         if error.errno == errno.ENODEV and cpu >= 0:
             return None  # went offline since the list was read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import time
 from functools import cache
 from pathlib import Path
+from threading import Event, Thread
 from typing import Self
 
 import pytest
@@ -287,18 +289,52 @@ def test_a_software_event_counts_in_one_process():
     pages = 211
     with Counter(ProgramKind.PERF_EVENT, counter()) as our:
         with attach(our.program, PerfEvent(SOFTWARE, PAGE_FAULTS, period=1, pid=os.getpid())) as link:
-            import mmap
-
-            with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
-                # Huge pages would be one fault for many.
-                memory.madvise(mmap.MADV_NOHUGEPAGE)
-                for page in range(pages):
-                    memory[page * mmap.PAGESIZE] = 1
+            touch(pages)
             assert link.how == "perf link"
         counted = our.count
         assert counted >= pages
         bytearray(1 << 24)
         assert our.count == counted
+
+
+def touch(pages: int) -> None:
+    """Fault that many times: huge pages would be one fault for many."""
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for page in range(pages):
+            memory[page * mmap.PAGESIZE] = 1
+
+
+def test_a_software_event_counts_in_all_threads_of_a_process_and_in_no_other():
+    """Threads from before the attachment, threads from after it, and not a child process."""
+    go, done = Event(), Event()
+
+    def work() -> None:
+        go.wait()
+        touch(503)
+        done.set()
+
+    old = Thread(target=work)
+    old.start()
+    ours = PerfEvent(SOFTWARE, PAGE_FAULTS, period=1, pid=os.getpid())
+    with Counter(ProgramKind.PERF_EVENT, counter()) as our, attach(our.program, ours):
+        go.set()
+        done.wait()
+        old.join()
+        first = our.count
+        new = Thread(target=touch, args=(503,))
+        new.start()
+        new.join()
+        second = our.count
+        pid = os.fork()
+        if pid == 0:
+            touch(50_021)
+            os._exit(0)
+        os.waitpid(pid, 0)
+        third = our.count
+    assert first >= 503
+    assert second - first >= 503
+    assert third - second < 50_021
 
 
 def test_sampling_runs_on_every_processor():
