@@ -7,10 +7,9 @@ Each function of the table assembles a program, an instruction a call; the instr
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -455,7 +454,7 @@ def test_a_refusal_for_want_of_cap_perfmon(row: Row) -> None:
 
 
 def test_a_million_steps_end_in_one_line() -> None:
-    """The verifier gives up, its log is megabytes long: one line all the same, in little more than the kernel's time."""
+    """The verifier gives up, its log has megabytes: one line all the same, for little more than the kernel's time."""
     row = Row("too-large", million)
     with Loaded() as loaded:
         error = refusal(loaded, spec_of(row))

@@ -52,8 +52,9 @@ def here(depth: int = 1) -> Location:
 class Edit:
     """Change one instruction of a compiled program: the `nth` of those that come from the tagged line and fit.
 
-    `name` is its operation's, or several with `|` between, where targets differ; `helper` the number of the helper called. `becomes` gives another operation's name and
-    form, `opcode` a byte of its own; `changes` are fields. With `nothing` it does nothing any more.
+    `name` is its operation's, or several with `|` between, where targets differ; `helper` the number of the helper
+    called. `becomes` gives another operation's name and form, `opcode` a byte of its own; `changes` are fields. With
+    `nothing` it does nothing any more.
     """
 
     tag: str
