@@ -34,6 +34,8 @@ from tests.builder.harness import Nothing, Probe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyebpf.builder.lost import Loss
+
 EVERY_TARGET = pytest.mark.parametrize("target", [Features(), Nothing()], ids=["host", "oldest"])
 #: BPF_F_TEST_RUN_ON_CPU.
 ON_CPU = 1
@@ -60,9 +62,25 @@ MAKERS: dict[str, Callable[..., Any]] = {
 HISTOGRAMS = [name for name in MAKERS if name.startswith(("log", "linear"))]
 
 
+class Adding:
+    """`aggregation.add(value)` in the kernel."""
+
+    def __init__(self, program: Program, maps: dict[str, Map], losses: tuple[Loss, ...]) -> None:
+        self.program = program
+        self.maps = maps
+        self.losses = losses
+
+    def __call__(self, number: int, word: int = 0, cpu: int = 0) -> None:
+        """Add a number, under the key made of `word`, on a processor."""
+        context = b"".join((each % (1 << 64)).to_bytes(8, "little") for each in (number, word))
+        bpf.prog_test_run(self.program.fileno(), context=context, in_place=True, flags=ON_CPU, cpu=cpu)
+
+
 @contextmanager
-def adding(aggregation: Any, target: Any, type_: IntType, key: Callable[[Probe], Any] | None = None) -> Iterator[Any]:
-    """Function (value, key word, processor) that runs `aggregation.add(value)` in the kernel."""
+def adding(
+    aggregation: Any, target: Any, type_: IntType, key: Callable[[Probe], Any] | None = None
+) -> Iterator[Adding]:
+    """Load a program that adds word 0, as a number of that type."""
     aggregation.name = "values"
     p = Probe()
     value = p.number(0, type_)
@@ -76,14 +94,7 @@ def adding(aggregation: Any, target: Any, type_: IntType, key: Callable[[Probe],
     aggregation.bind(maps["values"])
     try:
         with Program(ProgramSpec("test", ProgramKind.RAW_TRACEPOINT, code), maps) as program:
-
-            def run(number: int, word: int = 0, cpu: int = 0) -> None:
-                context = b"".join((each % (1 << 64)).to_bytes(8, "little") for each in (number, word))
-                bpf.prog_test_run(program.fileno(), context=context, in_place=True, flags=ON_CPU, cpu=cpu)
-
-            run.maps = maps  # type: ignore[attr-defined]
-            run.losses = losses_of(p).losses  # type: ignore[attr-defined]
-            yield run
+            yield Adding(program, maps, losses_of(p).losses)
     finally:
         aggregation.bind(None)
         for made in maps.values():
