@@ -107,6 +107,17 @@ def _fits(number: int) -> bool:
     return -0x8000_0000 <= number <= 0x7FFF_FFFF
 
 
+def _used_by(terminator: ir.Terminator) -> tuple[ir.Value, ...]:
+    """The values that a terminator reads."""
+    match terminator:
+        case ir.Jump(arguments=arguments):
+            return arguments
+        case ir.Branch(left=left, right=right):
+            return left, right
+        case ir.Return(value=value):
+            return (value,)
+
+
 def select(
     function: ir.Function, slots: Mapping[str, int], frame: int, *, little_endian: bool = True
 ) -> MachineFunction:
@@ -186,17 +197,14 @@ class _Selector:
             for instruction in block.instructions:
                 for value in instruction.operands:
                     uses[value.number] = uses.get(value.number, 0) + 1
-            if not isinstance(block.terminator, ir.Branch):
-                terminator = block.terminator
-                values = terminator.arguments if isinstance(terminator, ir.Jump) else (terminator.value,)
-                for value in values:
-                    uses[value.number] = uses.get(value.number, 0) + 1
+            for value in _used_by(block.terminator):
+                uses[value.number] = uses.get(value.number, 0) + 1
         tests: dict[int, ir.Instruction] = {}
         for block in self.function.blocks:
             branch = block.terminator
             if not isinstance(branch, ir.Branch) or branch.condition not in (Condition.EQ, Condition.NE):
                 continue
-            if self._number(branch.right) != 0 or branch.left.number in uses:
+            if self._number(branch.right) != 0 or uses[branch.left.number] > 1:
                 continue
             for instruction in block.instructions:
                 if instruction.op is IrOp.AND and instruction.result == branch.left:
