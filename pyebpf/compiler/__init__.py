@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyebpf.compiler.allocation_checker import check_allocation
 from pyebpf.compiler.edges import allocate
 from pyebpf.compiler.emission import emit
-from pyebpf.compiler.frame import FRAME_LIMIT, frame_too_large, place_slots
+from pyebpf.compiler.frame import FRAME_LIMIT, check_call_chains, frame_too_large, place_slots
 from pyebpf.compiler.passes import run_passes
 from pyebpf.compiler.selection import select
 
@@ -48,7 +48,7 @@ class CompilationReport:
 def compile_module(module: ir.Module, target: Features, *, check: bool = False) -> Code:
     """Compile a module. `check` runs the IR checker between passes and the allocation checker, for tests.
 
-    CompileError: the stack frame is too large, or the program too long for the target's jumps.
+    CompileError: the stack is too small for the frames, or the program too long for the target's jumps.
     """
     return compile_with_report(module, target, check=check).code
 
@@ -56,6 +56,8 @@ def compile_module(module: ir.Module, target: Features, *, check: bool = False) 
 def compile_with_report(module: ir.Module, target: Features, *, check: bool = False) -> CompilationReport:
     """`compile_module`, with the figures that tests and benchmarks count."""
     allocated = [_function(function, target, check=check) for function in module.functions]
+    if len(allocated) > 1:
+        check_call_chains(module.functions, {each.function.name: each.frame for each in allocated})
     return CompilationReport(
         emit(allocated, target),
         sum(function.stores for function in allocated),

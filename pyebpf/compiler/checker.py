@@ -71,6 +71,8 @@ def _refuse(errors: list[str], when: str) -> None:
 
 def find_errors(function: Function) -> Iterator[str]:
     """Everything wrong with a function, a line each."""
+    if len(function.parameters) > 5:
+        yield f"{function.name}: {len(function.parameters)} parameters, and there are five registers for them"
     blocks: dict[int, Block] = {}
     for block in function.blocks:
         if block.number in blocks:

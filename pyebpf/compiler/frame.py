@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.compiler.ir import Op
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyebpf.compiler import ir
     from pyebpf.compiler.assignment import Assignment
 
-__all__ = ["FRAME_LIMIT", "colour_spills", "frame_too_large", "place_slots"]
+__all__ = ["FRAME_LIMIT", "check_call_chains", "colour_spills", "frame_too_large", "place_slots"]
 
+#: Frames that may be on the stack at once: MAX_CALL_FRAMES in include/linux/bpf_verifier.h.
+CALL_DEPTH = 8
 #: Bytes of stack that each function has: MAX_BPF_STACK in include/linux/filter.h.
 FRAME_LIMIT = 512
 
@@ -99,6 +102,54 @@ def _friends(assignment: Assignment) -> dict[int, list[int]]:
                 friends.setdefault(parameter, []).append(value)
                 friends.setdefault(value, []).append(parameter)
     return friends
+
+
+def check_call_chains(functions: Sequence[ir.Function], frames: Mapping[str, int]) -> None:
+    """Refuse calls that go round, more than eight frames deep, or through frames of more than 512 bytes together.
+
+    `frames` has the bytes that each function takes. Linux 6.1 rounds each up to 32, newer kernels to less
+    (check_max_stack_depth in kernel/bpf/verifier.c).
+    """
+    called = {function.name: _calls(function) for function in functions}
+    #: Deepest chain below a function: frames, bytes, names.
+    chains: dict[str, tuple[int, int, tuple[str, ...]]] = {}
+
+    def chain(function: ir.Function, above: tuple[str, ...]) -> tuple[int, int, tuple[str, ...]]:
+        name = function.name
+        if name in above:
+            path = " → ".join((*above[above.index(name) :], name))
+            raise CompileError(f"{name} calls itself ({path}), and BPF has no recursion", function.where)
+        if name not in chains:
+            below = [chain(by_name[other], (*above, name)) for other in called[name] if other in by_name]
+            size = max(frames[name], 1)
+            size += -size % 32
+            deepest = max((frame for frame, _, _ in below), default=0)
+            widest = max(below, key=lambda other: other[1], default=(0, 0, ()))
+            chains[name] = deepest + 1, widest[1] + size, (name, *widest[2])
+        return chains[name]
+
+    by_name = {function.name: function for function in functions}
+    main = functions[0]
+    depth, size, names = chain(main, ())
+    if depth > CALL_DEPTH:
+        raise CompileError(f"{main.name}: calls go {depth} frames deep, and BPF allows {CALL_DEPTH}", main.where)
+    if size > FRAME_LIMIT:
+        raise CompileError(
+            f"the calls {' → '.join(names)} need {size} bytes of stack together, and a BPF program has {FRAME_LIMIT}: "
+            "keep large records in a map",
+            main.where,
+        )
+
+
+def _calls(function: ir.Function) -> tuple[str, ...]:
+    """Subprograms that a function calls, or hands to a helper that does."""
+    names = {
+        instruction.symbol: None
+        for block in function.blocks
+        for instruction in block.instructions
+        if instruction.op in (Op.CALL_LOCAL, Op.FUNCTION)
+    }
+    return tuple(names)
 
 
 def frame_too_large(function: ir.Function, size: int, spills: int) -> CompileError:

@@ -155,6 +155,40 @@ def test_spills_count_towards_the_frame() -> None:
                 compile_module(b.module(), NEWEST)
 
 
+def chain_of(sizes: dict[str, int], last: str = "") -> ir.Module:
+    """Functions that each call the next one; `last` is what the last of them calls."""
+    functions = []
+    names = list(sizes)
+    for name, following in zip(names, [*names[1:], last], strict=True):
+        b = Builder((ir.Value(0),), (ir.Slot("record", sizes[name]),))
+        result = b.emit(Op.CALL_LOCAL, ir.Value(0), symbol=following) if following else ir.Value(0)
+        b.end(Return(result))
+        functions.append(b.function(name))
+    return ir.Module(tuple(functions))
+
+
+def test_call_chains_share_the_stack() -> None:
+    """Frames along a chain of calls count together, rounded up to 32 bytes as Linux 6.1 does."""
+    compile_module(chain_of({"main": 224, "first": 192, "second": 65}), NEWEST)
+    with pytest.raises(CompileError) as caught:
+        compile_module(chain_of({"main": 224, "first": 192, "second": 97}), NEWEST)
+    assert str(caught.value) == (
+        "the calls main → first → second need 544 bytes of stack together, and a BPF program has 512: "
+        "keep large records in a map"
+    )
+
+
+def test_recursion_and_depth() -> None:
+    """Calls that go round, or more than eight frames deep, are refused before the verifier does."""
+    with pytest.raises(
+        CompileError, match=r"^first calls itself \(first → second → first\), and BPF has no recursion$"
+    ):
+        compile_module(chain_of({"main": 8, "first": 8, "second": 8}, "first"), NEWEST)
+    compile_module(chain_of({f"f{n}": 8 for n in range(8)}), NEWEST)
+    with pytest.raises(CompileError, match=r"^f0: calls go 9 frames deep, and BPF allows 8$"):
+        compile_module(chain_of({f"f{n}": 8 for n in range(9)}), NEWEST)
+
+
 def test_many_parameters_of_a_loop() -> None:
     """More loop-carried variables than registers: some live in memory all the way round."""
     for count in (11, 17, 31):

@@ -73,6 +73,9 @@ WRONG = {
     "main block 0: call %1, %1, %1, %1, %1, %1 imm 6: 6 arguments, and a call takes five at most": lambda: straight(
         const(1), op(Op.CALL, None, *[V(1)] * 6, imm=6)
     ),
+    "main: 6 parameters, and there are five registers for them": lambda: replace(
+        straight(), parameters=tuple(V(n, Kind.POINTER) for n in range(10, 16))
+    ),
     "main: has no blocks": lambda: ir.Function("main", (), ()),
 }
 
