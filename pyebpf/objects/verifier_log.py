@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyebpf.objects.refusals import Refusal
 
@@ -31,6 +32,7 @@ _PLACES = frozenset({"opcode", "descriptor", "end"})  # groups of `Refusal.patte
 # What bounds the time for a log of any length and content.
 _TAIL = 1 << 20  # characters: the message stands at the end, and states are given in full wherever paths part
 _LONGEST = 400  # characters, of a message and of a state
+_MOST_MESSAGES = 8  # lines in a row
 _MOST_LINES = 2  # of a message; what stands before is about other paths
 _CALL = 0x85
 _CLOBBERED = ("R0", "R1", "R2", "R3", "R4", "R5")
@@ -151,7 +153,7 @@ def _table() -> tuple[tuple[re.Pattern[str], Refusal], ...]:
     return tuple((re.compile(refusal.pattern), refusal) for refusal in REFUSALS)
 
 
-def _match(messages: list[str]) -> tuple[re.Match[str], Refusal] | None:
+def _match(messages: Sequence[str]) -> tuple[re.Match[str], Refusal] | None:
     for pattern, refusal in _table():
         for message in messages:
             found = pattern.search(message)
@@ -168,7 +170,7 @@ class _Place:
     text: str = ""
     source: str = ""
     registers: dict[str, str] = field(default_factory=dict)
-    messages: list[str] = field(default_factory=list)
+    messages: deque[str] = field(default_factory=lambda: deque(maxlen=_MOST_MESSAGES))
 
 
 def _walk(lines: Iterator[str]) -> _Place:
@@ -217,11 +219,12 @@ def explain(log: str) -> Explanation | None:
     place = _walk(iter(_end(log).splitlines()))
     if not place.messages:
         return None
-    found = _match(place.messages)
+    messages = list(place.messages)
+    found = _match(messages)
     slot, registers = place.slot, place.registers
     if found is None:
         return Explanation(
-            "; ".join(place.messages[-_MOST_LINES:]), slot, place.text, "", "", "", "", registers, place.source
+            "; ".join(messages[-_MOST_LINES:]), slot, place.text, "", "", "", "", registers, place.source
         )
     match, refusal = found
     groups = match.groupdict()
@@ -229,7 +232,7 @@ def explain(log: str) -> Explanation | None:
     if groups.get("instruction") is not None and int(groups["instruction"]) != slot:
         # The message speaks of another instruction than the last one walked.
         slot, text, source = int(groups["instruction"]), "", ""
-    message = "; ".join(place.messages[-_MOST_LINES:])
+    message = "; ".join(messages[-_MOST_LINES:])
     mentioned = _NAMED.search(message)
     register = groups.get("register") or (mentioned[0] if mentioned else "")
     state = "" if refusal.name == "uninitialised" else registers.get(register, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -98,11 +99,57 @@ def test_a_log_without_a_message_says_nothing(log):
     assert explain(log) is None
 
 
-@given(st.text(alphabet=st.sampled_from("R01()=; :,fp-\nabc_@<>"), max_size=300))
+# Pieces that logs are made of, so that random texts come near them.
+PIECES = st.sampled_from(
+    [
+        *("\n", "0: ", "7: (85) call f#1", "; R0=", "R1_w=", "R10=fp0", "(", ")", "=", ",", " ", "smin=", "umax32="),
+        *("from 2 to 4: ", "frame1: ", "map_value(map=", "scalar(", "-0x", "007", "9" * 30, "0x", "; x = 1 @ a.py:3"),
+        *("insn ", "alloc_insn=", "infinite loop detected at insn ", "unknown opcode ", "fd ", "variable", "stack"),
+        *("processed 3 insns", "R", "\x00", "\u2028", "\ud800", "\u0663"),
+    ]
+)
+
+
+@given(st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=60).map("".join)))
 def test_any_text_is_taken(text):
-    """Whatever a later kernel prints, it ends in an explanation or in none."""
+    """Whatever a later kernel prints, it ends in an explanation or in none, on one line."""
     found = explain(text)
+    assert found is None or len(str(found).splitlines()) == 1 or "\u2028" in text
+
+
+@given(st.sampled_from(REFUSALS), st.data())
+def test_whatever_a_pattern_finds_is_explained(row, data):
+    """Numbers of any length and letters of any alphabet included."""
+    message = data.draw(st.from_regex(row.pattern))
+    found = explain(f"0: R1=ctx() R10=fp0\n3: (95) exit\n{message}\n")
     assert found is None or str(found)
+
+
+@pytest.mark.parametrize("piece", [
+    "R1 ", "R1=(", "R1=a(b", "variable ", "stack", " @ ", "(", "smin=", "9", "7: (85) call f ; R1=ctx()\n", "x\n",
+    "from 1 to 2: ", "; a @ b:1\n", "R7=scalar(umax=", "invalid access ", "expected=", "R0 invalid mem access\n",
+])  # fmt: skip
+def test_time_is_linear_in_the_length(piece):
+    """Eight times the text takes some eight times as long at most, whatever is repeated, and in the end a constant."""
+
+    def seconds(size: int) -> float:
+        log = ("0: R1=ctx() R10=fp0\n" + "R1 " + piece * (size // len(piece)))[:size]
+        started = time.process_time()
+        explain(log)
+        return time.process_time() - started
+
+    assert min(seconds(1 << 19) for _ in range(2)) < 40 * (seconds(1 << 16) + 0.005)
+    assert seconds(1 << 26) < 5
+
+
+def test_a_long_log_is_read_from_its_end():
+    """64 MiB of steps: the message, its line and the registers' last full state are near the end."""
+    step = "5: (07) r6 += 1                       ; R6_w=scalar(umax=255,var_off=(0x0; 0xff))\n"
+    log = "0: R1=ctx() R10=fp0\n" + step * ((1 << 26) // len(step)) + LINUX_6_12
+    started = time.process_time()
+    found = explain(log)
+    assert time.process_time() - started < 3
+    assert found == explain(LINUX_6_12)
 
 
 @pytest.mark.parametrize(
