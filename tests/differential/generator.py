@@ -79,6 +79,7 @@ class _Generator:
         self.lines: list[str] = []
         self.inlined = False
         self.result = "s"
+        self.loops = 2
 
     def name(self, prefix: str) -> str:
         self.count += 1
@@ -150,7 +151,8 @@ class _Generator:
         choices = [self.new_local] * 4 + [self.assign] * 3 + [self.augment] * 3 + [self.swap]
         if scope.depth < 3:
             choices += [self.if_] * 3 + [self.match]
-            if scope.rounds <= 8 and not self.inlined:
+            # The verifier walks every round on every path: few loops, and small ones inside others.
+            if self.loops and scope.rounds <= 3 and not self.inlined:
                 choices += [self.for_] * 2 + [self.while_]
         if not self.inlined:
             choices += [self.map_statement] * 3 + [self.record] * 2
@@ -215,6 +217,7 @@ class _Generator:
             self.block(scope.inside(depth=scope.depth + 2), indent + 2, 1)
 
     def for_(self, scope: Scope, indent: int) -> None:
+        self.loops -= 1
         index, rounds = self.name("i"), self.random.randint(1, 5)
         start, step = self.random.randint(-3, 3), self.pick("1", "1", "2", "-1", "-3")
         distance = rounds * int(step)
@@ -233,6 +236,7 @@ class _Generator:
         self.block(inside, indent + 1, self.random.randint(1, 3))
 
     def while_(self, scope: Scope, indent: int) -> None:
+        self.loops -= 1
         counter = self.name("n")
         self.emit(indent, f"{counter} = s64({self.expression(scope, 's', 1)}) & {self.pick('3', '7')}")
         extra = f" and {self.condition(scope, 1)}" if self.chance(0.3) else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.target import Target
 
-__all__ = ["Inputs", "Outcome", "build", "by_cpython", "by_evaluator", "declare", "inputs_of"]
+__all__ = ["OUTPUTS", "Inputs", "Outcome", "build", "by_cpython", "by_evaluator", "declare", "inputs_of"]
 
 #: Every integer map that a program leaves something in.
 OUTPUTS = ("results", "counts", "sums", "small")

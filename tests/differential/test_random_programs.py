@@ -1,0 +1,75 @@
+"""Random programs of the language: CPython over the model and the IR evaluator agree. No kernel is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.compiler import compile_with_report
+from pyebpf.types import INTEGERS
+from tests.differential.generator import generate
+from tests.differential.model import S64, U64, typed
+from tests.differential.running import build, by_cpython, by_evaluator, inputs_of
+from tests.dsl.fake_target import FakeTarget
+
+PROGRAMS = 40
+FIRST = 1_000_000
+
+
+def test_the_model_is_the_table_of_the_language() -> None:
+    """Rows of the table of integers, by hand."""
+    assert (U64(1) - 2, S64(1) - 2) == ((1 << 64) - 1, -1)
+    assert type(U64(1) + S64(1)) is type(S64(1) + U64(1)) is U64
+    assert type(S64(1) + 1) is type(1 + S64(1)) is S64
+    assert S64((1 << 63) - 1) + 1 == -(1 << 63)
+    assert (S64(-7) // 2, S64(-7) % 2, S64(7) // S64(-2), S64(7) % S64(-2)) == (-4, 1, -4, -1)
+    assert (S64(5) // S64(0), S64(5) % S64(0), U64(5) // U64(0), U64(5) % U64(0)) == (0, 5, 0, 5)
+    assert (S64(-8) >> 1, U64((1 << 64) - 8) >> 1) == (-4, (1 << 63) - 4)
+    assert (S64(1) << S64(65), S64(1) << 63, U64(1) << 63) == (2, -(1 << 63), 1 << 63)
+    assert (abs(S64(-(1 << 63))), -S64(-(1 << 63))) == (-(1 << 63), -(1 << 63))
+    assert S64(-1) < U64(0) < U64((1 << 64) - 1)
+    assert (typed(INTEGERS["u8"], 257), typed(INTEGERS["s8"], 255), typed(INTEGERS["u64"], -1)) == (
+        1,
+        -1,
+        (1 << 64) - 1,
+    )
+    assert type(typed(INTEGERS["u32"], 5)) is S64
+
+
+def test_a_seed_is_a_program() -> None:
+    """The same seed gives the same text, another one another."""
+    assert generate(7) == generate(7)
+    assert generate(7).text != generate(8).text
+
+
+def test_programs_have_every_construct() -> None:
+    """Among a few hundred programs each piece of syntax that the generator knows stands at least once."""
+    text = "\n".join(generate(seed).text for seed in range(300))
+    pieces = [
+        "if ",
+        "elif ",
+        "else:",
+        "match ",
+        "case _",
+        "for ",
+        "while ",
+        "break",
+        "continue",
+        "return",
+        "@subprogram",
+    ]
+    pieces += ["Record(", "counts[", "sums[", "small[", "del ", ".get(", " and ", " or ", " not ", " in (", " not in ("]
+    operators = "+ - * // % & | ^ << >> < <= > >= == != += -= *= //= %= &= |= ^= <<= >>="
+    pieces += [f" {operator} " for operator in operators.split()]
+    pieces += ["(~", "(-", "abs(", "min(", "max(", " if ", *(f"{name}(" for name in INTEGERS if name[0] in "us")]
+    assert [piece for piece in pieces if piece not in text] == []
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + PROGRAMS))
+def test_cpython_and_the_evaluator_agree(seed: int) -> None:
+    """The same source leaves the same in every map, and the compiler's own checkers find nothing."""
+    program = generate(seed)
+    module, specs = build(program, FakeTarget())
+    compile_with_report(module, FakeTarget(), check=seed % 4 == 0)
+    for number in range(4):
+        inputs = inputs_of(4 * seed + number)
+        assert by_evaluator(module, specs, inputs) == by_cpython(program, inputs), program.text
