@@ -124,7 +124,10 @@ def _tracepoint_field(p: ProgramBuilder, category: str, event: str, name: str) -
         p.fail(f"{field.type} {name} of {field.size} bytes has no type in the language")
     # A syscall's argument fills 8 bytes whatever its type: the low part is the value (little-endian machines only).
     size, signed = min(element[0], field.size), element[1] if field.size >= element[0] else field.signed
-    return Int(p.b.load(p.context, field.offset, size, signed=signed), S64 if signed or size < 8 else U64)
+    value = p.b.load(p.context, field.offset, size, signed=signed)
+    if size == U64.size:
+        return Int(value, S64 if signed else U64)
+    return Int(value, S64, INTEGERS[f"{'s' if signed else 'u'}{8 * size}"])
 
 
 def _array(p: ProgramBuilder, field: TracepointField) -> Any:

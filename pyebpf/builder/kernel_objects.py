@@ -258,7 +258,9 @@ def _value_at(
             value = p.b.emit(Op.SWAP, value, size=type_.size)
             if type_.size < 8:
                 p.b.assume_bounds(value, 0, (1 << 8 * type_.size) - 1)
-        return Int(value, U64 if type_.size == 8 and not type_.signed else S64)
+        if type_.size == U64.size:
+            return Int(value, S64 if type_.signed else U64)
+        return Int(value, S64, integer)
     if type_.composite:
         return KernelReference(address, type_, offset=offset, trusted=trusted)
     if type_.kind == "array":
@@ -319,7 +321,7 @@ def from_register(p: ProgramBuilder, register: ir.Value, type_: KernelType, *, t
             value = p.b.emit(Op.SEXT if integer.signed else Op.ZEXT, register, size=integer.size)
             low, high = (integer.minimum, integer.maximum)
             p.b.assume_bounds(value, low, high)
-            return Int(value, S64)
+            return Int(value, S64, integer)
         return Int(register, S64 if integer.signed else U64)
     if type_.kind == "pointer":
         return pointer_to(register, type_, trusted=trusted)

@@ -91,7 +91,9 @@ def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, 
 
     if isinstance(type_, IntType) and not type_.big_endian:
         value = probe_read_value(p, space, address, offset, type_.size, signed=type_.signed)
-        return Int(value, U64 if type_ == U64 else S64)
+        if type_.size == U64.size:
+            return Int(value, S64 if type_.signed else U64)
+        return Int(value, S64, type_)
     if isinstance(type_, PointerType):
         return Pointer(probe_read_value(p, space, address, offset, 8), type_.target, space)
     place = p.b.slot_address(p.b.slot(-(-type_.size // 8) * 8, name="copy"))
