@@ -271,7 +271,7 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "back-edge",
         r"back-edge from insn (?P<instruction>\d{1,10}) to \d+",
-        "loops are not allowed here: without CAP_BPF, or in code that may not loop",
+        "control goes back where it may not: a function that calls itself, or a loop without CAP_BPF",
     ),
     Refusal(
         "unreachable",

@@ -333,7 +333,10 @@ def address_stored(a: Assembler) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """One refusal: the row of REFUSALS, the program, its tag (the row's name, if not given), what kind it is."""
+    """One refusal: the row of REFUSALS, the program, its tag (the row's name, if not given), what kind it is.
+
+    Where kernels find the same fault in different ways, the row's names have `|` between.
+    """
 
     name: str
     program: Callable[[Assembler], None]
@@ -371,7 +374,7 @@ ROWS = (
     Row("instruction-kind", packet_load),
     Row("return-range", result_out_of_range, kind=ProgramKind.TRACING, options={"iterator": "bpf_iter_task"}),
     Row("return-range", callback_out_of_range, "callback's result"),
-    Row("call-depth", recursion, "recursion"),
+    Row("call-depth|back-edge", recursion, "recursion"),  # Linux 6.1 sees it before the walk
     Row("lock-map", lock_without_one, kind=XDP),
     Row("kfunc-kind", kernel_function_not_for_it),
     Row("too-complex", branches),
@@ -402,10 +405,10 @@ def spec_of(row: Row) -> ModuleSpec:
 
 def check(row: Row, error: VerifierError | None) -> None:
     assert error is not None, "the verifier takes it"
-    cause = next(each.cause for each in REFUSALS if each.name == row.name)
+    causes = {each.cause for each in REFUSALS if each.name in row.name.split("|")}
     line = marked(__file__, row.tag or row.name)
     first, source, caret = str(error).splitlines()
-    assert cause in first, f"{first}\n{error.log[-600:]}"
+    assert any(cause in first for cause in causes), f"{first}\n{error.log[-600:]}"
     assert row.words in first
     assert error.location is not None
     assert (error.location.file, error.location.line) == (__file__, line), first
