@@ -74,7 +74,7 @@ def _function(allocated: Allocated, items: list[Item], target: Features) -> None
     for index, number in enumerate(order):
         block = blocks[number]
         if number in targets:
-            items.append(Label(f"{name}.{number}"))
+            items.append(Label(f"{name}:{number}"))
         following = order[index + 1] if index + 1 < len(order) else None
         nodes = code[number]
         if following is not None and _ends_like(block, nodes, blocks[following], code[following]):
@@ -159,7 +159,7 @@ def _next_blocks(block: AllocatedBlock, forward: dict[int, int]) -> tuple[int, .
 
 
 def _jump(name: str, target: int, where: Location | None) -> Instruction:
-    return Instruction(_JA, symbol=f"{name}.{target}", where=where)
+    return Instruction(_JA, symbol=f"{name}:{target}", where=where)
 
 
 def _terminator(
@@ -195,7 +195,7 @@ def _terminator(
                 _REGISTERS[terminator.dst],
                 src,
                 imm=terminator.imm,
-                symbol=f"{name}.{then}",
+                symbol=f"{name}:{then}",
                 where=where,
             )
         )

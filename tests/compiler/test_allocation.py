@@ -16,7 +16,7 @@ from tests.compiler.random_ir import random_module
 from tests.compiler.support import CTX, NEWEST, OLDEST, Builder, seeded_module
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False), st.integers(5, 80), st.integers(2, 30), st.booleans())
 def test_random_functions(chance: random.Random, size: int, pressure: int, old: bool) -> None:
     """The independent checker accepts every allocation, whatever the pressure."""

@@ -25,7 +25,7 @@ def ops(function: ir.Function) -> list[Op]:
     return [instruction.op for block in function.blocks for instruction in block.instructions]
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_every_pass_keeps_the_meaning(data: st.DataObject) -> None:
     """After each pass the function is valid, and returns and stores what it did before."""

@@ -24,6 +24,8 @@ __all__ = ["thread_known"]
 
 #: How many dominating branches are asked. More would make the pass slower than linear.
 _MOST_FACTS = 8
+#: How far down the dominator tree values of a tested block may be used, for the same reason.
+_FARTHEST = 256
 
 #: A test and whether it holds: condition, number of the left value, constant or number of the right one.
 _Fact = tuple[Condition, int, object, bool]
@@ -109,17 +111,26 @@ class _Threader:
             for user in self.users.get(value.number, ()):
                 if user == block.number:
                     continue
-                step = user
-                while self.parent[step] != block.number:
-                    if step == self.parent[step]:
-                        return None
-                    step = self.parent[step]
-                heirs.add(step)
+                heir = self._below(block.number, user)
+                if heir is None:
+                    return None
+                heirs.add(heir)
         if not heirs:
             return -1
         (heir, *others) = sorted(heirs)
         one_way = heir in (branch.then, branch.otherwise) and self.before[heir] == [block.number]
         return heir if not others and one_way else None
+
+    def _below(self, above: int, block: int) -> int | None:
+        """The child of `above` in the dominator tree that dominates `block`; None if that is far, or not so."""
+        for _ in range(_FARTHEST):
+            parent = self.parent[block]
+            if parent == above:
+                return block
+            if parent == block:
+                return None
+            block = parent
+        return None
 
     def _outcome(self, way: int, jump: Jump, block: Block) -> bool | None:
         """Whether the test of `block` holds when it is reached from `way`."""
