@@ -11,7 +11,7 @@ from pyebpf.uapi.errnos import ENOTSUPP
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["drain", "keys", "read"]
+__all__ = ["drain", "keys", "read", "read_any", "read_each", "take"]
 
 _BATCH_BYTES = 1 << 20
 _FIRST_BATCH = 64  # below a bucket's population the kernel answers ENOSPC: doubled until it fits
@@ -91,6 +91,19 @@ def read_any(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Bat
         yield from batches
 
 
+def take(fd: int, key: bytes, value_size: int) -> bytes:
+    """The value of a key, which is removed: in one step, where the kernel has that for the kind. ENOENT: no such key."""
+    try:
+        return map_elements.map_lookup_and_delete_elem(fd, key, value_size)
+    except OSError as error:
+        if error.errno not in _NO_BATCH:
+            raise
+    # Stack traces, until a later kernel than 6.12: nothing changes one in place, so that nothing is lost between.
+    value = map_elements.map_lookup_elem(fd, key, value_size)
+    map_elements.map_delete_elem(fd, key)
+    return value
+
+
 def drain(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Batch]:
     """Take every element out: what a program adds meanwhile is either returned or stays."""
     batches = read(fd, key_size, value_size, most, remove=True)
@@ -101,7 +114,7 @@ def drain(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Batch]
             raise
         for key in keys(fd, key_size, most):
             try:
-                value = map_elements.map_lookup_and_delete_elem(fd, key, value_size)
+                value = take(fd, key, value_size)
             except FileNotFoundError:
                 continue  # removed since its key was read
             yield key, value, 1

@@ -220,7 +220,7 @@ class Map(MutableMapping[Any, Any]):
         """Remove a key and return its value, in one step; if it is missing the default, else KeyError."""
         encoded = self._removable(key)
         try:
-            value = map_elements.map_lookup_and_delete_elem(self.fileno(), encoded, self._value_size)
+            value = elements.take(self.fileno(), encoded, self._value_size)
         except FileNotFoundError:
             if default is _MISSING:
                 raise KeyError(key) from None
