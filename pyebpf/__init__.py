@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from pyebpf.aggregations import (
+        Stats as Stats,
+    )
     from pyebpf.arch import (
         syscall_name as syscall_name,
     )
@@ -58,6 +61,15 @@ if TYPE_CHECKING:
     from pyebpf.builder.kernel_words import (
         user_string as user_string,
     )
+    from pyebpf.builder.stacks import (
+        StackTraces as StackTraces,
+    )
+    from pyebpf.builder.stacks import (
+        kstack as kstack,
+    )
+    from pyebpf.builder.stacks import (
+        ustack as ustack,
+    )
     from pyebpf.builder.words import (
         comm as comm,
     )
@@ -78,9 +90,6 @@ if TYPE_CHECKING:
     )
     from pyebpf.builder.words import (
         uid as uid,
-    )
-    from pyebpf.cli.version import (
-        __version__ as __version__,
     )
     from pyebpf.dsl.unroll import (
         unroll as unroll,
@@ -193,6 +202,7 @@ if TYPE_CHECKING:
 
 #: Where each public name is defined.
 _MODULES = {
+    "aggregations": ("Stats",),
     "arch": ("syscall_name",),
     "builder.annotations": (
         "KernelObject",
@@ -211,6 +221,7 @@ _MODULES = {
         "sizeof",
         "user_string",
     ),
+    "builder.stacks": ("StackTraces", "kstack", "ustack"),
     "builder.words": (
         "comm",
         "cpu",
@@ -220,7 +231,6 @@ _MODULES = {
         "tid",
         "uid",
     ),
-    "cli.version": ("__version__",),
     "dsl.unroll": ("unroll",),
     "errors": (
         "AssemblyError",
@@ -265,6 +275,8 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
+__version__ = "0.1.0"
+
 __all__ = [
     "BPF",
     "AddressFamily",
@@ -285,6 +297,8 @@ __all__ = [
     "PerfEventContext",
     "PyebpfError",
     "RawTracepointContext",
+    "StackTraces",
+    "Stats",
     "Struct",
     "TcpState",
     "TracepointContext",
@@ -305,6 +319,7 @@ __all__ = [
     "has_field",
     "has_tracepoint",
     "kernel_string",
+    "kstack",
     "now",
     "pid",
     "ptr",
@@ -322,6 +337,7 @@ __all__ = [
     "uid",
     "unroll",
     "user_string",
+    "ustack",
 ]
 
 

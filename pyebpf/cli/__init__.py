@@ -37,9 +37,9 @@ def _dispatch(arguments: list[str]) -> int:
 
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command in {"--version", "-V"}:
-        from pyebpf.cli.version import VERSION
+        from pyebpf import __version__
 
-        Sink.of(sys.stdout).line(f"pyebpf {VERSION}")
+        Sink.of(sys.stdout).line(f"pyebpf {__version__}")
         return 0
     if command in {"--help", "-h", "help"}:
         Sink.of(sys.stdout).write(USAGE)

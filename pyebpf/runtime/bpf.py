@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+    from pyebpf.builder.stacks import StackTraces
     from pyebpf.objects import Map, Program
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
@@ -107,7 +108,7 @@ class BPF(Module):
 
     @property
     def lost(self) -> Mapping[str, int]:
-        """How many events, records and counts were lost so far, exactly, by reason; reasons that never happened are left out.
+        """How many events, records and counts were lost so far, exactly, by reason; what never happened is left out.
 
         Failed reservations in ring buffers, keys that found no room in a map, and programs that an event found
         running already on its processor.
@@ -131,6 +132,13 @@ class BPF(Module):
                 return each
         msg = f"no map is called {name!r}{closest(name, [each.name for each in self.maps])}"
         raise NotFound(msg)
+
+    @property
+    def stacks(self) -> StackTraces:
+        """The stacks that `kstack()` and `ustack()` gave ids for."""
+        from pyebpf.builder.stacks import STACKS_MAP, StackTraces
+
+        return StackTraces(self._running.maps[STACKS_MAP])
 
     def loaded_map(self, name: str) -> Map:
         """The kernel's map of that name, hidden ones included."""
