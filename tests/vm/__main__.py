@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import fcntl
 import os
 import shutil
 import subprocess
@@ -15,13 +16,18 @@ import sys
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
 from tests.vm import kernels, report
 from tests.vm.initramfs import RESULTS, Task
 from tests.vm.kernels import Kernel, KernelUnavailable
 from tests.vm.machine import Machine, MachineUnusable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 JUNIT = "junit.xml"
@@ -97,7 +103,8 @@ def _run(series: str, options: argparse.Namespace, results: Path, output: _Outpu
         machine = Machine(kernel, options.memory, options.processors, options.qemu, options.parameter)
         modules = [*options.module, *(() if options.command else TEST_MODULES)]
         task = Task(options.command or _pytest(), CHECKOUT, _environment(kernel, options.env), modules)
-        outcome = machine.run(task, results, limit=options.limit, output=lambda piece: output.add(series, piece))
+        with nullcontext() if options.parallel else _turn(options.cache):
+            outcome = machine.run(task, results, limit=options.limit, output=lambda piece: output.add(series, piece))
     except (KernelUnavailable, MachineUnusable, FileNotFoundError) as error:
         return LOST, f"not run: {error}"
     output.end(series)
@@ -114,6 +121,14 @@ def _run(series: str, options: argparse.Namespace, results: Path, output: _Outpu
     lines += [f"  failed: {name}: {reason}" for name, reason in tests.failures]
     lines += [f"  skipped: {name}: {reason}" for name, reason in tests.skips]
     return outcome.status, "\n".join(lines)
+
+
+@contextmanager
+def _turn(cache: Path) -> Iterator[None]:
+    """Wait until no other run on this computer has a machine up: two at once take as long, and miss their limits."""
+    with (cache / "turn.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _pytest() -> list[str]:
