@@ -8,16 +8,17 @@ from pyebpf.builder.lost import LossTable
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.naming import first_identifiers, unique_name
 from pyebpf.dsl.programs import build_program
-from pyebpf.errors import NotFound
+from pyebpf.errors import CompileError, NotFound
 from pyebpf.specs import BtfTracepoint, ModuleSpec, ProgramSpec, RawTracepoint, Tracepoint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyebpf.builder.lost import Loss
     from pyebpf.compiler import ir
     from pyebpf.dsl.maps import Declared
-    from pyebpf.dsl.probe import Probe
+    from pyebpf.dsl.probe import Attachment, Probe
+    from pyebpf.dsl.programs import Built
     from pyebpf.specs import AttachSpec, Code, MapSpec
     from pyebpf.target import Target
 
@@ -40,10 +41,7 @@ def assemble(
     for probe in probes:
         name = unique_name(probe.__name__.replace("<lambda>", "lambda"), names)
         names.append(name)
-        for attachment in probe.attachments:
-            if attachment.optional and not _exists(attachment.attach, target):
-                continue
-            built = build_program(probe, attachment, target, losses, name)
+        for attachment, built in _programs(probe, name, target, losses):
             losses = built.losses
             for spec in built.maps.values():
                 used.setdefault(spec.name, spec)
@@ -70,6 +68,37 @@ def assemble(
     if lost is not None:
         specs[lost.name] = lost
     return ModuleSpec(tuple(specs.values()), tuple(programs)), losses.losses
+
+
+def _programs(
+    probe: Probe[Any, Any], name: str, target: Target, losses: LossTable
+) -> Iterator[tuple[Attachment, Built]]:
+    """A probe's programs. Where one decorator names several targets, they give the same or it is an error."""
+    for request in probe.requests:
+        first: tuple[Attachment, Built] | None = None
+        for attachment in request.attachments:
+            if attachment.optional and not _exists(attachment.attach, target):
+                continue
+            try:
+                built = build_program(probe, attachment, target, losses, name)
+            except CompileError as error:
+                if first is None:
+                    raise
+                message = f"{error.message}; so it is with {attachment.attach}, while {first[0].attach} compiles"
+                raise CompileError(message, error.location) from error
+            losses = built.losses
+            if first is None:
+                first = attachment, built
+            for parameter, given in built.parameters.items():
+                before = first[1].parameters[parameter]
+                if given.shape != before.shape:
+                    raise CompileError(
+                        f"{parameter} is {before.what} with {first[0].attach} and {given.what} with "
+                        f"{attachment.attach}: "
+                        "write a probe for each",
+                        given.where,
+                    )
+            yield attachment, built
 
 
 def _exists(attach: AttachSpec, target: Target) -> bool:

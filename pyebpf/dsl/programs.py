@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import context, parameter
+from pyebpf.builder.entity import RunTime
 from pyebpf.builder.lost import LossTable
 from pyebpf.builder.program import ProgramBuilder
 from pyebpf.dsl.binding_time import BindingTimes
@@ -16,23 +18,43 @@ from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
     import ast
+    from collections.abc import Hashable
 
     from pyebpf.compiler import ir
     from pyebpf.dsl.probe import Attachment, Probe
     from pyebpf.dsl.source import Source
+    from pyebpf.errors import Location
     from pyebpf.specs import MapSpec
     from pyebpf.target import Target
 
 __all__ = ["Built", "build_program"]
 
 
-class Built:
-    """A program's IR, the maps that it uses by their names, and every loss that it or an earlier program counts."""
+#: The key in a program's notes of what the target gives for each parameter.
+_PARAMETERS = "dsl: parameters"
 
-    def __init__(self, module: ir.Module, maps: dict[str, MapSpec], losses: LossTable) -> None:
-        self.module = module
-        self.maps = maps
-        self.losses = losses
+
+@dataclass(frozen=True)
+class BoundParameter:
+    """What a target gives for a parameter: `shape` tells types apart, `what` is for messages."""
+
+    shape: Hashable
+    what: str
+    where: Location
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program's IR.
+
+    `maps` are those that it uses, by their names, `losses` what it or an earlier program counts, `parameters` what the
+    target gave.
+    """
+
+    module: ir.Module
+    maps: dict[str, MapSpec]
+    losses: LossTable
+    parameters: dict[str, BoundParameter]
 
 
 def build_program(
@@ -56,7 +78,7 @@ def build_program(
             if not times.changed:
                 raise
         if not times.changed:
-            return Built(p.finish(), p.maps, table)
+            return Built(p.finish(), p.maps, table, p.notes[_PARAMETERS])
 
 
 def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times: BindingTimes) -> None:
@@ -73,6 +95,8 @@ def _parameters(f: Frame, probe: Probe[Any, Any]) -> None:
     for extra in (arguments.vararg, arguments.kwarg):
         if extra is not None:
             f.fail(f"a probe's parameters are named one by one: leave out *{extra.arg}", extra)
+    bound: dict[str, BoundParameter] = {}
+    f.p.notes[_PARAMETERS] = bound
     for number, argument in enumerate((*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)):
         f.b.where = f.at(argument)
         if arguments.defaults or any(arguments.kw_defaults):
@@ -83,7 +107,10 @@ def _parameters(f: Frame, probe: Probe[Any, Any]) -> None:
             f.bind_constant("ctx", context(f.p))
             continue
         name = "ctx" if argument.arg == "ctx_" else argument.arg
-        f.assign(argument.arg, parameter(f.p, name, _annotation(probe, argument)))
+        value = parameter(f.p, name, _annotation(probe, argument))
+        if isinstance(value, RunTime):
+            bound[argument.arg] = BoundParameter(value.shape, value.describe(), f.at(argument))
+        f.assign(argument.arg, value)
 
 
 def _annotation(probe: Probe[Any, Any], argument: ast.arg) -> Any:

@@ -97,6 +97,8 @@ class FakeTarget(Target):
         }
         known = {
             "inet_sock_set_state": (("sk", pointer["sock"]), ("oldstate", INT), ("newstate", INT)),
+            "tcp_a": (("sk", pointer["sock"]),),
+            "tcp_b": (("sk", pointer["task"]),),
             "sched_process_exit": (("p", pointer["task"]),),
             "sched_switch": (
                 ("preempt", KernelType("int", 1, "_Bool")),
