@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.allocation_checker import check_allocation
 from pyebpf.compiler.edges import allocate
 from pyebpf.compiler.emission import emit
-from pyebpf.compiler.frame import FRAME_LIMIT, check_call_chains, frame_too_large, place_slots
+from pyebpf.compiler.frame import FRAME_LIMIT, check_call_chains, frame_too_large, only_called, place_slots
 from pyebpf.compiler.passes import run_passes
 from pyebpf.compiler.selection import select
 
@@ -55,9 +54,11 @@ def compile_module(module: ir.Module, target: Features, *, check: bool = False) 
 
 def compile_with_report(module: ir.Module, target: Features, *, check: bool = False) -> CompilationReport:
     """`compile_module`, with the figures that tests and benchmarks count."""
-    allocated = [_function(function, target, check=check) for function in module.functions]
+    # Passes may have removed the only call of a function.
+    functions = only_called([run_passes(function, target, check=check) for function in module.functions])
+    allocated = [_function(function, check=check) for function in functions]
     if len(allocated) > 1:
-        check_call_chains(module.functions, {each.function.name: each.frame for each in allocated})
+        check_call_chains(functions, {each.function.name: each.frame for each in allocated})
     return CompilationReport(
         emit(allocated, target),
         sum(function.stores for function in allocated),
@@ -67,11 +68,12 @@ def compile_with_report(module: ir.Module, target: Features, *, check: bool = Fa
     )
 
 
-def _function(function: ir.Function, target: Features, *, check: bool) -> Allocated:
-    function = run_passes(function, target, check=check)
+def _function(function: ir.Function, *, check: bool) -> Allocated:
     slots, frame = place_slots(function.slots)
     allocated = allocate(select(function, slots, frame))
     if check:
+        from pyebpf.compiler.allocation_checker import check_allocation
+
         check_allocation(allocated)
     if allocated.frame > FRAME_LIMIT:
         raise frame_too_large(function, allocated.frame, allocated.slots)

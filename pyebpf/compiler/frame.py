@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.compiler.assignment import Assignment
 
-__all__ = ["FRAME_LIMIT", "check_call_chains", "colour_spills", "frame_too_large", "place_slots"]
+__all__ = ["FRAME_LIMIT", "check_call_chains", "colour_spills", "frame_too_large", "only_called", "place_slots"]
 
 #: Frames that may be on the stack at once: MAX_CALL_FRAMES in include/linux/bpf_verifier.h.
 CALL_DEPTH = 8
@@ -102,6 +102,18 @@ def _friends(assignment: Assignment) -> dict[int, list[int]]:
                 friends.setdefault(parameter, []).append(value)
                 friends.setdefault(value, []).append(parameter)
     return friends
+
+
+def only_called(functions: Sequence[ir.Function]) -> list[ir.Function]:
+    """The main function, and those that calls lead to from there: the verifier refuses one that nothing calls."""
+    by_name = {function.name: function for function in functions}
+    found, waiting = {functions[0].name}, [functions[0]]
+    while waiting:
+        for name in _calls(waiting.pop()):
+            if name in by_name and name not in found:
+                found.add(name)
+                waiting.append(by_name[name])
+    return [function for function in functions if function.name in found]
 
 
 def check_call_chains(functions: Sequence[ir.Function], frames: Mapping[str, int]) -> None:
