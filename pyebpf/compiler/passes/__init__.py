@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from pyebpf.compiler.checker import check_function
 from pyebpf.compiler.passes.algebra import simplify
 from pyebpf.compiler.passes.common import merge_equal
 from pyebpf.compiler.passes.dead import drop_dead
@@ -58,9 +57,17 @@ PASSES: tuple[tuple[str, Run], ...] = (
 def run_passes(function: Function, target: Features, *, check: bool = False) -> Function:
     """Run all passes; with `check`, validate what the builder made and what each pass leaves."""
     if check:
-        check_function(function, "building")
+        return _run_checked(function, target)
+    for _, run in PASSES:
+        function = run(function, target)
+    return function
+
+
+def _run_checked(function: Function, target: Features) -> Function:
+    from pyebpf.compiler.checker import check_function
+
+    check_function(function, "building")
     for name, run in PASSES:
         function = run(function, target)
-        if check:
-            check_function(function, name)
+        check_function(function, name)
     return function

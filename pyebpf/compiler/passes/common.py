@@ -13,7 +13,7 @@ from pyebpf.compiler.ir import OPS, Block, Op
 from pyebpf.compiler.passes.rewriting import substitute
 
 if TYPE_CHECKING:
-    from pyebpf.compiler.ir import Function, Instruction, Value
+    from pyebpf.compiler.ir import Function, Instruction, Terminator, Value
 
 __all__ = ["merge_equal"]
 
@@ -73,7 +73,9 @@ def merge_equal(function: Function) -> Function:
         work.extend((child, None) for child in reversed(children[number]))
     return replace(
         function,
-        blocks=tuple(
-            replace(done[number], terminator=substitute(done[number].terminator, replaced)) for number in order
-        ),
+        blocks=tuple(_with_terminator(done[number], substitute(done[number].terminator, replaced)) for number in order),
     )
+
+
+def _with_terminator(block: Block, terminator: Terminator) -> Block:
+    return block if terminator is block.terminator else replace(block, terminator=terminator)

@@ -78,7 +78,8 @@ def _thread(function: Function) -> list[Block]:
             )
             if then == otherwise and not blocks[then].parameters:
                 return Jump(then, (), terminator.where)
-            return replace(terminator, then=then, otherwise=otherwise)
+            if (then, otherwise) != (terminator.then, terminator.otherwise):
+                return replace(terminator, then=then, otherwise=otherwise)
         return terminator
 
     # Blocks that only return one and the same constant are one block.
@@ -89,17 +90,23 @@ def _thread(function: Function) -> list[Block]:
             number = numbers.get(block.terminator.value.number)
             if number is not None and not block.parameters:
                 shared[block.number] = returns.setdefault(number, block.number)
-    return [replace(block, terminator=_redirect(thread(block.terminator), shared)) for block in function.blocks]
+    blocks_after = []
+    for block in function.blocks:
+        terminator = _redirect(thread(block.terminator), shared)
+        changed = terminator is not block.terminator
+        blocks_after.append(replace(block, terminator=terminator) if changed else block)
+    return blocks_after
 
 
 def _redirect(terminator: Terminator, targets: Mapping[int, int]) -> Terminator:
-    if isinstance(terminator, Jump):
-        return replace(terminator, target=targets.get(terminator.target, terminator.target))
+    if isinstance(terminator, Jump) and terminator.target in targets:
+        return replace(terminator, target=targets[terminator.target])
     if isinstance(terminator, Branch):
         then, otherwise = (targets.get(target, target) for target in (terminator.then, terminator.otherwise))
         if then == otherwise:
             return Jump(then, (), terminator.where)
-        return replace(terminator, then=then, otherwise=otherwise)
+        if (then, otherwise) != (terminator.then, terminator.otherwise):
+            return replace(terminator, then=then, otherwise=otherwise)
     return terminator
 
 

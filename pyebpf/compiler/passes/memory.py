@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import signed
-from pyebpf.compiler.ir import Branch, Jump, Op
+from pyebpf.compiler.ir import Block, Branch, Jump, Op
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Instruction, Value
@@ -40,7 +40,7 @@ def fold_memory(function: Function) -> Function:
             if instruction is not old and instruction.result is not None:
                 definitions[instruction.result.number] = instruction
             instructions.append(instruction)
-        blocks.append(replace(block, instructions=tuple(instructions)))
+        blocks.append(Block(block.number, block.parameters, tuple(instructions), block.terminator))
     return replace(function, blocks=tuple(blocks))
 
 
