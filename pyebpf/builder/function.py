@@ -176,12 +176,6 @@ class FunctionBuilder:
         self._settle()
         self.environment.facts.present.add(value.number)
 
-    def invalidate(self, values: Iterable[ir.Value], reason: str) -> None:
-        """State that addresses are invalid from here on; `reason` goes into the message of a later use."""
-        self._settle()
-        for value in values:
-            self.environment.gone[value.number] = reason
-
     def gone(self, value: ir.Value) -> str | None:
         """Why some path here has made this address invalid, or None."""
         self._settle()
