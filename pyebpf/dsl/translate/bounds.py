@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.integers import Int
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.frame import assigned_names
+from pyebpf.types import U64
 
 if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
@@ -35,7 +36,7 @@ def check_while(f: Frame, node: ast.While) -> None:
                 return
             if op in _SWAPPED and _counts(f, node, right, _SWAPPED[op], left, assigned):
                 return
-        elif isinstance(test, ast.Name) and _shrinks(node, test.id):
+        elif isinstance(test, ast.Name) and _not_negative(f, test.id) and _shrinks(node, test.id):
             return
     f.fail(
         "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there "
@@ -51,10 +52,11 @@ def _counts(
         return False
     if any(isinstance(n, ast.Name) and n.id in assigned for n in ast.walk(bound)):
         return False
-    if _shrinks(node, counter.id) and op in (ast.Gt, ast.NotEq):
-        return True
-    step = _step(f, node, counter.id)
     limits, start = _bounds(f, bound), _bounds(f, counter)
+    if _shrinks(node, counter.id) and limits is not None and limits[0] >= 0 and op in (ast.Gt, ast.NotEq):
+        # Down to 0, and no further: the test must say no there. -1 shifted right stays -1.
+        return op is ast.Gt or (limits == (0, 0) and _not_negative(f, counter.id))
+    step = _step(f, node, counter.id)
     if not step or limits is None or start is None:
         return False
     if op is ast.NotEq and abs(step) != 1:
@@ -117,8 +119,19 @@ def _step(f: Frame, node: ast.While, name: str) -> int:
     return step
 
 
+def _not_negative(f: Frame, name: str) -> bool:
+    """Whether a local is a number that is not below zero here."""
+    value = f.read(name) if f.is_assigned(name) else None
+    if isinstance(value, Int):
+        return value.type == U64 or f.b.bounds(value.value)[0] >= 0
+    return isinstance(value, int) and value >= 0
+
+
 def _shrinks(node: ast.While, name: str) -> bool:
-    """Whether every round shifts or divides a name toward zero: at most 64 rounds."""
+    """Whether every round shifts a name toward zero, by >> or by // of a power of two: at most 64 rounds.
+
+    Of any other division verifiers forget what the quotient can be.
+    """
     found = False
     for number, statement in enumerate(node.body):
         match statement:
@@ -126,10 +139,16 @@ def _shrinks(node: ast.While, name: str) -> bool:
                 target=ast.Name(id=target),
                 op=ast.RShift() | ast.FloorDiv() as op,
                 value=ast.Constant(value=int(amount)),
-            ) if target == name and amount >= (1 if isinstance(op, ast.RShift) else 2):
+            ) if target == name and _halves(op, amount):
                 if any(isinstance(n, ast.Continue) for earlier in node.body[:number] for n in ast.walk(earlier)):
                     return False
                 found = True
             case _ if name in assigned_names([statement]):
                 return False
     return found
+
+
+def _halves(op: ast.operator, amount: int) -> bool:
+    if isinstance(op, ast.RShift):
+        return 1 <= amount <= 63
+    return amount >= 2 and amount & (amount - 1) == 0
