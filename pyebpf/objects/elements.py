@@ -92,7 +92,7 @@ def read_any(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Bat
 
 
 def take(fd: int, key: bytes, value_size: int) -> bytes:
-    """The value of a key, which is removed: in one step, where the kernel has that for the kind. ENOENT: no such key."""
+    """The value of a key, which is removed: in one step where the kernel has that for the kind. ENOENT: no such key."""
     try:
         return map_elements.map_lookup_and_delete_elem(fd, key, value_size)
     except OSError as error:
