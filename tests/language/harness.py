@@ -19,7 +19,7 @@ from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.programs import build_program
 from pyebpf.dsl.unroll import unroll
-from pyebpf.target import KernelParameter, KernelRawTracepoint, KernelType
+from pyebpf.target import KernelFunction, KernelParameter, KernelRawTracepoint, KernelType
 from pyebpf.types import BOOL, S8, S16, S32, S64, U8, U16, U32, U64, IntType, Struct, char, field
 from tests.dsl.fake_target import FakeTarget
 
@@ -91,6 +91,17 @@ class Numbers(FakeTarget):
         return KernelRawTracepoint(name, 1, tuple(parameters))
 
 
+class Newest(Numbers):
+    """The same tracepoints on this machine's kernel: its functions, every feature."""
+
+    def function(self, name: str) -> KernelFunction:
+        from pyebpf.kernel.tracefs import Tracefs
+        from pyebpf.runtime.host import host_target
+
+        with Tracefs() as tracefs:
+            return host_target(lambda: tracefs).function(name)
+
+
 class Oldest(Numbers):
     """The same kernel without any feature that 6.1 lacks."""
 
@@ -137,7 +148,7 @@ class Case:
     @functools.cached_property
     def module(self) -> ir.Module:
         """Its intermediate representation."""
-        return build_program(self.probe, self.probe.attachments[0], Numbers(), LossTable(), "probe").module
+        return build_program(self.probe, self.probe.attachments[0], Oldest(), LossTable(), "probe").module
 
     def evaluate(self, **given: int) -> list[int]:
         """Run by the evaluator; the results as s64."""
@@ -150,7 +161,7 @@ class Case:
         """Load it into this machine's kernel; nothing is attached."""
         from pyebpf.runtime import BPF
 
-        runner = BPF(target or Numbers())
+        runner = BPF(target or Newest())
         runner.maps, runner.probes = self.bpf.maps, self.bpf.probes
         runner.load()
         try:
@@ -180,6 +191,10 @@ class Loaded:
         list(self.bpf.programs.values())[program].test_run(context=context_of(given))
         out = self.bpf["out"][0]
         return [getattr(out, f"r{number}") for number in range(RESULTS)]
+
+    def reset(self) -> None:
+        """Zero the results."""
+        self.bpf["out"][0] = Out(*[0] * RESULTS)
 
     def __getitem__(self, name: str) -> Any:
         return self.bpf[name]

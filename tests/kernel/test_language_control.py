@@ -1,0 +1,19 @@
+"""Statements, loops and functions in the kernel, against CPython running the same source."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.language.harness import Case, Newest, Oldest
+from tests.language.model import run
+from tests.language.test_control import CASES, samples
+
+
+@pytest.mark.parametrize("target", [Newest(), Oldest()], ids=["newest", "oldest"])
+@pytest.mark.parametrize("text", CASES, ids=[text.title for text in CASES])
+def test_as_python_has_it(text, target):
+    """The kernel finds what CPython finds."""
+    with Case(text.body, text.parameters, text.outside).loaded(target) as loaded:
+        for given in samples(text.parameters, 11):
+            loaded.reset()
+            assert loaded.run(**given) == run(text.body, text.parameters, given, text.outside), given
