@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import NotFound
+from pyebpf.errors import NotFound, NotSupported, closest
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
 
@@ -25,14 +25,22 @@ def attach_raw_tracepoint(program: Program, target: RawTracepoint) -> Link:
         # programs") (v6.10).
         descriptor = bpf.raw_tracepoint_open(program.fileno(), target.name, cookie=program.spec.cookie)
     except FileNotFoundError:
-        hint = ""
-        for start in _SYSCALLS:
-            if target.name.startswith(start):
-                hint = (
-                    f": system calls share {start[:-1]}; compare the number, or use tracepoint syscalls:{target.name}"
-                )
-        raise NotFound(f"no raw tracepoint {target.name!r}{hint}") from None
+        raise NotFound(f"no raw tracepoint {target.name!r}{_hint(target.name)}") from None
     except OSError as error:
         meaning = "not a raw-tracepoint program" + (", or a kernel without cookies here" if program.spec.cookie else "")
         raise attach_error(error, program.name, str(target), meanings={errno.EINVAL: meaning}) from error
     return Link(str(target), "raw tracepoint", [descriptor])
+
+
+def _hint(name: str) -> str:
+    """What may have been meant."""
+    for start in _SYSCALLS:
+        if name.startswith(start):
+            return f": system calls share {start[:-1]}; compare the number, or use tracepoint syscalls:{name}"
+    from pyebpf.btf import Btf, raw_tracepoint_names
+    from pyebpf.kernel.btf_files import read_btf
+
+    try:
+        return closest(name, raw_tracepoint_names(Btf(read_btf())))
+    except NotSupported:  # no BTF, no list of names
+        return ""

@@ -108,7 +108,7 @@ def running(*arguments: str, **options: Any) -> Iterator[Running]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "pyebpf", *arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=options.pop("stdin", subprocess.DEVNULL),
             stdout=options.pop("stdout", out),
             stderr=err,
             cwd=ROOT,
