@@ -33,6 +33,7 @@ class BindingTimes:
 
     def __init__(self) -> None:
         self._reasons: dict[tuple[Hashable, str], Reason] = {}
+        self._unsigned: set[Hashable] = set()
         #: Whether this pass found a new one, so that what it built is not to be used.
         self.changed = False
 
@@ -43,6 +44,15 @@ class BindingTimes:
     def reason(self, function: Hashable, name: str) -> Reason | None:
         """Why."""
         return self._reasons.get((function, name))
+
+    def returns_unsigned(self, function: Hashable) -> bool:
+        """Whether an inlined function returns a u64, so that the constants it returns are u64, too."""
+        return function in self._unsigned
+
+    def mark_unsigned(self, function: Hashable) -> None:
+        """Note that an inlined function that has returned constants returns a u64 on another path."""
+        self._unsigned.add(function)
+        self.changed = True
 
     def mark(self, function: Hashable, name: str, reason: Reason, *, relied_on: bool) -> None:
         """Note that a name is a run-time variable.

@@ -8,7 +8,7 @@ from pyebpf.compiler.evaluator import MapHandle, Pointer, Region, evaluate
 from pyebpf.specs import MapKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
@@ -46,16 +46,20 @@ class Maps:
         assert spec.value is not None
         return {spec.key.decode(key): spec.value.decode(bytes(value.data)) for key, value in self.entries[name].items()}
 
-    def run(self, module: ir.Module) -> None:
-        """Run a program once."""
+    def run(
+        self, module: ir.Module, context: bytes = bytes(96), helpers: Mapping[int, Callable[..., Any]] | None = None
+    ) -> int:
+        """Run a program once; `helpers` are those besides the maps'. Returns what the program returned."""
         single = {
             name: next(iter(self.entries[name].values()))
             for name, spec in self.specs.items()
             if spec.kind is MapKind.ARRAY and spec.max_entries == 1
         }
-        context = Pointer(Region.of("context", bytes(96)), 0)
-        helpers = {LOOKUP: self._lookup, UPDATE: self._update, DELETE: self._delete}
-        evaluate(module, [context], helpers=helpers, values=single, step_limit=200_000)
+        known = {LOOKUP: self._lookup, UPDATE: self._update, DELETE: self._delete, **(helpers or {})}
+        arguments = [Pointer(Region.of("context", context, writable=False), 0)]
+        returned = evaluate(module, arguments, helpers=known, values=single, step_limit=200_000)
+        assert isinstance(returned, int)
+        return returned
 
     def _bytes(self, pointer: Any, size: int) -> bytes:
         assert isinstance(pointer, Pointer)

@@ -15,6 +15,7 @@ from pyebpf.compiler import ir
 from pyebpf.dsl.binding_time import BindingTimes, Reason
 from pyebpf.dsl.scope import Rebound
 from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
+from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -62,11 +63,15 @@ class _Place:
 
 @dataclass(slots=True)
 class _Name:
-    """A run-time name: its places by shape, where it was first assigned, and what integers it holds."""
+    """A run-time name: its places by shape, where it was first assigned, and what integers it holds.
+
+    `only_constants` tells whether those were constants that are as well unsigned.
+    """
 
     places: dict[Hashable, _Place] = field(default_factory=dict)
     first: Location | None = None
     integer: IntType | None = None
+    only_constants: bool = True
 
 
 class Frame:
@@ -167,6 +172,8 @@ class Frame:
         entry = self._names.setdefault(name, _Name())
         entry.first = entry.first or where
         if isinstance(value, Int) and declared is None:
+            if name == RETURN:
+                value = self._returned(entry, value)
             self._join_integer(name, entry, value)
         self._write(name, entry, value)
 
@@ -204,6 +211,18 @@ class Frame:
             f"{name} is a run-time variable{why}; {described(value)} is known only while compiling: give "
             "it a name of its own"
         )
+
+    def _returned(self, entry: _Name, value: Int) -> Int:
+        """A number that an inlined function returns: a constant is as well a u64, if that is what others are."""
+        constant = value.literal is not None and value.literal >= 0
+        unsigned = entry.integer == U64 or self.times.returns_unsigned(self.key)
+        if constant and value.type == S64 and unsigned:
+            return Int(value.value, U64, literal=value.literal)
+        if entry.integer == S64 and value.type == U64 and entry.only_constants:
+            self.times.mark_unsigned(self.key)
+            entry.integer = U64
+        entry.only_constants &= constant
+        return value
 
     def _join_integer(self, name: str, entry: _Name, value: Int) -> None:
         if entry.integer is None:
