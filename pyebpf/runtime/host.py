@@ -21,7 +21,7 @@ _INDEX = "btf-index-2"
 
 
 @functools.cache
-def _kernel_btf(name: str = "vmlinux") -> Btf:
+def kernel_btf(name: str = "vmlinux") -> Btf:
     """BTF never changes while the kernel runs; its index is kept between runs, found by the BTF's own content."""
     from pyebpf.btf import Btf, Index, digest
     from pyebpf.kernel.btf_files import read_btf
@@ -29,7 +29,7 @@ def _kernel_btf(name: str = "vmlinux") -> Btf:
 
     data = read_btf(name)
     if name != "vmlinux":
-        return Btf(data, base=_kernel_btf())
+        return Btf(data, base=kernel_btf())
     content = digest(data)
     kept = cached(_INDEX, content.hex(), lambda: Btf(data).index.to_bytes(content))
     # An entry that does not fit this BTF is not believed: None makes the reader build its own.
@@ -40,7 +40,7 @@ def _module_btf() -> Iterable[tuple[str, Btf]]:
     from pyebpf.kernel.btf_files import btf_modules
 
     for name in btf_modules():
-        yield name, _kernel_btf(name)
+        yield name, kernel_btf(name)
 
 
 def host_target(tracefs: Callable[[], Tracefs]) -> LiveTarget:
@@ -57,8 +57,8 @@ def host_target(tracefs: Callable[[], Tracefs]) -> LiveTarget:
         page_size=os.sysconf("SC_PAGESIZE"),
         possible_cpus=possible_cpus(),
         pid_namespace=None if namespace.initial else (namespace.dev, namespace.ino),
-        btf=_kernel_btf,
+        btf=kernel_btf,
         modules=_module_btf,
         formats=lambda category, name: tracefs().event_format(category, name),
-        features=Features(_kernel_btf).has,
+        features=Features(kernel_btf).has,
     )

@@ -53,13 +53,14 @@ class Loaded:
     def load(self, spec: ModuleSpec) -> None:
         """Make the maps, then load the programs; programs that share code are loaded once for each way of attaching."""
         from pyebpf.objects import Map, Program
+        from pyebpf.runtime.host import kernel_btf
 
         for map_spec in spec.maps:
             made = Map(map_spec)
             self._open.callback(made.close)
             self.maps[map_spec.name] = made
         for program_spec in spec.programs:
-            program = Program(program_spec, self.maps)
+            program = Program(program_spec, self.maps, btf=kernel_btf)
             self._open.callback(program.close)
             self.programs[f"{program_spec.name}@{program_spec.attach}"] = program
 
