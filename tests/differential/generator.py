@@ -52,10 +52,20 @@ class Scope:
     loops: int = 0
     frozen: set[str] = field(default_factory=set)
     rounds: int = 1
+    #: Conditions around, since the innermost loop.
+    level: int = 0
 
     def inside(self, **changes: object) -> Scope:
         """The scope of a body: its own new names are not seen after it."""
-        scope = Scope(dict(self.names), list(self.records), self.depth + 1, self.loops, set(self.frozen), self.rounds)
+        scope = Scope(
+            dict(self.names),
+            list(self.records),
+            self.depth + 1,
+            self.loops,
+            set(self.frozen),
+            self.rounds,
+            self.level + 1,
+        )
         for name, value in changes.items():
             setattr(scope, name, value)
         return scope
@@ -149,11 +159,13 @@ class _Generator:
 
     def statement(self, scope: Scope, indent: int) -> None:
         choices = [self.new_local] * 4 + [self.assign] * 3 + [self.augment] * 3 + [self.swap]
-        if scope.depth < 3:
+        # The verifier walks every round on every path: few loops, small ones inside others, and little choice in them.
+        if scope.depth < 3 and not scope.loops:
             choices += [self.if_] * 3 + [self.match]
-            # The verifier walks every round on every path: few loops, and small ones inside others.
-            if self.loops and scope.rounds <= 3 and not self.inlined:
-                choices += [self.for_] * 2 + [self.while_]
+        elif scope.loops and scope.level < 1:
+            choices += [self.if_]
+        if scope.depth < 3 and self.loops and scope.rounds <= 3 and not self.inlined:
+            choices += [self.for_] * 2 + [self.while_]
         if not self.inlined:
             choices += [self.map_statement] * 3 + [self.record] * 2
             if scope.depth and scope.loops:
@@ -229,7 +241,7 @@ class _Generator:
         self.loop_body(scope, indent, index, rounds)
 
     def loop_body(self, scope: Scope, indent: int, index: str, rounds: int) -> None:
-        inside = scope.inside(loops=scope.loops + 1, rounds=scope.rounds * rounds)
+        inside = scope.inside(loops=scope.loops + 1, rounds=scope.rounds * rounds, level=0)
         wide = self.number_name("s")
         self.emit(indent + 1, f"{wide} = s64({index})")
         inside.names[wide] = "s"
@@ -238,11 +250,11 @@ class _Generator:
     def while_(self, scope: Scope, indent: int) -> None:
         self.loops -= 1
         counter = self.name("n")
-        self.emit(indent, f"{counter} = s64({self.expression(scope, 's', 1)}) & {self.pick('3', '7')}")
+        self.emit(indent, f"{counter} = s64({self.expression(scope, 's', 1)}) & 3")
         extra = f" and {self.condition(scope, 1)}" if self.chance(0.3) else ""
         self.emit(indent, f"while {counter} > 0{extra}:")
         self.emit(indent + 1, f"{counter} -= {self.pick('1', '2')}")
-        self.loop_body(scope, indent, counter, 7)
+        self.loop_body(scope, indent, counter, 3)
 
     def leave_loop(self, scope: Scope, indent: int) -> None:
         self.emit(indent, f"if {self.condition(scope, 1)}:")

@@ -10,6 +10,7 @@ import pytest
 
 from pyebpf.compiler import compile_with_report
 from pyebpf.dsl.module import Module
+from pyebpf.errors import VerifierError
 from pyebpf.objects import Map, Program
 from pyebpf.runtime.host import host_target
 from pyebpf.specs import ProgramKind, ProgramSpec, RawTracepoint
@@ -38,7 +39,7 @@ def maps() -> Iterator[dict[str, Map]]:
 def test_every_leg_agrees(maps: dict[str, Map]) -> None:
     """Each program leaves the same in every map, for several inputs; more than one program in five has spills."""
     target = host_target(lambda: pytest.fail("random programs ask for no tracepoint format"))
-    spilled = 0
+    spilled = given_up = 0
     for seed in range(FIRST, FIRST + PROGRAMS):
         program = generate(seed)
         module, specs = build(program, target)
@@ -49,7 +50,14 @@ def test_every_leg_agrees(maps: dict[str, Map]) -> None:
             hidden = {name: Map(each) for name, each in specs.items() if name not in maps}
             for each in hidden.values():
                 stack.callback(each.close)
-            loaded = stack.enter_context(closing(Program(spec, {**maps, **hidden})))
+            try:
+                loaded = stack.enter_context(closing(Program(spec, {**maps, **hidden})))
+            except VerifierError as error:
+                # A million steps were not enough: nothing is said of the program's meaning.
+                if "too large" not in error.message:
+                    raise
+                given_up += 1
+                continue
             for number in range(RUNS):
                 inputs = inputs_of(seed * RUNS + number)
                 for name in OUTPUTS:
@@ -62,4 +70,5 @@ def test_every_leg_agrees(maps: dict[str, Map]) -> None:
                 evaluated = by_evaluator(module, specs, inputs)
                 assert evaluated == expected, f"seed {seed}, {inputs}:\n{program.text}"
                 assert in_kernel == expected, f"seed {seed}, {inputs}:\n{program.text}"
+    assert given_up <= PROGRAMS / 50, f"the verifier gave up on {given_up} of {PROGRAMS} programs"
     assert spilled > PROGRAMS / 5, f"{spilled} of {PROGRAMS} programs spilled"
