@@ -112,7 +112,10 @@ class Oldest(Numbers):
 class Case:
     """One probe, compiled: its module and maps."""
 
-    def __init__(self, body: str, parameters: str = "", outside: str = "", targets: str = '"numbers"') -> None:
+    def __init__(
+        self, body: str, parameters: str = "", outside: str = "", targets: str = '"numbers"', target: str = ""
+    ) -> None:
+        self.target = Oldest() if target == "oldest" else Numbers()
         self.bpf = bpf = Module()
         names: dict[str, Any] = {
             "bpf": bpf,
@@ -145,6 +148,14 @@ class Case:
         self.probe = names["probe"]
         self.names = names
 
+    def run_more(self, text: str) -> dict[str, Any]:
+        """Run more of the probe's file."""
+        lines = [*self.text.splitlines(keepends=True), *text.splitlines(keepends=True)]
+        linecache.cache[self.file] = (len(lines), None, lines, self.file)
+        padded = "\n" * self.text.count("\n") + text
+        exec(compile(padded, self.file, "exec", dont_inherit=True), self.names)
+        return self.names
+
     @functools.cached_property
     def module(self) -> ir.Module:
         """Its intermediate representation."""
@@ -176,7 +187,7 @@ class Case:
         from pyebpf.errors import CompileError
 
         with pytest.raises(CompileError) as caught:
-            self.bpf.compile(Numbers())
+            self.bpf.compile(self.target)
         return caught.value
 
 
