@@ -47,7 +47,7 @@ class Generator:
         self.pressure = pressure
         self.values = 0
         self.blocks = []
-        self.functions = []
+        self.arity = 0
         self.slots = []
         self.current = None
         self.loops = 0
@@ -75,25 +75,51 @@ class Generator:
         return self.emit(Op.CONST, imm=imm)
 
     def main(self):
-        """A whole module."""
+        """A whole module: the main function, and perhaps one that it calls."""
+        functions = []
+        if self.choose(3) == 0:
+            called = Generator(self.choose, size=self.size // 3, pressure=self.pressure)
+            functions.append(called.subprogram("sub", 1 + self.choose(5)))
+            self.arity = len(functions[0].parameters)
         context = self.value(Kind.POINTER, "ctx")
+        self.begin()
+        pool = [self.emit(Op.LOAD, context, size=8, imm=8 * word) for word in range(WORDS // 2)]
+        self.fill_slots(pool[0])
+        pool = self.region(pool, context, self.size, 0)
+        total = self.mixed(pool)
+        self.emit(Op.STORE, context, total, kind=None, imm=8 * (WORDS - 1))
+        return ir.Module((self.finish("main", (context,), pool[-1]), *functions))
+
+    def subprogram(self, name, count):
+        """A function of `count` numbers."""
+        parameters = tuple(self.value() for _ in range(count))
+        self.begin()
+        self.fill_slots(parameters[0])
+        pool = self.region(list(parameters), None, self.size, 1)
+        return self.finish(name, parameters, self.mixed(pool))
+
+    def begin(self):
         self.current = self.open()
         self.slots = [ir.Slot("a", 8), ir.Slot("b", 20, 4)]
-        pool = [self.emit(Op.LOAD, context, size=8, imm=8 * word) for word in range(WORDS // 2)]
-        self.emit(Op.STORE, self.emit(Op.SLOT, symbol="a", kind=Kind.POINTER), pool[0], kind=None)
+
+    def fill_slots(self, value):
+        self.emit(Op.STORE, self.emit(Op.SLOT, symbol="a", kind=Kind.POINTER), value, kind=None)
         zero = self.emit(Op.CONST)
         for place in range(0, 20, 4):
             self.emit(Op.STORE, self.emit(Op.SLOT, symbol="b", imm=place, kind=Kind.POINTER), zero, kind=None, size=4)
-        pool = self.region(pool, context, self.size, 0)
+
+    def mixed(self, pool):
         total = pool[0]
         for value in pool[1:]:
             total = self.emit(Op.XOR, self.emit(Op.MUL, total, self.emit(Op.CONST, imm=31)), value)
-        self.emit(Op.STORE, context, total, kind=None, imm=8 * (WORDS - 1))
-        self.current.terminator = ir.Return(pool[-1])
+        return total
+
+    def finish(self, name, parameters, returned):
+        self.current.terminator = ir.Return(returned)
         blocks = [ir.Block(b.number, b.parameters, tuple(b.instructions), b.terminator) for b in self.blocks]
         order = {number: index for index, number in enumerate(post_order(blocks))}
         blocks.sort(key=lambda block: order[block.number])
-        return ir.Module((ir.Function("main", (context,), tuple(blocks), tuple(self.slots)),))
+        return ir.Function(name, parameters, tuple(blocks), tuple(self.slots))
 
     def region(self, pool, context, budget, depth):
         """Code over `pool`; gives the values alive behind it."""
@@ -114,7 +140,9 @@ class Generator:
         return pool
 
     def step(self, pool, context):
-        kind = self.choose(24)
+        kind = self.choose(25)
+        if kind in (20, 21) and context is None:
+            kind = 0
         left = self.pick(pool)
         right = self.constant() if self.choose(3) == 0 else self.pick(pool)
         if kind < 10:
@@ -155,6 +183,9 @@ class Generator:
             pool.append(self.emit(Op.LOAD, context, imm=8 * self.choose(WORDS)))
         elif kind == 22:
             pool.append(self.emit(Op.REFINE, left))
+        elif kind == 23 and self.arity and self.trips < 10:
+            arguments = [self.pick(pool) for _ in range(self.arity)]
+            pool.append(self.emit(Op.CALL_LOCAL, *arguments, symbol="sub"))
         else:
             slot = self.emit(Op.SLOT, symbol="a", kind=Kind.POINTER)
             pool.append(self.emit(Op.LOAD, slot, size=8))
@@ -182,17 +213,30 @@ class Generator:
             ends.append((first, self.current, after))
         count = min(len(ends[0][2]), len(ends[1][2]), self.pressure)
         merged = [self.value() for _ in range(self.choose(count + 1))]
-        join = self.open(merged)
+        place = [self.value(Kind.POINTER)] if self.choose(3) == 0 else []
+        join = self.open([*merged, *place])
         for _, last, after in ends:
-            last.terminator = ir.Jump(join.number, tuple(after[-1 - i] for i in range(len(merged))))
+            self.current = last
+            pointer = [self.address() for _ in place]
+            last.terminator = ir.Jump(join.number, (*(after[-1 - i] for i in range(len(merged))), *pointer))
         before.terminator = ir.Branch(condition, left, right, ends[0][0].number, ends[1][0].number)
         self.current = join
         pool = [*pool, *merged]
+        for pointer in place:
+            self.emit(Op.STORE, pointer, left, kind=None, size=4)
+            pool.append(self.emit(Op.LOAD, pointer, size=2))
         if self.choose(3) == 0 and budget > 2:
             # The same test again, or its opposite, as for a look-up's None: what the ways here already know.
             condition = OPPOSITE.get(condition, condition) if self.choose(2) else condition
             pool = self.branch(pool, context, budget // 2, depth + 1, (condition, left, right))
         return pool
+
+    def address(self):
+        """Of four bytes in one of the slots."""
+        if self.choose(2):
+            return self.emit(Op.SLOT, symbol="a", imm=4, kind=Kind.POINTER)
+        slot = self.emit(Op.SLOT, symbol="b", kind=Kind.POINTER)
+        return self.emit(Op.OFFSET, slot, self.emit(Op.CONST, imm=4 * self.choose(5)), kind=Kind.POINTER)
 
     def loop(self, pool, context, budget, depth):
         """Counts from 0 to a small bound, with carried values."""

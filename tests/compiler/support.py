@@ -6,7 +6,7 @@ import random
 import struct
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.asm import listing
+from pyebpf.asm import encode, listing, resolve, slot_starts
 from pyebpf.compiler import compile_module, ir
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.compiler.ir import Kind, Op
@@ -14,6 +14,8 @@ from tests.compiler.random_ir import CONTEXT, INTERESTING, JIFFIES, WORDS, rando
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyebpf.specs import Code
 
 MASK = (1 << 64) - 1
 
@@ -81,6 +83,13 @@ def text_of(module: ir.Module, target: Any = NEWEST) -> list[str]:
     code = compile_module(module, target, check=True)
     lines = [line.split("  ;")[0].strip() for line in listing(code.instructions).splitlines()]
     return [line.split(" ", 1)[1] for line in lines if not line.endswith(":") and not line.startswith(";")]
+
+
+def loadable(code: Code) -> bytes:
+    """A program without maps as the kernel takes it, calls to its subprograms filled in."""
+    starts = slot_starts(code.instructions)
+    functions = {each.name: starts[each.start] for each in code.subprograms}
+    return encode(resolve(code.instructions, {}, functions))
 
 
 def contexts(seed: int) -> bytes:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyebpf.compiler import ir
-from pyebpf.compiler.checker import check_function
+from pyebpf.compiler.checker import check_function, check_module
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
 from pyebpf.compiler.passes import PASSES, run_passes
 from pyebpf.compiler.passes.algebra import RULES, simplify
@@ -34,11 +34,11 @@ def test_every_pass_keeps_the_meaning(data: st.DataObject) -> None:
     target = data.draw(st.sampled_from([NEWEST, OLDEST]))
     context = contexts(data.draw(st.integers(0, 1 << 20)))
     expected = run(module, context)
-    function = module.main
+    functions = module.functions
     for name, change in PASSES:
-        function = change(function, target)
-        check_function(function, name)
-        assert run(ir.Module((function,)), context) == expected, name
+        functions = tuple(change(function, target) for function in functions)
+        check_module(ir.Module(functions), name)
+        assert run(ir.Module(functions), context) == expected, name
 
 
 def test_every_rule_fires_and_holds() -> None:

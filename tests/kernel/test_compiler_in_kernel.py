@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyebpf.asm import encode
 from pyebpf.compiler import compile_with_report, ir
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
 from pyebpf.features import Features
 from pyebpf.kernel import bpf
 from pyebpf.specs import ProgramKind
 from tests.compiler.random_ir import CONTEXT
-from tests.compiler.support import CTX, OLDEST, Builder, contexts, run, seeded_module
+from tests.compiler.support import CTX, OLDEST, Builder, contexts, loadable, run, seeded_module
 
 if TYPE_CHECKING:
     from pyebpf.compiler.features import Features as Target
@@ -35,7 +34,7 @@ COUNT = 31 if "PYEBPF_VM" in os.environ else 151
 def in_kernel(module: ir.Module, target: Target, context: bytes) -> tuple[int, bytes, bool]:
     """The low half of what the program returns, the context afterwards, and whether anything was spilled."""
     report = compile_with_report(module, target, check=True)
-    code = encode(report.code.instructions)
+    code = loadable(report.code)
     result = bpf.prog_load(ProgramKind.SYSCALL, code, name="random", flags=SLEEPABLE)
     if result.descriptor is None:
         log = bpf.prog_load(
@@ -104,18 +103,8 @@ def test_subprograms_and_callbacks() -> None:
     module = ir.Module((b.function(), mix.function("mix")))
     context = contexts(3)
     returned, expected = run(module, context)
-    report = compile_with_report(module, OLDEST, check=True)
-    from pyebpf.asm import resolve, slot_starts
-
-    starts = slot_starts(report.code.instructions)
-    functions = {each.name: starts[each.start] for each in report.code.subprograms}
-    result = bpf.prog_load(
-        ProgramKind.SYSCALL, encode(resolve(report.code.instructions, {}, functions)), name="sub", flags=SLEEPABLE
-    )
-    assert result.descriptor is not None
-    with result.descriptor as program:
-        ran = bpf.prog_test_run(program.fileno(), context=context, in_place=True)
-    assert (ran.retval, ran.context) == (returned & 0xFFFF_FFFF, expected)
+    low, after, _ = in_kernel(module, OLDEST, context)
+    assert (low, after) == (returned & 0xFFFF_FFFF, expected)
 
 
 @pytest.mark.parametrize("count", [11, 17, 31])
