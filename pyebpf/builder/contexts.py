@@ -158,7 +158,7 @@ def _dynamic(p: ProgramBuilder, field: TracepointField) -> Any:
             offset = program.b.emit(Op.ADD, offset, program.b.const(field.offset + 4))
         program.b.call(115, destination, program.b.const(length), program.b.emit(Op.OFFSET, program.context, offset))
 
-    return StringSource(f"field {field.name}", read_into, None)
+    return StringSource(f"field {field.name}", read_into, None, p.b.where)
 
 
 def _perf_event_field(p: ProgramBuilder, name: str) -> Any:

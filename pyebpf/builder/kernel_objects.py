@@ -266,7 +266,7 @@ def _value_at(
     if type_.kind == "array":
         assert type_.element is not None
         if type_.element.character:
-            return _text(address, offset, type_.length or None)
+            return _text(p, address, offset, type_.length or None)
         return KernelArray(address, type_.element, type_.length or None, offset=offset, trusted=trusted)
     if type_.kind == "pointer":
         tags = set(type_.tags) | set(type_.element.tags if type_.element is not None else ())
@@ -280,13 +280,13 @@ def _value_at(
     p.fail(f"a {type_.c_name} of {type_.size} bytes has no type in the language")
 
 
-def _text(address: ir.Value, offset: int, size: int | None) -> Any:
+def _text(program: ProgramBuilder, address: ir.Value, offset: int, size: int | None) -> Any:
     from pyebpf.builder.strings import StringSource
 
     def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
         probe_read_string(p, Space.KERNEL, destination, length, at_offset(p, address, offset))
 
-    return StringSource("the kernel's char array", read_into, size)
+    return StringSource("the kernel's char array", read_into, size, program.b.where)
 
 
 def pointer_to(address: ir.Value, type_: KernelType, *, trusted: bool) -> Any:

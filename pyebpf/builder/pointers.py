@@ -123,4 +123,4 @@ def string_at(p: ProgramBuilder, word: str, pointer: Any, space: Space, size: in
     def read_into(program: ProgramBuilder, destination: ir.Value, length: int) -> None:
         probe_read_string(program, space, destination, length, address)
 
-    return StringSource(f"{word}()", read_into, size)
+    return StringSource(f"{word}()", read_into, size, p.b.where)

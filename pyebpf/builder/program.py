@@ -55,7 +55,7 @@ class ProgramBuilder:
         return spec.name
 
     @contextmanager
-    def at(self, where: Location) -> Iterator[None]:
+    def at(self, where: Location | None) -> Iterator[None]:
         """Build what follows as coming from `where`."""
         before, self.b.where = self.b.where, where
         try:

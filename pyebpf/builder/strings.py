@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
+    from pyebpf.errors import Location
     from pyebpf.types import Type
 
 __all__ = ["String", "StringSource"]
@@ -135,7 +136,8 @@ class StringSource(RunTime):
     """A string still to be read: `comm()`, `user_string(p)`.
 
     `read_into(p, address, size)` writes at most size - 1 bytes and a NUL to zeroed memory. `size` is what the author
-    or the word says where no destination does; None if nothing does.
+    or the word says where no destination does; None if nothing does. `where` is the expression's place: what reads it
+    comes from there, however late that is built.
     """
 
     def __init__(
@@ -143,10 +145,12 @@ class StringSource(RunTime):
         name: str,
         read_into: Callable[[ProgramBuilder, ir.Value, int], None],
         size: int | None = None,
+        where: Location | None = None,
     ) -> None:
         self.name = name
         self.read_into = read_into
         self.size = size
+        self.where = where
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
@@ -177,7 +181,8 @@ class StringSource(RunTime):
             p.fail(f"{self.name} does not fit {type_.name}")
         size = min(type_.length, self.size or type_.length)
         zero(p, address, offset, type_.length)
-        self.read_into(p, moved(p, address, offset), size)
+        with p.at(self.where or p.b.where):
+            self.read_into(p, moved(p, address, offset), size)
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
         p.fail(f"{self.name} has no operator {operator}: {_NO_OPERATOR}")

@@ -161,7 +161,7 @@ def _comm(p: ProgramBuilder) -> Any:
         # Linux 6.1's helper ends with a NUL and leaves what follows as it was: not all kernels pad with zeros.
         program.b.call(GET_CURRENT_COMM, address, program.b.const(size), result=Kind.SCALAR)
 
-    return StringSource("comm()", read_into, TASK_COMM_LEN)
+    return StringSource("comm()", read_into, TASK_COMM_LEN, p.b.where)
 
 
 @word(_comm)
