@@ -300,6 +300,7 @@ class FunctionBuilder:
     def _leave(self, regions: Sequence[Cleanup]) -> None:
         for cleanup in reversed(regions):
             cleanup()
+            self._settle()
 
     def ret(self, value: ir.Value) -> None:
         """Leave the function."""

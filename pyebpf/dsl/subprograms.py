@@ -130,6 +130,8 @@ def annotation_value(function: Any, text: str) -> Any:
         except ValueError:
             continue
     try:
-        return eval(text, names)  # noqa: S307 - the program's own source
+        value = eval(text, names)  # noqa: S307 - the program's own source
+        # Quoted by hand, besides.
+        return eval(value, names) if isinstance(value, str) else value  # noqa: S307 - as above
     except Exception:  # noqa: BLE001 - names under TYPE_CHECKING, whatever a checker alone understands
         return None

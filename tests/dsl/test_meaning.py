@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyebpf.builder.entity import Entity
 from pyebpf.builder.lost import LossTable
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.programs import build_program
@@ -147,7 +148,38 @@ MEANINGS: list[tuple[str, str, list[int]]] = [
     ("results[len(f'{LIMIT:04}')] = 1", "LIMIT = 5", [0, 0, 0, 0, 1]),
     ("results[0] = pid() + delta", "", [74]),
     ("results[0] = first(count)", "def first(x):\n    if x > 9: return 0\n    return x", [5]),
+    ("results[0] = helper(*ARGUMENTS)", HELPER + "ARGUMENTS = (5,)", [50]),
+    ("results[0] = helper(**OPTIONS) + delta", HELPER + "OPTIONS = {'x': 5}", [47]),
+    (
+        "results[0] = tool.scaled(delta)",
+        "class Tool:\n    factor = 4\n    def scaled(self, x):\n        return x * self.factor\ntool = Tool()",
+        [-12],
+    ),
+    ("results[0] = u64(0) - 1 > 5\nresults[1] = u64(3) >> 1", "", [1, 1]),
+    (
+        "results[0] = sub(delta, True)",
+        "from __future__ import annotations\n@bpf.subprogram\ndef sub(a: 's64', b: bool) -> s64:\n    return a + b",
+        [-2],
+    ),
+    ("nothing()\nresults[0] = 1", "def nothing():\n    if pid() == 1: return\n    results[1] = 2\n    return", [1, 2]),
     # Compile time
+    ("if 1 in (1, 2) and LIMIT is None and None is LIMIT:\n    results[0] = 1", "LIMIT = None", [1]),
+    ("x = delta > 0 and 3 > 2\nresults[0] = (1 < 2 < 3) + (3 < 2 < delta)", "", [1]),
+    ("results[0] = (LIMIT and delta) or 4\nresults[1] = LIMIT or delta", "LIMIT = 0", [4, -3]),
+    ("x: u8 = 5\nresults[x] = 1", "", [0] * 5 + [1]),
+    ("x: u8 = 5\nif delta < 0:\n    x = 7\nresults[0] = x", "", [7]),
+    ("x: u64\nx = delta\nresults[0] = x >> 63", "", [1]),
+    ("for i in ROUNDS:\n    results[i] = i", "ROUNDS = range(1, 4)", [0, 1, 2, 3]),
+    ("if delta < 0:\n    for n in (1, 2):\n        results[n] = 1\nresults[0] = 1", "", [1, 1, 1]),
+    ("for x in (1, 2):\n    x += delta\n    results[0] += x", "", [-3]),
+    ("t = (delta, 3)\nresults[0] = t[0] + t[-1] * len(t)", "", [3]),
+    ("t = (delta, (count, 2))\nif delta > 0:\n    t = (1, (count, 3))\nresults[0] = t[1][1]", "", [2]),
+    ("match delta < 0:\n    case True:\n        results[0] = 1", "", [1]),
+    ("x = Pair(1, 2)\nx = Pair(3, 4)\nresults[0] = x.low", "", [3]),
+    ("n = 0\nwhile n < min(count, 3):\n    n += 1\nresults[0] = n", "", [3]),
+    ("n = 0\nwhile n < LIMIT.most - 1 and n != count:\n    n += 1\nresults[0] = n", "class LIMIT: most = 5", [4]),
+    ("n = 0\nwhile n != 4:\n    n += 1\nresults[0] = n", "", [4]),
+    ("x = counts.get(1)\nif x is None:\n    return\nresults[0] = x or 3", "", []),
     ("if VERBOSE:\n    results[0] = missing_name\nelse:\n    results[0] = 2", "VERBOSE = False", [2]),
     ("if VERBOSE or delta > 0:\n    results[0] = 1", "VERBOSE = True", [1]),
     ("x = 3\nif VERBOSE:\n    x = 4\nfor i in unroll(range(x)):\n    results[i] = 1", "VERBOSE = True", [1, 1, 1, 1]),
@@ -229,3 +261,45 @@ def test_short_circuits_evaluate_nothing_more() -> None:
 def test_every_value_is_taken_before_any_name_is_bound() -> None:
     """A rotation of three."""
     assert results("a, b, c = delta, count + 0, 3\na, c = c, a\nresults[0], results[1] = a, c") == [3, -3]
+
+
+class Guard(Entity):
+    """Something to use with `with`: counts how often it was entered and left."""
+
+    def __init__(self, results: Any) -> None:
+        self.results = results
+
+    def enter(self, p: Any) -> Any:
+        self.results.augment_item(p, 14, "+", 1)
+        return 7
+
+    def leave(self, p: Any) -> None:
+        self.results.augment_item(p, 15, "+", 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "with guard: results[0] = 1",
+        "with guard:\n    return",
+        "with guard as seven:\n    if seven == 7 and delta < 0: return\n    results[0] = 1",
+        "for i in range(5):\n    with guard:\n        if i == 1: continue\n        if i == 3: break",
+        "for i in range(5):\n    with guard:\n        if i == 3: return",
+        "for i in (1, 2, 3):\n    with guard:\n        if delta + i == 0: break\n        if delta < 0: continue",
+        "with guard, guard:\n    inner()",
+        "inner()\ninner()",
+        "with guard:\n    for i in range(3):\n        if i == 1: break\n        inner()",
+    ],
+)
+def test_with_is_left_on_every_way_out(body: str) -> None:
+    """By its end, by `break`, `continue` and `return`, in loops of both kinds and inlined functions."""
+    outside = """
+    from tests.dsl.test_meaning import Guard
+    guard = Guard(results)
+    def inner():
+        with guard:
+            if pid() == 77: return 3
+        return 4
+    """
+    found = outcome(body, outside=outside)["results"]
+    assert found[14] == found[15] > 0

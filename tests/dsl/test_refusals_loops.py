@@ -247,6 +247,32 @@ while n != 10:
         ),
         "(n := 3) > 2",
     ),
+    (
+        """
+n = 5
+while n != 3:
+    n += 1
+""",
+        "",
+        (
+            "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there "
+            "can be, and `if not …: break`"
+        ),
+        "n != 3",
+    ),
+    (
+        """
+n = delta
+while n != 0:
+    n >>= 1
+""",
+        "",
+        (
+            "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there "
+            "can be, and `if not …: break`"
+        ),
+        "n != 0",
+    ),
 ]
 
 

@@ -294,6 +294,8 @@ else: pass
         "`:=` inside a comprehension can't bind a name of the probe: write a `for` loop",
         "k := 2",
     ),
+    ("for *a, b in ((1, 2),): pass", "", "the target of a `for` in a probe is a name, or a tuple of names", "*a"),
+    ("(a, *b) = (delta, count)", "", "`*name` can't collect values in a probe: name each one", "*b"),
 ]
 
 

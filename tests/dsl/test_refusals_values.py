@@ -324,6 +324,17 @@ x = r.limt
         "r.limt",
     ),
     ("if delta: results[0] = count in opens", "", "a u64 does not fit char[16]", "count in opens"),
+    ("x = comm() or delta", "", "`or` as a value is for integers, and comm() is none: write `if`", "comm()"),
+    ("x = delta or comm()", "", "`or` as a value is for integers, and comm() is none: write `if`", "comm()"),
+    (
+        "x = 3 if delta else comm",
+        "",
+        (
+            "the conditional expression gives comm() on one path, which is known only while compiling: "
+            "write `if` with a statement for each"
+        ),
+        "3 if delta else comm",
+    ),
 ]
 
 

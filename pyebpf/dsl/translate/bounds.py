@@ -59,7 +59,8 @@ def _counts(
     step = _step(f, node, counter.id)
     if not step or limits is None or start is None:
         return False
-    if op is ast.NotEq and abs(step) != 1:
+    if op is ast.NotEq and (abs(step) != 1 or (start[1] > limits[0] if step > 0 else start[0] < limits[1])):
+        # It must meet the bound, not pass it, nor begin behind it.
         return False
     if step > 0:
         return op in (ast.Lt, ast.LtE, ast.NotEq) and (limits[1] - start[0]) // step <= MOST_ROUNDS
