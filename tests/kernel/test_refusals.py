@@ -112,7 +112,7 @@ def sending(bpf: Module) -> None:
     def send(next_pid: int) -> None:
         events.emit(  # <- emit
             Event(
-                at=now(),  # <- at
+                at=now(),
                 pid=next_pid,
                 name=comm(),  # <- name
             )
@@ -246,7 +246,7 @@ ROWS = (
     # records
     Row("null-deref", "emit", sending, (Edit("emit", "jne|jeq", changes={"dst": R6}),), words="may be None"),
     Row("leak", "emit", sending, (Edit("emit", "call", helper=SUBMIT, nothing=True),)),
-    Row("release", "emit", sending, (Edit("emit", "call", helper=GET_COMM, changes={"imm": SUBMIT}),)),
+    Row("release", "name", sending, (Edit("name", "call", helper=GET_COMM, changes={"imm": SUBMIT}),)),
     Row("memory-bounds", "emit", sending, (Edit("emit", "mov64", 1, changes={"imm": 16}),)),
     # control flow
     Row(
