@@ -82,12 +82,13 @@ def _thread(function: Function) -> list[Block]:
                 return replace(terminator, then=then, otherwise=otherwise)
         return terminator
 
-    # Blocks that only return one and the same constant are one block.
+    # Blocks that only return one and the same constant, which they define themselves, are one block.
     returns: dict[int, int] = {}
     shared: dict[int, int] = {}
     for block in function.blocks[1:]:
         if isinstance(block.terminator, Return) and all(i.op is Op.CONST for i in block.instructions):
-            number = numbers.get(block.terminator.value.number)
+            value = block.terminator.value.number
+            number = numbers.get(value) if value in own_constants(block) else None
             if number is not None and not block.parameters:
                 shared[block.number] = returns.setdefault(number, block.number)
     blocks_after = []
