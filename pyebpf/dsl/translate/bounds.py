@@ -1,4 +1,4 @@
-"""Whether a `while` ends: shown by a counter that each round moves toward a bound."""
+"""Whether a `while` ends: shown by a counter that each round moves toward a bound, or seen to by the kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyebpf.types import U64
 if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["check_while"]
+__all__ = ["is_bounded"]
 
 #: The verifier walks every round; more than this it would not finish.
 MOST_ROUNDS = 1 << 16
@@ -21,8 +21,8 @@ MOST_ROUNDS = 1 << 16
 _SWAPPED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.NotEq: ast.NotEq}
 
 
-def check_while(f: Frame, node: ast.While) -> None:
-    """Refuse a `while` whose end the verifier could not see.
+def is_bounded(f: Frame, node: ast.While) -> bool:
+    """Whether the verifier sees the end of a `while`. If not, the kernel must be able to cut it off, or it is refused.
 
     The test, or one of those that `and` joins, compares a local with a bound that the loop does not change; the body
     moves the local toward it by a constant in every round.
@@ -33,11 +33,13 @@ def check_while(f: Frame, node: ast.While) -> None:
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             left, op, right = test.left, type(test.ops[0]), test.comparators[0]
             if _counts(f, node, left, op, right, assigned):
-                return
+                return True
             if op in _SWAPPED and _counts(f, node, right, _SWAPPED[op], left, assigned):
-                return
+                return True
         elif isinstance(test, ast.Name) and _not_negative(f, test.id) and _shrinks(node, test.id):
-            return
+            return True
+    if f.p.target.has("isa:may_goto"):
+        return False
     f.fail(
         "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there "
         "can be, and `if not …: break`",

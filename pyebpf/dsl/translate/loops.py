@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
-from pyebpf.builder.loops import range_loop
-from pyebpf.dsl.translate.bounds import check_while
+from pyebpf.builder.loops import limited_loop, range_loop
+from pyebpf.dsl.translate.bounds import is_bounded
 from pyebpf.dsl.translate.conditions import branch, compile_time
 from pyebpf.dsl.translate.expressions import expression
 from pyebpf.dsl.translate.frame import Around, assigned_names
@@ -37,9 +37,9 @@ def while_statement(f: Frame, node: ast.While) -> None:
     names = assigned_names([node.test, *node.body])
     where = f.at(node)
     f.mark(names, f"is assigned in the `while` of line {node.lineno}", where)
-    check_while(f, node)
+    bounded = is_bounded(f, node)
     carried = f.carried(names)
-    with f.b.loop(carried) as loop:
+    with f.b.loop(carried) if bounded else limited_loop(f.p, carried) as loop:
         around = Around(
             loop.end,
             loop.again,
