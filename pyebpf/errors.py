@@ -88,7 +88,18 @@ class InvalidValue(PyebpfError, ValueError):
 
 
 class AssemblyError(InvalidValue):
-    """An instruction or an assembly text that means nothing."""
+    """An instruction or an assembly text that means nothing. `location` is the place in the text, if it has one."""
+
+    def __init__(self, message: str, location: Location | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+
+    def __str__(self) -> str:
+        if self.location is None:
+            return self.message
+        excerpt = self.location.excerpt()
+        return f"{self.location}:{self.location.column + 1}: {self.message}" + (f"\n{excerpt}" if excerpt else "")
 
 
 class MalformedData(PyebpfError, ValueError):

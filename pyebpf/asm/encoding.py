@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from pyebpf.asm.instruction import Instruction
+from pyebpf.asm.instruction import Instruction, Raw
 from pyebpf.asm.op import REGISTERS, Register
 from pyebpf.asm.opcodes import BY_CODE
 from pyebpf.errors import AssemblyError
@@ -15,26 +15,34 @@ if TYPE_CHECKING:
 
     from pyebpf.asm.op import Op
 
-__all__ = ["decode", "encode"]
+__all__ = ["ByteOrder", "decode", "encode"]
 
 ByteOrder = Literal["little", "big"]
-_SLOT = {"little": struct.Struct("<BBhI"), "big": struct.Struct(">BBhI")}
+_PACK = {"little": struct.Struct("<BBhI").pack, "big": struct.Struct(">BBhI").pack}
+_UNPACK = {"little": struct.Struct("<BBhi").iter_unpack, "big": struct.Struct(">BBhi").iter_unpack}
 _LOW = 0xFFFF_FFFF
 
+_Row = tuple["Op", bool, int | None, int | None, int | None, bool]
 
-def encode(instructions: Iterable[Instruction], byteorder: ByteOrder = "little") -> bytes:
+
+def encode(instructions: Iterable[Instruction | Raw], byteorder: ByteOrder = "little") -> bytes:
     """The bytes of a program, 8 a slot.
 
     A symbol must have been resolved (`layout` for jumps, `resolve` for maps and functions): else AssemblyError.
     """
-    pack = _SLOT[byteorder].pack
+    pack = _PACK[byteorder]
     dst_shift, src_shift = (0, 4) if byteorder == "little" else (4, 0)
     out = []
     for index, instruction in enumerate(instructions):
+        if instruction.__class__ is Raw:
+            out.append(instruction.data)
+            continue
+        assert isinstance(instruction, Instruction)
         if instruction.symbol is not None:
             raise AssemblyError(
                 f"instruction {index}, {instruction.op.name}: {instruction.symbol!r} is not resolved"
-                " (layout() fills in labels, resolve() maps and functions)"
+                " (layout() fills in labels, resolve() maps and functions)",
+                instruction.where,
             )
         op = instruction.op
         operands = op.operands
@@ -50,55 +58,81 @@ def encode(instructions: Iterable[Instruction], byteorder: ByteOrder = "little")
     return b"".join(out)
 
 
-def _row(code: int, dst: int, src: int, offset: int, imm: int) -> Op | None:
-    for op in BY_CODE.get(code, ()):
-        operands = op.operands
-        if (
-            ("d" in operands or dst == 0)
-            and ("s" in operands or src == op.src)
-            and ("o" in operands or offset == op.offset)
-            and ("i" in operands or "w" in operands or imm == op.imm)
-        ):
-            return op
-    return None
+def _row(op: Op) -> _Row:
+    """What the decoder asks of a row: the operation, whether dst is free, the fixed src, offset and imm, two slots."""
+    operands = op.operands
+    return (
+        op,
+        "d" in operands,
+        None if "s" in operands else op.src,
+        None if "o" in operands else op.offset,
+        None if "i" in operands or "w" in operands else op.imm,
+        "w" in operands,
+    )
 
 
-def decode(data: bytes, byteorder: ByteOrder = "little") -> tuple[Instruction, ...]:
+# Each opcode's rows, those with a fixed field in order before the rest.
+_ROWS: tuple[tuple[_Row, ...], ...] = tuple(tuple(map(_row, BY_CODE.get(code, ()))) for code in range(256))
+# A register nibble as a register; 11 to 15 are none.
+_NIBBLES: tuple[Register | None, ...] = (*REGISTERS, None, None, None, None, None)
+_PAIRS = {
+    "little": tuple((_NIBBLES[byte & 15], _NIBBLES[byte >> 4]) for byte in range(256)),
+    "big": tuple((_NIBBLES[byte >> 4], _NIBBLES[byte & 15]) for byte in range(256)),
+}
+
+
+@overload
+def decode(data: bytes, byteorder: ByteOrder = ..., *, raw: Literal[False] = ...) -> tuple[Instruction, ...]: ...
+@overload
+def decode(data: bytes, byteorder: ByteOrder = ..., *, raw: Literal[True]) -> tuple[Instruction | Raw, ...]: ...
+def decode(data: bytes, byteorder: ByteOrder = "little", *, raw: bool = False) -> tuple[Any, ...]:
     """The instructions that these bytes are; encoding them gives the same bytes.
 
-    AssemblyError names the slot that is no instruction: an unknown opcode, a register above R10, a value in a field
-    that the operation does not use, half a two-slot instruction.
+    With `raw`, each slot that is no instruction becomes a `Raw`. Else AssemblyError names it: an unknown opcode, a
+    register above R10, a value in a field that the operation does not use, half a two-slot instruction.
     """
     if len(data) % 8:
         raise AssemblyError(f"{len(data)} bytes are no whole number of 8-byte instructions")
-    high_is_src = byteorder == "little"
-    slots = _SLOT[byteorder].iter_unpack(data)
-    out: list[Instruction] = []
-    for index, (code, registers, offset, raw) in enumerate(slots):
-        high, low = registers >> 4, registers & 15
-        dst, src = (low, high) if high_is_src else (high, low)
-        imm = raw - (1 << 32) if raw >> 31 else raw
-        op = _row(code, dst, src, offset, imm)
-        if op is None or dst > Register.R10 or ("s" in op.operands and src > Register.R10):
-            position = index + sum(instruction.op.slots - 1 for instruction in out)
-            raise AssemblyError(
-                f"slot {position}: no instruction has opcode {code:#04x}, dst {dst}, src {src},"
-                f" offset {offset}, imm {imm}"
-            )
-        operands = op.operands
-        if "w" in operands:
-            second = next(slots, None)
-            if second is None or second[:3] != (0, 0, 0):
-                position = index + sum(instruction.op.slots - 1 for instruction in out)
-                raise AssemblyError(f"slot {position}: {op.name} lacks its second half")
-            imm = raw | second[3] << 32
-        out.append(
-            Instruction(
-                op,
-                REGISTERS[dst],
-                REGISTERS[src] if "s" in operands else Register.R0,
-                offset if "o" in operands else 0,
-                imm if "i" in operands or "w" in operands else 0,
-            )
-        )
+    pairs = _PAIRS[byteorder]
+    r0 = Register.R0
+    out: list[Instruction | Raw] = []
+    append = out.append
+    slots = enumerate(_UNPACK[byteorder](data))
+    for slot, (code, registers, offset, value) in slots:
+        dst, src = pairs[registers]
+        for op, free_dst, fixed_src, fixed_offset, fixed_imm, wide in _ROWS[code]:
+            if (
+                dst is None
+                or src is None
+                or not (free_dst or dst is r0)
+                or not (fixed_src is None or src == fixed_src)
+                or not (fixed_offset is None or offset == fixed_offset)
+                or not (fixed_imm is None or value == fixed_imm)
+            ):
+                continue
+            imm = value if fixed_imm is None else 0
+            if wide:
+                second = data[8 * slot + 8 : 8 * slot + 16]
+                if len(second) < 8 or second[:4] != b"\0\0\0\0":
+                    continue
+                next(slots)
+                imm = value & _LOW | int.from_bytes(second[4:], byteorder) << 32
+            append(Instruction(op, dst, src if fixed_src is None else r0, offset if fixed_offset is None else 0, imm))
+            break
+        else:
+            if not raw:
+                raise _no_instruction(slot, (code, registers, offset, value), byteorder)
+            append(Raw(data[8 * slot : 8 * slot + 8]))
     return tuple(out)
+
+
+def _no_instruction(slot: int, fields: tuple[int, int, int, int], byteorder: ByteOrder) -> AssemblyError:
+    code, registers, offset, imm = fields
+    high, low = registers >> 4, registers & 15
+    dst, src = (low, high) if byteorder == "little" else (high, low)
+    for op, _, fixed_src, fixed_offset, _, wide in _ROWS[code]:
+        if wide and dst <= Register.R10 and (src, offset) == (fixed_src, fixed_offset):
+            return AssemblyError(f"slot {slot}: {op.name} lacks its second half")
+    return AssemblyError(
+        f"slot {slot}: no instruction has opcode {code:#04x}, dst {dst}, src {src}, offset {offset}, imm {imm}"
+    )

@@ -1,11 +1,11 @@
-"""`Instruction`, checked when it is built, and `Label`."""
+"""`Instruction`, checked when it is built, `Label`, and `Raw` for bytes that are neither."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyebpf.asm.op import JUMPS, OPERANDS, SYMBOLIC, Form, Op, Register
+from pyebpf.asm.op import JUMPS, SYMBOLIC, Form, Op, Register
 from pyebpf.errors import AssemblyError
 
 if TYPE_CHECKING:
@@ -13,13 +13,12 @@ if TYPE_CHECKING:
 
     from pyebpf.errors import Location
 
-__all__ = ["Instruction", "Item", "Label", "slot_starts"]
+__all__ = ["Instruction", "Item", "Label", "Raw", "slot_starts"]
 
-_FIXED = {form: tuple(c not in operands for c in "dso") for form, operands in OPERANDS.items()}
 _LOW = 0xFFFF_FFFF
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Instruction:
     """One instruction: a frozen value.
 
@@ -29,7 +28,7 @@ class Instruction:
             forms for maps and kernel symbols the lower half is the descriptor or id, the upper half the place in the
             map's value or the BTF descriptor
     symbol  a name still to be replaced by a number: a jump's label, the map of a two-slot load, the function of a call
-    where   the Python source that it stands for; takes no part in equality
+    where   the source that it stands for; takes no part in equality
 
     AssemblyError names the operand that is out of range, or given though the operation has none such.
     """
@@ -42,52 +41,44 @@ class Instruction:
     symbol: str | None = None
     where: Location | None = field(default=None, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        op = self.op
-        form = op.form
-        if self.dst.__class__ is not Register:
-            raise AssemblyError(f"{op.name}: dst must be a Register R0 to R10, not {self.dst!r}")
-        if self.src.__class__ is not Register:
-            raise AssemblyError(f"{op.name}: src must be a Register R0 to R10, not {self.src!r}")
-        no_dst, no_src, no_offset = _FIXED[form]
-        if no_dst and self.dst:
-            raise AssemblyError(f"{op.name}: has no operand dst, but was given {self.dst.name}")
-        if no_src and self.src:
-            raise AssemblyError(f"{op.name}: has no operand src, but was given {self.src.name}")
-        if no_offset and self.offset:
-            raise AssemblyError(f"{op.name}: has no operand offset, but was given {self.offset}")
-        if not -0x8000 <= self.offset <= 0x7FFF:
-            raise AssemblyError(f"{op.name}: offset {self.offset} does not fit 16 bits (-32768..32767)")
-        imm = self.imm
-        if "w" in OPERANDS[form]:
-            if imm < 0:
-                if imm < -(1 << 63):
+    def __init__(
+        self,
+        op: Op,
+        dst: Register = Register.R0,
+        src: Register = Register.R0,
+        offset: int = 0,
+        imm: int = 0,
+        symbol: str | None = None,
+        where: Location | None = None,
+    ) -> None:
+        operands = op.operands
+        if (
+            dst.__class__ is not Register
+            or src.__class__ is not Register
+            or (dst and "d" not in operands)
+            or (src and "s" not in operands)
+            or (offset and ("o" not in operands or not -0x8000 <= offset <= 0x7FFF))
+        ):
+            raise _refusal(op, dst, src, offset)
+        if imm:
+            if "i" in operands:
+                if not -0x8000_0000 <= imm <= 0x7FFF_FFFF:
+                    raise AssemblyError(f"{op.name}: imm {imm} does not fit 32 bits (-2147483648..2147483647)")
+            elif "w" in operands:
+                if not -(1 << 63) <= imm < 1 << 64:
                     raise AssemblyError(f"{op.name}: imm {imm} does not fit 64 bits")
-                object.__setattr__(self, "imm", imm + (1 << 64))
-            elif imm >> 64:
-                raise AssemblyError(f"{op.name}: imm {imm} does not fit 64 bits")
-        elif imm:
-            if "i" not in OPERANDS[form]:
+                imm &= (1 << 64) - 1
+            else:
                 raise AssemblyError(f"{op.name}: has no operand imm, but was given {imm}")
-            if not -0x8000_0000 <= imm <= 0x7FFF_FFFF:
-                raise AssemblyError(f"{op.name}: imm {imm} does not fit 32 bits (-2147483648..2147483647)")
-        if self.symbol is not None:
-            self._check_symbol()
-
-    def _check_symbol(self) -> None:
-        op = self.op
-        if op.form not in SYMBOLIC:
-            raise AssemblyError(f"{op.name}: takes no symbol, but was given {self.symbol!r}")
-        if not self.symbol:
-            raise AssemblyError(f"{op.name}: the symbol is empty")
-        if op.form in (Form.LDDW_MAP, Form.LDDW_KSYM, Form.LDDW_FUNCTION):
-            taken = self.imm & _LOW
-        elif op.form in (Form.JUMP_LONG, Form.CALL_LOCAL, Form.CALL_KFUNC):
-            taken = self.imm
-        else:
-            taken = self.offset
-        if taken:
-            raise AssemblyError(f"{op.name}: has both the symbol {self.symbol!r} and the number {taken} it stands for")
+        if symbol is not None:
+            _check_symbol(op, symbol, offset, imm)
+        _set_op(self, op)
+        _set_dst(self, dst)
+        _set_src(self, src)
+        _set_offset(self, offset)
+        _set_imm(self, imm)
+        _set_symbol(self, symbol)
+        _set_where(self, where)
 
     @property
     def slots(self) -> int:
@@ -128,6 +119,39 @@ class Instruction:
         )
 
 
+# The class is frozen: only its slots' own descriptors can write a field, in half of object.__setattr__'s time.
+_set_op, _set_dst, _set_src, _set_offset, _set_imm, _set_symbol, _set_where = (
+    vars(Instruction)[name].__set__ for name in ("op", "dst", "src", "offset", "imm", "symbol", "where")
+)
+
+
+def _refusal(op: Op, dst: object, src: object, offset: int) -> AssemblyError:
+    """Which of these operands is wrong."""
+    for name, letter, value in (("dst", "d", dst), ("src", "s", src)):
+        if not isinstance(value, Register):
+            return AssemblyError(f"{op.name}: {name} must be a Register R0 to R10, not {value!r}")
+        if value and letter not in op.operands:
+            return AssemblyError(f"{op.name}: has no operand {name}, but was given {value.name}")
+    if "o" not in op.operands:
+        return AssemblyError(f"{op.name}: has no operand offset, but was given {offset}")
+    return AssemblyError(f"{op.name}: offset {offset} does not fit 16 bits (-32768..32767)")
+
+
+def _check_symbol(op: Op, symbol: str, offset: int, imm: int) -> None:
+    if op.form not in SYMBOLIC:
+        raise AssemblyError(f"{op.name}: takes no symbol, but was given {symbol!r}")
+    if not symbol:
+        raise AssemblyError(f"{op.name}: the symbol is empty")
+    if op.form in (Form.LDDW_MAP, Form.LDDW_KSYM, Form.LDDW_FUNCTION):
+        taken = imm & _LOW
+    elif op.form in (Form.JUMP_LONG, Form.CALL_LOCAL, Form.CALL_KFUNC):
+        taken = imm
+    else:
+        taken = offset
+    if taken:
+        raise AssemblyError(f"{op.name}: has both the symbol {symbol!r} and the number {taken} it stands for")
+
+
 @dataclass(frozen=True, slots=True)
 class Label:
     """A name for the place of the instruction that follows it."""
@@ -140,12 +164,29 @@ class Label:
             raise AssemblyError("a label needs a name")
 
 
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Eight bytes that are no instruction of the table, kept as they are."""
+
+    data: bytes
+    where: Location | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.data) != 8:
+            raise AssemblyError(f"a slot has 8 bytes, not {len(self.data)}")
+
+    @property
+    def slots(self) -> int:
+        """8-byte units that it occupies: 1."""
+        return 1
+
+
 Item = Instruction | Label
 
 
-def slot_starts(instructions: Sequence[Instruction]) -> tuple[int, ...]:
+def slot_starts(instructions: Sequence[Instruction | Raw]) -> tuple[int, ...]:
     """Slot at which each instruction starts, and one more: the number of slots of all."""
     starts = [0]
     for instruction in instructions:
-        starts.append(starts[-1] + instruction.op.slots)
+        starts.append(starts[-1] + instruction.slots)
     return tuple(starts)

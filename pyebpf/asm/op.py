@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any
 
@@ -52,6 +52,9 @@ class Form(Enum):
     EXIT = "none"
     LOAD_ABSOLUTE = "packet place in imm"
     LOAD_INDIRECT = "src, packet place in imm"
+
+    # By identity, as forms are looked up for every instruction; Enum's own hash is a Python function.
+    __hash__ = object.__hash__
 
 
 # Fields that are operands: d dst, s src, o offset, i imm of 32 bits, w imm of 64.
@@ -104,6 +107,9 @@ class Op:
     size      bytes of memory accessed, or the width in bytes of arithmetic and comparisons
     src, offset, imm   value of each of these fields if it is not an operand
     inverse   name of the jump taken exactly when this one is not
+    mnemonic  the other syntax, `ldxw %r{d}, [%r{s}{disp}]`, a format string, too
+    operands  the fields that are operands: d dst, s src, o offset, i imm of 32 bits, w imm of 64 bits
+    slots     8-byte units that the instruction occupies
     """
 
     name: str
@@ -120,6 +126,14 @@ class Op:
     offset: int = 0
     imm: int = 0
     inverse: str | None = None
+    mnemonic: str = ""
+    operands: str = field(init=False)
+    slots: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Kept, as every instruction built or decoded asks for them.
+        object.__setattr__(self, "operands", OPERANDS[self.form])
+        object.__setattr__(self, "slots", 2 if "w" in self.operands else 1)
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.form.name}>"
@@ -129,16 +143,6 @@ class Op:
         from pyebpf.asm.opcodes import find_op
 
         return find_op, (self.name, self.form)
-
-    @property
-    def operands(self) -> str:
-        """The fields that are operands: d dst, s src, o offset, i imm of 32 bits, w imm of 64 bits."""
-        return OPERANDS[self.form]
-
-    @property
-    def slots(self) -> int:
-        """8-byte units that the instruction occupies."""
-        return 2 if "w" in OPERANDS[self.form] else 1
 
     @property
     def is_jump(self) -> bool:
