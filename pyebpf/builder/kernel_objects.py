@@ -193,11 +193,14 @@ class KernelArray(RunTime):
             if index < 0 or (self.array_length and index >= self.array_length):
                 p.fail(f"index {index} is outside {self.describe()}")
             return _value_at(p, self.address, self.offset + index * size, self.element, trusted=self.trusted)
-        # The verifier takes no variable offset into a typed kernel pointer, and probe_read_kernel needs none
-        # checked: what lies beyond
-        # the array is kernel memory too. The index is masked all the same, so that a record never shows a
-        # neighbour's bytes unasked.
         number = to_int(p, index).value
+        low, high = p.b.bounds(number)
+        if self.array_length and (low < 0 or high >= self.array_length):
+            p.fail(
+                f"this index of {self.describe()} may lie outside 0 to {self.array_length - 1}: test it first, "
+                f"if 0 <= i < {self.array_length}, or mask it"
+            )
+        # The verifier takes no variable offset into a typed kernel pointer; probe_read_kernel needs none checked.
         place = p.b.emit(Op.MUL, number, p.b.const(size))
         base = p.b.emit(Op.ADD, _scalar(p, self.address), p.b.const(self.offset))
         return _value_at(p, p.b.emit(Op.ADD, base, place), 0, self.element, trusted=False)
