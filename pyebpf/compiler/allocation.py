@@ -443,7 +443,7 @@ class _Allocator:
         terminator = block.terminator
         self.where = terminator.where
         if isinstance(terminator, MachineBranch):
-            left = self._use(terminator.dst)
+            left = self._use(terminator.dst) if terminator.dst >= 0 else NONE
             right = self._use(terminator.src, (left,)) if terminator.src >= 0 else NONE
             state.test = (left, right)
         elif isinstance(terminator, MachineReturn):

@@ -114,7 +114,8 @@ class _Checker:
             if not isinstance(real, MachineBranch) or (real.test, real.imm) != (virtual.test, virtual.imm):
                 self._fail("the branch has changed")
             assert isinstance(real, MachineBranch)
-            self._read(state, real.dst, virtual.dst)
+            if virtual.dst >= 0:
+                self._read(state, real.dst, virtual.dst)
             if virtual.src >= 0:
                 self._read(state, real.src, virtual.src)
         elif isinstance(virtual, MachineReturn):

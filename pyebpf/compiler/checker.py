@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.graph import dominators, predecessors, reverse_post_order
-from pyebpf.compiler.ir import OPS, Branch, Jump, Kind, Op, Result
+from pyebpf.compiler.ir import OPS, Jump, Kind, Op, Result
 from pyebpf.compiler.printer import instruction_text, terminator_text
 from pyebpf.errors import PyebpfError
 
@@ -179,13 +179,7 @@ def _value_errors(function: Function, parent: dict[int, int]) -> Iterator[str]:
                 yield f"{place}: {error}"
         terminator = block.terminator
         place = f"{function.name} block {block.number}: {terminator_text(terminator)}"
-        if isinstance(terminator, Jump):
-            used = terminator.arguments
-        elif isinstance(terminator, Branch):
-            used = (terminator.left, terminator.right)
-        else:
-            used = (terminator.value,)
-        for value in used:
+        for value in terminator.uses():
             yield from use(value, place, block.number, len(block.instructions))
 
 

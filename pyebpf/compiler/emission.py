@@ -105,7 +105,9 @@ def _tests_last(order: list[int], blocks: dict[int, AllocatedBlock], forward: di
     }
     moved: dict[int, list[int]] = {}
     for header, latch in latches.items():
-        if position[latch] > position[header] > 0 and isinstance(blocks[header].terminator, MachineBranch):
+        test = blocks[header].terminator
+        # A header that ends with may_goto has no way round: its other way goes on to the loop's own test.
+        if position[latch] > position[header] > 0 and isinstance(test, MachineBranch) and test.dst >= 0:
             moved.setdefault(latch, []).append(header)
     if not moved:
         return order
@@ -188,11 +190,11 @@ def _terminator(
         if then == following and test.inverse is not None:
             test = find_op(test.inverse, test.form)
             then, otherwise = otherwise, then
-        src = _REGISTERS[terminator.src] if terminator.src >= 0 else Register.R0
+        dst, src = (_REGISTERS[number] if number >= 0 else Register.R0 for number in (terminator.dst, terminator.src))
         items.append(
             Instruction(
                 test,
-                _REGISTERS[terminator.dst],
+                dst,
                 src,
                 imm=terminator.imm,
                 symbol=f"{name}:{then}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pyebpf.compiler.arithmetic import BINARY, MASK, compare, sign_extend, swap
-from pyebpf.compiler.ir import Branch, Jump, Op
+from pyebpf.compiler.ir import Branch, Jump, MayGoto, Op
 from pyebpf.compiler.printer import instruction_text
 from pyebpf.errors import PyebpfError
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from pyebpf.compiler.ir import Block, Condition, Function, Instruction, Module
 
-__all__ = ["EvaluationError", "Evaluator", "MapHandle", "Pointer", "Region", "evaluate"]
+__all__ = ["LOOP_LIMIT", "EvaluationError", "Evaluator", "MapHandle", "Pointer", "Region", "evaluate"]
+
+#: Rounds that the kernel lets loops go (BPF_MAX_LOOPS); since Linux 6.15 some architectures count time instead.
+LOOP_LIMIT = 1 << 23
 
 
 class EvaluationError(PyebpfError):
@@ -95,14 +98,16 @@ def evaluate(
     kfuncs: Mapping[str, Callable[..., Word]] | None = None,
     values: Mapping[str, Region] | None = None,
     step_limit: int = 1_000_000,
+    loop_limit: int = LOOP_LIMIT,
 ) -> Word:
     """What the main function returns for `arguments`. EvaluationError names the instruction at fault.
 
     helpers      called as helper(evaluator, *arguments)
     values       the only value of each array map that the program addresses directly
     step_limit   instructions after which the program counts as endless
+    loop_limit   rounds that `may_goto` lets each call of a function go
     """
-    evaluator = Evaluator(module, helpers or {}, kfuncs or {}, values or {}, step_limit)
+    evaluator = Evaluator(module, helpers or {}, kfuncs or {}, values or {}, step_limit, loop_limit)
     return evaluator.call(module.main.name, arguments)
 
 
@@ -116,12 +121,14 @@ class Evaluator:
         kfuncs: Mapping[str, Callable[..., Word]],
         values: Mapping[str, Region],
         step_limit: int,
+        loop_limit: int = LOOP_LIMIT,
     ) -> None:
         self.functions = {function.name: function for function in module.functions}
         self.helpers = helpers
         self.kfuncs = kfuncs
         self.values = values
         self.steps_left = step_limit
+        self.loop_limit = loop_limit
         self.depth = 0
 
     def call(self, name: str, arguments: Sequence[Word]) -> Word:
@@ -144,6 +151,7 @@ class Evaluator:
         for parameter, argument in zip(function.parameters, arguments, strict=True):
             known[parameter.number] = argument & MASK if isinstance(argument, int) else argument
         block = function.blocks[0]
+        rounds_left = self.loop_limit
         while True:
             self._block(function, block, known, slots)
             terminator = block.terminator
@@ -155,6 +163,9 @@ class Evaluator:
             elif isinstance(terminator, Branch):
                 left, right = known[terminator.left.number], known[terminator.right.number]
                 block = blocks[terminator.then if _compare(terminator.condition, left, right) else terminator.otherwise]
+            elif isinstance(terminator, MayGoto):
+                block = blocks[terminator.otherwise if rounds_left else terminator.then]
+                rounds_left -= 1
             else:
                 return known[terminator.value.number]
 

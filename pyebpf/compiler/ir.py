@@ -29,6 +29,7 @@ __all__ = [
     "Instruction",
     "Jump",
     "Kind",
+    "MayGoto",
     "Module",
     "Op",
     "OpInfo",
@@ -234,6 +235,10 @@ class Jump:
     arguments: tuple[Value, ...] = ()
     where: Location | None = field(default=None, compare=False, repr=False)
 
+    def uses(self) -> tuple[Value, ...]:
+        """Values that it reads."""
+        return self.arguments
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -249,6 +254,27 @@ class Branch:
     otherwise: int
     where: Location | None = field(default=None, compare=False, repr=False)
 
+    def uses(self) -> tuple[Value, ...]:
+        """Values that it reads."""
+        return self.left, self.right
+
+
+@dataclass(frozen=True, slots=True)
+class MayGoto:
+    """Go to `then` once the kernel's budget for the loops of this call is spent, else to `otherwise`, spending of it.
+
+    Neither has arguments. The verifier takes a loop through here for one that ends (Linux commit 011832b97b31 "bpf:
+    Introduce may_goto instruction", in v6.9).
+    """
+
+    then: int
+    otherwise: int
+    where: Location | None = field(default=None, compare=False, repr=False)
+
+    def uses(self) -> tuple[Value, ...]:
+        """Reads nothing."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Return:
@@ -257,8 +283,12 @@ class Return:
     value: Value
     where: Location | None = field(default=None, compare=False, repr=False)
 
+    def uses(self) -> tuple[Value, ...]:
+        """Values that it reads."""
+        return (self.value,)
 
-Terminator: TypeAlias = Jump | Branch | Return
+
+Terminator: TypeAlias = Jump | Branch | MayGoto | Return
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +305,7 @@ class Block:
         match self.terminator:
             case Jump(target=target):
                 return (target,)
-            case Branch(then=then, otherwise=otherwise):
+            case Branch(then=then, otherwise=otherwise) | MayGoto(then=then, otherwise=otherwise):
                 return (then, otherwise)
             case _:
                 return ()

@@ -123,7 +123,10 @@ class MachineJump:
 
 @dataclass(slots=True)
 class MachineBranch:
-    """Go to `then` if `test` (a conditional jump) holds for `dst` and `src` or imm, else to `otherwise`."""
+    """Go to `then` if `test` (a conditional jump) holds for `dst` and `src` or imm, else to `otherwise`.
+
+    `test` may be `may_goto`, which reads neither.
+    """
 
     test: Op
     dst: int
@@ -135,6 +138,8 @@ class MachineBranch:
 
     def uses(self) -> tuple[int, ...]:
         """Registers that it reads."""
+        if self.dst < 0:
+            return ()
         return (self.dst, self.src) if self.src >= 0 else (self.dst,)
 
     def successors(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.ir import OPS, Branch, Jump, Op
+from pyebpf.compiler.ir import OPS, Branch, Jump, MayGoto, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,4 +76,6 @@ def terminator_text(terminator: ir.Terminator) -> str:
     if isinstance(terminator, Branch):
         test = f"{terminator.left} {terminator.condition} {terminator.right}"
         return f"branch {test} then {terminator.then} else {terminator.otherwise}"
+    if isinstance(terminator, MayGoto):
+        return f"may goto {terminator.then} else {terminator.otherwise}"
     return f"return {terminator.value}"

@@ -95,6 +95,7 @@ _AND32 = find_op("and32", Form.DST_IMM)
 _ZEXT32 = find_op("mov32", Form.DST_SRC)
 _NEG = find_op("neg64", Form.DST)
 _SEXT = {size: find_op(f"movsx{size * 8}to64", Form.DST_SRC) for size in (1, 2, 4)}
+_MAY_GOTO = find_op("may_goto", Form.JUMP)
 _CALL = find_op("call", Form.CALL)
 _CALL_LOCAL = find_op("call_local", Form.CALL_LOCAL)
 _CALL_KFUNC = find_op("call_kfunc", Form.CALL_KFUNC)
@@ -105,17 +106,6 @@ _CALLS = {IrOp.CALL: _CALL, IrOp.CALL_LOCAL: _CALL_LOCAL, IrOp.CALL_KFUNC: _CALL
 
 def _fits(number: int) -> bool:
     return -0x8000_0000 <= number <= 0x7FFF_FFFF
-
-
-def _used_by(terminator: ir.Terminator) -> tuple[ir.Value, ...]:
-    """The values that a terminator reads."""
-    match terminator:
-        case ir.Jump(arguments=arguments):
-            return arguments
-        case ir.Branch(left=left, right=right):
-            return left, right
-        case ir.Return(value=value):
-            return (value,)
 
 
 def select(
@@ -197,7 +187,7 @@ class _Selector:
             for instruction in block.instructions:
                 for value in instruction.operands:
                     uses[value.number] = uses.get(value.number, 0) + 1
-            for value in _used_by(block.terminator):
+            for value in block.terminator.uses():
                 uses[value.number] = uses.get(value.number, 0) + 1
         tests: dict[int, ir.Instruction] = {}
         for block in self.function.blocks:
@@ -402,5 +392,7 @@ class _Selector:
                 return MachineBranch(*self._test(Condition.SET, *bits), then, otherwise, where)
             case ir.Branch(condition=condition, left=left, right=right, then=then, otherwise=otherwise):
                 return MachineBranch(*self._test(condition, left, right), then, otherwise, where)
+            case ir.MayGoto(then=then, otherwise=otherwise):
+                return MachineBranch(_MAY_GOTO, NONE, NONE, 0, then, otherwise, where)
             case ir.Return(value=value):
                 return MachineReturn(FIRST_VIRTUAL + value.number, where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.ir import OPS, Block, Branch, Jump, Op
+from pyebpf.compiler.ir import OPS, Block, Jump, Op
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Instruction, Value
@@ -38,10 +38,8 @@ def drop_dead(function: Function) -> Function:
         if isinstance(terminator, Jump):
             for parameter, value in zip(parameters[terminator.target], terminator.arguments, strict=True):
                 given.setdefault(parameter.number, []).append(value.number)
-        elif isinstance(terminator, Branch):
-            work += (terminator.left.number, terminator.right.number)
         else:
-            work.append(terminator.value.number)
+            work.extend(value.number for value in terminator.uses())
     live: set[int] = set()
     while work:
         number = work.pop()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import MASK, compare
 from pyebpf.compiler.graph import predecessors, reverse_post_order
-from pyebpf.compiler.ir import Block, Branch, Jump, Op, Return
+from pyebpf.compiler.ir import Block, Branch, Jump, MayGoto, Op, Return
 from pyebpf.compiler.passes.rewriting import substitute
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def _thread(function: Function) -> list[Block]:
     def thread(terminator: Terminator) -> Terminator:
         if isinstance(terminator, Jump):
             return onward(terminator)
-        if isinstance(terminator, Branch):
+        if isinstance(terminator, (Branch, MayGoto)):
             ways = [onward(Jump(target)) for target in (terminator.then, terminator.otherwise)]
-            # The edges of a branch carry nothing.
+            # These edges carry nothing.
             then, otherwise = (
                 way.target if not way.arguments else target
                 for way, target in zip(ways, (terminator.then, terminator.otherwise), strict=True)
@@ -102,7 +102,7 @@ def _thread(function: Function) -> list[Block]:
 def _redirect(terminator: Terminator, targets: Mapping[int, int]) -> Terminator:
     if isinstance(terminator, Jump) and terminator.target in targets:
         return replace(terminator, target=targets[terminator.target])
-    if isinstance(terminator, Branch):
+    if isinstance(terminator, (Branch, MayGoto)):
         then, otherwise = (targets.get(target, target) for target in (terminator.then, terminator.otherwise))
         if then == otherwise:
             return Jump(then, (), terminator.where)
@@ -130,15 +130,8 @@ def _private_parameters(function: Function) -> set[int]:
         for instruction in block.instructions:
             for value in instruction.operands:
                 use(value, block.number)
-        terminator = block.terminator
-        if isinstance(terminator, Jump):
-            for value in terminator.arguments:
-                use(value, block.number)
-        elif isinstance(terminator, Branch):
-            use(terminator.left, block.number)
-            use(terminator.right, block.number)
-        else:
-            use(terminator.value, block.number)
+        for value in block.terminator.uses():
+            use(value, block.number)
     return {block.number for block in function.blocks} - shared
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import signed
-from pyebpf.compiler.ir import Block, Branch, Jump, Op
+from pyebpf.compiler.ir import Block, Op
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Instruction, Value
@@ -98,13 +98,6 @@ def _only_extended(function: Function, definitions: dict[int, Instruction]) -> d
                     and definitions[value.number].size == instruction.size
                 )
                 use(value, instruction.op if whole else None)
-        terminator = block.terminator
-        if isinstance(terminator, Jump):
-            values = terminator.arguments
-        elif isinstance(terminator, Branch):
-            values = (terminator.left, terminator.right)
-        else:
-            values = (terminator.value,)
-        for value in values:
+        for value in block.terminator.uses():
             use(value, None)
     return {number: op for number, op in extensions.items() if op is not None}

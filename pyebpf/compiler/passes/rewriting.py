@@ -224,10 +224,11 @@ class Rewriter:
             if block.parameters
         }
         blocks = [_without_arguments(block, dropped) for block in blocks]
-        reached = reverse_post_order(blocks[0].number, {block.number: block.successors() for block in blocks})
-        if len(reached) < len(blocks):
-            kept = set(reached)
-            blocks = [block for block in blocks if block.number in kept]
+        if any(new.successors() != old.successors() for new, old in zip(blocks, function.blocks, strict=True)):
+            # A branch that became a jump may leave blocks unreached, or another order.
+            by_number = {block.number: block for block in blocks}
+            order = reverse_post_order(blocks[0].number, {number: b.successors() for number, b in by_number.items()})
+            blocks = [by_number[number] for number in order]
         return replace(function, blocks=tuple(blocks))
 
     # -- for rules -----------------------------------------------------------------------------------------------------

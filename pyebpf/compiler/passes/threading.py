@@ -60,7 +60,7 @@ class _Threader:
                     self.numbers[instruction.result.number] = instruction.imm & MASK
                 for value in instruction.operands:
                     self.users.setdefault(value.number, set()).add(block.number)
-            for value in _used_at_end(block):
+            for value in block.terminator.uses():
                 self.users.setdefault(value.number, set()).add(block.number)
         #: Blocks that this pass changed: what was known of the graph around them no longer holds.
         self.stale: set[int] = set()
@@ -171,12 +171,3 @@ class _Threader:
             return None
         right = self._known(terminator.right)
         return terminator.condition, terminator.left.number, right, below == terminator.then
-
-
-def _used_at_end(block: Block) -> tuple[Value, ...]:
-    terminator = block.terminator
-    if isinstance(terminator, Jump):
-        return terminator.arguments
-    if isinstance(terminator, Branch):
-        return terminator.left, terminator.right
-    return (terminator.value,)
