@@ -68,7 +68,7 @@ def successors(block: OpenBlock) -> list[int]:
     match block.terminator:
         case ir.Jump(target=target):
             return [target]
-        case ir.Branch(then=then, otherwise=otherwise):
+        case ir.Branch(then=then, otherwise=otherwise) | ir.MayGoto(then=then, otherwise=otherwise):
             return [then, otherwise]
         case _:
             return []

@@ -260,6 +260,14 @@ class FunctionBuilder:
             case Compare():
                 self._branch_on(test, then, otherwise)
 
+    def may_go(self, spent: Join, otherwise: Join) -> None:
+        """Go to `spent` once the kernel's budget for loops is used up, else to `otherwise` (`ir.MayGoto`)."""
+        self._settle()
+        known = self.environment
+        ways = (self._way(spent, known.copy()), self._way(otherwise, known.copy()))
+        self._block.terminator = ir.MayGoto(*ways, self.where)
+        self._unreachable()
+
     def start(self, join: Join) -> None:
         """Place `join` here: control continues from the paths that lead to it, and only from them."""
         self._settle()
@@ -441,11 +449,15 @@ class FunctionBuilder:
         block, environment = self._block, self.environment
         ways = []
         for join, fact in ((then, test), (otherwise, negate(test))):
-            edge = self._open(reachable=block.reachable)
             known = environment.copy()
             learn(known, fact)
-            ways.append(edge.number)
-            if block.reachable:
-                join.edges.append(Edge(edge, known, self._regions))
+            ways.append(self._way(join, known))
         block.terminator = ir.Branch(test.relation, test.left, test.right, ways[0], ways[1], self.where)
         self._unreachable()
+
+    def _way(self, join: Join, known: Environment) -> int:
+        """The number of a new block that leads from the current one to `join`, where `known` holds."""
+        edge = self._open(reachable=self._block.reachable)
+        if edge.reachable:
+            join.edges.append(Edge(edge, known, self._regions))
+        return edge.number

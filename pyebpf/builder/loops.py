@@ -1,4 +1,4 @@
-"""`for … in range(…)`: how a loop whose bound can be proved is made.
+"""Loops over `range(…)`, whose bound can be proved, and those that the kernel ends at a limit of its own.
 
 A *bounded loop* is one that the verifier walks round by round (since Linux 5.3). It must see the end at a constant,
 whatever it has forgotten of the numbers by then: so a loop whose ends only each event knows also counts its rounds to
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Always, Compare
 from pyebpf.builder.function import Join, Loop
 from pyebpf.builder.integers import Int, relation
+from pyebpf.builder.lost import count_loss
 from pyebpf.builder.operations import binary, maximum, settled, to_int
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import IntType
 
-__all__ = ["MANY_ROUNDS", "MOST_ITERATIONS", "MOST_ROUNDS", "range_loop"]
+__all__ = ["CUT_OFF", "MANY_ROUNDS", "MOST_ITERATIONS", "MOST_ROUNDS", "limited_loop", "range_loop"]
 
 #: Most rounds of a bounded loop. Verifiers keep a state for each round that may be left early, 8192 at the most.
 MOST_ROUNDS = 4096
@@ -39,6 +40,9 @@ MOST_ROUNDS = 4096
 MOST_ITERATIONS = 1 << 23
 #: From here on an iterator is verified faster.
 MANY_ROUNDS = 256
+
+#: Why a round was not gone, among the losses.
+CUT_OFF = "loop cut off by the kernel's limit"
 
 _ITERATOR_SIZE = 8
 _FEATURE = "kfunc:bpf_iter_num_new"
@@ -100,6 +104,25 @@ def range_loop(
         else:
             p.b.assume_bounds(index, min(least + 1, high), high)
         yield loop, Int(index, numbers.type)
+
+
+@contextmanager
+def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -> Iterator[Loop]:
+    """Build the body of a loop that need not be seen to end; the target must have "isa:may_goto".
+
+    The kernel lets the loops of one call go 2^23 rounds (BPF_MAX_LOOPS), or, since Linux commit e723608bf4ea ("bpf:
+    Add verifier support for timed may_goto") (in v6.15) on some machines, a quarter of a second; that is then
+    counted as a loss, and the loop left. `carried` are the variables that the body assigns.
+    """
+    b = p.b
+    with b.loop(carried) as loop:
+        spent, inside = Join("cut off"), Join("body")
+        b.may_go(spent, inside)
+        b.start(spent)
+        count_loss(p, CUT_OFF)
+        b.jump(loop.end)
+        b.start(inside)
+        yield loop
 
 
 @contextmanager
