@@ -44,6 +44,7 @@ __all__ = [
     "call",
     "call_kfunc",
     "call_local",
+    "call_register",
     "div32",
     "div64",
     "exit_",
@@ -356,6 +357,11 @@ def call_local(name: str | int, *, where: Location | None = None) -> Instruction
     if isinstance(name, str):
         return Instruction(op, symbol=name, where=where)
     return Instruction(op, imm=name, where=where)
+
+
+def call_register(dst: Register, *, where: Location | None = None) -> Instruction:
+    """A call of the function whose address is in `dst`, which no verifier takes up to Linux 6.18."""
+    return Instruction(find_op("callx", Form.CALL_REGISTER), dst, where=where)
 
 
 def call_kfunc(function: str | int, module: int = 0, *, where: Location | None = None) -> Instruction:

@@ -48,6 +48,7 @@ class Form(Enum):
     JUMP_REG = "dst, src, distance in offset"
     CALL = "helper in imm"
     CALL_LOCAL = "subprogram in imm as a distance in slots"
+    CALL_REGISTER = "address in dst"
     CALL_KFUNC = "BTF id in imm, index of a BTF descriptor in offset"
     EXIT = "none"
     LOAD_ABSOLUTE = "packet place in imm"
@@ -76,6 +77,7 @@ OPERANDS = {
     Form.JUMP_REG: "dso",
     Form.CALL: "i",
     Form.CALL_LOCAL: "i",
+    Form.CALL_REGISTER: "d",
     Form.CALL_KFUNC: "io",
     Form.EXIT: "",
     Form.LOAD_ABSOLUTE: "i",

@@ -61,29 +61,67 @@ _ATOMICS = (("add", 0x00, "+="), ("or", 0x40, "|="), ("and", 0x50, "&="), ("xor"
 _FETCH = 0x01
 
 
+# Operands in the mnemonic syntax, by form.
+_OPERANDS = {
+    Form.DST: "%r{d}",
+    Form.DST_IMM: "%r{d}, {imm}",
+    Form.DST_SRC: "%r{d}, %r{s}",
+    Form.CAST: "%r{d}, %r{s}, {high}, {low}",
+    Form.LOAD: "%r{d}, [%r{s}{disp}]",
+    Form.STORE_IMM: "[%r{d}{disp}], {imm}",
+    Form.STORE: "[%r{d}{disp}], %r{s}",
+    Form.LDDW: "%r{d}, {wide}",
+    Form.JUMP: "{to}",
+    Form.JUMP_LONG: "{to}",
+    Form.JUMP_IMM: "%r{d}, {imm}, {to}",
+    Form.JUMP_REG: "%r{d}, %r{s}, {to}",
+    Form.CALL: "{imm}",
+    Form.CALL_LOCAL: "{to}",
+    Form.CALL_REGISTER: "%r{d}",
+    Form.CALL_KFUNC: "{kfunc}{module}",
+    Form.EXIT: "",
+    Form.LOAD_ABSOLUTE: "{imm}",
+    Form.LOAD_INDIRECT: "%r{s}, {imm}",
+}
+
+
+def _op(name: str, code: int, form: Form, text: str, *rest: Any, word: str = "", **more: Any) -> Op:
+    """A row; `word` is its name in the mnemonic syntax where that is another."""
+    more.setdefault("mnemonic", f"{word or name} {_OPERANDS.get(form, '')}".rstrip())
+    return Op(name, code, form, text, *rest, **more)
+
+
 def _both(name: str, code: int, imm_text: str, reg_text: str, *, jump: bool = False, **more: Any) -> list[Op]:
     """The two forms of an operation whose second operand is an immediate or a register."""
     reads = more.pop("reads", "d")
     imm_form, reg_form = (Form.JUMP_IMM, Form.JUMP_REG) if jump else (Form.DST_IMM, Form.DST_SRC)
     return [
-        Op(name, code, imm_form, imm_text, reads=reads, **more),
-        Op(name, code | _REG, reg_form, reg_text, reads=reads + "s", **more),
+        _op(name, code, imm_form, imm_text, reads=reads, **more),
+        _op(name, code | _REG, reg_form, reg_text, reads=reads + "s", **more),
     ]
 
 
 def _arithmetic() -> list[Op]:
     rows: list[Op] = []
-    for size, group, r in ((8, _ALU64, "r"), (4, _ALU, "w")):
+    for size, group, r, suffix in ((8, _ALU64, "r", ""), (4, _ALU, "w", "32")):
         bits = str(size * 8)
         d, s = f"{r}{{d}}", f"{r}{{s}}"
         result: dict[str, Any] = {"writes": "d", "size": size}
         for name, code, operator, more in _ARITHMETIC:
             imm_text, reg_text = f"{d} {operator} {{imm}}", f"{d} {operator} {s}"
-            rows += _both(name + bits, group | code, imm_text, reg_text, **result, **more)
-        rows.append(Op("neg" + bits, group | 0x80, Form.DST, f"{d} = -{d}", reads="d", **result))
+            rows += _both(name + bits, group | code, imm_text, reg_text, word=name + suffix, **result, **more)
+        rows.append(_op("neg" + bits, group | 0x80, Form.DST, f"{d} = -{d}", word="neg" + suffix, reads="d", **result))
         result |= {"reads": "s", "version": 4, "feature": "movsx"}
         rows += [
-            Op(f"movsx{n}to{bits}", group | 0xB8, Form.DST_SRC, f"{d} = (s{n}){s}", offset=n, **result)
+            _op(
+                f"movsx{n}to{bits}",
+                group | 0xB8,
+                Form.DST_SRC,
+                f"{d} = (s{n}){s}",
+                word=f"movsx{n}{bits}",
+                offset=n,
+                **result,
+            )
             for n in (8, 16, 32)
             if n < size * 8
         ]
@@ -91,13 +129,13 @@ def _arithmetic() -> list[Op]:
     swap4 = swap | {"version": 4, "feature": "bswap"}
     for n in (16, 32, 64):
         rows += [
-            Op(f"le{n}", _ALU | 0xD0, Form.DST, f"r{{d}} = le{n} r{{d}}", imm=n, **swap),
-            Op(f"be{n}", _ALU | 0xD8, Form.DST, f"r{{d}} = be{n} r{{d}}", imm=n, **swap),
-            Op(f"bswap{n}", _ALU64 | 0xD0, Form.DST, f"r{{d}} = bswap{n} r{{d}}", imm=n, **swap4),
+            _op(f"le{n}", _ALU | 0xD0, Form.DST, f"r{{d}} = le{n} r{{d}}", imm=n, **swap),
+            _op(f"be{n}", _ALU | 0xD8, Form.DST, f"r{{d}} = be{n} r{{d}}", imm=n, **swap),
+            _op(f"bswap{n}", _ALU64 | 0xD0, Form.DST, f"r{{d}} = bswap{n} r{{d}}", word=f"swap{n}", imm=n, **swap4),
         ]
     text = "r{d} = addr_space_cast(r{s}, {high}, {low})"
     cast: dict[str, Any] = {"reads": "s", "writes": "d", "version": 4, "feature": "addr_space_cast"}
-    rows.append(Op("addr_space_cast", _ALU64 | 0xB8, Form.CAST, text, offset=1, **cast))
+    rows.append(_op("addr_space_cast", _ALU64 | 0xB8, Form.CAST, text, offset=1, **cast))
     return rows
 
 
@@ -116,14 +154,18 @@ def _jumps() -> list[Op]:
                 inverse=inverse + suffix if inverse else None,
             )
     call: dict[str, Any] = {"reads": "12345", "writes": "0", "clobbers": "12345"}
+    called = call | {"reads": "d12345"}
+    local, kfunc = {"feature": "call_local"}, "call kfunc[{kfunc}]{module}"
     rows += [
-        Op("ja", _JMP, Form.JUMP, "goto {to}"),
-        Op("gotol", _JMP32, Form.JUMP_LONG, "gotol {to}", version=4, feature="gotol"),
-        Op("may_goto", _JMP | 0xE0, Form.JUMP, "may_goto {to}", version=4, feature="may_goto"),
-        Op("call", _JMP | 0x80, Form.CALL, "call {imm}", **call),
-        Op("call_local", _JMP | 0x80, Form.CALL_LOCAL, "call {function}", src=1, feature="call_local", **call),
-        Op("call_kfunc", _JMP | 0x80, Form.CALL_KFUNC, "call {kfunc}", src=2, feature="kfunc", **call),
-        Op("exit", _JMP | 0x90, Form.EXIT, "exit", reads="0"),
+        _op("ja", _JMP, Form.JUMP, "goto {to}"),
+        _op("gotol", _JMP32, Form.JUMP_LONG, "gotol {to}", word="ja32", version=4, feature="gotol"),
+        _op("may_goto", _JMP | 0xE0, Form.JUMP, "may_goto {to}", version=4, feature="may_goto"),
+        _op("call", _JMP | 0x80, Form.CALL, "call {imm}", **call),
+        _op("call_local", _JMP | 0x80, Form.CALL_LOCAL, "call {function}", word="call local", src=1, **local, **call),
+        _op("call_kfunc", _JMP | 0x80, Form.CALL_KFUNC, kfunc, word="call runtime", src=2, feature="kfunc", **call),
+        # What clang makes of a call through a pointer; no verifier takes it up to Linux 6.18.
+        _op("callx", _JMP | _REG | 0x80, Form.CALL_REGISTER, "callx r{d}", word="call", feature="callx", **called),
+        _op("exit", _JMP | 0x90, Form.EXIT, "exit", reads="0"),
     ]
     return rows
 
@@ -141,21 +183,21 @@ def _memory() -> list[Op]:
         acquire = f"{r}{{d}} = load_acquire({at_src})"
         release = f"store_release({at_dst}, {r}{{s}})"
         rows += [
-            Op("ldx" + letter, _LDX | _MEMORY | code, Form.LOAD, f"r{{d}} = *{at_src}", **load),
-            Op("st" + letter, _ST | _MEMORY | code, Form.STORE_IMM, f"*{at_dst} = {{imm}}", reads="d", **store),
-            Op("stx" + letter, _STX | _MEMORY | code, Form.STORE, f"*{at_dst} = r{{s}}", reads="ds", **store),
-            Op("load_acquire" + bits, atomic, Form.LOAD, acquire, imm=0x100, **load, **ordered),
-            Op("store_release" + bits, atomic, Form.STORE, release, reads="ds", imm=0x110, **store, **ordered),
+            _op("ldx" + letter, _LDX | _MEMORY | code, Form.LOAD, f"r{{d}} = *{at_src}", **load),
+            _op("st" + letter, _ST | _MEMORY | code, Form.STORE_IMM, f"*{at_dst} = {{imm}}", reads="d", **store),
+            _op("stx" + letter, _STX | _MEMORY | code, Form.STORE, f"*{at_dst} = r{{s}}", reads="ds", **store),
+            _op("load_acquire" + bits, atomic, Form.LOAD, acquire, imm=0x100, **load, **ordered),
+            _op("store_release" + bits, atomic, Form.STORE, release, reads="ds", imm=0x110, **store, **ordered),
         ]
         if size == 8:
             continue
         signed, load4 = f"*(s{bits} *)(r{{s}} {{off}})", load | {"version": 4, "feature": "ldsx"}
-        absolute, indirect = f"r0 = *(u{bits} *)skb[{{imm}}]", f"r0 = *(u{bits} *)skb[r{{s}} + {{imm}}]"
+        absolute, indirect = f"r0 = *(u{bits} *)skb[{{imm}}]", f"r0 = *(u{bits} *)skb[r{{s}}{{index}}]"
         packet["size"] = size
         rows += [
-            Op("ldxs" + letter, _LDX | _MEMORY_SIGNED | code, Form.LOAD, f"r{{d}} = {signed}", **load4),
-            Op("ldabs" + letter, _LD | _ABSOLUTE | code, Form.LOAD_ABSOLUTE, absolute, reads="6", **packet),
-            Op("ldind" + letter, _LD | _INDIRECT | code, Form.LOAD_INDIRECT, indirect, reads="6s", **packet),
+            _op("ldxs" + letter, _LDX | _MEMORY_SIGNED | code, Form.LOAD, f"r{{d}} = {signed}", **load4),
+            _op("ldabs" + letter, _LD | _ABSOLUTE | code, Form.LOAD_ABSOLUTE, absolute, reads="6", **packet),
+            _op("ldind" + letter, _LD | _INDIRECT | code, Form.LOAD_INDIRECT, indirect, reads="6s", **packet),
         ]
     return rows
 
@@ -163,7 +205,7 @@ def _memory() -> list[Op]:
 def _atomics() -> list[Op]:
     rows: list[Op] = []
     for size, code, _, bits in _SIZES[2:]:
-        opcode, r = _STX | _ATOMIC | code, "r" if size == 8 else "w"
+        opcode, r, suffix = _STX | _ATOMIC | code, *(("r", "") if size == 8 else ("w", "32"))
         s, place = f"{r}{{s}}", f"(u{bits} *)(r{{d}} {{off}})"
         more: dict[str, Any] = {"size": size}
         for name, imm, operator in _ATOMICS:
@@ -172,39 +214,53 @@ def _atomics() -> list[Op]:
             first = 1 if name == "add" else 3
             fetch: dict[str, Any] = {"reads": "ds", "writes": "s", "version": 3}
             rows += [
-                Op(f"atomic_{name}{bits}", opcode, Form.STORE, text, "ds", imm=imm, version=first, **more),
-                Op(f"atomic_fetch_{name}{bits}", opcode, Form.STORE, fetching, imm=imm | _FETCH, **fetch, **more),
-            ]
+                _op(
+                    f"atomic_{name}{bits}", opcode, Form.STORE, text, "ds",
+                    word=f"lock {name}{suffix}", imm=imm, version=first, **more,
+                ),
+                _op(
+                    f"atomic_fetch_{name}{bits}", opcode, Form.STORE, fetching,
+                    word=f"lock fetch {name}{suffix}", imm=imm | _FETCH, **fetch, **more,
+                ),
+            ]  # fmt: skip
         # LLVM marks the width of these two in the name and leaves the pointer's type out.
-        suffix = "_64" if size == 8 else "32_32"
-        exchange = f"{s} = xchg{suffix}(r{{d}} {{off}}, {s})"
-        compare = f"{r}0 = cmpxchg{suffix}(r{{d}} {{off}}, {r}0, {s})"
+        width = "_64" if size == 8 else "32_32"
+        exchange = f"{s} = xchg{width}(r{{d}} {{off}}, {s})"
+        compare = f"{r}0 = cmpxchg{width}(r{{d}} {{off}}, {r}0, {s})"
+        xchg, cmpxchg = f"lock xchg{suffix}", f"lock cmpxchg{suffix}"
         rows += [
-            Op(f"atomic_xchg{bits}", opcode, Form.STORE, exchange, "ds", "s", imm=0xE1, version=3, **more),
-            Op(f"atomic_cmpxchg{bits}", opcode, Form.STORE, compare, "ds0", "0", imm=0xF1, version=3, **more),
-        ]
+            _op(f"atomic_xchg{bits}", opcode, Form.STORE, exchange, "ds", "s", word=xchg, imm=0xE1, version=3, **more),
+            _op(
+                f"atomic_cmpxchg{bits}", opcode, Form.STORE, compare, "ds0", "0",
+                word=cmpxchg, imm=0xF1, version=3, **more,
+            ),
+        ]  # fmt: skip
     return rows
 
 
 def _wide() -> list[Op]:
     code = _LD | _IMMEDIATE | 0x18
-    value = "r{d} = map[{map}][0] + {high}"
+    # name, form, value of src, kernel's text, RFC 9669's (section 5.4)
+    kinds = (
+        ("lddw", Form.LDDW, 0, "{wide} ll", "{wide}"),
+        ("lddw_map", Form.LDDW_MAP, 1, "map[{map}]{upper}", "map_by_fd({map}){upper}"),
+        ("lddw_map_value", Form.LDDW_MAP, 2, "map[{map}][0] {place}", "map_val(map_by_fd({map})) {place}"),
+        ("lddw_ksym", Form.LDDW_KSYM, 3, "ksym[{ksym}]{upper}", "var_addr({ksym}){upper}"),
+        ("lddw_function", Form.LDDW_FUNCTION, 4, "subprog[{function}]{upper}", "code_addr({to}){upper}"),
+        ("lddw_map_index", Form.LDDW_MAP, 5, "map_index[{map}]{upper}", "map_by_idx({map}){upper}"),
+        ("lddw_map_index_value", Form.LDDW_MAP, 6, "map_index[{map}][0] {place}", "map_val(map_by_idx({map})) {place}"),
+    )
     return [
-        Op("lddw", code, Form.LDDW, "r{d} = {wide} ll", writes="d"),
-        Op("lddw_map", code, Form.LDDW_MAP, "r{d} = map[{map}]", writes="d", src=1),
-        Op("lddw_map_value", code, Form.LDDW_MAP, value, writes="d", src=2),
-        Op("lddw_ksym", code, Form.LDDW_KSYM, "r{d} = ksym[{ksym}]", writes="d", src=3),
-        Op("lddw_function", code, Form.LDDW_FUNCTION, "r{d} = subprog[{function}]", writes="d", src=4),
-        Op("lddw_map_index", code, Form.LDDW_MAP, "r{d} = map_index[{map}]", writes="d", src=5),
-        Op("lddw_map_index_value", code, Form.LDDW_MAP, value.replace("map[", "map_index["), writes="d", src=6),
+        _op(name, code, form, f"r{{d}} = {kernel}", mnemonic=f"lddw %r{{d}}, {rfc}", writes="d", src=src)
+        for name, form, src, kernel, rfc in kinds
     ]
 
 
 OPS: tuple[Op, ...] = (*_arithmetic(), *_jumps(), *_memory(), *_atomics(), *_wide())
 _BY_NAME = {(op.name, op.form): op for op in OPS}
 BY_CODE: dict[int, tuple[Op, ...]] = {}
-for _op in OPS:
-    BY_CODE[_op.code] = (*BY_CODE.get(_op.code, ()), _op)
+for _row in OPS:
+    BY_CODE[_row.code] = (*BY_CODE.get(_row.code, ()), _row)
 
 
 def find_op(name: str, form: Form) -> Op:

@@ -114,8 +114,8 @@ def test_operands_out_of_range_raise_when_built(make, message):
         (build.call(14), "call 14"),
         (build.call_local("f"), "call f"),
         (build.call_local(-3), "call pc-3"),
-        (build.call_kfunc("bpf_iter_num_new"), "call bpf_iter_num_new"),
-        (build.call_kfunc(77, 2), "call btf:77"),
+        (build.call_kfunc("bpf_iter_num_new"), "call kfunc[bpf_iter_num_new]"),
+        (build.call_kfunc(77, 2), "call kfunc[btf:77] module 2"),
         (build.addr_space_cast(R1, R2, 1, 0), "r1 = addr_space_cast(r2, 1, 0)"),
         (build.exit_(), "exit"),
     ],
@@ -241,5 +241,5 @@ def test_constructors_cover_the_table():
     made |= {build.jump("x").op, build.gotol("x").op, build.may_goto("x").op, build.exit_().op, build.lddw(R1, 1).op}
     made |= {build.call(1).op, build.call_local("f").op, build.call_kfunc("f").op, build.load_function(R1, "f").op}
     made |= {build.load_map(R1, "m").op, build.load_map_value(R1, "m").op, build.load_ksym(R1, "k").op}
-    made.add(build.addr_space_cast(R1, R2, 1, 0).op)
+    made |= {build.addr_space_cast(R1, R2, 1, 0).op, build.call_register(R1).op}
     assert {op.name for op in OPS if op not in made} == {"lddw_map_index", "lddw_map_index_value"}
