@@ -273,6 +273,32 @@ while n != 0:
         ),
         "n != 0",
     ),
+    (
+        """
+for x in (1, 2, 3):
+    if x == delta: break
+results[0] = x
+""",
+        "",
+        (
+            "x was the target of an unrolled loop, and which round was its last is known on each event "
+            "only: assign what you need to another name inside the loop"
+        ),
+        "x",
+    ),
+    (
+        """
+if delta > 0:
+    for x in (1, 2): pass
+results[0] = x
+""",
+        "",
+        (
+            "x was the target of an unrolled loop, and which round was its last is known on each event "
+            "only: assign what you need to another name inside the loop"
+        ),
+        "x",
+    ),
 ]
 
 

@@ -114,6 +114,8 @@ class Frame:
         self._names: dict[str, _Name] = {}
         #: Names that have had a value known while compiling, even if they have none any more.
         self._known: set[str] = set()
+        #: Targets of unrolled loops that are over.
+        self._forgotten: set[str] = set()
         self._places: dict[tuple[int, int, int], Location] = {}
 
     @property
@@ -280,6 +282,11 @@ class Frame:
             self.fail(
                 f"{shown} is assigned on one path only (line {entry.first.line}): assign it on every path to here"
             )
+        if name in self._forgotten:
+            self.fail(
+                f"{name} was the target of an unrolled loop, and which round was its last is known on each event only: "
+                "assign what you need to another name inside the loop"
+            )
         if self.loops:
             self.fail(f"{shown} has no value on the first round of the loop: assign it before")
         if self.scope.knows(name):
@@ -309,8 +316,9 @@ class Frame:
         return entry is not None and any(place.marker in values for place in entry.places.values())
 
     def forget(self, name: str) -> None:
-        """Leave a name without a value."""
+        """Leave the target of an unrolled loop without a value."""
         self.constants.pop(name, None)
+        self._forgotten.add(name)
 
     def carried(self, names: Iterable[str]) -> list[Variable]:
         """Variables with a value here that hold any of the names."""

@@ -158,7 +158,7 @@ def _unrolled(f: Frame, node: ast.For, elements: list[Any]) -> None:
 
     targets = assigned_names([node.target])
     run_time_targets = [name for name in targets if f.times.is_run_time(f.key, name)]
-    end = Join()
+    end, sure = Join(), True
     for element in elements:
         if not f.b.reachable:
             break
@@ -172,6 +172,7 @@ def _unrolled(f: Frame, node: ast.For, elements: list[Any]) -> None:
         f.b.start(again)
         f.loops.pop()
         if around.cut:
+            sure = False
             # Some events skip a part of the rounds: nothing assigned in them is known any more.
             names = [name for name in assigned_names(node.body) if name not in targets]
             f.mark(
@@ -179,7 +180,8 @@ def _unrolled(f: Frame, node: ast.For, elements: list[Any]) -> None:
             )
     f.b.jump(end)
     f.b.start(end)
-    if f.depth:
+    if f.depth or not sure:
+        # Which round was the last, or whether there was one, is known on each event only.
         for name in targets:
             f.forget(name)
 
