@@ -135,7 +135,7 @@ def _functions(
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.Lambda)):
             yield child, loops
-            yield from _functions(child, ())
+            yield from _functions(child, loops)
         elif isinstance(child, (ast.For, ast.While)):
             yield from _functions(child, (*loops, child))
         else:

@@ -110,3 +110,17 @@ def test_compiling_twice_gives_the_same() -> None:
     names = run(f"{PROBE}def probe(): opens[comm()] += 1\n", namespace())
     bpf: Module = names["bpf"]
     assert bpf.compile(FakeTarget()) == bpf.compile(FakeTarget())
+
+
+def test_a_loop_around_the_function_that_makes_the_probe_counts_too() -> None:
+    """Each round defines and calls the maker anew."""
+    text = f"""
+probes = []
+for limit in (101, 102):
+    def make():
+        {PROBE}        def probe(): results[0] = limit
+        return probe
+    probes.append(make())
+"""
+    names = run(text, namespace())
+    assert [{101, 102} & constants(probe) for probe in names["probes"]] == [{101}, {102}]
