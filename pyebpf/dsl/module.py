@@ -5,6 +5,7 @@ Declared without touching the kernel, compiled by a pure function.
 
 from __future__ import annotations
 
+import hashlib
 import linecache
 import sys
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from pyebpf.dsl import maps
 from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.probe import Attachment, Probe, Request, SubprogramEntity, plain_function
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import CompileError, InvalidValue, Location
 from pyebpf.specs import BtfTracepoint, MapKind, PerfEvent, ProgramKind, RawTracepoint, Tracepoint
 
 if TYPE_CHECKING:
@@ -74,7 +75,6 @@ class Module:
         self.maps: list[maps.Declared] = []
         self.probes: list[Probe[Any, Any]] = []
         self._losses: tuple[Loss, ...] = ()
-        self._definitions = 0
 
     # -- maps ----------------------------------------------------------------------------------------------------------
 
@@ -242,12 +242,18 @@ class Module:
         The text sees the caller's names, then `names`, and `bpf` as this module. Returns what it defines.
         """
         frame = sys._getframe(1)
-        self._definitions += 1
-        file = f"<bpf.define #{self._definitions} of {id(self):x}>"
+        # Named by its content: the same in every run, and one text's lines are never shown for another's.
+        file = f"<bpf.define {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         before: dict[str, Any] = {**frame.f_globals, **frame.f_locals, "bpf": self, **(names or {})}
         after = dict(before)
-        exec(compile(text, file, "exec", dont_inherit=True), after)  # noqa: S102 - the caller's own source
+        try:
+            code = compile(text, file, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            column = max((error.offset or 1) - 1, 0)
+            where = Location(file, error.lineno or 1, column, text=(error.text or "").rstrip("\n"))
+            raise CompileError(f"this is no Python: {error.msg}", where) from None
+        exec(code, after)  # noqa: S102 - the caller's own source
         missing = object()
         return SimpleNamespace(
             **{

@@ -136,6 +136,14 @@ def test_define_gives_source_where_there_is_none() -> None:
     assert caught.value.location.text == "    missing"
 
 
+def test_define_shows_where_its_text_is_no_python() -> None:
+    """A syntax error is pyebpf's own, with line and caret."""
+    with pytest.raises(CompileError) as caught:
+        Module().define("x = 1\nif x\n    y = 2\n")
+    assert str(caught.value).split("\n")[1:] == ["    if x", "        ^"]
+    assert caught.value.message == "this is no Python: expected ':'"
+
+
 def test_define_sees_the_names_of_its_caller() -> None:
     """Globals of the place that calls it, its locals, and then those given."""
     bpf = Module()
