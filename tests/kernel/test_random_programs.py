@@ -53,8 +53,8 @@ def test_every_leg_agrees(maps: dict[str, Map]) -> None:
             try:
                 loaded = stack.enter_context(closing(Program(spec, {**maps, **hidden})))
             except VerifierError as error:
-                # A million steps were not enough: nothing is said of the program's meaning.
-                if "too large" not in error.message:
+                # A million steps or 8,192 states were not enough: nothing is said of the program's meaning.
+                if "too large" not in error.message and "too complex" not in error.message:
                     raise
                 given_up += 1
                 continue
