@@ -187,6 +187,11 @@ MEANINGS: list[tuple[str, str, list[int]]] = [
     ("results[0] = 2**62 // 2**60 - 10**30 // 10**30", "", [3]),
     # Records
     ("r = Pair(low=delta, high=7)\nr.low += 1\nresults[0] = r.low * r.high", "", [-14]),
+    (
+        "r = Pair(5, 2)\nr.low += change(r)\nresults[0] = r.low",
+        "def change(r):\n    r.low = pid()\n    return 1",
+        [6],
+    ),
     ("r = Pair(1, 2)\ns = r\ns.low = delta\nresults[0] = r.low", "", [-3]),
     (
         "r = Record(count, delta, 'abc')\nresults[0] = r.limit\nresults[1] = r.name == 'abc'\nresults[2] = len(r.name)",

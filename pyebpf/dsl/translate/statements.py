@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
+from pyebpf.builder.references import Reference
 from pyebpf.dsl.translate.conditions import branch, comparison, compile_time
 from pyebpf.dsl.translate.expressions import BINARY, binary, expression
 from pyebpf.dsl.translate.frame import RETURN, assigned_names
@@ -169,13 +170,24 @@ def _augmented(f: Frame, node: ast.AugAssign) -> None:
             "it; keep the value in a map",
             target,
         )
+    # Memory of the program's own is read before the right side is evaluated, as Python does: a function called there
+    # may change it. What other processors share is read by the operation itself.
+    own = isinstance(owner, Reference) and not owner.place.shared
     if isinstance(target, ast.Attribute):
-        owner.augment_attribute(f.p, target.attr, sign, expression(f, node.value))
+        if own:
+            before = owner.attribute(f.p, target.attr)
+            owner.set_attribute(f.p, target.attr, binary(f, node.op, before, expression(f, node.value)))
+        else:
+            owner.augment_attribute(f.p, target.attr, sign, expression(f, node.value))
         return
     if isinstance(target.slice, ast.Slice):
         f.fail("a slice can't be assigned on each event: assign single elements", target.slice)
     index = expression(f, target.slice)
-    owner.augment_item(f.p, index, sign, expression(f, node.value))
+    if own:
+        before = owner.item(f.p, index)
+        owner.set_item(f.p, index, binary(f, node.op, before, expression(f, node.value)))
+    else:
+        owner.augment_item(f.p, index, sign, expression(f, node.value))
 
 
 def _delete(f: Frame, node: ast.Delete) -> None:
