@@ -82,9 +82,9 @@ def user_space(seen: list[object]) -> None:
         some: int | None = opens.get("bash")
         other: int = opens.get("bash", 0)
         for drop in drops:
-            seen.append((drop.at + drop.limit + one + other, some))
+            total += drop.at + drop.limit + one + other
         each: list[int] = slots.per_cpu[0]
-        seen.append((each, opens.interval()["bash"]))
+        seen.append((each, some, total, opens.interval()["bash"]))
 
 
 def wrong() -> None:
