@@ -350,3 +350,15 @@ def test_early_stores_keep_the_meaning() -> None:
         ]
         assert answers[0] == answers[1], seed
     assert moved > 150
+
+
+def test_who_runs_is_asked_once() -> None:
+    """The process id is the same all through a run; the time is not."""
+    b = Builder()
+    calls = [b.emit(Op.CALL, imm=number) for number in (14, 5, 14, 5, 15, 15)]
+    b.emit(Op.CALL, imm=35)
+    total = calls[0]
+    for value in calls[1:]:
+        total = b.emit(Op.ADD, total, value)
+    b.end(Return(total))
+    assert [i.imm for i in simplified(b).blocks[0].instructions if i.op is Op.CALL] == [14, 5, 5, 15]

@@ -1,6 +1,7 @@
 """Common subexpressions: a pure op is computed once for all that it dominates.
 
-REFINE stays as it is: the value it gives is known only behind its branch.
+REFINE stays as it is: the value it gives is known only behind its branch. Helpers that say who runs give the same
+answer throughout a run of the program, and count as pure.
 """
 
 from __future__ import annotations
@@ -15,9 +16,20 @@ from pyebpf.compiler.passes.rewriting import substitute
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Instruction, Terminator, Value
 
-__all__ = ["merge_equal"]
+__all__ = ["STABLE_HELPERS", "is_pure", "merge_equal"]
+
+#: Helpers without arguments and effects that answer the same all through a run (enum bpf_func_id):
+#: get_current_pid_tgid, get_current_uid_gid, get_current_task, get_current_task_btf.
+STABLE_HELPERS = frozenset({14, 15, 35, 158})
 
 _Key = tuple[object, ...]
+
+
+def is_pure(instruction: Instruction) -> bool:
+    """Whether an instruction may be dropped, and merged with its like."""
+    if instruction.op is Op.CALL:
+        return instruction.imm in STABLE_HELPERS and not instruction.operands
+    return OPS[instruction.op].pure
 
 
 def _key(instruction: Instruction) -> _Key:
@@ -59,7 +71,7 @@ def merge_equal(function: Function) -> Function:
                 operands = tuple(replaced.get(value.number, value) for value in old.operands)
                 instruction = replace(old, operands=operands)
             result = instruction.result
-            if result is not None and OPS[instruction.op].pure and instruction.op is not Op.REFINE:
+            if result is not None and is_pure(instruction) and instruction.op is not Op.REFINE:
                 key = _key(instruction)
                 known = available.get(key)
                 if known is not None:

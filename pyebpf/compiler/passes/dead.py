@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.ir import OPS, Block, Jump, Op
+from pyebpf.compiler.ir import Block, Jump, Op
+from pyebpf.compiler.passes.common import is_pure
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Instruction, Value
@@ -18,7 +19,7 @@ def _may_go(instruction: Instruction) -> bool:
 
     A load is not pure, since memory changes, but needs no doing.
     """
-    return instruction.result is not None and (OPS[instruction.op].pure or instruction.op is Op.LOAD)
+    return instruction.result is not None and (is_pure(instruction) or instruction.op is Op.LOAD)
 
 
 def drop_dead(function: Function) -> Function:
