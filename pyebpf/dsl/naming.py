@@ -66,7 +66,7 @@ def _identifiers(function: FunctionType, scope: Scope, seen: set[int]) -> Iterat
         yield value, node.id if isinstance(node, ast.Name) else node.attr
         if isinstance(value, SubprogramEntity):
             yield from _identifiers(value.function, value.scope, seen)
-        elif isinstance(value, FunctionType) and not value.__module__.startswith("pyebpf."):
+        elif isinstance(value, FunctionType) and not (value.__module__ or "").startswith("pyebpf."):
             try:
                 yield from _identifiers(value, Scope(value), seen)
             except Exception:  # noqa: BLE001, S112 - without source it cannot be inlined, so it names nothing
