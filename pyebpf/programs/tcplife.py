@@ -246,7 +246,7 @@ TOOL = EventTool(
         Example("tcplife -T", "with the time of day"),
         Example("tcplife -p 181", "only process 181"),
         Example("tcplife -L 80,443", "only these local ports"),
-        Example("tcplife -t -w", "with seconds since the first, and room for IPv6"),
+        Example("tcplife -t -w", "with seconds, and room for IPv6"),
         Example("tcplife -D 5432 --json", "only this remote port, an object a line"),
     ),
 )

@@ -1,0 +1,65 @@
+"""Write down what the tools ask of this kernel: `python -m tests.programs.record > tests/programs/kernels/6.18.json`.
+
+Run as root, for another kernel through tests/vm. Then the tests here compile every tool for that kernel anywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.tool import Tool
+
+#: Beside those of each tool's examples, command lines that compile to something of their own.
+VARIANTS = (
+    "biolatency -D -F",
+    "biolatency -D -F -L -Q",
+    "opensnoop -e -t 7 -u 0",
+    "syscount -P -L -p 7",
+    "tcplife -p 7 -L 1,2 -D 3,4",
+)
+#: What the compiler may want to know, whatever it asks today.
+FEATURES = (
+    "helper:loop",
+    "isa:bswap",
+    "isa:gotol",
+    "isa:ldsx",
+    "isa:may_goto",
+    "isa:movsx",
+    "isa:sdiv",
+    "isa:v4",
+    "kfunc:bpf_iter_num_new",
+)
+
+
+def command_lines() -> Iterator[tuple[str, Tool[..., Any, Any], Any]]:
+    """Each command line with its tool and the options that it stands for."""
+    from pyebpf.cli.catalogue import find, names
+    from pyebpf.cli.parser import parse_example
+
+    for name in names():
+        tool = find(name)
+        lines = [example.command for example in tool.examples]
+        for line in [*lines, *(variant for variant in VARIANTS if variant.split()[0] == name)]:
+            yield line, tool, parse_example(tool, line)[0]
+
+
+def main() -> None:
+    """Compile everything for this kernel, print the facts."""
+    from pyebpf.runtime.loaded import Loaded
+    from pyebpf.target import Recorder
+
+    with Loaded() as loaded:
+        recorder = Recorder(loaded.target())
+        for feature in FEATURES:
+            recorder.has(feature)
+        for _, tool, options in command_lines():
+            tool.build(options).compile(recorder)
+        sys.stdout.write(recorder.to_json())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""What holds for every tool: examples that parse, narrow lines, a page in the docs, programs for every kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyebpf.asm import encode, listing, resolve
+from pyebpf.cli.catalogue import find, names
+from pyebpf.cli.parser import build_parser, parse_example
+from pyebpf.output.columns import Row
+from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
+from pyebpf.tool import EventTool
+from tests.programs.record import VARIANTS, command_lines
+
+ROOT = Path(__file__).parents[2]
+TOOLS = {name: find(name) for name in names()}
+LINES = {line: (tool, options) for line, tool, options in command_lines()}
+
+
+@pytest.fixture(params=TOOLS)
+def tool(request):
+    return TOOLS[request.param]
+
+
+def test_the_examples_parse(tool):
+    """Each example of a tool's help is one of its command lines, and there are several."""
+    assert len(tool.examples) >= 3
+    for example in tool.examples:
+        parse_example(tool, example.command)
+
+
+def test_help_is_narrow(tool):
+    """Help has at most 80 columns, the summary, the section of the book and every example."""
+    text = build_parser(tool).format_help()
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert tool.summary in " ".join(text.split())
+    assert f"section {tool.section}" in text
+    assert all(f"pyebpf {example.command}" in text for example in tool.examples)
+
+
+def test_the_default_heading_is_narrow(tool):
+    """The heading has at most 80 columns, with a unit wherever a column has one."""
+    columns = tool.columns_for(tool.options())
+    if columns:
+        assert len(Row(columns).header()) <= 80
+    else:
+        assert not isinstance(tool, EventTool)
+
+
+def test_the_page_of_the_docs(tool):
+    """`docs/tools/NAME.md` tells every option, every column, the overhead and what departs from the book."""
+    page = (ROOT / "docs" / "tools" / f"{tool.name}.md").read_text()
+    assert page.startswith(f"# {tool.name}\n")
+    for heading in ("## Options", "## Overhead", "## Departures from the book"):
+        assert heading in page
+    for field in dataclasses.fields(tool.options):
+        for spelling in field.metadata["spelling"].flags:
+            assert f"`{spelling}" in page, spelling
+    everything = [tool.columns_for(options) for _, (owner, options) in LINES.items() if owner is tool]
+    for column in {column.name for columns in everything for column in columns}:
+        assert f"`{column}`" in page, column
+
+
+def test_the_library_opens_by_the_module(tool):
+    """`from pyebpf.programs import NAME; NAME.open(...)` is the tool's own."""
+    module = sys.modules[f"pyebpf.programs.{tool.name}"]
+    assert module.open == tool.open
+    assert set(module.__all__) >= {"TOOL", "Options", "build", "open"}
+    assert module.__doc__ == tool.doc
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_compiles_without_root(line, kernel):
+    """For each recorded kernel, every command line compiles to programs with a target, from its facts alone."""
+    tool, options = LINES[line]
+    spec = tool.build(options).compile(kernel)
+    assert spec.programs
+    for program in spec.programs:
+        assert isinstance(program.attach, Tracepoint | RawTracepoint | BtfTracepoint)
+        assert program.license == "GPL"
+        maps = {each.name: number for number, each in enumerate(spec.maps, 3)}
+        assert encode(resolve(program.code.instructions, maps))
+
+
+def digest(kernels):
+    """A digest of all bytes of all command lines on all kernels."""
+    from pyebpf.target import RecordedTarget
+
+    found = hashlib.sha256()
+    for path in kernels:
+        target = RecordedTarget.from_json(Path(path).read_text())
+        for tool, options in LINES.values():
+            for program in tool.build(options).compile(target).programs:
+                found.update(listing(program.code.instructions).encode())
+    return found.hexdigest()
+
+
+def test_the_same_bytes_with_every_hash_seed():
+    """PYTHONHASHSEED has no influence on the programs."""
+    kernels = sorted(map(str, Path(__file__).with_name("kernels").glob("*.json")))
+    script = f"from tests.programs.test_every_tool import digest; print(digest({kernels!r}))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script], env={"PYTHONHASHSEED": seed}, cwd=ROOT, check=True, capture_output=True
+        ).stdout
+        for seed in ("0", "1009")
+    }
+    assert len(found) == 1
+
+
+def test_no_new_instruction_for_an_old_kernel():
+    """What is compiled for 6.1 has none of the instructions that came later."""
+    from pyebpf.target import RecordedTarget
+
+    path = Path(__file__).with_name("kernels") / "6.1.json"
+    target = RecordedTarget.from_json(path.read_text())
+    for tool, options in LINES.values():
+        for program in tool.build(options).compile(target).programs:
+            text = listing(program.code.instructions)
+            assert not re.search(r"may_goto|= \(s(8|16|32)\)|\*\(s(8|16|32) \*\)|s/=|s%=|bswap", text)
+
+
+def test_variants_name_tools():
+    """Each variant is recorded for some tool."""
+    assert {variant.split()[0] for variant in VARIANTS} <= TOOLS.keys()
+
+
+def attachments(line, kernel):
+    tool, options = LINES[line]
+    return [str(program.attach) for program in tool.build(options).compile(kernel).programs]
+
+
+def test_the_attachments_of_each_tool(kernel):
+    """What is attached by default: nothing dearer than the job needs."""
+    assert attachments("biolatency", kernel) == [
+        "tp_btf block_rq_issue",
+        "tp_btf block_rq_requeue",
+        "tp_btf block_rq_complete",
+    ]
+    assert attachments("syscount", kernel) == ["raw_tp sys_enter"]
+    assert attachments("tcplife", kernel) == [
+        "tracepoint syscalls:sys_exit_accept",
+        "tracepoint syscalls:sys_exit_accept4",
+        "tp_btf inet_sock_set_state",
+    ]
+    calls = ("openat", "open", "openat2")
+    assert sorted(attachments("opensnoop", kernel)) == sorted(
+        f"tracepoint syscalls:sys_{end}_{call}" for end in ("enter", "exit") for call in calls
+    )

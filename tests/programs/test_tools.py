@@ -1,0 +1,128 @@
+"""What each tool does with what its program reports: rows, order, labels."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from types import SimpleNamespace
+
+import pytest
+
+from pyebpf.output.columns import Row
+from pyebpf.output.histogram import log2
+from pyebpf.programs import biolatency, opensnoop, syscount, tcplife
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        (0, "Read"),
+        (1, "Write"),
+        (1 << 11 | 1, "Sync-Write"),
+        (1 << 12 | 1 << 13 | 0, "Priority-Metadata-Read"),
+        (1 << 17 | 1 << 12 | 1 << 11 | 1, "ForcedUnitAccess-Metadata-Sync-Write"),
+        (1 << 18 | 2, "PreFlush-Flush"),
+        (1 << 19, "ReadAhead-Read"),
+        (4, "Unknown"),
+    ],
+)
+def test_flags_of_a_request(flags, name):
+    """Names are bcc's, the last flag first, the operation at the end."""
+    assert biolatency.flag_names(flags) == name
+
+
+def test_histograms_by_disk_and_flags(fake_map):
+    """Disks in the order of their names, labels only for what was asked."""
+
+    def interval():
+        return {
+            biolatency.Kind(flags=1, disk="vdb"): log2([0, 1]),
+            biolatency.Kind(flags=0, disk="vdb"): log2([0, 2]),
+            biolatency.Kind(flags=0, disk="vda"): log2([0, 3]),
+        }
+
+    both = biolatency.snapshot({"latency": fake_map(interval())}, biolatency.Options(by_disk=True, by_flags=True))
+    assert [(h.labels, h.total) for h in both] == [
+        ({"disk": "vda", "flags": "Read"}, 3),
+        ({"disk": "vdb", "flags": "Read"}, 2),
+        ({"disk": "vdb", "flags": "Write"}, 1),
+    ]
+    one = fake_map({biolatency.Kind(flags=0, disk="vda"): log2([1])})
+    assert [h.labels for h in biolatency.snapshot({"latency": one}, biolatency.Options(by_disk=True))] == [
+        {"disk": "vda"}
+    ]
+    all_disks = fake_map(log2([5]))
+    assert [h.labels for h in biolatency.snapshot({"latency": all_disks}, biolatency.Options())] == [{}]
+
+
+def test_system_calls_by_count_and_by_time(fake_map):
+    """The most frequent first, with -L the longest; equal ones by name, so that the order is always the same."""
+    counts = {0: 3, 1: 5, 3: 3}
+    rows = list(syscount.snapshot({"counts": fake_map(counts)}, syscount.Options(top=2)))
+    assert [row.count for row in rows] == [5, 3]
+    maps = {"counts": fake_map(counts), "times": fake_map({0: 900, 1: 100, 3: 500})}
+    rows = list(syscount.snapshot(maps, syscount.Options(latency=True)))
+    assert [(row.count, row.nanoseconds) for row in rows] == [(3, 900), (3, 500), (5, 100)]
+    processes = {syscount.Process(pid=7, comm="a"): 2, syscount.Process(pid=8, comm="a"): 4}
+    rows = list(syscount.snapshot({"counts": fake_map(processes)}, syscount.Options(by_process=True)))
+    assert [(row.pid, row.name, row.count) for row in rows] == [(8, "a", 4), (7, "a", 2)]
+
+
+def session(address, **changes):
+    values = {
+        "pid": 4194304, "comm": "a-name-of-fifteen"[:15], "local": ip_address(address), "local_port": 65535,
+        "remote": ip_address(address), "remote_port": 65535, "sent": 0, "received": 0, "began": 0, "ended": 12_340_000,
+    }  # fmt: skip
+    return tcplife.Session(**{**values, **changes})
+
+
+def test_a_session_of_ipv4_fits_80_columns():
+    """With the widest process id, addresses and ports."""
+    row = Row(tcplife.columns(tcplife.Options()))
+    line = row.line(session("255.255.255.255", sent=99999 << 10, received=99999 << 10))
+    assert len(line) <= 80
+    assert line.endswith("12.34")
+
+
+def test_ipv6_addresses_are_never_cut():
+    """They move the rest of the line; with -w there is room for any of them."""
+    address = "fe80:1111:2222:3333:4444:5555:6666:7777"
+    narrow, wide = (Row(tcplife.columns(tcplife.Options(wide=wide))) for wide in (False, True))
+    assert narrow.line(session(address)).split().count(address) == 2
+    assert wide.line(session(address)).index("65535") == wide.header().index("LPORT")
+    assert wide.object(session(address))["IP"] == 6
+
+
+def test_elapsed_seconds_begin_with_the_first_session():
+    """-t counts from the first line of each run."""
+    for _ in range(2):
+        row = Row(tcplife.columns(tcplife.Options(elapsed=True)))
+        assert [row.object(session("::1", ended=ended))["TIME(s)"] for ended in (5_000_000_000, 6_500_000_000)] == [
+            0,
+            1.5,
+        ]
+
+
+def call(**changes):
+    values = {"time": 0, "flags": 0o2000101, "pid": 1, "tid": 2, "uid": 3, "result": 5, "comm": "c", "path": "/p"}
+    return opensnoop.Open(**{**values, **changes})
+
+
+def test_columns_of_an_open():
+    """-U, -e and -t add or change columns; errors are numbers, or names if asked for."""
+    assert Row(opensnoop.columns(opensnoop.Options())).object(call()) == {
+        "PID": 1, "COMM": "c", "FD": 5, "ERR": 0, "PATH": "/p",
+    }  # fmt: skip
+    options = opensnoop.Options(print_uid=True, extended=True, tid=2, errno_names=True)
+    assert Row(opensnoop.columns(options)).object(call(result=-2)) == {
+        "UID": 3, "TID": 2, "COMM": "c", "FD": -1, "ERR": "ENOENT", "FLAGS": "02000101", "PATH": "/p",
+    }  # fmt: skip
+    unknown = Row(opensnoop.columns(options)).object(call(result=-4000))
+    assert unknown["ERR"] == 4000
+
+
+def test_names_are_compared_in_user_space():
+    """-n keeps processes whose name has the text in it."""
+    ring = SimpleNamespace(fileno=lambda: -1, poll=lambda _: [call(comm="sshd"), call(comm="bash")])
+    stop = SimpleNamespace(is_set=lambda: True)
+    found = list(opensnoop.opens({"opens": ring}, opensnoop.Options(name="ssh"), stop))
+    assert [each.comm for each in found] == ["sshd"]
