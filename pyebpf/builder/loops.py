@@ -21,7 +21,8 @@ from pyebpf.builder.lost import count_loss
 from pyebpf.builder.operations import binary, maximum, settled, to_int
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
-from pyebpf.types import S64, U64
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import S64, U32, U64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,6 +44,9 @@ MANY_ROUNDS = 256
 
 #: Why a round was not gone, among the losses.
 CUT_OFF = "loop cut off by the kernel's limit"
+
+#: One u64 that nothing ever writes.
+ZERO_MAP = ".zero"
 
 _ITERATOR_SIZE = 8
 _FEATURE = "kfunc:bpf_iter_num_new"
@@ -115,6 +119,8 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
     counted as a loss, and the loop left. `carried` are the variables that the body assigns.
     """
     b = p.b
+    carried = list(b.environment.values if carried is None else carried)
+    _forget(p, carried)
     with b.loop(carried) as loop:
         spent, inside = Join("cut off"), Join("body")
         b.may_go(spent, inside)
@@ -123,6 +129,24 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
         b.jump(loop.end)
         b.start(inside)
         yield loop
+
+
+def _forget(p: ProgramBuilder, carried: Iterable[Variable]) -> None:
+    """Keep from the verifier what numbers a loop begins with, by adding a zero that it can't see.
+
+    It would follow a known number round by round, a million instructions far, where a test decides by it; a number
+    that it knows nothing of is the same in the second round.
+    """
+    b = p.b
+    zero: ir.Value | None = None
+    for variable in carried:
+        value = b.environment.values.get(variable)
+        if value is None or value.kind is not Kind.SCALAR:
+            continue
+        if zero is None:
+            p.maps[ZERO_MAP] = MapSpec(ZERO_MAP, MapKind.ARRAY, U32, U64, 1)
+            zero = b.load(b.emit(Op.MAP_VALUE, symbol=ZERO_MAP), 0, 8)
+        b.write(variable, b.binary(Op.ADD, value, zero))
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from pyebpf.asm import encode, slot_starts
+from pyebpf.asm import Form, encode, slot_starts
 from pyebpf.compiler import compile_module, ir
-from pyebpf.compiler.ir import Branch, Condition, Jump, Op, Return, Value
+from pyebpf.compiler.ir import Branch, Condition, Jump, MayGoto, Op, Return, Value
 from pyebpf.errors import CompileError, Location
 from tests.compiler.support import NEWEST, OLDEST, Builder, Target
 
@@ -56,6 +56,22 @@ def test_loops_are_tested_at_their_end() -> None:
         end = 2 + len(last)
         assert [(i.op.name, i.offset) for i in body[:end]] == [("call", 0), ("add64", 0), *last]
         assert not any(i.op.name == "ja" for i in body[end:])
+
+
+def test_may_goto_stands_at_the_head_of_its_loop() -> None:
+    """One may_goto out and one jump back each time round."""
+    b = Builder()
+    b.end(Jump(1, (b.const(0),)))
+    rounds = b.value()
+    b.end(MayGoto(3, 2), [rounds])
+    b.emit(Op.CALL, imm=5, kind=None)
+    b.end(Jump(1, (b.emit(Op.ADD, rounds, b.const(1)),)))
+    b.end(Return(rounds))
+    code = compile_module(b.module(), NEWEST, check=True).instructions
+    jumps = {i.op.name: n for n, i in enumerate(code) if i.op.form is Form.JUMP}
+    assert list(jumps) == ["may_goto", "ja"]
+    assert code[jumps["may_goto"]].offset == jumps["ja"] - jumps["may_goto"]
+    assert code[jumps["ja"]].offset == jumps["may_goto"] - jumps["ja"] - 1
 
 
 def test_subprograms_start_where_they_say() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyebpf.compiler import ir
 from pyebpf.compiler.arithmetic import BINARY, compare, sign_extend, swap
 from pyebpf.compiler.evaluator import EvaluationError, MapHandle, Pointer, Region, evaluate
-from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return, Value
+from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, MayGoto, Op, Return, Value
 from tests.compiler.support import CTX, MASK, Builder
 
 WORD = st.integers(0, MASK) | st.sampled_from([0, 1, 2, 63, 64, 1 << 31, 1 << 32, 1 << 63, MASK, MASK - 1])
@@ -179,3 +179,21 @@ def test_values_of_maps_are_addressed() -> None:
     b.end(Return(b.const(0)))
     state = Region.of("state", bytes.fromhex("0000000001000000"))
     assert outcome(b, values={"state": state}) == 42
+
+
+def test_the_budget_of_loops_is_spent_by_each_call_of_its_own() -> None:
+    """`may_goto` stays in the loop `loop_limit` times, in every call of a function anew."""
+    callee = Builder((Value(0),))
+    callee.end(Jump(1, (callee.const(0),)))
+    rounds = callee.value()
+    callee.end(MayGoto(3, 2), [rounds])
+    callee.end(Jump(1, (callee.emit(Op.ADD, rounds, callee.const(1)),)))
+    callee.end(Return(rounds))
+    main = Builder()
+    calls = [main.emit(Op.CALL_LOCAL, main.const(0), symbol="spin") for _ in range(2)]
+    main.end(Return(main.emit(Op.ADD, *calls)))
+    module = ir.Module((main.function(), callee.function("spin")))
+    context = Pointer(Region.of("ctx", bytes(64)), 0)
+    assert evaluate(module, [context], loop_limit=41) == 82
+    with pytest.raises(EvaluationError, match="no end in sight"):
+        evaluate(module, [context])

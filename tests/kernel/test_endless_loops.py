@@ -1,0 +1,123 @@
+"""`while` loops that nothing bounds: the kernel ends them where it has may_goto; elsewhere they are refused."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pyebpf import BPF, CompileError, u32, u64
+from pyebpf.builder.loops import CUT_OFF
+from pyebpf.features import Features
+from pyebpf.runtime.host import kernel_btf
+
+#: No process can have such an id, so nobody else asks for it.
+FIRST = 1 << 30
+
+
+def ask(count):
+    """Make `count` calls getpgid(2), each with another number from FIRST on."""
+    for number in range(FIRST, FIRST + count):
+        try:
+            os.getpgid(number)
+        except ProcessLookupError:
+            continue
+        raise AssertionError(number)
+
+
+@pytest.fixture(scope="module")
+def has_may_goto():
+    """What the kernel says; a test of either answer has something to show."""
+    return Features(kernel_btf).has("isa:may_goto")
+
+
+def collatz(number):
+    """How many steps it takes to come down to 1."""
+    steps = 0
+    while number != 1:
+        number = 3 * number + 1 if number % 2 else number // 2
+        steps += 1
+    return steps
+
+
+def collatz_counter():
+    """A program that counts the steps of every number asked for."""
+    bpf = BPF()
+    steps = bpf.hash(key=u32, value=u64)
+
+    @bpf.tracepoint("syscalls:sys_enter_getpgid")
+    def on_getpgid(pid: int) -> None:
+        if pid >= FIRST:
+            number = u64(pid - FIRST + 1)
+            count = 0
+            while number != 1:
+                number = 3 * number + 1 if number % 2 == 1 else number // 2
+                count += 1
+            steps[pid] = count
+
+    return bpf, steps
+
+
+def test_loops_end_where_the_program_says(has_may_goto):
+    """A loop whose end nobody can foresee goes as many rounds as in Python; nothing is lost."""
+    bpf, steps = collatz_counter()
+    if not has_may_goto:
+        with pytest.raises(CompileError, match="nothing shows that this `while` ends"):
+            bpf.load()
+        return
+    with bpf:
+        ask(97)
+        assert dict(steps.items()) == {FIRST + i: collatz(1 + i) for i in range(97)}
+        assert bpf.lost == {}
+
+
+def test_loops_cut_off_are_counted(has_may_goto):
+    """Each time that the kernel ends a loop counts once, and the program goes on behind the loop."""
+    if not has_may_goto:
+        pytest.skip("the kernel says that it has no may_goto")
+    bpf = BPF()
+    left = bpf.array(value=u64, size=2)
+
+    @bpf.tracepoint("syscalls:sys_enter_getpgid")
+    def on_getpgid(pid: int) -> None:
+        if pid >= FIRST:
+            rounds = u64(0)
+            while True:
+                rounds += 1
+                if pid % 2 == 1 and rounds > 1000:
+                    break
+            left[0] += 1
+            left[1] += rounds
+
+    with bpf:
+        ask(5)
+        assert bpf.lost == {CUT_OFF: 3}
+        assert left[0] == 5
+        assert left[1] > 3 * 0xFFFF
+
+
+def test_a_loop_that_waits_for_memory(has_may_goto):
+    """The verifier accepts loops whose numbers it forgets: a walk through a map until a key is missing."""
+    if not has_may_goto:
+        pytest.skip("the kernel says that it has no may_goto")
+    bpf = BPF()
+    following = bpf.hash(key=u64, value=u64)
+    ends = bpf.array(value=u64, size=1)
+
+    @bpf.tracepoint("syscalls:sys_enter_getpgid")
+    def on_getpgid(pid: int) -> None:
+        if pid >= FIRST:
+            at = u64(0)
+            while True:
+                after = following.get(at)
+                if after is None:
+                    break
+                at = u64(after)
+            ends[0] = at
+
+    with bpf:
+        for number in range(1009):
+            following[number * 7] = (number + 1) * 7
+        ask(1)
+        assert ends[0] == 1009 * 7
+        assert bpf.lost == {}
