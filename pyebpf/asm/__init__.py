@@ -5,13 +5,19 @@ Pure: no files, no root, any operating system.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from pyebpf.asm import build
 from pyebpf.asm.encoding import decode, encode
-from pyebpf.asm.instruction import Instruction, Item, Label, slot_starts
+from pyebpf.asm.instruction import Instruction, Item, Label, Raw, slot_starts
 from pyebpf.asm.layout import Placed, layout, place, resolve
 from pyebpf.asm.op import Form, Op, Register
 from pyebpf.asm.opcodes import OPS, find_op
-from pyebpf.asm.text import kernel_text, listing
+from pyebpf.asm.text import kernel_text, listing, mnemonic_text, text_of
+
+if TYPE_CHECKING:
+    from pyebpf.asm.linker import assemble, link
+    from pyebpf.asm.parser import parse, parse_line
 
 __all__ = [
     "OPS",
@@ -21,15 +27,33 @@ __all__ = [
     "Label",
     "Op",
     "Placed",
+    "Raw",
     "Register",
+    "assemble",
     "build",
     "decode",
     "encode",
     "find_op",
     "kernel_text",
     "layout",
+    "link",
     "listing",
+    "mnemonic_text",
+    "parse",
+    "parse_line",
     "place",
     "resolve",
     "slot_starts",
+    "text_of",
 ]
+
+# Reading text needs large regular expressions, which programs that only compile and load should not wait for.
+_LAZY = {"assemble": "linker", "link": "linker", "parse": "parser", "parse_line": "parser"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

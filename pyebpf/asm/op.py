@@ -110,6 +110,7 @@ class Op:
     src, offset, imm   value of each of these fields if it is not an operand
     inverse   name of the jump taken exactly when this one is not
     mnemonic  the other syntax, `ldxw %r{d}, [%r{s}{disp}]`, a format string, too
+    aliases   further templates that are read and never written
     operands  the fields that are operands: d dst, s src, o offset, i imm of 32 bits, w imm of 64 bits
     slots     8-byte units that the instruction occupies
     """
@@ -129,6 +130,7 @@ class Op:
     imm: int = 0
     inverse: str | None = None
     mnemonic: str = ""
+    aliases: tuple[str, ...] = ()
     operands: str = field(init=False)
     slots: int = field(init=False)
 

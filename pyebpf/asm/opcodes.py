@@ -70,7 +70,6 @@ _OPERANDS = {
     Form.LOAD: "%r{d}, [%r{s}{disp}]",
     Form.STORE_IMM: "[%r{d}{disp}], {imm}",
     Form.STORE: "[%r{d}{disp}], %r{s}",
-    Form.LDDW: "%r{d}, {wide}",
     Form.JUMP: "{to}",
     Form.JUMP_LONG: "{to}",
     Form.JUMP_IMM: "%r{d}, {imm}, {to}",
@@ -85,9 +84,15 @@ _OPERANDS = {
 }
 
 
-def _op(name: str, code: int, form: Form, text: str, *rest: Any, word: str = "", **more: Any) -> Op:
-    """A row; `word` is its name in the mnemonic syntax where that is another."""
-    more.setdefault("mnemonic", f"{word or name} {_OPERANDS.get(form, '')}".rstrip())
+def _op(
+    name: str, code: int, form: Form, text: str, *rest: Any, word: str = "", also: tuple[str, ...] = (), **more: Any
+) -> Op:
+    """A row; `word` is its name in the mnemonic syntax where that is another, `also` what tools call it, too."""
+    if form in _OPERANDS:
+        operands, spelled = _OPERANDS[form], word or name
+        more["mnemonic"] = f"{spelled} {operands}".rstrip()
+        others = tuple(f"{other} {operands}".rstrip() for other in (name, *also) if other != spelled)
+        more["aliases"] = more.get("aliases", ()) + others
     return Op(name, code, form, text, *rest, **more)
 
 
@@ -155,12 +160,13 @@ def _jumps() -> list[Op]:
             )
     call: dict[str, Any] = {"reads": "12345", "writes": "0", "clobbers": "12345"}
     called = call | {"reads": "d12345"}
-    local, kfunc = {"feature": "call_local"}, "call kfunc[{kfunc}]{module}"
+    local: dict[str, Any] = {"feature": "call_local"}
+    kfunc = "call kfunc[{kfunc}]{module}"
     rows += [
         _op("ja", _JMP, Form.JUMP, "goto {to}"),
         _op("gotol", _JMP32, Form.JUMP_LONG, "gotol {to}", word="ja32", version=4, feature="gotol"),
         _op("may_goto", _JMP | 0xE0, Form.JUMP, "may_goto {to}", version=4, feature="may_goto"),
-        _op("call", _JMP | 0x80, Form.CALL, "call {imm}", **call),
+        _op("call", _JMP | 0x80, Form.CALL, "call {imm}", also=("call helper",), **call),
         _op("call_local", _JMP | 0x80, Form.CALL_LOCAL, "call {function}", word="call local", src=1, **local, **call),
         _op("call_kfunc", _JMP | 0x80, Form.CALL_KFUNC, kfunc, word="call runtime", src=2, feature="kfunc", **call),
         # What clang makes of a call through a pointer; no verifier takes it up to Linux 6.18.
@@ -205,34 +211,37 @@ def _memory() -> list[Op]:
 def _atomics() -> list[Op]:
     rows: list[Op] = []
     for size, code, _, bits in _SIZES[2:]:
-        opcode, r, suffix = _STX | _ATOMIC | code, *(("r", "") if size == 8 else ("w", "32"))
+        # LLVM marks the width of the exchanges in the name and leaves the pointer's type out; the kernel writes them as
+        # the others, with the width in the name of all.
+        r, suffix, mark, kernel = ("r", "", "_64", "atomic64_") if size == 8 else ("w", "32", "32_32", "atomic_")
         s, place = f"{r}{{s}}", f"(u{bits} *)(r{{d}} {{off}})"
-        more: dict[str, Any] = {"size": size}
+
+        def row(name: str, word: str, imm: int, text: str, alias: str = "", *, code: int = code, **more: Any) -> Op:
+            more |= {"imm": imm, "word": f"lock {word}", "aliases": (alias,) if alias else ()}
+            return _op(f"atomic_{name}", _STX | _ATOMIC | code, Form.STORE, text, **more)
+
+        more: dict[str, Any] = {"size": size, "reads": "ds", "version": 3}
         for name, imm, operator in _ATOMICS:
-            text, fetching = f"lock *{place} {operator} {s}", f"{s} = atomic_fetch_{name}({place}, {s})"
             # Plain add came with the first instruction set, all else with Linux 5.12.
-            first = 1 if name == "add" else 3
-            fetch: dict[str, Any] = {"reads": "ds", "writes": "s", "version": 3}
+            plain = more | {"version": 1} if name == "add" else more
+            fetch = f"fetch_{name}({place}, {s})"
             rows += [
-                _op(
-                    f"atomic_{name}{bits}", opcode, Form.STORE, text, "ds",
-                    word=f"lock {name}{suffix}", imm=imm, version=first, **more,
-                ),
-                _op(
-                    f"atomic_fetch_{name}{bits}", opcode, Form.STORE, fetching,
-                    word=f"lock fetch {name}{suffix}", imm=imm | _FETCH, **fetch, **more,
+                row(name + bits, name + suffix, imm, f"lock *{place} {operator} {s}", **plain),
+                row(
+                    f"fetch_{name}{bits}", f"fetch {name}{suffix}", imm | _FETCH,
+                    f"{s} = atomic_{fetch}", f"{s} = {kernel}{fetch}", writes="s", **more,
                 ),
             ]  # fmt: skip
-        # LLVM marks the width of these two in the name and leaves the pointer's type out.
-        width = "_64" if size == 8 else "32_32"
-        exchange = f"{s} = xchg{width}(r{{d}} {{off}}, {s})"
-        compare = f"{r}0 = cmpxchg{width}(r{{d}} {{off}}, {r}0, {s})"
-        xchg, cmpxchg = f"lock xchg{suffix}", f"lock cmpxchg{suffix}"
+        more_compare = more | {"reads": "ds0", "writes": "0"}
         rows += [
-            _op(f"atomic_xchg{bits}", opcode, Form.STORE, exchange, "ds", "s", word=xchg, imm=0xE1, version=3, **more),
-            _op(
-                f"atomic_cmpxchg{bits}", opcode, Form.STORE, compare, "ds0", "0",
-                word=cmpxchg, imm=0xF1, version=3, **more,
+            row(
+                f"xchg{bits}", f"xchg{suffix}", 0xE1,
+                f"{s} = xchg{mark}(r{{d}} {{off}}, {s})", f"{s} = {kernel}xchg({place}, {s})", writes="s", **more,
+            ),
+            row(
+                f"cmpxchg{bits}", f"cmpxchg{suffix}", 0xF1,
+                f"{r}0 = cmpxchg{mark}(r{{d}} {{off}}, {r}0, {s})", f"{r}0 = {kernel}cmpxchg({place}, {r}0, {s})",
+                **more_compare,
             ),
         ]  # fmt: skip
     return rows
@@ -250,10 +259,13 @@ def _wide() -> list[Op]:
         ("lddw_map_index", Form.LDDW_MAP, 5, "map_index[{map}]{upper}", "map_by_idx({map}){upper}"),
         ("lddw_map_index_value", Form.LDDW_MAP, 6, "map_index[{map}][0] {place}", "map_val(map_by_idx({map})) {place}"),
     )
-    return [
-        _op(name, code, form, f"r{{d}} = {kernel}", mnemonic=f"lddw %r{{d}}, {rfc}", writes="d", src=src)
-        for name, form, src, kernel, rfc in kinds
-    ]
+    rows = []
+    for name, form, src, kernel, rfc in kinds:
+        # LLVM writes the address of any symbol so.
+        aliases = ("r{d} = {symbol} ll",) if name == "lddw_map" else ()
+        texts: dict[str, Any] = {"mnemonic": f"lddw %r{{d}}, {rfc}", "aliases": aliases}
+        rows.append(Op(name, code, form, f"r{{d}} = {kernel}", writes="d", src=src, **texts))
+    return rows
 
 
 OPS: tuple[Op, ...] = (*_arithmetic(), *_jumps(), *_memory(), *_atomics(), *_wide())

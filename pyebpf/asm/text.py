@@ -3,7 +3,7 @@
     kernel     r0 = *(u32 *)(r1 + 4)
     mnemonic   ldxw %r0, [%r1+4]
 
-Both come from the table's templates, whose fields `FIELDS` writes; `parse.py` reads both.
+Both come from the table's templates, whose fields `FIELDS` writes; `parser.py` reads both.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ def listing(
         lines += [f"{_name(name)}:" for name in names.get(start, ())]
         where = instruction.where
         if source and where is not None and (previous is None or str(where) != str(previous)):
-            lines.append(f"      ; {where}: {text}" if (text := where.text.strip()) else f"      ; {where}")
+            text = where.text.strip().partition("\n")[0]
+            lines.append(f"      ; {where}: {text}" if text else f"      ; {where}")
             previous = where
         text = text_of(instruction, syntax, names.get(targets.get(index, -1), [None])[0])
         comment = (comments or {}).get(start) or _helper_comment(instruction)

@@ -1,0 +1,73 @@
+"""Why a line of assembly means nothing: the first token that fits no shape, and what could stand there."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.asm.shapes import shapes
+from pyebpf.errors import AssemblyError, closest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyebpf.asm.parser import Token
+    from pyebpf.errors import Location
+
+__all__ = ["explain"]
+
+_MOST = 6
+_MEANINGS = {
+    "r": "a register (r0 to r10)",
+    "w": "the lower half of a register (w0 to w10)",
+    "#": "a number",
+    "+#": "a signed number such as +4",
+    "~": "a distance such as pc+3",
+    "@": "a name",
+    "": "the end of the line",
+}
+
+
+@cache
+def _tree() -> dict[str, Any]:
+    """Shapes as a tree of token kinds; "" marks an end."""
+    root: dict[str, Any] = {}
+    for shape in shapes():
+        node = root
+        for kind in shape.split(" "):
+            node = node.setdefault(kind, {})
+        node[""] = {}
+    return root
+
+
+def explain(tokens: Sequence[Token], end: int, at: Callable[[int, int], Location]) -> AssemblyError:
+    """The error for tokens that have no shape; `end` is the column after the line's last one."""
+    node = _tree()
+    for index, token in enumerate(tokens):
+        following = node.get(token.kind)
+        if following is None and "@" in node and token.kind.isidentifier() and index == len(tokens) - 1:
+            following = node["@"]
+        if following is None:
+            place = at(token.start, token.end)
+            if index == 0:
+                return AssemblyError(_no_start(token, node), place)
+            return AssemblyError(f"`{token.text}` cannot stand here: {_expected(token, node)}", place)
+        node = following
+    return AssemblyError(f"the instruction is not complete: {_expected(None, node)}", at(end, end + 1))
+
+
+def _no_start(token: Token, node: dict[str, Any]) -> str:
+    if token.kind == "@":
+        words = [kind for kind in node if kind.isidentifier() and len(kind) > 1]
+        return f"there is no instruction `{token.text}`{closest(token.text, words)}"
+    return f"no instruction starts with `{token.text}`"
+
+
+def _expected(token: Token | None, node: dict[str, Any]) -> str:
+    kinds = sorted(node, key=lambda kind: (kind not in _MEANINGS, kind))
+    if len(kinds) > _MOST:
+        hint = closest(token.text, kinds) if token is not None else ""
+        kinds = kinds[:_MOST]
+        return f"expected {', '.join(_MEANINGS.get(kind, f'`{kind}`') for kind in kinds)} or another{hint}"
+    shown = [_MEANINGS.get(kind, f"`{kind}`") for kind in kinds]
+    return "expected " + (" or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0])

@@ -1,0 +1,132 @@
+"""What a line of assembly can look like: every template of the table as a row of token kinds.
+
+A line is cut into tokens, each of a kind: a register (`r` or `w`), a number (`#`), a distance from the program counter
+(`~`), a name (`@`), or a word or sign that stands for itself. The kinds of a line, joined, are its shape; `SHAPES` says
+which operation has that shape and which token is which operand. Both syntaxes are in the one table: no shape means two
+different things, so that a text needs no mark of its syntax.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.asm.op import Form
+from pyebpf.asm.opcodes import OPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.asm.op import Op
+
+__all__ = ["TOKEN", "Shape", "shapes", "words"]
+
+TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<register>%?[rw]\d+(?![\w.$])) |
+    (?P<relative>pc\s*[+-]\s*(?:0[xX][0-9a-fA-F]+|\d+)(?:\#[\w.$]+)?(?![\w.$])) |
+    (?P<tagged>(?:fd|idx|id|btf):-?(?:0[xX][0-9a-fA-F]+|\d+)(?![\w.$])) |
+    (?P<sign>s>>=|s[<>]=|s[<>]|s/=|s%=|<<=|>>=|[-+*/%&|^=<>!]=) |
+    (?P<number>[+-]?\s*(?:0[xX][0-9a-fA-F]+|\d+)(?![\w.$])) |
+    (?P<word>[A-Za-z_.$][\w.$]*(?:\#-?\d+)?) |
+    (?P<quoted>"(?:[^"\\]|\\.)*") |
+    (?P<other>\S)
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+
+# What stands for a field: kinds of its tokens, one row an alternative. A "+#" is a number with its sign written.
+_NUMBER: tuple[tuple[str, ...], ...] = (("#",), ("+#",))
+_OFFSET: tuple[tuple[str, ...], ...] = (("+#",), ())
+_FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "imm": _NUMBER,
+    "wide": _NUMBER,
+    "high": _NUMBER,
+    "low": _NUMBER,
+    "off": _OFFSET,
+    "disp": _OFFSET,
+    "index": _OFFSET,
+    "place": _OFFSET,
+    "upper": (("upper", "#"), ()),
+    "module": (("module", "#"), ("module", "+#"), ()),
+    "to": (("+#",), ("~",), ("@",)),
+    "function": (("~",), ("@",)),
+    "map": (("@",), ("#",)),
+    "ksym": (("@",), ("#",)),
+    "kfunc": (("@",), ("#",), ("+#",)),
+    "symbol": (("@",),),
+}
+_PIECE = re.compile(
+    r"""%?(?P<register>[rw])\{(?P<operand>[ds])\} | \{(?P<field>\w+)\} | %?(?P<zero>[rw])0 | (?P<number>\d+) |
+    s>>=|s[<>]=|s[<>]|s/=|s%=|<<=|>>=|[-+*/%&|^=<>!]=|[\w.]+|[^\s]""",
+    re.VERBOSE,
+)
+_MEMORY = (Form.LOAD, Form.STORE, Form.LOAD_ABSOLUTE, Form.LOAD_INDIRECT)
+
+
+class Shape(NamedTuple):
+    """What a shape means: the operand fields by token; a field "zero" must be 0, and equal fields equal."""
+
+    op: Op
+    mnemonic: bool
+    fields: tuple[tuple[int, str], ...]
+
+
+def _templates(op: Op) -> Iterator[tuple[str, bool]]:
+    """The texts that an operation has, and whether they are of the mnemonic syntax."""
+    yield op.text, False
+    yield op.mnemonic, True
+    yield from ((alias, "%" in alias or alias.startswith("call ")) for alias in op.aliases)
+
+
+def _any_width(op: Op) -> bool:
+    """Whether a register that is no address may be written as r or w.
+
+    Of what memory holds LLVM names the part of the register that is used, the kernel mostly the whole.
+    """
+    return op.form in _MEMORY or (op.form is Form.DST and op.imm != 0)
+
+
+def _kinds(piece: re.Match[str], *, any_width: bool) -> tuple[tuple[str, ...], ...]:
+    """The alternatives of token kinds for a piece of a template."""
+    field, register = piece["field"], piece["register"] or piece["zero"]
+    if field:
+        return _FIELDS[field]
+    if register:
+        is_address = piece.string[piece.start() - 1 : piece.start()] in ("(", "[")
+        return (("r",), ("w",)) if any_width and not is_address else ((register,),)
+    return (("#",),) if piece["number"] else ((piece[0],),)
+
+
+def _rows(op: Op, template: str, *, mnemonic: bool) -> Iterator[tuple[str, tuple[tuple[int, str], ...]]]:
+    """Each way to fill a template: its shape, and the operand fields by token."""
+    pieces = list(_PIECE.finditer(template))
+    for choice in product(*(_kinds(piece, any_width=not mnemonic and _any_width(op)) for piece in pieces)):
+        kinds: list[str] = []
+        fields: list[tuple[int, str]] = []
+        for piece, chosen in zip(pieces, choice, strict=True):
+            kinds += chosen
+            field = piece["operand"] or piece["field"] or ("zero" if piece["zero"] or piece["number"] else None)
+            if field and chosen:
+                fields.append((len(kinds) - 1, field))
+        yield " ".join(kinds), tuple(fields)
+
+
+@cache
+def shapes() -> dict[str, Shape]:
+    """Every shape that a line may have."""
+    found: dict[str, Shape] = {}
+    for op in OPS:
+        for template, mnemonic in _templates(op):
+            for kinds, fields in _rows(op, template, mnemonic=mnemonic):
+                known = found.setdefault(kinds, Shape(op, mnemonic, fields))
+                assert known.op is op, (template, known.op)
+    return found
+
+
+@cache
+def words() -> frozenset[str]:
+    """Words that stand for themselves in some shape."""
+    return frozenset(kind for shape in shapes() for kind in shape.split() if kind[0].isalpha() and len(kind) > 1)
