@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyebpf.asm import OPS, Form, Instruction, Register, decode, encode, find_op, kernel_text
+from pyebpf.asm import OPS, Form, Instruction, Label, Register, decode, encode, find_op, kernel_text, parse
 from pyebpf.asm.build import R0, R1, R2, R3, R10, exit_, lddw, load_map_value, mov64, stx
 from pyebpf.errors import AssemblyError
 
@@ -111,7 +111,7 @@ def test_symbols_must_be_resolved_before_encoding():
 
 
 # Newer than LLVM 19, or resolved by relocations there.
-NOT_IN_LLVM_19 = re.compile(r"load_acquire|store_release|lddw_|call_local|call_kfunc|ldind")
+NOT_IN_LLVM_19 = re.compile(r"load_acquire|store_release|lddw_|call_local|call_kfunc")
 
 
 def corpus():
@@ -125,6 +125,8 @@ def corpus():
             narrow = (7, 0x1_0002, 0x7FFF_0000)
         elif op.form in (Form.JUMP_LONG, Form.LOAD_ABSOLUTE, Form.CALL):
             narrow = (7, 0x7FFF, 9)  # LLVM reads fewer numbers here than the field holds
+        elif op.form is Form.LOAD_INDIRECT:
+            narrow = (0, 0, 0)  # and here none
         for n, (dst, src) in enumerate([(R1, R2), (R10, R0), (Register.R9, R10)]):
             yield Instruction(
                 op,
@@ -150,3 +152,24 @@ def test_llvm_assembles_our_text_to_our_bytes():
     assert len(theirs) == len(program) > 400
     for instruction, expected in zip(program, theirs, strict=True):
         assert encode([instruction]) == expected, kernel_text(instruction)
+
+
+@pytest.mark.skipif(shutil.which("llvm-objdump-19") is None, reason="probe: llvm-objdump-19 is not installed")
+def test_llvm_disassembles_as_we_do(tmp_path):
+    """llvm-objdump's lines read back as the instructions, and say what ours say but for bases and register widths."""
+    program, compiled = list(corpus()), tmp_path / "corpus.o"
+    text = "".join(kernel_text(instruction) + "\n" for instruction in program)
+    assembler = ["llvm-mc-19", "-triple=bpf", "-mcpu=v4", "-filetype=obj", "-o", compiled]
+    subprocess.run(assembler, input=text, text=True, check=True)
+    command = ["llvm-objdump-19", "--mcpu=v4", "-d", compiled]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert [item for item in parse(listed) if not isinstance(item, Label)] == program
+    theirs = [line.split("\t")[-1] for line in listed.splitlines() if re.match(r"\s+\d+:\t", line)]
+    assert list(map(plain, theirs)) == [plain(kernel_text(instruction)) for instruction in program]
+
+
+def plain(text):
+    """A line without what the two spell differently: hexadecimal numbers, w for r, where a jump goes."""
+    text = re.sub(r" <[^<>]*>$", "", text)
+    text = re.sub(r"0x([0-9a-f]+)", lambda found: str(int(found[1], 16)), text)
+    return re.sub(r"\bw(\d+)", r"r\1", text)
