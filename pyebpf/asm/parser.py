@@ -29,7 +29,7 @@ __all__ = ["parse", "parse_line"]
 
 _LOW = 0xFFFF_FFFF
 # What listings put before an instruction: slot number, opcode in brackets or all bytes.
-_PREFIX = re.compile(r"\s*\d+:?\s+(?:\([0-9a-f]{2}\)\s+|(?:[0-9a-f]{2} ){7}(?:[0-9a-f]{2} ){0,8}[0-9a-f]{2}\s+)?")
+_PREFIX = re.compile(r"\s*\d+:?\s+(?:\((?P<opcode>[0-9a-f]{2})\)\s+|(?:[0-9a-f]{2} ){7}(?:[0-9a-f]{2} ){0,8}[0-9a-f]{2}\s+)?")
 _HEADING = re.compile(r"\S.*:\s+file format |Disassembly of section |\S.*\):\s*$")
 _OBJDUMP_LABEL = re.compile(r"[0-9a-f]{8,16} <(.+)>:\s*$")
 _RELOCATION = re.compile(r"\s*[0-9a-f]{8,16}:\s+R_BPF_64_(64|32)\s+(\S+)\s*$")
@@ -99,6 +99,8 @@ def _line(line: str, items: list[Item | Raw], at: Callable[[int, int], Location]
     code = _TAIL.sub("", code)
     if not code[start:].strip():
         return
+    if prefix is not None and prefix["opcode"] == "18" and re.fullmatch(r"\s*r\d+ = 0x[0-9a-f]+\s*", code[start:]):
+        code = f"{code.rstrip()} ll"  # the verifier leaves it out
     items.append(_instruction(code, start, at))
     if comment is not None and comment[2] == ";":
         _check_comment(line, comment.end(2), at)

@@ -169,7 +169,8 @@ def test_llvm_disassembles_as_we_do(tmp_path):
 
 
 def plain(text):
-    """A line without what the two spell differently: hexadecimal numbers, w for r, where a jump goes."""
+    """A line without what the two spell differently: hexadecimal and negative numbers, w for r, where a jump goes."""
     text = re.sub(r" <[^<>]*>$", "", text)
     text = re.sub(r"0x([0-9a-f]+)", lambda found: str(int(found[1], 16)), text)
+    text = re.sub(r"-(\d+) ll", lambda found: f"{2**64 - int(found[1])} ll", text)
     return re.sub(r"\bw(\d+)", r"r\1", text)

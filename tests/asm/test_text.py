@@ -179,6 +179,7 @@ ALIKE = [
     ("call kfunc[btf:77]", "call runtime 77"),
     ("callx r2", "call %r2"),
     ("r1 = 0x1122334455667788 ll", "lddw %r1, 0x1122334455667788", "lddw r1, 1234605616436508552"),
+    ("r1 = 0xffff888140436800 ll", "3: (18) r1 = 0xffff888140436800       ; R1=map_ptr()"),
     ("r1 = 0xffffffffffffffff ll", "lddw %r1, -1"),
     ("r1 = map[fd:7]", "lddw %r1, map_by_fd(7)", "r1 = map[id:7]", "lddw %r1, map_by_fd(fd:7)"),
     ("r1 = map[counts]", "lddw %r1, map_by_fd(counts)", "r1 = counts ll"),
