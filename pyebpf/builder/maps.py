@@ -149,6 +149,8 @@ class MapEntity(Entity):
             self._set_element(p, index, value)
         else:
             failed = self._update(p, index, value, _ANY)
+            # The old entry's memory is free: the next key takes it, on this processor or another.
+            p.b.invalidate_origin(self.map_name, f"`{self.map_name}[k] = …`")
             with p.b.if_(Compare(Relation.NE, failed, p.b.const(0))):
                 count_loss(p, FULL, self.map_name)
 

@@ -113,12 +113,14 @@ def test_get_of_records_is_a_reference_and_storing_copies(target):
     entry.high = 9
     out[0].r0 = entry.low
     out[0].r1 = pair.low
-    pairs[8] = entry
+    by_pair[entry] = 7
     entry.high = 11
+    pairs[8] = entry
     """
     with Case(body, "w").loaded(target) as loaded:
         assert loaded.run(w=3)[:2] == [6, 50]
-        assert dict(loaded["pairs"].items()) == {3: Pair(6, 11), 8: Pair(6, 9)}
+        assert dict(loaded["pairs"].items()) == {3: Pair(6, 11), 8: Pair(6, 11)}
+        assert dict(loaded["by_pair"].items()) == {Pair(6, 9): 7}
 
 
 @TARGETS
