@@ -1,0 +1,133 @@
+"""The files of docs/examples do what they say, with workloads of known size."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import runpy
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.support.command import PATIENCE, ROOT
+
+EXAMPLES = ROOT / "docs" / "examples"
+
+
+def child(name, script):
+    """Run a script to its end in a process of that name."""
+    script = f"import os, time\nopen('/proc/self/comm', 'w').write({name!r})\n{script}"
+    return subprocess.run([sys.executable, "-c", script], check=False, timeout=PATIENCE)
+
+
+@pytest.fixture
+def during_sleep(monkeypatch, capsys):
+    """Run an example whose sleep is replaced by a workload; what it printed."""
+
+    def run(name, workload):
+        def work(_):
+            monkeypatch.undo()  # subprocess sleeps, too
+            workload()
+
+        monkeypatch.setattr(time, "sleep", work)
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+@contextlib.contextmanager
+def started(name, first):
+    """An example as a process, once its first line is there."""
+    with subprocess.Popen([sys.executable, EXAMPLES / name], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert process.stdout.readline().startswith(first)
+            yield process
+        finally:
+            process.kill()
+
+
+def test_opens(during_sleep):
+    """23 opens of a process stand under its name."""
+    out = during_sleep(
+        "opens.py", lambda: child("opens-23", "for _ in range(23): os.close(os.open('/dev/null', os.O_RDONLY))")
+    )
+    assert re.findall(r"^opens-23 +(\d+)$", out, re.MULTILINE) == ["23"]
+
+
+def test_read_sizes(during_sleep):
+    """17 reads of 1,000 bytes and 3 that failed, under the name of their process."""
+    script = (
+        "file = os.open('/dev/zero', os.O_RDONLY)\n"
+        "for _ in range(17): os.read(file, 1000)\n"
+        "for _ in range(3):\n"
+        "    try: os.read(999, 1)\n"
+        "    except OSError: pass\n"
+    )
+    out = during_sleep("read_sizes.py", lambda: child("reads-17", script))
+    (block,) = [block for block in out.split("\n\n") if "process = 'reads-17'" in block]
+    assert re.search(r"^ +512 -> 1023 +: 17 ", block, re.MULTILINE)
+    assert block.rstrip().endswith("failed: 3")
+
+
+def test_busy(during_sleep):
+    """A process that does nothing but count is seen 99 times a second, or as often as it got a processor."""
+    script = "end = time.process_time() + 1\nwhile time.process_time() < end: pass"
+    out = during_sleep("busy.py", lambda: child("busy-1s", script))
+    samples = sum(int(count) for count in re.findall(r"^ *(\d+) CPU \d+ +\d+ busy-1s$", out, re.MULTILINE))
+    assert 20 <= samples <= 200
+
+
+def test_exits():
+    """Each process that ends is a line, with the status that its parent sees and a lifetime that fits."""
+    with started("exits.py", "PID ") as example:
+        before = time.monotonic()
+        assert child("leaves-7", "time.sleep(0.1); os._exit(7)").returncode == 7
+        assert child("killed", "os.kill(os.getpid(), 9)").returncode == -9
+        most = (time.monotonic() - before) * 1000
+        found = {}
+        while len(found) < 2:
+            _, name, lived, *status = example.stdout.readline().split()
+            if name in {"leaves-7", "killed"}:
+                found[name] = " ".join(status), float(lived)
+    assert {name: status for name, (status, _) in found.items()} == {"leaves-7": "7", "killed": "signal 9"}
+    assert 100 <= found["leaves-7"][1] <= most
+
+
+def test_signals():
+    """Three signals of the kind that is watched are three lines; others are none."""
+    with started("signals.py", "watching") as example, subprocess.Popen(["sleep", "1000"]) as target:
+        child(
+            "sender",
+            f"for _ in range(3): os.kill({target.pid}, {int(signal.SIGCONT)}); os.kill(os.getpid(), 0)\n"
+            f"import signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\n"
+            f"for _ in range(3): os.kill(os.getpid(), {int(signal.SIGUSR1)})",
+        )
+        target.kill()
+        lines = []
+        while len(lines) < 3:
+            line = example.stdout.readline()
+            if line.startswith("sender["):
+                lines.append(line)
+    assert {re.sub(r"\d+", "N", line) for line in lines} == {"sender[N] sent N to N\n"}
+    assert {line.split()[2] for line in lines} == {str(int(signal.SIGUSR1))}
+
+
+def test_sessions():
+    """Both ends of the program's own connection, with their bytes."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "sessions.py"], check=True, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert sorted(line.partition(" ")[2] for line in done.stdout.splitlines()) == [
+        "sent 21 and received 7 bytes",
+        "sent 7 and received 21 bytes",
+    ]
+
+
+def test_every_example_is_here():
+    """No file of docs/examples is without a test."""
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested
