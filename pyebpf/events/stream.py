@@ -60,9 +60,10 @@ class EventStream(ABC, Generic[T]):
     def _waiter(self) -> Epoll:
         if self.closed:
             raise NotLoaded(f"events of {self._name} are closed: read them inside `with`")
-        if self._epoll is None:
-            self._epoll = Epoll(*self._descriptors())
-        return self._epoll
+        with self._lock:
+            if self._epoll is None:
+                self._epoll = Epoll(*self._descriptors())
+            return self._epoll
 
     def fileno(self) -> int:
         """A descriptor that is readable when records are there, for select, poll, epoll and event loops.
