@@ -29,7 +29,9 @@ __all__ = ["parse", "parse_line"]
 
 _LOW = 0xFFFF_FFFF
 # What listings put before an instruction: slot number, opcode in brackets or all bytes.
-_PREFIX = re.compile(r"\s*\d+:?\s+(?:\((?P<opcode>[0-9a-f]{2})\)\s+|(?:[0-9a-f]{2} ){7}(?:[0-9a-f]{2} ){0,8}[0-9a-f]{2}\s+)?")
+_PREFIX = re.compile(
+    r"\s*\d+:?\s+(?:\((?P<opcode>[0-9a-f]{2})\)\s+|(?:[0-9a-f]{2} ){7}(?:[0-9a-f]{2} ){0,8}[0-9a-f]{2}\s+)?"
+)
 _HEADING = re.compile(r"\S.*:\s+file format |Disassembly of section |\S.*\):\s*$")
 _OBJDUMP_LABEL = re.compile(r"[0-9a-f]{8,16} <(.+)>:\s*$")
 _RELOCATION = re.compile(r"\s*[0-9a-f]{8,16}:\s+R_BPF_64_(64|32)\s+(\S+)\s*$")
