@@ -17,7 +17,7 @@ from pyebpf.builder.operations import fits, settled, store, to_int
 from pyebpf.builder.places import Place, temporary
 from pyebpf.builder.reading import read, read_int
 from pyebpf.builder.records import PendingRecord
-from pyebpf.builder.references import Reference
+from pyebpf.builder.references import Reference, note_change
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.specs import MapSpec
@@ -159,6 +159,7 @@ class MapEntity(Entity):
         if isinstance(value, PendingRecord) and not value.plain:
             # What it takes from memory may lie in the very entry.
             value = value.local(p)
+        note_change(p, self.value)
         inside = self._in_range(p, index)
         entry = self._find(p, index)
         with p.b.if_(_present(p, entry)):

@@ -10,7 +10,7 @@ from pyebpf.builder.entity import Entity, RunTime
 from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place, copy, zero
 from pyebpf.builder.reading import read
-from pyebpf.builder.references import Reference
+from pyebpf.builder.references import Reference, note_change
 from pyebpf.errors import closest
 from pyebpf.types import Struct, StructType
 
@@ -50,6 +50,7 @@ class Record(Reference):
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         field = self.field(p, name)
         self.check_writable(p)
+        note_change(p, field.type)
         store(p, *self.place.at(field.offset).address(p), field.type, value)
 
     def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:

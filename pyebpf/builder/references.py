@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Always, Compare, Test
 from pyebpf.builder.entity import RunTime
 from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.types import CharArray, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -15,8 +16,13 @@ if TYPE_CHECKING:
     from pyebpf.builder.places import Place
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
+    from pyebpf.types import Type
 
-__all__ = ["Reference"]
+__all__ = ["CHANGED", "CHANGING", "Reference", "note_change"]
+
+#: Keys in a program's notes: a string in memory was written over; the program was found to do so, and is built anew.
+CHANGED = "strings: changed"
+CHANGING = "strings: changing"
 
 
 class Reference(RunTime):
@@ -63,3 +69,15 @@ class Reference(RunTime):
         if self.place.presence is not None:
             p.fail(f"the truth of {self.describe()} may mean None: write `is None` or `is not None`")
         p.fail(f"{self.describe()} is neither true nor false: compare one of its fields")
+
+
+def note_change(p: ProgramBuilder, type_: Type) -> None:
+    """Note that what stands in memory as a `type_` is written over, if strings are in it."""
+    if _holds_text(type_):
+        p.notes[CHANGED] = True
+
+
+def _holds_text(type_: Type) -> bool:
+    if isinstance(type_, StructType):
+        return any(_holds_text(field.type) for field in type_.fields)
+    return isinstance(type_, CharArray)

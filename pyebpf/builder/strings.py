@@ -13,7 +13,7 @@ from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.integers import Character, Int, relation
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.places import Place, copy, moved, zero
-from pyebpf.builder.references import Reference
+from pyebpf.builder.references import CHANGING, Reference
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Op
 from pyebpf.types import S64, U8, CharArray
@@ -35,6 +35,14 @@ class String(Reference):
     """A reference to a `char[N]` in memory."""
 
     type: CharArray
+
+    def local(self, p: ProgramBuilder) -> String:
+        """Python's strings never change: where the program changes strings in memory, a name takes a copy."""
+        if not p.notes.get(CHANGING) or not self.place.writable or self.place.missing(p):
+            return self
+        slot = p.b.slot(-(-self.type.size // 8) * 8, name="string")
+        self.write_to(p, p.b.slot_address(slot), 0, self.type)
+        return String(self.type, Place(slot=slot, owner="a local", writable=False))
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
         p.fail(f"{self.describe()} has no operator {operator}: {_NO_OPERATOR}")
@@ -173,7 +181,7 @@ class StringSource(RunTime):
         slot = p.b.slot(-(-self.size // 8) * 8, name="string")
         type_ = CharArray(self.size)
         self.write_to(p, p.b.slot_address(slot), 0, type_)
-        return String(type_, Place(slot=slot, owner="a local"))
+        return String(type_, Place(slot=slot, owner="a local", writable=False))
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Read it into its place, without a copy."""

@@ -9,6 +9,7 @@ from pyebpf.builder.contexts import context, parameter
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.lost import LossTable
 from pyebpf.builder.program import ProgramBuilder
+from pyebpf.builder.references import CHANGED, CHANGING
 from pyebpf.dsl.binding_time import BindingTimes
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.subprograms import TIMES, annotation_value
@@ -63,6 +64,7 @@ def build_program(
     """Translate a probe for one attachment. Raises CompileError."""
     source = find_source(probe.function)
     times = BindingTimes()
+    strings_change = False
     while True:
         times.changed = False
         table = LossTable()
@@ -71,13 +73,16 @@ def build_program(
         p = ProgramBuilder(name, attachment.kind, attachment.attach, target, source.location)
         p.notes["losses"] = table
         p.notes[TIMES] = times
+        p.notes[CHANGING] = strings_change
         try:
             _translate(p, probe, source, times)
         except CompileError:
             # What this pass took for known while compiling was not: its errors mean nothing.
             if not times.changed:
                 raise
-        if not times.changed:
+        if not strings_change and p.notes.get(CHANGED):
+            strings_change = True
+        elif not times.changed:
             return Built(p.finish(), p.maps, table, p.notes[_PARAMETERS])
 
 
