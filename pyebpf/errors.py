@@ -10,6 +10,7 @@
     ├── CompileError                   Python source outside the language; has a `location`
     ├── OnlyInProbe (TypeError)        a helper or probe called by Python itself
     ├── NotLoaded                      a map used before its program is loaded, or after it is closed
+    ├── VmError                        an interpreted program did what the verifier would refuse; has `location`
     └── KernelError (OSError)          the kernel said no; has `errno`
         ├── NotPermitted               … for want of a privilege
         ├── NotSupported               … since it lacks the feature
@@ -44,6 +45,7 @@ __all__ = [
     "OnlyInProbe",
     "PyebpfError",
     "VerifierError",
+    "VmError",
     "closest",
 ]
 
@@ -139,6 +141,32 @@ class OnlyInProbe(PyebpfError, TypeError):
 
 class NotLoaded(PyebpfError):
     """A map used before its program is loaded, or after it is closed."""
+
+
+class VmError(PyebpfError):
+    """An interpreted program did what the verifier would refuse, or called what the vm has no emulation of.
+
+    `slot` and `instruction` (text) say where, `registers` what each initialised register held, by its name;
+    `location` is the Python line, if the instruction knows one.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location: Location | None = None
+        self.slot: int | None = None
+        self.instruction = ""
+        self.registers: dict[str, int] = {}
+
+    def __str__(self) -> str:
+        place = f"{self.location}: " if self.location is not None else ""
+        lines = [place + self.message]
+        if self.slot is not None:
+            lines.append(f"  at slot {self.slot}: {self.instruction}")
+            lines.append("  " + " ".join(f"{name}={value:#x}" for name, value in self.registers.items()))
+        if self.location is not None and (excerpt := self.location.excerpt()):
+            lines.append(excerpt)
+        return "\n".join(lines)
 
 
 class KernelError(PyebpfError, OSError):

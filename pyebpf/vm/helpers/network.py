@@ -1,0 +1,100 @@
+"""Helpers on packets: copying, growing and shrinking, checksums, redirecting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.vm.helpers.registry import emulates
+from pyebpf.vm.maps.base import EFAULT, EINVAL
+
+if TYPE_CHECKING:
+    from pyebpf.vm.machine import Machine
+
+_LOW = 0xFFFF_FFFF
+_CSUM_MOST = 512
+_REDIRECT_FLAGS = 1
+TC_ACT_REDIRECT, TC_ACT_SHOT, XDP_REDIRECT, XDP_ABORTED = 7, 2, 4, 0
+
+
+@emulates("skb_load_bytes")
+def skb_load_bytes(vm: Machine, _skb: int, offset: int, to: int, size: int) -> int:
+    """Copy bytes of the packet; -EFAULT and zeros if they are not all there."""
+    offset, size = offset & _LOW, size & _LOW
+    packet = vm.packet_data()
+    if offset > 0x7FFF_FFFF or offset + size > len(packet):
+        vm.memory.write(to, bytes(size))
+        return -EFAULT
+    vm.memory.write(to, bytes(packet[offset : offset + size]))
+    return 0
+
+
+@emulates("skb_store_bytes")
+def skb_store_bytes(vm: Machine, _skb: int, offset: int, source: int, size: int, flags: int) -> int:
+    """Change bytes of the packet."""
+    offset, size = offset & _LOW, size & _LOW
+    if flags & ~3:
+        return -EINVAL
+    data, packet = vm.memory.read(source, size), vm.packet_data()
+    if offset > 0x7FFF_FFFF or offset + size > len(packet):
+        return -EFAULT
+    packet[offset : offset + size] = data
+    return 0
+
+
+@emulates("skb_pull_data")
+def skb_pull_data(vm: Machine, _skb: int, size: int) -> int:
+    """All data is in one piece already; pointers to it end here all the same."""
+    if size & _LOW > len(vm.packet_data()):
+        return -12  # ENOMEM, as the kernel says
+    vm.move_packet(0, 0)
+    return 0
+
+
+def _resize(vm: Machine, head: int, tail: int) -> int:
+    length = len(vm.packet_data()) - head + tail
+    if length < 14 or head < -256:
+        return -EINVAL
+    vm.move_packet(head, tail)
+    return 0
+
+
+@emulates("xdp_adjust_head")
+def xdp_adjust_head(vm: Machine, _xdp: int, delta: int) -> int:
+    """Cut bytes off at the front, or with a negative number add zeros."""
+    return _resize(vm, _signed(delta), 0)
+
+
+@emulates("xdp_adjust_tail")
+def xdp_adjust_tail(vm: Machine, _xdp: int, delta: int) -> int:
+    """Add zeros at the end, or with a negative number cut bytes off."""
+    return _resize(vm, 0, _signed(delta))
+
+
+@emulates("redirect")
+def redirect(vm: Machine, _ifindex: int, flags: int) -> int:
+    """What the program is to return to send the packet elsewhere."""
+    if vm.xdp:
+        return XDP_ABORTED if flags else XDP_REDIRECT
+    return TC_ACT_SHOT if flags & ~_REDIRECT_FLAGS else TC_ACT_REDIRECT
+
+
+@emulates("csum_diff")
+def csum_diff(vm: Machine, old: int, old_size: int, new: int, new_size: int, seed: int) -> int:
+    """One's complement sum of `new` and of `old` inverted and of `seed`, folded to 16 bits: the checksum's difference.
+
+    Since Linux 6.13 the result is folded; before, it was some 32-bit number with that sum.
+    """
+    old_size, new_size = old_size & _LOW, new_size & _LOW
+    if (old_size | new_size) & 3 or old_size + new_size > _CSUM_MOST:
+        return -EINVAL
+    total = seed & _LOW
+    for address, size, flip in ((old, old_size, 0xFFFF), (new, new_size, 0)):
+        data = vm.memory.read(address, size)
+        total += sum(int.from_bytes(data[place : place + 2], "little") ^ flip for place in range(0, size, 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def _signed(value: int) -> int:
+    return ((value & _LOW) ^ 0x8000_0000) - 0x8000_0000

@@ -1,0 +1,205 @@
+"""Helpers on text and foreign memory: probe_read and its kin, comparing, numbers in text, formatting."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyebpf.vm.helpers.registry import emulates
+from pyebpf.vm.maps.base import EFAULT, EINVAL
+
+if TYPE_CHECKING:
+    from pyebpf.vm.machine import Machine
+
+__all__ = ["formatted"]
+
+_LOW = 0xFFFF_FFFF
+_SIGN = 1 << 63
+ERANGE = 34
+_DIRECTIVE = re.compile(rb"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<size>ll|l|h|hh)?(?P<type>[diuxXcsp])(?P<kind>[ks]?))")
+_UNITS = {b"ll": 64, b"l": 64}
+
+
+def _read(vm: Machine, to: int, size: int, source: int, *, user: bool | None) -> int:
+    size &= _LOW
+    found = vm.memory.peek(source, size, user=user)
+    # What could not be read leaves zeros.
+    vm.memory.write(to, bytes(size) if found is None else found)
+    return -EFAULT if found is None else 0
+
+
+@emulates("probe_read")
+def probe_read(vm: Machine, to: int, size: int, source: int) -> int:
+    """Copy memory of either kind."""
+    return _read(vm, to, size, source, user=None)
+
+
+@emulates("probe_read_kernel")
+def probe_read_kernel(vm: Machine, to: int, size: int, source: int) -> int:
+    """Copy kernel memory."""
+    return _read(vm, to, size, source, user=False)
+
+
+@emulates("probe_read_user", "copy_from_user")
+def probe_read_user(vm: Machine, to: int, size: int, source: int) -> int:
+    """Copy user memory."""
+    return _read(vm, to, size, source, user=True)
+
+
+@emulates("probe_write_user")
+def probe_write_user(vm: Machine, to: int, source: int, size: int) -> int:
+    """Change user memory that the caller has given."""
+    size &= _LOW
+    data = vm.memory.read(source, size)
+    found = vm.memory.find(to) if vm.memory.peek(to, size, user=True) is not None else None
+    if found is None:
+        return -EFAULT
+    found[0][found[1] : found[1] + size] = data
+    return 0
+
+
+def _read_string(vm: Machine, to: int, size: int, source: int, *, user: bool | None) -> int:
+    size &= _LOW
+    if not size:
+        return 0
+    out = bytearray()
+    while len(out) < size:
+        byte = vm.memory.peek(source + len(out), 1, user=user)
+        if byte is None:
+            vm.memory.write(to, bytes(size))
+            return -EFAULT
+        out += byte
+        if byte == b"\0":
+            break
+    out[-1] = 0
+    length = len(out)
+    if user is not False and source < 1 << 47:
+        # lib/strncpy_from_user.c copies words of 8 while there is room for one, bytes behind the NUL as zeros.
+        out = out.ljust(min(length + 7 & ~7, max(size & ~7, length)), b"\0")
+    vm.memory.write(to, bytes(out))
+    return length
+
+
+@emulates("probe_read_str")
+def probe_read_str(vm: Machine, to: int, size: int, source: int) -> int:
+    """Copy text of either kind up to its NUL; how many bytes, the NUL included."""
+    return _read_string(vm, to, size, source, user=None)
+
+
+@emulates("probe_read_kernel_str")
+def probe_read_kernel_str(vm: Machine, to: int, size: int, source: int) -> int:
+    """Copy text of the kernel."""
+    return _read_string(vm, to, size, source, user=False)
+
+
+@emulates("probe_read_user_str")
+def probe_read_user_str(vm: Machine, to: int, size: int, source: int) -> int:
+    """Copy text of user space."""
+    return _read_string(vm, to, size, source, user=True)
+
+
+@emulates("strncmp")
+def strncmp(vm: Machine, first: int, size: int, second: int) -> int:
+    """Compare up to a NUL or `size` bytes: negative, 0 or positive."""
+    for place in range(size & _LOW):
+        a, b = vm.memory.read(first + place, 1)[0], vm.memory.read(second + place, 1)[0]
+        if a != b:
+            return -1 if a < b else 1
+        if a == 0:
+            break
+    return 0
+
+
+def _number(vm: Machine, text: int, length: int, flags: int, result: int, *, signed: bool) -> int:
+    base = flags & 0x1F
+    if base not in (0, 8, 10, 16) or flags & ~0x1F or not length or not text:
+        return -EINVAL
+    raw = vm.memory.read(text, length).partition(b"\0")[0]
+    match = re.match(rb"[ \t\n\v\f\r]*(-?)(0[xX])?", raw)
+    assert match is not None
+    negative, prefix = match[1] == b"-", match[2]
+    if base == 0:
+        base = 16 if prefix else 8 if raw[match.end(1) : match.end(1) + 1] == b"0" else 10
+    start = match.end(1) if base != 16 or not prefix else match.end()
+    digits = re.match(rb"[0-9a-fA-F]*" if base == 16 else rb"[0-9]*" if base == 10 else rb"[0-7]*", raw[start:])
+    assert digits is not None
+    if not digits[0] or (negative and not signed):
+        return -EINVAL
+    value = int(digits[0], base)
+    if value >= 1 << 64 or (signed and value > (_SIGN if negative else _SIGN - 1)):
+        return -ERANGE
+    vm.memory.write(result, ((-value if negative else value) & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little"))
+    return start + len(digits[0])
+
+
+@emulates("strtol")
+def strtol(vm: Machine, text: int, length: int, flags: int, result: int) -> int:
+    """Read a signed number; how many bytes it took."""
+    return _number(vm, text, length, flags, result, signed=True)
+
+
+@emulates("strtoul")
+def strtoul(vm: Machine, text: int, length: int, flags: int, result: int) -> int:
+    """Read an unsigned number; how many bytes it took."""
+    return _number(vm, text, length, flags, result, signed=False)
+
+
+def _text(vm: Machine, address: int, kind: bytes) -> bytes:
+    out = b""
+    user = True if kind == b"u" else None
+    while len(out) < 511 and (byte := vm.memory.peek(address + len(out), 1, user=user)) not in (None, b"\0"):
+        assert byte is not None
+        out += byte
+    return out
+
+
+def formatted(vm: Machine, text: bytes, values: list[int]) -> bytes | None:
+    """What bpf_trace_printk and bpf_snprintf make of a format and its values; None for a format that they refuse."""
+    out, place, given = b"", 0, iter(values)
+    while (percent := text.find(b"%", place)) >= 0:
+        out += text[place:percent]
+        match = _DIRECTIVE.match(text, percent)
+        if match is None:
+            return None
+        place = match.end()
+        if match["type"] is None:
+            out += b"%"
+            continue
+        value = next(given, None)
+        if value is None:
+            return None
+        if match["type"] == b"s" or (match["type"] == b"p" and match["kind"] == b"s"):
+            out += _text(vm, value, match["kind"])
+            place -= len(match["kind"]) if match["type"] == b"s" else 0
+            continue
+        bits = _UNITS.get(match["size"], 32)
+        place -= len(match["kind"])
+        kind = match["type"].decode()
+        spec = "%" + match["flags"].decode() + match["width"].decode()
+        if kind == "p":
+            out += b"%016x" % value
+            continue
+        value &= (1 << bits) - 1
+        if kind in "di" and value >> (bits - 1):
+            value -= 1 << bits
+        out += chr(value & 0xFF).encode("latin-1") if kind == "c" else ((spec + kind) % value).encode()
+    return out + text[place:]
+
+
+@emulates("snprintf")
+def snprintf(vm: Machine, to: int, size: int, text: int, data: int, length: int) -> int:
+    """Format into memory, cut to `size` with its NUL; the length that it would have with its NUL."""
+    if length % 8 or length > 96:
+        return -EINVAL
+    raw = b""
+    while (byte := vm.memory.peek(text + len(raw), 1)) not in (None, b"\0"):
+        assert byte is not None
+        raw += byte
+    values = vm.memory.read(data, length & _LOW)
+    words = [int.from_bytes(values[place : place + 8], "little") for place in range(0, len(values), 8)]
+    line = formatted(vm, raw, words)
+    if line is None:
+        return -EINVAL
+    if size:
+        vm.memory.write(to, line[: size - 1] + b"\0")
+    return len(line) + 1

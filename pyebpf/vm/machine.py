@@ -1,0 +1,343 @@
+"""`Machine`: maps, memory and the surroundings of programs; `run` for one program alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.asm import Instruction, Label, decode, layout
+from pyebpf.errors import InvalidValue, VmError, closest
+from pyebpf.specs import MapSpec, ProgramKind, ProgramSpec
+from pyebpf.vm.contexts import Packet, plain_context
+from pyebpf.vm.loaded import MAX_STEPS, LoadedProgram
+from pyebpf.vm.maps import VmMap, make_map
+from pyebpf.vm.maps.buffers import RingBufferMap
+from pyebpf.vm.maps.arrays import PerfEventArrayMap, ProgramArrayMap
+from pyebpf.vm.memory import Memory, Region
+from pyebpf.vm.timers import Timers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.asm import Op
+
+__all__ = ["Machine", "Result", "run"]
+
+Code = ProgramSpec | Sequence[Instruction | Label] | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run gave.
+
+    value    R0 at the end, all 64 bits
+    maps     every map of the machine by name, as they are now: `maps["counts"].entries()`
+    events   records in ring buffers and perf event arrays that nobody has taken, by map, the oldest first
+    printed  lines of bpf_trace_printk
+    context  the context's bytes afterwards
+    packet   the packet afterwards; empty without one
+    trace    with `trace=True` the indices of the instructions that ran, in order; else empty
+    """
+
+    value: int
+    maps: Mapping[str, VmMap]
+    events: Mapping[str, list[bytes]]
+    printed: tuple[str, ...]
+    context: bytes = b""
+    packet: bytes = b""
+    trace: tuple[int, ...] = ()
+    instructions: tuple[Instruction, ...] = field(default=(), repr=False)
+
+    @property
+    def executed(self) -> dict[Op, int]:
+        """How often each operation ran; needs `trace=True`."""
+        counts: dict[Op, int] = {}
+        for index in self.trace:
+            op = self.instructions[index].op
+            counts[op] = counts.get(op, 0) + 1
+        return counts
+
+
+class Machine:
+    """Interprets programs that share maps, memory and surroundings.
+
+    The surroundings are attributes, to be changed between runs: `time` in nanoseconds (a number, or an iterable or
+    function that gives one for each question), `pid`, `tid`, `uid`, `gid`, `comm`, `cpu` of `cpus`, `cgroup_id`, `task`
+    (address of struct task_struct), `kernel_stack` and `user_stack` (addresses, the innermost first).
+
+    `memory` is what probe_read finds: bytes by address. `helpers` and `kfuncs` replace or add emulations, functions of
+    the machine and the registers, by name. `strict` refuses what the verifier lets privileged programs do though it is
+    a mistake: reading bytes of the stack that were not written, sending records with such bytes.
+    """
+
+    def __init__(
+        self,
+        maps: Iterable[MapSpec] = (),
+        *,
+        memory: Mapping[int, bytes] | None = None,
+        time: int | Iterable[int] | Callable[[], int] = 0,
+        pid: int = 1,
+        tid: int | None = None,
+        uid: int = 0,
+        gid: int = 0,
+        comm: str = "test",
+        cpu: int = 0,
+        cpus: int = 2,
+        seed: int = 0,
+        helpers: Mapping[str, Callable[..., int | None]] | None = None,
+        kfuncs: Mapping[str | int, Callable[..., int | None]] | None = None,
+        strict: bool = True,
+        trace: bool = False,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        self.memory = Memory()
+        self.time = time
+        self.pid = pid
+        self.tid = pid if tid is None else tid
+        self.uid = uid
+        self.gid = gid
+        self.comm = comm
+        self.cpu = cpu
+        self.cpus = cpus
+        self.cgroup_id = 1
+        self.task = 0
+        self.cookie = 0
+        self.kernel_stack: Sequence[int] = ()
+        self.user_stack: Sequence[int] = ()
+        self.random = random.Random(seed)  # noqa: S311 - a test's numbers, to be had again from the seed
+        self.helpers = dict(helpers or {})
+        self.kfuncs = dict(kfuncs or {})
+        self.ksyms: dict[str | int, int] = {}
+        self.strict = strict
+        self.trace = trace
+        self.max_steps = max_steps
+        self.maps: dict[str, VmMap] = {}
+        self._by_address: dict[int, VmMap] = {}
+        #: Maps by the descriptors or indices that instructions name them by.
+        self.descriptors: dict[int, str] = {}
+        self.functions: dict[int, Callable[..., int]] = {}
+        self.timers = Timers()
+        self.iterators: dict[int, tuple[Region, int, int]] = {}
+        self.locked: int | None = None
+        self.printed: list[str] = []
+        self.packet: Packet | None = None
+        self.ran: list[int] = []
+        self._programs: dict[int, LoadedProgram] = {}
+        for spec in maps:
+            self.add_map(spec)
+        for address, data in (memory or {}).items():
+            self.memory.give(address, data)
+
+    # --- maps and programs ---
+
+    def add_map(self, spec: MapSpec, descriptor: int | None = None) -> VmMap:
+        """Make a map; `descriptor` is the number that instructions may name it by. InvalidValue: its name is taken."""
+        if spec.name in self.maps:
+            raise InvalidValue(f"there are two maps {spec.name}")
+        made = make_map(spec, self.memory, self.cpus)
+        self.maps[spec.name] = made
+        self._by_address[made.address] = made
+        if descriptor is not None:
+            self.descriptors[descriptor] = spec.name
+        return made
+
+    def load(self, program: Code, *, kind: ProgramKind | None = None) -> LoadedProgram:
+        """Translate a program: a spec, instructions and labels, or bytes. Running it again then costs nothing."""
+        if isinstance(program, ProgramSpec):
+            names = {each.name: each.start for each in program.code.subprograms}
+            return LoadedProgram(self, program.code.instructions, names, program.kind, program.cookie)
+        if isinstance(program, bytes | bytearray):
+            return LoadedProgram(self, decode(bytes(program)), {}, kind)
+        names = {}
+        index = 0
+        for item in program:
+            if isinstance(item, Label):
+                names[item.name] = index
+            else:
+                index += 1
+        called = {item.symbol for item in program if isinstance(item, Instruction) and item.symbol is not None}
+        targets = {
+            item.symbol
+            for item in program
+            if isinstance(item, Instruction) and (item.op.is_jump or item.op.name not in ("call_local", "lddw_function"))
+        }
+        functions = {name: at for name, at in names.items() if name in called - targets}
+        return LoadedProgram(self, layout(program), functions, kind)
+
+    def tail_calls(self, name: str, programs: Mapping[int, Code], *, kind: ProgramKind | None = None) -> None:
+        """Fill a program array."""
+        found = self.maps[name]
+        assert isinstance(found, ProgramArrayMap)
+        for index, program in programs.items():
+            found.programs[index] = self.load(program, kind=kind)
+
+    # --- running ---
+
+    def run(
+        self,
+        program: Code | LoadedProgram,
+        context: bytes | None = None,
+        *,
+        packet: bytes | None = None,
+        fields: Mapping[str, int] | None = None,
+        kind: ProgramKind | None = None,
+        arguments: Sequence[int] | None = None,
+    ) -> Result:
+        """Run a program from its first instruction.
+
+        R1 is the address of the context: `context` as it is, or with `packet` a struct __sk_buff or xdp_md of it with
+        the members `fields`. `arguments` instead are R1 and the following themselves. VmError for what the verifier
+        would refuse, as it happens.
+        """
+        loaded = program if isinstance(program, LoadedProgram) else self.load(program, kind=kind)
+        region: Region | None = None
+        self.packet = None
+        if packet is not None:
+            xdp = loaded.kind is ProgramKind.XDP
+            self.packet = Packet(packet, fields or {}, xdp=xdp, writable=loaded.kind is not ProgramKind.SOCKET_FILTER)
+            self.memory.add(self.packet.region)
+            self.packet.refer()
+            region = self.packet.context
+        elif context is not None:
+            region = plain_context(loaded.kind, context)
+        if region is not None:
+            arguments = (self.memory.add(region),)
+        self.printed.clear()
+        self.ran = []
+        self.memory.trusted = loaded.kind is ProgramKind.TRACING
+        self.cookie = loaded.cookie
+        try:
+            value = loaded.start(*(arguments or (0,)))
+            self._released()
+        finally:
+            self.locked = None
+            self.iterators.clear()
+            for each in (region, self.packet.region if self.packet is not None else None):
+                if each is not None:
+                    self.memory.remove(each)
+        return Result(
+            value,
+            self.maps,
+            self.events(),
+            tuple(self.printed),
+            bytes(region.data) if region is not None else b"",
+            bytes(self.packet.region.data) if self.packet is not None else b"",
+            loaded.executed(self.ran),
+            loaded.translation.instructions,
+        )
+
+    def _released(self) -> None:
+        for each in self.maps.values():
+            if isinstance(each, RingBufferMap) and each.unfinished:
+                raise VmError(f"Unreleased reference: a record of ring buffer {each.name} is neither submitted nor discarded")
+        if self.locked is not None:
+            raise VmError("bpf_spin_lock is still held at the exit")
+
+    def fire(self, until: int | None = None) -> int:
+        """Run the callbacks of timers that are due at `until` (by default the machine's time); how many."""
+        now = self.peek_time() if until is None else until
+        fired = 0
+        while (found := self.timers.next_due()) is not None:
+            address, timer = found
+            assert timer.due is not None
+            if timer.due > now:
+                break
+            timer.due = None
+            base = address >> 32 << 32
+            key = next((key for key, value in timer.map.elements(self.cpu) if value == base), b"")
+            region = Region("map_key", timer.map.name, bytearray(key), writable=False)
+            self.function_at(timer.callback)(timer.map.address, self.memory.add(region), base)
+            self.memory.remove(region)
+            fired += 1
+        return fired
+
+    def events(self) -> dict[str, list[bytes]]:
+        """Records that wait in ring buffers and perf event arrays."""
+        found: dict[str, list[bytes]] = {}
+        for name, each in self.maps.items():
+            if isinstance(each, RingBufferMap):
+                found[name] = each.events
+            elif isinstance(each, PerfEventArrayMap):
+                found[name] = [data for _, data in each.events]
+        return found
+
+    # --- what helpers ask ---
+
+    def now(self) -> int:
+        """The time, which goes on if it is an iterable or a function."""
+        time = self.time
+        if isinstance(time, int):
+            return time
+        if callable(time):
+            return time()
+        if not isinstance(time, Iterator):
+            self.time = time = iter(time)
+        value = next(time, None)
+        if value is None:
+            raise VmError("the program asks for the time once more than `time` has values")
+        return value
+
+    def peek_time(self) -> int:
+        """The time, if it is a number; else 0."""
+        return self.time if isinstance(self.time, int) else 0
+
+    def map_at(self, address: int) -> VmMap:
+        """The map that a pointer means."""
+        found = self._by_address.get(address)
+        if found is None:
+            raise VmError(f"R1 type=scalar expected=map_ptr: {address:#x} is no map")
+        return found
+
+    def map_named(self, name: str | int) -> VmMap:
+        """The map that an instruction names."""
+        known = self.descriptors.get(name) if isinstance(name, int) else name
+        if known is None:
+            raise VmError(f"fd {name} is not pointing to valid bpf_map: give it with add_map(spec, descriptor={name})")
+        if known not in self.maps:
+            raise VmError(f"there is no map {known}{closest(known, self.maps)}: give its spec in `maps`")
+        return self.maps[known]
+
+    def function_at(self, address: int) -> Callable[..., int]:
+        """The subprogram that a pointer means."""
+        found = self.functions.get(address)
+        if found is None:
+            raise VmError(f"R2 type=scalar expected=func: {address:#x} is no function")
+        return found
+
+    @property
+    def xdp(self) -> bool:
+        """Whether the current packet is an XDP program's."""
+        return self.packet is not None and self.packet.xdp
+
+    def packet_data(self) -> bytearray:
+        """The current packet's bytes."""
+        if self.packet is None:
+            raise VmError("this run has no packet: give run(packet=…)")
+        return self.packet.region.data
+
+    def move_packet(self, head: int, tail: int) -> None:
+        """Cut `head` bytes off the front and add `tail` at the end (negative: the other way); all pointers to it end."""
+        assert self.packet is not None
+        old = self.packet.region
+        data = bytes(-head) + bytes(old.data) if head < 0 else bytes(old.data[head:])
+        data = data + bytes(tail) if tail >= 0 else data[:tail]
+        self.memory.remove(old)
+        self.packet.region = Region("packet", "packet", bytearray(data), writable=old.writable)
+        self.memory.add(self.packet.region)
+        self.packet.refer()
+
+
+def run(
+    program: Code,
+    context: bytes | None = None,
+    *,
+    memory: Mapping[int, bytes] | None = None,
+    maps: Iterable[MapSpec] = (),
+    packet: bytes | None = None,
+    kind: ProgramKind | None = None,
+    **surroundings: Any,
+) -> Result:
+    """Run one program in a machine of its own; `surroundings` are what `Machine` takes."""
+    return Machine(maps, memory=memory, **surroundings).run(program, context, packet=packet, kind=kind)

@@ -1,0 +1,104 @@
+"""What every emulated map has: its spec, its address, and the operations that helpers call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import VmError
+from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST, BPF_F_LOCK, BPF_NOEXIST
+from pyebpf.vm.memory import Region
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.specs import MapSpec
+    from pyebpf.vm.memory import Memory
+
+__all__ = ["E2BIG", "EAGAIN", "EBUSY", "EEXIST", "EFAULT", "EINVAL", "ENOENT", "EOPNOTSUPP", "VmMap", "refuse_flags"]
+
+ENOENT, E2BIG, EAGAIN, EFAULT, EBUSY, EEXIST, EINVAL, EOPNOTSUPP = 2, 7, 11, 14, 16, 17, 22, 95
+
+
+def refuse_flags(flags: int) -> int:
+    """-EINVAL for flags of an update that no hash or array takes, else 0."""
+    return -EINVAL if (flags & ~BPF_F_LOCK) > BPF_EXIST else 0
+
+
+class VmMap:
+    """One map. Keys and values are bytes; values that programs reach live in regions of the machine's memory.
+
+    The operations return what the helpers of these names do: an address (0: NULL), or 0 or a negative error number.
+    """
+
+    def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.memory = memory
+        self.cpus = cpus
+        self.key_size = spec.key.size if spec.key is not None else 0
+        self.value_size = spec.value.size if spec.value is not None else 0
+        self.max_entries = spec.max_entries
+        self.address = memory.add(Region("map_ptr", spec.name, bytearray(1)))
+
+    def _region(self, value: bytes) -> Region:
+        region = Region("map_value", self.name, bytearray(value))
+        self.memory.add(region)
+        return region
+
+    def _unfit(self, operation: str) -> VmError:
+        kind = self.spec.kind.name.lower()
+        return VmError(f"cannot pass map_type {self.spec.kind} into func bpf_map_{operation} ({self.name} is a {kind})")
+
+    # --- what programs call ---
+
+    def lookup(self, key: bytes, cpu: int) -> int:  # noqa: ARG002 - the interface's
+        """Address of the value, 0 if there is none."""
+        raise self._unfit("lookup_elem")
+
+    def update(self, key: bytes, value: bytes, flags: int, cpu: int) -> int:  # noqa: ARG002 - the interface's
+        """Store a value; BPF_ANY, BPF_NOEXIST or BPF_EXIST."""
+        raise self._unfit("update_elem")
+
+    def delete(self, key: bytes) -> int:  # noqa: ARG002 - the interface's
+        """Remove a key."""
+        raise self._unfit("delete_elem")
+
+    def push(self, value: bytes, flags: int) -> int:  # noqa: ARG002 - the interface's
+        """Put a value into a queue or stack."""
+        raise self._unfit("push_elem")
+
+    def take(self, *, remove: bool) -> bytes | None:  # noqa: ARG002 - the interface's
+        """The value at the head of a queue or stack."""
+        raise self._unfit("pop_elem" if remove else "peek_elem")
+
+    def elements(self, cpu: int) -> Iterator[tuple[bytes, int]]:  # noqa: ARG002 - the interface's
+        """Keys and addresses of values, in the order of bpf_for_each_map_elem."""
+        raise VmError(f"cannot pass map_type {self.spec.kind} into func bpf_for_each_map_elem ({self.name})")
+
+    # --- what user space does ---
+
+    def read(self, key: bytes) -> bytes | None:  # noqa: ARG002 - the interface's
+        """The value as the system call gives it, a per-CPU map's slots end to end; None: no such key."""
+        return None
+
+    def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:
+        """Store a value as the system call does; 0 or a negative error number."""
+        return self.update(key, value, flags, 0)
+
+    def entries(self) -> dict[bytes, bytes]:
+        """Everything, as the system call gives it."""
+        return {}
+
+    def remove(self, key: bytes) -> int:
+        """Remove a key; 0 or a negative error number."""
+        return self.delete(key)
+
+
+def exists_error(flags: int, *, exists: bool) -> int:
+    """What BPF_NOEXIST and BPF_EXIST say: 0 or a negative error number."""
+    flags &= ~BPF_F_LOCK
+    if exists and flags == BPF_NOEXIST:
+        return -EEXIST
+    if not exists and flags == BPF_EXIST:
+        return -ENOENT
+    return 0
