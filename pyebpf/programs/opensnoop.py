@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, Struct, char, comm, field, now, pid, ptr, s32, tid, u32, u64, uid, user_string
+from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.tool import (
     Column,
     EventTool,
@@ -82,7 +83,8 @@ class Options:
 def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf = BPF()
-    pending = bpf.hash(key=u32, value=Begun)
+    # By the kernel's own numbers: from inside a pid namespace, whatever is outside has 0 for tid().
+    pending = bpf.hash(key=u64, value=Begun)
     opens = bpf.ringbuf(Open)
 
     def begin(path: int, flags: int) -> None:
@@ -92,7 +94,7 @@ def build(options: Options) -> BPF:
             return
         if options.uid is not None and uid() != options.uid:
             return
-        pending[tid()] = Begun(path=path, flags=flags)
+        pending[get_current_pid_tgid()] = Begun(path=path, flags=flags)
 
     @bpf.tracepoint("syscalls:sys_enter_openat")
     @bpf.tracepoint("syscalls:sys_enter_open", optional=True)
@@ -107,11 +109,12 @@ def build(options: Options) -> BPF:
     @bpf.tracepoint("syscalls:sys_exit_openat", "syscalls:sys_exit_openat2")
     @bpf.tracepoint("syscalls:sys_exit_open", optional=True)
     def on_exit(ret: int) -> None:
-        begun = pending.get(tid())
+        thread = get_current_pid_tgid()
+        begun = pending.get(thread)
         if begun is None:
             return
         path, flags = begun.path, begun.flags
-        del pending[tid()]
+        del pending[thread]
         if options.failed and ret >= 0:
             return
         opens.emit(

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, Struct, char, comm, field, now, pid, syscall_name, tid, u32, u64
+from pyebpf import BPF, Struct, char, comm, field, now, pid, syscall_name, u32, u64
+from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.tool import Column, Example, SummaryTool, failures_option, flag, milliseconds_option, option, pid_option
 
 if TYPE_CHECKING:
@@ -61,14 +62,15 @@ def build(options: Options) -> BPF:
     key = Process if options.by_process else u32
     counts = bpf.percpu_hash(key=key, value=u64)
     times = bpf.percpu_hash(key=key, value=u64)
-    pending = bpf.hash(key=u32, value=Call)
+    # By the kernel's own numbers: from inside a pid namespace, whatever is outside has 0 for tid().
+    pending = bpf.hash(key=u64, value=Call)
 
     @bpf.raw_tracepoint("sys_enter")
     def on_enter(id: int) -> None:  # noqa: A002 - the kernel's name for it
         if options.pid is not None and pid() != options.pid:
             return
         if options.failed or options.latency:
-            pending[tid()] = Call(began=now(), number=id)
+            pending[get_current_pid_tgid()] = Call(began=now(), number=id)
         elif options.by_process:
             counts[Process(pid=pid(), comm=comm())] += 1
         else:
@@ -78,12 +80,13 @@ def build(options: Options) -> BPF:
 
         @bpf.raw_tracepoint("sys_exit")
         def on_exit(ret: int) -> None:
-            call = pending.get(tid())
+            thread = get_current_pid_tgid()
+            call = pending.get(thread)
             if call is None:
                 return
             elapsed = now() - call.began
             number = call.number
-            del pending[tid()]
+            del pending[thread]
             if options.failed and not -4095 <= ret < 0:
                 return
             if options.by_process:

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf import BPF, KernelObject, u64
 from pyebpf.programs import biolatency
 from tests.support.command import PATIENCE, pyebpf, running
+from tests.support.loop import LoopDevice
 
 READS, WRITES = 17, 29
 
@@ -246,7 +248,7 @@ def test_verbose_names_the_attachments():
     assert lines[-1] == "Tracing block device I/O... Hit Ctrl-C to end."
 
 
-@pytest.mark.parametrize("options", [(), ("-Q",), ("-D", "-F"), ("-L",)])
+@pytest.mark.parametrize("options", [("-Q",), ("-D", "-F")])
 def test_dump(options):
     """--dump prints every program with the source lines, attaches nothing, and ends."""
     done = pyebpf("biolatency", "--dump", *options)
@@ -254,3 +256,51 @@ def test_dump(options):
     assert "; on_complete" in done.stdout
     assert "exit" in done.stdout
     assert "Tracing" not in done.stdout
+
+
+SCSI_DEBUG = Path("/sys/bus/pseudo/drivers/scsi_debug")
+
+
+@pytest.fixture
+def short_transfers(machine_release):
+    """A disk, by its name, that answers every second command with half of what was asked for."""
+    if machine_release is not None:  # a machine of the test's own, where it may load what it likes
+        for module in ("scsi_debug", "sd_mod"):
+            subprocess.run(["/usr/sbin/modprobe", module], check=True)
+    if not SCSI_DEBUG.exists():
+        pytest.skip("the driver scsi_debug is not loaded")
+    settings = {"opts": "0x80", "every_nth": "2"}  # SDEBUG_OPT_SHORT_TRANSFER of drivers/scsi/scsi_debug.c
+    before = {name: (SCSI_DEBUG / name).read_text() for name in settings}
+    deadline = time.monotonic() + PATIENCE
+    while not (disks := list(Path("/sys/devices").glob("pseudo*/adapter*/host*/target*/*:*/block/*"))):
+        assert time.monotonic() < deadline, "scsi_debug made no disk"
+        time.sleep(0.1)
+    try:
+        for name, value in settings.items():
+            (SCSI_DEBUG / name).write_text(value)
+        yield disks[0].name
+    finally:
+        for name, value in before.items():
+            (SCSI_DEBUG / name).write_text(value)
+
+
+def test_partial_completions_and_requeues_count_once(short_transfers):
+    """A read that the device answers in parts, each sent again for the rest, is one request."""
+    bpf = BPF()
+    seen = bpf.counter(key=u64, name="seen")
+
+    @bpf.btf_tracepoint("block_rq_complete")
+    def on_complete(rq: KernelObject, nr_bytes: int) -> None:
+        seen[nr_bytes < rq.__data_len].add()
+
+    disk = LoopDevice(Path("/dev") / short_transfers, 8 << 20)
+    with (
+        biolatency.open(by_disk=True) as issued,
+        biolatency.open(by_disk=True, queued=True) as queued,
+        bpf,
+    ):
+        disk.read(READS, size=16384)
+        found = [h.total for snapshot in (issued, queued) for h in snapshot() if h.labels["disk"] == short_transfers]
+        partly = seen.get(1, 0)
+    assert partly >= READS // 2
+    assert found == [READS, READS]

@@ -7,12 +7,15 @@ import ctypes
 import errno
 import os
 import platform
+import re
+import signal
 import struct
 import subprocess
 import sys
 import threading
 import time
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -226,3 +229,27 @@ def test_the_path_is_read_although_its_page_was_not_in_memory(tmp_path):
         assert process.wait(PATIENCE) == 0
         tool.stop()
     assert [o["PATH"] for o in tool.objects()].count(os.fsdecode(name)) == 1
+
+
+def test_in_a_pid_namespace(tmp_path):
+    """Process ids are those of the namespace; what is outside has 0, and its calls are not mixed up."""
+    inside, outside = tmp_path / "inside", [tmp_path / "one", tmp_path / "other"]
+    opens = 1009
+    script = "import os, sys\nfor _ in range(int(sys.argv[2])): os.close(os.open(sys.argv[1], os.O_RDONLY))"
+    for path in (inside, *outside):
+        path.touch()
+    with running("opensnoop", "--json", prefix=["unshare", "--pid", "--fork", "--mount-proc"]) as tool:
+        (child,) = Path(f"/proc/{tool.process.pid}/task/{tool.process.pid}/children").read_text().split()
+        workers = [subprocess.Popen([sys.executable, "-c", script, path, str(opens)]) for path in outside]
+        enter = ["nsenter", f"--pid=/proc/{child}/ns/pid"]
+        subprocess.run([*enter, sys.executable, "-c", script, inside, "23"], check=True)
+        assert [worker.wait(PATIENCE) for worker in workers] == [0, 0]
+        os.kill(int(child), signal.SIGINT)
+        assert tool.wait() == 0
+    lost = sum(map(int, re.findall(r"Lost (\d+) events", tool.err.splitlines()[-1])))
+    found = [(o["PID"], o["PATH"]) for o in tool.objects()]
+    assert {pid for pid, path in found if path == str(inside)} == {2}  # the first process after the tool itself
+    assert [path for _, path in found].count(str(inside)) <= 23
+    counts = [found.count((0, str(path))) for path in outside]
+    assert max(counts) <= opens
+    assert lost or counts == [opens, opens]

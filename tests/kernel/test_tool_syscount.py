@@ -77,17 +77,18 @@ def test_counts_by_name(caller):
         for tool in (text, objects, rows):
             tool.stop()
     found = by_name(objects.objects())
+    found.pop("read", None)  # it waits for the next word, perhaps already
     assert list(objects.objects()[0]) == ["SYSCALL", "COUNT"]
     expected = {"getppid": CALLS, "getpgid": FAILURES, "clock_nanosleep": SLEEPS, "write": 1}
     assert expected.items() <= found.items()
     (unknown,) = [name for name in found if str(NO_CALL) in name]
     assert found[unknown] == 1
-    assert {row["SYSCALL"]: int(row["COUNT"]) for row in rows.rows()} == found
+    assert {row["SYSCALL"]: int(row["COUNT"]) for row in rows.rows() if row["SYSCALL"] != "read"} == found
     empty, heading, *lines = text.out.splitlines()
     assert (empty, heading.split()) == ("", ["SYSCALL", "COUNT"])
-    assert {name: int(count) for name, count in (line.rsplit(maxsplit=1) for line in lines)} == {
-        name.strip(): count for name, count in found.items()
-    }
+    printed = {name.strip(): int(count) for name, count in (line.rsplit(maxsplit=1) for line in lines)}
+    printed.pop("read", None)
+    assert printed == found
     counts = [int(line.split()[-1]) for line in lines]
     assert counts == sorted(counts, reverse=True)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds; emulated machines take ten times as long as this one.
@@ -103,11 +103,14 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(*arguments: str, **options: Any) -> Iterator[Running]:
-    """Run `pyebpf` with these arguments; inside, its probes are attached. Killed if it still runs at the end."""
+def running(*arguments: str, prefix: Sequence[str] = (), **options: Any) -> Iterator[Running]:
+    """Run `pyebpf` with these arguments; inside, its probes are attached. Killed if it still runs at the end.
+
+    `prefix` is a command that runs it, such as unshare(1).
+    """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pyebpf", *arguments],
+            [*prefix, sys.executable, "-m", "pyebpf", *arguments],
             stdin=options.pop("stdin", subprocess.DEVNULL),
             stdout=options.pop("stdout", out),
             stderr=err,
