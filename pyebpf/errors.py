@@ -22,9 +22,10 @@ source with a caret on the lines after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
+
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

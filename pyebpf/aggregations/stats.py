@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.aggregations.extremes import extreme_of, keep_extreme
 from pyebpf.aggregations.kind import Kind, add_word
+from pyebpf.dataclass import dataclass
 from pyebpf.types import S64, U64, StructType
 from pyebpf.types.structs import MISSING
 

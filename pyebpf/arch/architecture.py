@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import NotFound, closest
 
 if TYPE_CHECKING:

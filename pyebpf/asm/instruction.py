@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyebpf.asm.op import JUMPS, SYMBOLIC, Form, Op, Register
+from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import AssemblyError
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pyebpf.asm.instruction import Instruction, Label, slot_starts
 from pyebpf.asm.op import JUMPS, Form
 from pyebpf.asm.opcodes import find_op
+from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import AssemblyError, closest
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.asm.instruction import Instruction, Label, Raw
 from pyebpf.asm.op import JUMPS, Form
 from pyebpf.asm.parser import parse
+from pyebpf.dataclass import replace
 from pyebpf.errors import AssemblyError, closest
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any
+
+from pyebpf.dataclass import dataclass, field
 
 __all__ = ["REGISTERS", "Form", "Op", "Register"]
 

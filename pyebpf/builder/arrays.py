@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import All, Compare, Test, negate
@@ -13,6 +12,7 @@ from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Op
+from pyebpf.dataclass import replace
 from pyebpf.types import ArrayType, BytesType
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyebpf.compiler import ir
+from pyebpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Value

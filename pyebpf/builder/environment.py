@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind
+from pyebpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,6 @@ bpf_loop would need the body as a function of its own and every variable in memo
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Always, Compare
@@ -21,6 +20,7 @@ from pyebpf.builder.lost import count_loss
 from pyebpf.builder.operations import binary, maximum, settled, to_int
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.compiler.ir import Kind, Op
+from pyebpf.dataclass import dataclass
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import S64, U32, U64
 

@@ -6,10 +6,10 @@ space reads it back by the order of `LossTable.losses`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.ir import Op
+from pyebpf.dataclass import dataclass
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import U32, U64, ArrayType
 

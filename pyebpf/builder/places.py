@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.ir import Op
+from pyebpf.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator

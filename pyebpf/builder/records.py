@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.atomics import augment
@@ -11,6 +10,7 @@ from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place, copy, zero
 from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference, note_change
+from pyebpf.dataclass import replace
 from pyebpf.errors import closest
 from pyebpf.types import Struct, StructType
 

@@ -5,7 +5,6 @@ Pure: same input, same bytes, on every machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.edges import allocate
@@ -13,6 +12,7 @@ from pyebpf.compiler.emission import emit
 from pyebpf.compiler.frame import FRAME_LIMIT, check_call_chains, frame_too_large, only_called, place_slots
 from pyebpf.compiler.passes import run_passes
 from pyebpf.compiler.selection import select
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyebpf.compiler import ir

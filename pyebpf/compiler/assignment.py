@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.machine import NONE, MachineBranch, MachineJump, MachineReturn, Node
+from pyebpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from pyebpf.compiler.liveness import Liveness

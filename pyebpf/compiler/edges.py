@@ -6,7 +6,6 @@ it stands for, so that `allocation_checker` can prove it without knowing how it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.allocation import assign
@@ -14,6 +13,7 @@ from pyebpf.compiler.assignment import Placed, replaced_terminator
 from pyebpf.compiler.frame import colour_spills
 from pyebpf.compiler.machine import FRAME, LOAD_SLOT, MOVE, STORE_SLOT, MachineJump, Node
 from pyebpf.compiler.moves import SLOTS, is_slot, order_moves, slot_place
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyebpf.compiler.assignment import Assignment

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.liveness import LOOP_EXIT
 from pyebpf.compiler.machine import CALLEE_SAVED, CALLER_SAVED, NONE
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,12 +7,12 @@ differential tests, so the arithmetic is exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pyebpf.compiler.arithmetic import BINARY, MASK, compare, sign_extend, swap
 from pyebpf.compiler.ir import Branch, Jump, MayGoto, Op
 from pyebpf.compiler.printer import instruction_text
+from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import PyebpfError
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ checker, the evaluator, the printer and the passes all read that table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, TypeAlias
+
+from pyebpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,10 +7,10 @@ are made again where they are used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.graph import find_loops, predecessors
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyebpf.compiler.graph import Loops

@@ -7,10 +7,10 @@ in `dst`; the allocator makes `result` the same register. After allocation the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Op, find_op
+from pyebpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from pyebpf.errors import Location

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from pyebpf.builder.conditions import Always
 from pyebpf.builder.entity import Entity
+from pyebpf.dataclass import dataclass
 from pyebpf.dsl.scope import Scope
 from pyebpf.errors import InvalidValue, OnlyInProbe
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import context, parameter
@@ -10,6 +9,7 @@ from pyebpf.builder.entity import RunTime
 from pyebpf.builder.lost import LossTable
 from pyebpf.builder.program import ProgramBuilder
 from pyebpf.builder.references import CHANGED, CHANGING
+from pyebpf.dataclass import dataclass
 from pyebpf.dsl.binding_time import BindingTimes
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.subprograms import TIMES, annotation_value

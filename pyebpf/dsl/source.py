@@ -11,10 +11,10 @@ import __future__
 import ast
 import functools
 import linecache
-from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import CompileError, Location
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.builder.integers import Int
 from pyebpf.builder.operations import to_int
 from pyebpf.compiler.ir import Kind, Op
+from pyebpf.dataclass import dataclass
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate import Frame, body
 from pyebpf.dsl.translate.returns import end_of_function

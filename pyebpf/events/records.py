@@ -9,8 +9,7 @@ for it") (v5.8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import MalformedData
 
 __all__ = ["BUSY", "DISCARDED", "HEADER_SIZE", "Run", "next_run", "stride"]

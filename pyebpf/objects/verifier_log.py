@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
+
+from pyebpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

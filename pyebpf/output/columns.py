@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
+from pyebpf.dataclass import dataclass
 from pyebpf.output.escape import fit, json_text, visible
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ counted; log-linear ones, which have many, also begin with the first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import visible
 

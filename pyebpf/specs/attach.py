@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from pyebpf.dataclass import dataclass
 
 __all__ = ["AttachSpec", "BtfTracepoint", "PerfEvent", "RawTracepoint", "Tracepoint"]
 

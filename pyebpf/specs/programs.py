@@ -5,9 +5,10 @@ Instructions with names in place of maps, and what the kernel is told about them
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyebpf.asm import Instruction

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
 from pyebpf.types.base import Type
 

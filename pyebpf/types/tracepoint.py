@@ -18,9 +18,9 @@ any macro's text may stand there (Linux `kernel/trace/trace_events.c`, f_show).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import FormatError, NotFound, closest
 
 __all__ = ["C_INTEGERS", "TracepointField", "TracepointFormat", "parse_format"]

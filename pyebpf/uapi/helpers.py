@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import NotFound, closest
 from pyebpf.uapi.helper_table import GPL_ONLY, PROTOTYPES
 

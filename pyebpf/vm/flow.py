@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
 from pyebpf.asm.instruction import slot_starts
 from pyebpf.asm.op import Form, Register
+from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.uapi.helpers import helper
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.asm import Instruction, Label, decode, layout
+from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import InvalidValue, VmError, closest
 from pyebpf.specs import MapSpec, ProgramKind, ProgramSpec
 from pyebpf.vm.contexts import Packet, plain_context
 from pyebpf.vm.loaded import MAX_STEPS, LoadedProgram
 from pyebpf.vm.maps import VmMap, make_map
-from pyebpf.vm.maps.buffers import RingBufferMap
 from pyebpf.vm.maps.arrays import PerfEventArrayMap, ProgramArrayMap
+from pyebpf.vm.maps.buffers import RingBufferMap
 from pyebpf.vm.memory import Memory, Region
 from pyebpf.vm.timers import Timers
 

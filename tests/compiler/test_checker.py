@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from pyebpf.compiler import ir
 from pyebpf.compiler.checker import InvalidIr, check_function, check_module
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return, Value
+from pyebpf.dataclass import replace
 from tests.compiler.support import CTX, Builder, seeded_module
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from pyebpf.compiler.passes.algebra import RULES, simplify
 from pyebpf.compiler.passes.rewriting import Rewriter, rule, table
 from pyebpf.compiler.passes.stores import store_early
 from pyebpf.compiler.printer import function_text
+from pyebpf.dataclass import replace
 from tests.compiler.random_ir import INTERESTING, random_module
 from tests.compiler.support import CTX, NEWEST, OLDEST, Builder, contexts, run, seeded_module
 

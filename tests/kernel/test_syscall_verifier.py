@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from pyebpf.asm import Instruction, build
 from pyebpf.asm.build import R0, R1, R2, R3, R6, R10
 from pyebpf.btf import Btf, Kind
+from pyebpf.dataclass import replace
 from pyebpf.errors import Location, VerifierError
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program

@@ -11,8 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pyebpf"
 
-# What each layer may import, besides itself and `errors`. "+x" is x and all that x may import.
+# What each layer may import, besides itself, `dataclass` and `errors`. "+x" is x and all that x may import.
 MAY_IMPORT = {
+    "dataclass": "",
     "errors": "",
     "uapi": "",
     "arch": "",
@@ -45,7 +46,7 @@ OPERATING_SYSTEM = {"ctypes", "fcntl", "mmap"}
 
 
 def _allowed(layer: str) -> set[str]:
-    allowed = {layer, "errors"}
+    allowed = {layer, "dataclass", "errors"}
     for word in MAY_IMPORT[layer].split():
         allowed |= _allowed(word[1:]) if word.startswith("+") else {word}
     return allowed

@@ -6,12 +6,13 @@ Lines that a test expects in an error end with a comment `# <- tag`.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from linecache import getline, getlines
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.asm import find_op
 from pyebpf.asm.op import Form
+from pyebpf.dataclass import replace
 from pyebpf.errors import Location, VerifierError
 from pyebpf.runtime.loaded import Loaded
 from pyebpf.specs import Code, ModuleSpec, ProgramSpec

@@ -6,12 +6,12 @@ answer throughout a run of the program, and count as pure.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.graph import dominators, predecessors
 from pyebpf.compiler.ir import OPS, Block, Op
 from pyebpf.compiler.passes.rewriting import substitute
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Instruction, Terminator, Value

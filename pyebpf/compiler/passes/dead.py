@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.ir import Block, Jump, Op
 from pyebpf.compiler.passes.common import is_pure
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Instruction, Value

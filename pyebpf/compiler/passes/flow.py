@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import MASK, compare
 from pyebpf.compiler.graph import predecessors, reverse_post_order
 from pyebpf.compiler.ir import Block, Branch, Jump, MayGoto, Op, Return
 from pyebpf.compiler.passes.rewriting import substitute
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,11 +7,11 @@ verifier a state.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.ir import Op
 from pyebpf.compiler.passes.rewriting import ANY, Rewriter, rule, table
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from pyebpf.compiler.features import Features

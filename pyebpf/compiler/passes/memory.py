@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import signed
 from pyebpf.compiler.ir import Block, Op
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Instruction, Value

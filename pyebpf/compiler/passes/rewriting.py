@@ -11,12 +11,12 @@ blocks in reverse post-order, so operands are rewritten before their uses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.compiler.arithmetic import MASK
 from pyebpf.compiler.graph import predecessors, reverse_post_order
 from pyebpf.compiler.ir import Block, Branch, Condition, Function, Instruction, Jump, Kind, Op, Return, Value
+from pyebpf.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

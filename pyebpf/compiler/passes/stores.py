@@ -6,10 +6,10 @@ they need no register, and no spill slot, in the meantime.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.ir import Block, Instruction, Jump, Kind, Op, Value
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function

@@ -9,13 +9,13 @@ that uses it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import MASK, compare
 from pyebpf.compiler.graph import dominators, predecessors, reverse_post_order
 from pyebpf.compiler.ir import Branch, Condition, Jump, Op
 from pyebpf.compiler.passes.rewriting import INVERSE, substitute
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Block, Function, Value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.entity import Entity, RunTime, describe
@@ -12,6 +11,7 @@ from pyebpf.builder.environment import Variable
 from pyebpf.builder.integers import Int
 from pyebpf.builder.operations import to_int
 from pyebpf.compiler import ir
+from pyebpf.dataclass import dataclass, field
 from pyebpf.dsl.binding_time import BindingTimes, Reason
 from pyebpf.dsl.scope import Rebound
 from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
