@@ -13,7 +13,7 @@ Overhead: 0.5 to 0.8 us a request, for two or three map operations and the histo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, Struct, char, field, has_tracepoint, now, u32, u64
@@ -150,7 +150,7 @@ def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:
         labels: dict[str, object] = {"disk": kind.disk} if options.by_disk else {}
         if options.by_flags:
             labels["flags"] = flag_names(kind.flags)
-        yield replace(histogram, labels=labels)
+        yield Histogram(histogram.buckets, histogram.unit, histogram.kind, labels)
 
 
 TOOL = SummaryTool(
