@@ -153,6 +153,18 @@ class BPF(Module):
         with Loaded() as loaded:
             return self.compile(loaded.target())
 
+    def facts(self) -> str:
+        """What compiling asks of this machine's kernel, with the answers, as JSON.
+
+        `RecordedTarget.from_json` makes a target of it, for which the program compiles to the same bytes anywhere.
+        """
+        from pyebpf.target import Recorder
+
+        with Loaded() as loaded:
+            recorder = Recorder(loaded.target())
+            self.compile(recorder)
+            return recorder.to_json()
+
     def listing(self, target: Target | None = None) -> str:
         """The bytecode of every program as text, with source lines.
 
