@@ -308,3 +308,45 @@ def test_json_lines_are_flushed(listener):
         tool.await_text("\n")
         assert json.loads(tool.out)["LPORT"] == port
         tool.stop()
+
+
+def test_many_at_once(listener):
+    """Sessions of five clients and three accepting threads at the same time lose nothing and mix up nothing."""
+    port, clients, each = listener.getsockname()[1], 5, 101
+    server_script = """
+import socket, sys, threading
+listener = socket.socket(fileno=int(sys.argv[1]))
+def work(count):
+    for _ in range(count):
+        connection, _ = listener.accept()
+        with connection:
+            while data := connection.recv(100): connection.sendall(data * 3)
+threads = [threading.Thread(target=work, args=(count,)) for count in (200, 200, 105)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    client_script = f"""
+import socket
+for _ in range({each}):
+    with socket.create_connection(("127.0.0.1", {port})) as connection:
+        connection.sendall(b"a" * 7)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(100): pass
+"""
+    with (
+        running("tcplife", "--json", "-L", f"{port}") as servers,
+        running("tcplife", "--json", "-D", f"{port}") as ends,
+    ):
+        command = [sys.executable, "-c", server_script, str(listener.fileno())]
+        with subprocess.Popen(command, pass_fds=[listener.fileno()]) as server:
+            processes = [subprocess.Popen([sys.executable, "-c", client_script]) for _ in range(clients)]
+            assert [process.wait(PATIENCE) for process in processes] == [0] * clients
+            assert server.wait(PATIENCE) == 0
+        for tool in (servers, ends):
+            tool.stop()
+    assert [(r["PID"], r["TX_KB"] * 1024, r["RX_KB"] * 1024) for r in servers.objects()] == [
+        (server.pid, 21, 7)
+    ] * clients * each
+    found = [(r["PID"], r["TX_KB"] * 1024, r["RX_KB"] * 1024) for r in ends.objects()]
+    assert sorted(found) == sorted((process.pid, 7, 21) for process in processes for _ in range(each))
+    assert sorted(r["RPORT"] for r in servers.objects()) == sorted(r["LPORT"] for r in ends.objects())

@@ -13,7 +13,9 @@ import pytest
 
 from pyebpf.asm import encode, listing, resolve
 from pyebpf.cli.catalogue import find, names
-from pyebpf.cli.parser import build_parser, parse_example
+from pyebpf.cli.parser import build_parser, parse, parse_example
+from pyebpf.cli.report import UsageError
+from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Row
 from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.tool import EventTool
@@ -154,3 +156,36 @@ def test_the_attachments_of_each_tool(kernel):
     assert sorted(attachments("opensnoop", kernel)) == sorted(
         f"tracepoint syscalls:sys_{end}_{call}" for end in ("enter", "exit") for call in calls
     )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "biolatency 0",
+        "biolatency 1 0",
+        "biolatency -D 1 2 3",
+        "opensnoop -p 0",
+        "opensnoop -u -1",
+        "opensnoop 1",
+        "syscount -T 0",
+        "syscount -p init",
+        "tcplife -L 65536",
+        "tcplife -L 80,",
+        "tcplife -d 0",
+        "tcplife --json --csv",
+    ],
+)
+def test_what_makes_no_sense_is_refused(line):
+    """A value out of range, or an argument that the tool does not take, is a usage error, before anything is done."""
+    name, *arguments = line.split()
+    with pytest.raises(UsageError):
+        parse(TOOLS[name], arguments)
+
+
+def test_the_library_checks_the_same_bounds():
+    """An option that the command would refuse, the library refuses."""
+    with (
+        pytest.raises(InvalidValue, match="localport: 65536 is above 65535"),
+        TOOLS["tcplife"].open(local_ports=(65536,)),
+    ):
+        pass
