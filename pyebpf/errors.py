@@ -22,7 +22,6 @@ source with a caret on the lines after it.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
@@ -78,6 +77,8 @@ class Location:
 
 def closest(name: str, candidates: Iterable[str], *, most: int = 3) -> str:
     """End of a "not found" message: the `most` candidates most like `name`, or nothing."""
+    from difflib import get_close_matches
+
     matches = get_close_matches(name, list(candidates), n=most, cutoff=0.6)
     return f" (did you mean {' or '.join(matches)}?)" if matches else ""
 

@@ -13,11 +13,11 @@ from pyebpf.asm.instruction import Instruction, Item, Label, Raw, slot_starts
 from pyebpf.asm.layout import Placed, layout, place, resolve
 from pyebpf.asm.op import Form, Op, Register
 from pyebpf.asm.opcodes import OPS, find_op
-from pyebpf.asm.text import kernel_text, listing, mnemonic_text, text_of
 
 if TYPE_CHECKING:
     from pyebpf.asm.linker import assemble, link
     from pyebpf.asm.parser import parse, parse_line
+    from pyebpf.asm.text import kernel_text, listing, mnemonic_text, text_of
 
 __all__ = [
     "OPS",
@@ -47,8 +47,14 @@ __all__ = [
     "text_of",
 ]
 
-# Reading text needs large regular expressions, which programs that only compile and load should not wait for.
-_LAZY = {"assemble": "linker", "link": "linker", "parse": "parser", "parse_line": "parser"}
+# Text needs regular expressions and tables, which programs that only compile and load should not wait for.
+_LAZY = {
+    "assemble": "linker",
+    "link": "linker",
+    "parse": "parser",
+    "parse_line": "parser",
+    **dict.fromkeys(("kernel_text", "listing", "mnemonic_text", "text_of"), "text"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,6 @@ integer where C has one. What comes back is an s64 or u64 by the C type of the r
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.conditions import Compare
@@ -283,6 +282,8 @@ class _Call:
 
 def _text_map(text: str) -> MapSpec:
     """A frozen array that holds one text, named by its content."""
+    from hashlib import sha256
+
     raw = text.encode("utf-8", "surrogateescape") + b"\0"
     name = f".text{sha256(raw).hexdigest()[:10]}"
     return MapSpec(

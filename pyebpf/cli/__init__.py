@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,12 @@ def _dispatch(arguments: list[str]) -> int:
         raise UsageError("pyebpf", "name a tool, or `list` to see them all")
     if command.startswith("-"):
         raise UsageError("pyebpf", f"unknown option {command}; options of a tool come after its name")
-    from pyebpf.cli.catalogue import find
-    from pyebpf.cli.run import run_tool
+    # What a start makes stays: looking for garbage in it takes 6 ms. `run_tool` looks again once all is attached.
+    gc.disable()
+    try:
+        from pyebpf.cli.catalogue import find
+        from pyebpf.cli.run import run_tool
 
-    return run_tool(find(command), rest)
+        return run_tool(find(command), rest)
+    finally:
+        gc.enable()

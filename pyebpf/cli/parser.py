@@ -130,6 +130,13 @@ def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], take
         parser.add_argument("count", nargs="?", type=positive, help="how many summaries (default: no limit)")
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps to 80 columns; asking for the terminal's width would load the archive formats of shutil."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=78)
+
+
 def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
     """The parser of one tool's command line."""
     from textwrap import fill
@@ -141,7 +148,7 @@ def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
         prog=f"pyebpf {tool.name}",
         description="\n\n".join(fill(paragraph, 79) for paragraph in paragraphs),
         epilog="\n".join(["examples:", *examples]) if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
     taken: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import suppress
 from time import monotonic, strftime
@@ -56,6 +57,7 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
     if stop.is_set():  # a signal while compiling
         return
     with tracer:
+        gc.enable()
         if common.verbose:
             for line in tracer.attachments:
                 note(line)

@@ -5,7 +5,6 @@ Declared without touching the kernel, compiled by a pure function.
 
 from __future__ import annotations
 
-import hashlib
 import linecache
 import sys
 from types import SimpleNamespace
@@ -243,7 +242,9 @@ class Module:
         """
         frame = sys._getframe(1)
         # Named by its content: the same in every run, and one text's lines are never shown for another's.
-        file = f"<bpf.define {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
+        from hashlib import sha256
+
+        file = f"<bpf.define {sha256(text.encode()).hexdigest()[:12]}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         before: dict[str, Any] = {**frame.f_globals, **frame.f_locals, "bpf": self, **(names or {})}
         after = dict(before)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from pyebpf.errors import NotFound, NotSupported, closest
 
 __all__ = ["btf_modules", "read_btf"]
 
-_DIRECTORY = Path("/sys/kernel/btf")
+_DIRECTORY = "/sys/kernel/btf"
 
 
 def read_btf(name: str = "vmlinux") -> bytes:
@@ -16,18 +16,20 @@ def read_btf(name: str = "vmlinux") -> bytes:
 
     Raises NotSupported where the kernel has none (CONFIG_DEBUG_INFO_BTF), NotFound for an unknown module.
     """
-    path = _DIRECTORY / name
+    path = os.path.join(_DIRECTORY, name)
     try:
-        return path.read_bytes()
+        with open(path, "rb") as file:
+            return file.read()
     except FileNotFoundError:
         pass
-    if name == "vmlinux" or not _DIRECTORY.is_dir():
+    if name == "vmlinux" or not os.path.isdir(_DIRECTORY):
         raise NotSupported(f"this kernel has no BTF: {path} is missing (it needs CONFIG_DEBUG_INFO_BTF=y)")
     raise NotFound(f"no BTF of a module {name!r} under {_DIRECTORY}: is it loaded?{closest(name, btf_modules())}")
 
 
 def btf_modules() -> tuple[str, ...]:
     """Names of loaded modules that have BTF, sorted."""
-    if not _DIRECTORY.is_dir():
+    try:
+        return tuple(sorted(name for name in os.listdir(_DIRECTORY) if name != "vmlinux"))
+    except FileNotFoundError:
         return ()
-    return tuple(sorted(path.name for path in _DIRECTORY.iterdir() if path.name != "vmlinux"))

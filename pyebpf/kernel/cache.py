@@ -7,10 +7,8 @@ believed. Where the directory cannot be written, everything works without it.
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import suppress
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,16 +20,20 @@ _MAGIC = b"pyebpf-cache-1\n"
 _DIGEST_SIZE = 16
 
 
-def directory() -> Path | None:
+def directory() -> str | None:
     """Where entries live, made with mode 0700; None if it cannot be used, or belongs to somebody else."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         # The XDG specification: a relative path is ignored.
-        path = (Path(base) if base.startswith("/") else Path.home() / ".cache") / "pyebpf"
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not base.startswith("/"):
+            base = os.path.expanduser("~/.cache")
+            if base.startswith("~"):  # the user has no home
+                return None
+        path = os.path.join(base, "pyebpf")
+        os.makedirs(path, mode=0o700, exist_ok=True)
         # Root must not believe files that another user can replace.
-        return path if path.stat().st_uid == os.geteuid() else None
-    except (OSError, RuntimeError):
+        return path if os.stat(path).st_uid == os.geteuid() else None
+    except OSError:
         return None
 
 
@@ -52,7 +54,7 @@ def cached(kind: str, key: str, build: Callable[[], bytes]) -> bytes:
     folder = directory()
     if folder is None:
         return build()
-    path = folder / f"{kind}-{key}"
+    path = os.path.join(folder, f"{kind}-{key}")
     data = _read(path)
     if data is None:
         data = build()
@@ -65,28 +67,31 @@ def _digest(name: str, data: bytes) -> bytes:
     return blake2b(data, digest_size=_DIGEST_SIZE, key=blake2b(name.encode(), digest_size=32).digest()).digest()
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: str) -> bytes | None:
     try:
-        content = path.read_bytes()
+        with open(path, "rb") as file:
+            content = file.read()
     except OSError:
         return None
     start = len(_MAGIC) + _DIGEST_SIZE
     if not content.startswith(_MAGIC) or len(content) < start:
         return None
     data = content[start:]
-    return data if content[len(_MAGIC) : start] == _digest(path.name, data) else None
+    return data if content[len(_MAGIC) : start] == _digest(os.path.basename(path), data) else None
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: str, data: bytes) -> None:
     """Replace atomically; a full disk or a directory that vanishes only costs the next run some time."""
+    from tempfile import mkstemp
+
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        handle, temporary = mkstemp(dir=os.path.dirname(path), prefix=".new-")
     except OSError:
         return
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + _digest(path.name, data) + data)
-        Path(temporary).replace(path)
+            file.write(_MAGIC + _digest(os.path.basename(path), data) + data)
+        os.replace(temporary, path)
     except OSError:
         with suppress(OSError):
-            Path(temporary).unlink()
+            os.unlink(temporary)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 from pyebpf.errors import MalformedData
 
 __all__ = ["online_cpus", "parse_cpu_list", "possible_cpus"]
 
-_DIRECTORY = Path("/sys/devices/system/cpu")
+_DIRECTORY = "/sys/devices/system/cpu"
 _MOST = 1 << 20
 
 
@@ -28,12 +27,17 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def _read(name: str) -> tuple[int, ...]:
+    with open(f"{_DIRECTORY}/{name}", encoding="ascii") as file:
+        return parse_cpu_list(file.read())
+
+
 def online_cpus() -> tuple[int, ...]:
     """Processors that run now; perf events can be opened on these only."""
-    return parse_cpu_list((_DIRECTORY / "online").read_text())
+    return _read("online")
 
 
 @cache
 def possible_cpus() -> int:
     """How many slots a per-CPU value has: one for each processor that may ever come. Fixed at boot."""
-    return parse_cpu_list((_DIRECTORY / "possible").read_text())[-1] + 1
+    return _read("possible")[-1] + 1

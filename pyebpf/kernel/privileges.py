@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 __all__ = ["CAPABILITIES", "PidNamespace", "effective_capabilities", "has_capability", "lockdown", "pid_namespace"]
@@ -25,7 +24,8 @@ _MINOR_BITS = 20  # MINORBITS of include/linux/kdev_t.h
 def effective_capabilities() -> int:
     """The effective capability set as a bit mask (CapEff of /proc/self/status); 0 if /proc is not there."""
     try:
-        status = Path("/proc/self/status").read_text()
+        with open("/proc/self/status", encoding="utf-8", errors="surrogateescape") as file:
+            status = file.read()
     except OSError:
         return 0
     for line in status.splitlines():
@@ -46,7 +46,8 @@ def has_capability(name: str) -> bool:
 def lockdown() -> str | None:
     """The lockdown level: "none", "integrity" or "confidentiality"; None if securityfs does not tell."""
     try:
-        text = Path("/sys/kernel/security/lockdown").read_text()
+        with open("/sys/kernel/security/lockdown", encoding="ascii") as file:
+            text = file.read()
     except OSError:
         return None
     chosen = text.partition("[")[2].partition("]")[0]
@@ -63,6 +64,6 @@ class PidNamespace(NamedTuple):
 
 def pid_namespace() -> PidNamespace:
     """This process's pid namespace. `dev` is the kernel's own dev_t encoding, not that of stat(2)."""
-    found = os.stat("/proc/self/ns/pid")  # noqa: PTH116 - Path.stat would be the same call with more words
+    found = os.stat("/proc/self/ns/pid")
     dev = os.major(found.st_dev) << _MINOR_BITS | os.minor(found.st_dev)
     return PidNamespace(dev, found.st_ino, found.st_ino == _INITIAL_PID_NAMESPACE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 __all__ = ["threads"]
 
@@ -10,6 +10,6 @@ __all__ = ["threads"]
 def threads(pid: int) -> set[int]:
     """Ids of the threads of a process; empty if it does not exist (any more)."""
     try:
-        return {int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()}
+        return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
     except (FileNotFoundError, ProcessLookupError):
         return set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Self
 
 from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported, closest
@@ -22,7 +21,8 @@ _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 def _mounted() -> Descriptor | None:
     """The `events` directory of a tracefs that is mounted. The debugfs path is left alone: looking there mounts it."""
     try:
-        lines = Path("/proc/self/mounts").read_text().splitlines()
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
+            lines = mounts.read().splitlines()
     except OSError:
         return None
     for line in lines:
