@@ -17,7 +17,7 @@ from pyebpf.asm.instruction import Instruction, Label, Raw, slot_starts
 from pyebpf.asm.op import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from pyebpf.asm.instruction import Item
     from pyebpf.errors import Location
@@ -138,7 +138,7 @@ def listing(
     Each line has the slot number; a helper's call has its name as a comment. Labels among `items`, and `labels`
     (name to slot), stand on lines of their own; a jump whose target has no name gets one, L and the target's slot.
     Where `where` changes from one instruction to the next, the source line is given as a comment, unless `source` is
-    false. `comments` adds to the instruction at a slot, in place of a helper's name.
+    false. `comments` tells of the instruction at a slot, in place of a helper's name and of a label for its target.
     """
     instructions: list[Instruction | Raw] = []
     names: dict[int, list[str]] = {}
@@ -152,7 +152,8 @@ def listing(
     for name, place in (labels or {}).items():
         names.setdefault(place, []).append(name)
     starts = slot_starts(instructions)
-    targets = _name_targets(instructions, starts, names)
+    comments = comments or {}
+    targets = _name_targets(instructions, starts, names, comments)
     lines = []
     previous: Location | None = None
     for index, instruction in enumerate(instructions):
@@ -164,14 +165,17 @@ def listing(
             lines.append(f"      ; {where}: {text}" if text else f"      ; {where}")
             previous = where
         text = text_of(instruction, syntax, names.get(targets.get(index, -1), [None])[0])
-        comment = (comments or {}).get(start) or _helper_comment(instruction)
+        comment = comments.get(start) or _helper_comment(instruction)
         lines.append(f"{start:5} {text}" + (f"  ; {comment}" if comment else ""))
     lines += [f"{_name(name)}:" for name in names.get(starts[-1], ())]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _name_targets(
-    instructions: Sequence[Instruction | Raw], starts: tuple[int, ...], names: dict[int, list[str]]
+    instructions: Sequence[Instruction | Raw],
+    starts: tuple[int, ...],
+    names: dict[int, list[str]],
+    without: Container[int],
 ) -> dict[int, int]:
     """The slot that each jump goes to, by the jump's index; places without a name get one in `names`."""
     targets: dict[int, int] = {}
@@ -179,6 +183,8 @@ def _name_targets(
     taken = {name for given in names.values() for name in given}
     for index, instruction in enumerate(instructions):
         if isinstance(instruction, Raw) or instruction.symbol is not None or instruction.distance is None:
+            continue
+        if starts[index] in without:
             continue
         # A distance counts from the instruction's first slot, also for the two-slot function load.
         target = targets[index] = starts[index] + 1 + instruction.distance

@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "output": "",
     "types": "uapi btf",
     "specs": "uapi asm btf types",
+    "elf": "uapi asm btf types specs",
     "target": "uapi arch btf types",
     "compiler": "+specs +target",
     "vm": "+specs",

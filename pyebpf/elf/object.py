@@ -1,0 +1,295 @@
+"""An object as specs: its maps, and each program with the functions and data that it uses."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyebpf.asm import Form, Instruction, Raw, decode, find_op, slot_starts
+from pyebpf.btf import Btf, DataSec, raw_tracepoint
+from pyebpf.dataclass import dataclass, replace
+from pyebpf.elf.conventions import Convention, convention
+from pyebpf.elf.debug import DebugInfo, read_debug_info
+from pyebpf.elf.file import read_elf
+from pyebpf.elf.maps import BTF_MAPS, LEGACY_MAPS, data_map, is_data, read_maps
+from pyebpf.errors import MalformedData, NotFound, closest
+from pyebpf.specs import (
+    BtfTracepoint,
+    Code,
+    ModuleSpec,
+    ProgramKind,
+    ProgramSpec,
+    RawTracepoint,
+    Subprogram,
+    Tracepoint,
+)
+from pyebpf.uapi.bpf import AttachType, ProgramType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.elf.file import ElfFile, Relocation, Section, Symbol
+    from pyebpf.errors import Location
+    from pyebpf.specs import AttachSpec, MapSpec
+
+__all__ = ["ElfObject", "ElfProgram", "read_object"]
+
+_LOW = 0xFFFF_FFFF
+_TEXT = ".text"
+_R_64_64, _R_64_32 = 1, 10
+
+
+@dataclass(frozen=True, slots=True)
+class ElfProgram:
+    """A program of an object: the function `name` of `section`, and what the section's name says about it."""
+
+    name: str
+    section: str
+    convention: Convention
+
+
+def read_object(data: bytes) -> ElfObject:
+    """Read what clang -target bpf made. MalformedData (BtfError for its BTF) says what is wrong with it."""
+    return ElfObject(read_elf(data))
+
+
+class ElfObject:
+    """An object file: its sections, maps, programs and BTF. Nothing of it is changed after it has been read."""
+
+    def __init__(self, elf: ElfFile) -> None:
+        self.elf = elf
+        section = elf.find(".BTF")
+        self.btf = Btf(section.data) if section is not None and section.data else None
+
+    @cached_property
+    def debug(self) -> DebugInfo:
+        """Source lines and functions by section; empty without .BTF.ext."""
+        section = self.elf.find(".BTF.ext")
+        if section is None or self.btf is None:
+            return DebugInfo({}, {}, {})
+        return read_debug_info(section.data, self.btf)
+
+    @cached_property
+    def license(self) -> str:
+        """The string of section license, empty if there is none."""
+        section = self.elf.find("license")
+        return section.data.partition(b"\0")[0].decode(errors="replace") if section is not None else ""
+
+    @cached_property
+    def maps(self) -> Mapping[str, MapSpec]:
+        """The maps that the source defines, by the name of the variable. MalformedData for what cannot be made."""
+        return read_maps(self.elf, self.btf)
+
+    @cached_property
+    def data(self) -> Mapping[int, MapSpec]:
+        """Maps that stand for sections of global data, by the section's number."""
+        found: dict[int, MapSpec] = {}
+        taken: set[str] = set()
+        for section in self.elf.sections:
+            if is_data(section) and section.size:
+                spec = data_map(section)
+                name = spec.name
+                while name in taken:
+                    name = f"{spec.name[:12]}.{len(taken)}"
+                taken.add(name)
+                found[section.number] = replace(spec, name=name)
+        return found
+
+    @cached_property
+    def programs(self) -> tuple[ElfProgram, ...]:
+        """Every function outside of .text, in the order of the file. NotFound for a section name that says nothing."""
+        return tuple(
+            ElfProgram(symbol.name, section.name, convention(section.name))
+            for section in self.elf.sections
+            if section.executable and section.name != _TEXT
+            for symbol in self.elf.functions(section)
+            if not symbol.local
+        )
+
+    def module_spec(self, kernel: Btf | None = None) -> ModuleSpec:
+        """All programs, and the maps that they use. See `program_spec`."""
+        programs = tuple(self.program_spec(program.name, kernel) for program in self.programs)
+        used = {i.symbol for p in programs for i in p.code.instructions if i.op.form is Form.LDDW_MAP}
+        return ModuleSpec(tuple(spec for spec in self._all_maps().values() if spec.name in used), programs)
+
+    def map_specs(self) -> tuple[MapSpec, ...]:
+        """All maps that loading needs: those of the source, and those of global data."""
+        return tuple(self._all_maps().values())
+
+    def _all_maps(self) -> dict[str, MapSpec]:
+        return {spec.name: spec for spec in (*self.maps.values(), *self.data.values())}
+
+    def program_spec(self, name: str, kernel: Btf | None = None) -> ProgramSpec:
+        """One program, ready to load. `kernel`, the BTF to load into, is asked for a tp_btf program's target.
+
+        NotFound for a name that is no program's; MalformedData for an extern variable of .kconfig, a CO-RE relocation
+        or anything else that cannot be filled in.
+        """
+        program = next((program for program in self.programs if program.name == name), None)
+        if program is None:
+            names = [program.name for program in self.programs]
+            raise NotFound(f"the object has no program {name!r}{closest(name, names)}")
+        section = self.elf.code_section(program.section)
+        symbol = next(symbol for symbol in self.elf.functions(section) if symbol.name == name)
+        code = _Linker(self).link(symbol)
+        attach, attach_btf = _attachment(program.convention, kernel)
+        return ProgramSpec(
+            name,
+            _kind(program),
+            code,
+            attach,
+            expected_attach_type=program.convention.attach_number,
+            attach_btf=attach_btf,
+            license=self.license,
+            flags=program.convention.flags,
+        )
+
+
+def _kind(program: ElfProgram) -> ProgramKind:
+    number = program.convention.program_type
+    try:
+        return ProgramKind(number)
+    except ValueError:
+        raise MalformedData(f"program {program.name} is {number.name}, a kind that pyebpf does not load") from None
+
+
+def _attachment(said: Convention, kernel: Btf | None) -> tuple[AttachSpec | None, int]:
+    """Where the program is to run, as far as the section says, and the BTF id that its load wants."""
+    if said.program_type is ProgramType.TRACEPOINT and said.target.count("/") == 1:
+        return Tracepoint(*said.target.split("/")), 0
+    if said.program_type is ProgramType.RAW_TRACEPOINT and said.target:
+        return RawTracepoint(said.target), 0
+    if said.attach_type is AttachType.TRACE_RAW_TP and said.target:
+        return BtfTracepoint(said.target), raw_tracepoint(kernel, said.target).type if kernel is not None else 0
+    return None, 0
+
+
+class _Linker:
+    """The instructions of one program: its function, then every function that it needs."""
+
+    def __init__(self, whole: ElfObject) -> None:
+        self.whole = whole
+        self.elf = whole.elf
+        self.names: dict[tuple[int, int], str] = {}
+        self.waiting: list[Symbol] = []
+
+    def link(self, main: Symbol) -> Code:
+        instructions: list[Instruction] = []
+        subprograms = []
+        self._name(main)
+        while self.waiting:
+            function = self.waiting.pop(0)
+            assert function.section is not None
+            name = self.names[function.section, function.value]
+            subprograms.append(Subprogram(name, len(instructions)))
+            instructions += self._function(function, name)
+        return Code(tuple(instructions), tuple(subprograms))
+
+    def _name(self, function: Symbol) -> str:
+        """The name under which a function is called; a new one is put on the list."""
+        assert function.section is not None
+        key = (function.section, function.value)
+        if key not in self.names:
+            name, taken = function.name, set(self.names.values())
+            while name in taken:
+                name = f"{function.name}.{len(taken)}"
+            self.names[key] = name
+            self.waiting.append(function)
+        return self.names[key]
+
+    def _function(self, function: Symbol, name: str) -> list[Instruction]:
+        assert function.section is not None
+        section = self.elf.sections[function.section]
+        starts = [symbol.value for symbol in self.elf.functions(section)]
+        following = [start for start in starts if start > function.value]
+        end = function.value + function.size if function.size else min(following, default=section.size)
+        if function.value % 8 or end % 8 or end > len(section.data) or end <= function.value:
+            raise MalformedData(f"function {name} does not lie inside section {section.name}")
+        if any(function.value <= offset < end for offset in self.whole.debug.core.get(section.name, ())):
+            raise MalformedData(
+                f"function {name} has CO-RE relocations, which are not applied: compile it against this kernel's"
+                " headers, without preserve_access_index"
+            )
+        items = decode(section.data[function.value : end], self.elf.byteorder, raw=True)
+        relocations = {r.offset: r for r in self.elf.relocations.get(section.number, ())}
+        lines = self.whole.debug.lines.get(section.name, {})
+        line_starts = sorted(lines)
+        out = []
+        for item, slot in zip(items, slot_starts(items), strict=False):
+            offset = function.value + 8 * slot
+            place = f"{section.name}, slot {offset // 8}"
+            if isinstance(item, Raw):
+                raise MalformedData(f"{place}: no instruction is {item.data.hex()}")
+            found = bisect_right(line_starts, offset)
+            where: Location | None = lines[line_starts[found - 1]] if found else None
+            linked = self._linked(item, section, offset, relocations.get(offset), place)
+            out.append(replace(linked, where=where))
+        return out
+
+    def _linked(
+        self, item: Instruction, section: Section, offset: int, relocation: Relocation | None, place: str
+    ) -> Instruction:
+        form = item.op.form
+        if relocation is None:
+            if form is Form.CALL_LOCAL:
+                return replace(item, imm=0, symbol=self._called(section, offset + 8 + 8 * item.imm, place))
+            return item
+        symbol = relocation.symbol
+        if form is Form.LDDW and relocation.kind == _R_64_64:
+            return self._address(item, symbol, place)
+        if form in (Form.CALL_LOCAL, Form.CALL) and relocation.kind == _R_64_32:
+            if symbol.section is None:
+                return Instruction(find_op("call_kfunc", Form.CALL_KFUNC), symbol=symbol.name)
+            target = symbol.value + 8 * (item.imm + 1)
+            name = self._called(self.elf.sections[symbol.section], target, place)
+            return Instruction(find_op("call_local", Form.CALL_LOCAL), symbol=name)
+        raise MalformedData(f"{place}: a relocation of type {relocation.kind} for `{symbol.name}` is not known here")
+
+    def _called(self, section: Section, offset: int, place: str) -> str:
+        function = next((f for f in self.elf.functions(section) if f.value == offset), None)
+        if function is None:
+            raise MalformedData(f"{place}: no function begins at byte {offset} of section {section.name}")
+        return self._name(function)
+
+    def _address(self, item: Instruction, symbol: Symbol, place: str) -> Instruction:
+        """A two-slot load of a symbol's address."""
+        if symbol.section is None:
+            return self._extern(item, symbol, place)
+        section = self.elf.sections[symbol.section]
+        offset = symbol.value + (item.imm & _LOW)
+        if section.name in (BTF_MAPS, LEGACY_MAPS):
+            for each in self.elf.symbols:
+                if each.section == section.number and each.value == offset and each.name in self.whole.maps:
+                    op = find_op("lddw_map", Form.LDDW_MAP)
+                    return Instruction(op, item.dst, symbol=self.whole.maps[each.name].name)
+            raise MalformedData(f"{place}: no map begins at byte {offset} of section {section.name}")
+        if section.number in self.whole.data:
+            op = find_op("lddw_map_value", Form.LDDW_MAP)
+            return Instruction(op, item.dst, imm=offset << 32, symbol=self.whole.data[section.number].name)
+        if section.executable:
+            op = find_op("lddw_function", Form.LDDW_FUNCTION)
+            return Instruction(op, item.dst, symbol=self._called(section, offset, place))
+        raise MalformedData(f"{place}: `{symbol.name}` is in section {section.name}, which no map stands for")
+
+    def _extern(self, item: Instruction, symbol: Symbol, place: str) -> Instruction:
+        """The address of a variable that the kernel has."""
+        btf = self.whole.btf
+        group = _group_of(btf, symbol.name) if btf is not None else None
+        if group == ".ksyms":
+            return Instruction(find_op("lddw_ksym", Form.LDDW_KSYM), item.dst, symbol=symbol.name)
+        if group == ".kconfig":
+            raise MalformedData(
+                f"{place}: {symbol.name} is an extern of .kconfig, which is not filled in: make it a constant"
+            )
+        raise MalformedData(f"{place}: nothing defines `{symbol.name}`")
+
+
+def _group_of(btf: Btf, name: str) -> str | None:
+    """The section that an extern variable is declared in."""
+    for group in (".kconfig", ".ksyms"):
+        for type_id in btf.find(group):
+            node = btf.type_by_id(type_id)
+            if isinstance(node, DataSec) and any(btf.type_by_id(v.type).name == name for v in node.variables):
+                return group
+    return None
