@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.vm.helpers.registry import emulates
 from pyebpf.vm.maps.base import EFAULT, EINVAL
+from pyebpf.vm.memory import USER_END
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
@@ -20,12 +21,18 @@ _DIRECTIVE = re.compile(rb"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<size>ll|l|
 _UNITS = {b"ll": 64, b"l": 64}
 
 
+def _fault(address: int, *, user: bool | None) -> int:
+    """The error of an address that cannot be read: x86-64's copy_from_kernel_nofault_allowed says -ERANGE."""
+    is_kernels = address >> 47 == 0x1FFFF
+    return -EFAULT if user or is_kernels or (user is None and address < USER_END) else -ERANGE
+
+
 def _read(vm: Machine, to: int, size: int, source: int, *, user: bool | None) -> int:
     size &= _LOW
     found = vm.memory.peek(source, size, user=user)
     # What could not be read leaves zeros.
     vm.memory.write(to, bytes(size) if found is None else found)
-    return -EFAULT if found is None else 0
+    return _fault(source, user=user) if found is None else 0
 
 
 @emulates("probe_read")
@@ -67,13 +74,13 @@ def _read_string(vm: Machine, to: int, size: int, source: int, *, user: bool | N
         byte = vm.memory.peek(source + len(out), 1, user=user)
         if byte is None:
             vm.memory.write(to, bytes(size))
-            return -EFAULT
+            return _fault(source, user=user)
         out += byte
         if byte == b"\0":
             break
     out[-1] = 0
     length = len(out)
-    if user is not False and source < 1 << 47:
+    if user is not False and source < USER_END:
         # lib/strncpy_from_user.c copies words of 8 while there is room for one, bytes behind the NUL as zeros.
         out = out.ljust(min(length + 7 & ~7, max(size & ~7, length)), b"\0")
     vm.memory.write(to, bytes(out))
@@ -111,6 +118,8 @@ def strncmp(vm: Machine, first: int, size: int, second: int) -> int:
 
 
 def _number(vm: Machine, text: int, length: int, flags: int, result: int, *, signed: bool) -> int:
+    # Since Linux commit 4b3786a6c539 (in v6.12) an error leaves 0; before, what was there.
+    vm.memory.write(result, bytes(8))
     base = flags & 0x1F
     if base not in (0, 8, 10, 16) or flags & ~0x1F or not length or not text:
         return -EINVAL

@@ -1,0 +1,81 @@
+"""The interpreter against the kernel: random programs that the verifier takes give the same in both."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from pyebpf.asm import OPS, Form, Instruction
+from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, exit_, mov64, st
+from pyebpf.kernel.cpus import possible_cpus
+from pyebpf.specs import ProgramKind
+from tests.vm_interpreter.both import VALUE, Both, differences, where
+from tests.vm_interpreter.generator import Random, generate
+
+#: Programs to compare; emulated machines are ten times slower. The seed of a longer run is given beside its length.
+COUNT = int(os.environ.get("PYEBPF_PROGRAMS", "211" if "PYEBPF_VM" in os.environ else "2003"))
+SEED = int(os.environ.get("PYEBPF_SEED", "1"))
+#: These need more than numbers: test_interpreter_forms.py has a program for each.
+BY_HAND = (Form.LDDW_KSYM, Form.LDDW_FUNCTION, Form.CALL_KFUNC, Form.CALL_REGISTER, Form.CAST)
+
+
+@pytest.fixture(scope="module")
+def both():
+    """Maps in the kernel and in the interpreter, this process staying on one processor."""
+    before = os.sched_getaffinity(0)
+    cpu = min(before)
+    os.sched_setaffinity(0, {cpu})
+    pair = Both(cpu=cpu, cpus=possible_cpus())
+    yield pair
+    pair.close()
+    os.sched_setaffinity(0, before)
+
+
+def accepted(both):
+    """The operations that this kernel takes, each tried in a program of its own."""
+    found = []
+    for op in OPS:
+        if op.form in BY_HAND or "index" in op.name:
+            continue
+        setup = [mov64(R6, R1), st(8, R10, -8, 1), *(mov64(r, 1) for r in (R0, R2, R3, R4, R5, R8, R9)), mov64(R7, R10)]
+        if op.form not in (Form.LOAD, Form.STORE, Form.STORE_IMM, Form.DST, Form.DST_IMM, Form.DST_SRC):
+            if op.feature is None or op.form in (Form.CALL_LOCAL, Form.LOAD_ABSOLUTE):
+                found.append(op)
+                continue
+        dst = R7 if op.form in (Form.STORE, Form.STORE_IMM) else R8
+        src = R10 if op.form is Form.LOAD else R9
+        tested = Instruction(
+            op,
+            dst if "d" in op.operands else R0,
+            src if "s" in op.operands else R0,
+            (-8 if op.form in (Form.LOAD, Form.STORE, Form.STORE_IMM) else 0) if "o" in op.operands else 0,
+            (0 if op.is_jump else 3) if "i" in op.operands else 0,
+        )
+        program = Random([*setup, tested, mov64(R0, 0), exit_()], ProgramKind.SOCKET_FILTER, ())
+        descriptor, _ = both.load(program)
+        if descriptor is not None:
+            descriptor.close()
+            found.append(op)
+    return found
+
+
+def test_random_programs_agree(both, capsys):
+    """R0, packet or context, and every map afterwards; each operation that the kernel takes has run in both."""
+    ops = accepted(both)
+    for number in range(COUNT):
+        chance = random.Random(SEED * 1_000_003 + number)
+        program = generate(chance, ops)
+        descriptor, log = both.load(program)
+        assert descriptor is not None, f"{number}: {log}"
+        with descriptor:
+            both.fill(chance.randbytes(VALUE))
+            kernel, vm = both.run(descriptor, program, chance)
+        wrong = differences(kernel, vm)
+        assert not wrong, f"{number}: the kernel has {wrong}\n{where(program)}"
+    with capsys.disabled():
+        print(f"\n{COUNT} programs, seed {SEED}; how often each operation ran in the kernel and in the interpreter:")
+        for op in sorted(ops, key=lambda each: (each.name, each.form.name)):
+            print(f"  {op.name:22} {op.form.name:14} {both.executed.get(op, 0):8}")
+    assert [op for op in ops if not both.executed.get(op)] == []
