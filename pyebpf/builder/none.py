@@ -47,6 +47,10 @@ class MaybeInt(RunTime):
     def describe(self) -> str:
         return self.source
 
+    def local(self, p: ProgramBuilder) -> RunTime:
+        """Where it was found not to be None, another name for it is a name for the number."""
+        return self.settle(p) if p.b.is_present(self.presence) else self
+
     def settle(self, p: ProgramBuilder) -> Int:
         """Return the number, where every path to here has found that there is one."""
         if not p.b.is_present(self.presence):

@@ -11,6 +11,7 @@ from pyebpf.builder.conditions import Always, Test
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
+from pyebpf.builder.none import MaybeInt
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.conditions import as_test, boolean, branch, check_called, compile_time, is_boolean
 from pyebpf.dsl.translate.refusals import refuse
@@ -174,7 +175,9 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
 
 
 def _number_of(f: Frame, value: Any) -> Any:
-    """A condition's number, here; anything else as it is."""
+    """A condition's number, here, and that of a look-up known to have found one; anything else as it is."""
+    if isinstance(value, MaybeInt):
+        return value.local(f.p)
     return operations.to_int(f.p, value) if isinstance(value, Test) else value
 
 
