@@ -30,11 +30,12 @@ from __future__ import annotations
 import os
 import select
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram

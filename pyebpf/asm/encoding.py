@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyebpf.asm.instruction import Instruction, Raw
@@ -71,14 +72,21 @@ def _row(op: Op) -> _Row:
     )
 
 
-# Each opcode's rows, those with a fixed field in order before the rest.
-_ROWS: tuple[tuple[_Row, ...], ...] = tuple(tuple(map(_row, BY_CODE.get(code, ()))) for code in range(256))
+@cache
+def _rows() -> tuple[tuple[_Row, ...], ...]:
+    """Each opcode's rows, those with a fixed field in order before the rest. Made when something is decoded."""
+    return tuple(tuple(map(_row, BY_CODE.get(code, ()))) for code in range(256))
+
+
 # A register nibble as a register; 11 to 15 are none.
 _NIBBLES: tuple[Register | None, ...] = (*REGISTERS, None, None, None, None, None)
-_PAIRS = {
-    "little": tuple((_NIBBLES[byte & 15], _NIBBLES[byte >> 4]) for byte in range(256)),
-    "big": tuple((_NIBBLES[byte >> 4], _NIBBLES[byte & 15]) for byte in range(256)),
-}
+
+
+@cache
+def _pairs(byteorder: ByteOrder) -> tuple[tuple[Register | None, Register | None], ...]:
+    """The registers of each register byte: dst, src."""
+    low = tuple((_NIBBLES[byte & 15], _NIBBLES[byte >> 4]) for byte in range(256))
+    return low if byteorder == "little" else tuple((src, dst) for dst, src in low)
 
 
 @overload
@@ -93,14 +101,14 @@ def decode(data: bytes, byteorder: ByteOrder = "little", *, raw: bool = False) -
     """
     if len(data) % 8:
         raise AssemblyError(f"{len(data)} bytes are no whole number of 8-byte instructions")
-    pairs = _PAIRS[byteorder]
+    pairs, rows = _pairs(byteorder), _rows()
     r0 = Register.R0
     out: list[Instruction | Raw] = []
     append = out.append
     slots = enumerate(_UNPACK[byteorder](data))
     for slot, (code, registers, offset, value) in slots:
         dst, src = pairs[registers]
-        for op, free_dst, fixed_src, fixed_offset, fixed_imm, wide in _ROWS[code]:
+        for op, free_dst, fixed_src, fixed_offset, fixed_imm, wide in rows[code]:
             if (
                 dst is None
                 or src is None
@@ -130,7 +138,7 @@ def _no_instruction(slot: int, fields: tuple[int, int, int, int], byteorder: Byt
     code, registers, offset, imm = fields
     high, low = registers >> 4, registers & 15
     dst, src = (low, high) if byteorder == "little" else (high, low)
-    for op, _, fixed_src, fixed_offset, _, wide in _ROWS[code]:
+    for op, _, fixed_src, fixed_offset, _, wide in _rows()[code]:
         if wide and dst <= Register.R10 and (src, offset) == (fixed_src, fixed_offset):
             return AssemblyError(f"slot {slot}: {op.name} lacks its second half")
     return AssemblyError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cached", "content_key", "directory"]
 
-_MAGIC = b"pyebpf-cache-1\n"
+_MAGIC = b"pyebpf-cache-2\n"
 _DIGEST_SIZE = 16
 
 
@@ -64,7 +64,9 @@ def cached(kind: str, key: str, build: Callable[[], bytes]) -> bytes:
 
 def _digest(name: str, data: bytes) -> bytes:
     # The name takes part: an entry renamed to another's place is not believed.
-    return blake2b(data, digest_size=_DIGEST_SIZE, key=blake2b(name.encode(), digest_size=32).digest()).digest()
+    digest = sha256(f"{name}\n".encode())
+    digest.update(data)
+    return digest.digest()[:_DIGEST_SIZE]
 
 
 def _read(path: str) -> bytes | None:
