@@ -1,0 +1,238 @@
+"""Objects made by clang: maps, programs, relocations, and what cannot be loaded."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pyebpf.asm import Form, listing
+from pyebpf.elf import convention, read_object
+from pyebpf.errors import MalformedData, NotFound
+from pyebpf.specs import MapKind, ProgramKind, RawTracepoint, Tracepoint
+from pyebpf.uapi.bpf import AttachType, ProgramType
+
+SOURCE = """
+struct flow { u32 address; u16 port; };
+struct { __uint(type, 1); __type(key, struct flow); __type(value, u64); __uint(max_entries, 257); } flows SEC(".maps");
+struct { __uint(type, 2); __uint(key_size, 4); __uint(value_size, 24); __uint(max_entries, 3); } slots SEC(".maps");
+struct { __uint(type, 6); __type(key, u32); __type(value, char[16]); __uint(max_entries, 1); __uint(map_flags, 4);
+} a_map_with_a_long_name SEC(".maps");
+struct { __uint(type, 27); __uint(max_entries, 4096); } events SEC(".maps");
+
+int total = 5;
+static u32 zeros[7], last[3];
+const volatile u32 step = 3;
+
+static __attribute__((noinline)) u32 scaled(u32 x) { last[x % 3] += x; return x * step + zeros[x & 3]; }
+__attribute__((noinline)) int twice(int x) { return scaled(x) + scaled(x + 1); }
+
+SEC("tracepoint/syscalls/sys_enter_openat") int on_open(void *context) {
+    struct flow key = {1, 2};
+    u64 *value = bpf_map_lookup_elem(&flows, &key);
+    if (value) __sync_fetch_and_add(value, twice(total));
+    return 1;
+}
+SEC("raw_tp/sys_enter") int on_enter(void *context) { zeros[2]++; return 0; }
+SEC("socket") int filter(void *context) { u32 key = 1; return bpf_map_lookup_elem(&slots, &key) != 0; }
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(compile_c):
+    """The object of SOURCE."""
+    return read_object(compile_c(SOURCE))
+
+
+def test_maps_defined_by_btf(whole):
+    """Kinds, sizes, entries, flags; names are cut to what the kernel takes; integers and strings have their codecs."""
+    maps = whole.maps
+    assert list(maps) == ["flows", "slots", "a_map_with_a_long_name", "events"]
+    assert [m.name for m in maps.values()] == ["flows", "slots", "a_map_with_a_lo", "events"]
+    assert [m.kind for m in maps.values()] == [MapKind.HASH, MapKind.ARRAY, MapKind.PERCPU_ARRAY, MapKind.RINGBUF]
+    assert [(m.key and m.key.name, m.value and m.value.name) for m in maps.values()] == [
+        ("u8[8]", "u64"), ("u8[4]", "u8[24]"), ("u32", "char[16]"), (None, None),
+    ]  # fmt: skip
+    assert [(m.max_entries, m.flags) for m in maps.values()] == [(257, 0), (3, 0), (1, 4), (4096, 0)]
+
+
+def test_global_data_becomes_maps(whole):
+    """.data and .rodata with their contents, .bss with zeros; only .rodata is closed to writing."""
+    data = {spec.name: spec for spec in whole.data.values()}
+    assert sorted(data) == [".bss", ".data", ".rodata"]
+    assert data[".data"].initial == ((bytes(4), (5).to_bytes(4, "little")),)
+    assert data[".rodata"].initial == ((bytes(4), (3).to_bytes(4, "little")),)
+    assert (data[".bss"].initial, data[".bss"].value.size) == ((), 40)
+    assert [(spec.frozen, spec.flags) for _, spec in sorted(data.items())] == [
+        (False, 1024),
+        (False, 1024),
+        (True, 1152),
+    ]
+
+
+def test_programs_by_section(whole):
+    """Each global function outside of .text is a program, whose section says its kind and place."""
+    assert [(p.name, p.section) for p in whole.programs] == [
+        ("on_open", "tracepoint/syscalls/sys_enter_openat"), ("on_enter", "raw_tp/sys_enter"), ("filter", "socket"),
+    ]  # fmt: skip
+    module = whole.module_spec()
+    assert [(p.kind, p.attach) for p in module.programs] == [
+        (ProgramKind.TRACEPOINT, Tracepoint("syscalls", "sys_enter_openat")),
+        (ProgramKind.RAW_TRACEPOINT, RawTracepoint("sys_enter")),
+        (ProgramKind.SOCKET_FILTER, None),
+    ]
+    assert {p.license for p in module.programs} == {"GPL"}
+    assert sorted(m.name for m in module.maps) == [".bss", ".data", ".rodata", "flows", "slots"]
+
+
+def test_a_program_brings_the_functions_that_it_calls(whole):
+    """Directly and through others; calls are by name, and nobody else's functions come along."""
+    code = whole.program_spec("on_open").code
+    assert [function.name for function in code.subprograms] == ["on_open", "twice", "scaled"]
+    called = [i.symbol for i in code.instructions if i.op.form is Form.CALL_LOCAL]
+    assert sorted(called) == ["scaled", "scaled", "twice"]
+    assert [function.name for function in whole.program_spec("on_enter").code.subprograms] == ["on_enter"]
+
+
+def test_data_is_addressed_by_map_and_offset(whole):
+    """A static variable is told by its place in .bss alone."""
+    (load,) = [i for i in whole.program_spec("on_enter").code.instructions if i.op.form is Form.LDDW_MAP]
+    (place,) = [symbol.value for symbol in whole.elf.symbols if symbol.name == "zeros"]
+    assert (load.op.name, load.symbol, load.imm >> 32) == ("lddw_map_value", ".bss", place)
+    assert place > 0
+
+
+def test_instructions_know_their_c_lines(whole):
+    """From line_info: file, line and text, which the listing shows."""
+    text = listing(whole.program_spec("on_enter").code.instructions)
+    assert re.search(r'; \S*test\.c:\d+: SEC\("raw_tp/sys_enter"\) int on_enter', text)
+
+
+def test_legacy_maps(compile_c):
+    """A `struct bpf_map_def` in section maps."""
+    source = """
+    struct bpf_map_def { u32 type, key_size, value_size, max_entries, map_flags; };
+    struct bpf_map_def SEC("maps") old = { 1, 4, 8, 11, 1 };
+    struct bpf_map_def SEC("maps") older = { 2, 4, 6, 13, 0 };
+    SEC("socket") int filter(void *context) { u32 key = 1; return bpf_map_lookup_elem(&older, &key) != 0; }
+    """
+    whole = read_object(compile_c(source, name="legacy"))
+    assert {name: (m.kind, m.key.size, m.value.size, m.max_entries, m.flags) for name, m in whole.maps.items()} == {
+        "old": (MapKind.HASH, 4, 8, 11, 1),
+        "older": (MapKind.ARRAY, 4, 6, 13, 0),
+    }
+    assert "map[older]" in listing(whole.program_spec("filter").code.instructions)
+
+
+def test_static_calls_inside_a_section_and_callbacks(compile_c):
+    """A call that clang resolved itself, and the address of a function."""
+    source = """
+    static long each(u32 index, void *context) { return 0; }
+    static __attribute__((noinline)) SEC("socket") int inner(int x) { return x * 3 + (bpf_ktime_get_ns() & 1); }
+    SEC("socket") int filter(void *context) { bpf_loop(7, each, 0, 0); return inner(5); }
+    """
+    code = read_object(compile_c(source, name="calls")).program_spec("filter").code
+    assert sorted(function.name for function in code.subprograms) == ["each", "filter", "inner"]
+    (load,) = [i for i in code.instructions if i.op.form is Form.LDDW_FUNCTION]
+    assert load.symbol == "each"
+
+
+def test_kernel_functions_and_variables(compile_c):
+    """Externs of .ksyms keep their names until the kernel's BTF tells their ids."""
+    source = """
+    extern void bpf_rcu_read_lock(void) SEC(".ksyms");
+    extern const int runqueues SEC(".ksyms");
+    SEC("socket") int filter(void *context) { bpf_rcu_read_lock(); return (long)&runqueues != 0; }
+    """
+    code = read_object(compile_c(source, name="externs")).program_spec("filter").code
+    symbols = {i.op.form: i.symbol for i in code.instructions if i.symbol}
+    assert symbols[Form.CALL_KFUNC] == "bpf_rcu_read_lock"
+
+
+USE_M = ' m SEC(".maps"); SEC("socket") int f(void *c) { return bpf_map_lookup_elem(&m, c) != 0; }'
+REFUSED = [
+    (
+        'extern u32 KERNEL_VERSION SEC(".kconfig"); SEC("socket") int f(void *c) { return KERNEL_VERSION; }',
+        "socket, slot 0: KERNEL_VERSION is an extern of .kconfig, which is not filled in: make it a constant",
+    ),
+    (
+        """struct s { int a, b; } __attribute__((preserve_access_index));
+        SEC("raw_tp/x") int f(struct s *c) { return c->b; }""",
+        "function f has CO-RE relocations, which are not applied: compile it against this kernel's headers, without",
+    ),
+    (
+        "struct { __uint(type, 1); __uint(max_entires, 3); }" + USE_M,
+        "map m has the unknown attribute 'max_entires' (did you mean max_entries?)",
+    ),
+    (
+        "struct { __uint(type, 11); __uint(max_entries, 3); }" + USE_M,
+        "map m is LPM_TRIE, a kind that pyebpf does not make",
+    ),
+    (
+        "struct { __uint(type, 2); __uint(pinning, 1); }" + USE_M,
+        "map m, pinning: pinning is not done by loading: pin the map by its descriptor",
+    ),
+    (
+        "struct { __uint(type, 2); __type(key, u32); __uint(key_size, 8); }" + USE_M,
+        "map m: key_size is 8, but the key's type has 4 bytes",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_cannot_be_loaded(compile_c, source, message):
+    """One line with the name and what to do; never a silently different program."""
+    with pytest.raises(MalformedData, match="^" + re.escape(message)):
+        read_object(compile_c(source, name="refused")).module_spec()
+
+
+def test_a_section_that_names_nothing(compile_c):
+    """The closest names are given."""
+    whole = read_object(compile_c('SEC("kprobes/x") int f(void *c) { return 0; }', name="section"))
+    with pytest.raises(NotFound, match=r"^section 'kprobes/x' names no kind of program \(did you mean kprobe"):
+        _ = whole.programs
+
+
+def test_a_program_that_is_not_there(whole):
+    """The closest names are given."""
+    with pytest.raises(NotFound, match=r"^the object has no program 'on_opem' \(did you mean on_open"):
+        whole.program_spec("on_opem")
+
+
+def test_a_program_type_that_cannot_be_loaded(compile_c):
+    """It is named; listing it still works."""
+    whole = read_object(compile_c('SEC("lwt_in") int f(void *c) { return 0; }', name="kind"))
+    assert whole.programs[0].convention.program_type is ProgramType.LWT_IN
+    with pytest.raises(MalformedData, match=r"^program f is LWT_IN, a kind that pyebpf does not load$"):
+        whole.program_spec("f")
+
+
+@pytest.mark.parametrize(
+    ("section", "program_type", "attach_type", "flags", "target"),
+    [
+        ("kprobe/do_unlinkat", ProgramType.KPROBE, None, 0, "do_unlinkat"),
+        ("kprobe", ProgramType.KPROBE, None, 0, ""),
+        ("uprobe.s//bin/true:main", ProgramType.KPROBE, None, 16, "/bin/true:main"),
+        ("tp_btf/sched_switch", ProgramType.TRACING, AttachType.TRACE_RAW_TP, 0, "sched_switch"),
+        ("fentry.s/f", ProgramType.TRACING, AttachType.TRACE_FENTRY, 16, "f"),
+        ("?fexit/f", ProgramType.TRACING, AttachType.TRACE_FEXIT, 0, "f"),
+        ("xdp.frags/devmap", ProgramType.XDP, AttachType.XDP_DEVMAP, 32, ""),
+        ("xdp", ProgramType.XDP, AttachType.XDP, 0, ""),
+        ("tcx/egress", ProgramType.SCHED_CLS, AttachType.TCX_EGRESS, 0, ""),
+        ("cgroup/connect4", ProgramType.CGROUP_SOCK_ADDR, AttachType.CGROUP_INET4_CONNECT, 0, ""),
+        ("syscall", ProgramType.SYSCALL, None, 16, ""),
+        ("struct_ops/ssthresh", ProgramType.STRUCT_OPS, None, 0, "ssthresh"),
+        ("sk_reuseport/migrate", ProgramType.SK_REUSEPORT, AttachType.SK_REUSEPORT_SELECT_OR_MIGRATE, 0, ""),
+    ],
+)
+def test_section_names(section, program_type, attach_type, flags, target):
+    """As libbpf reads them: kind, attach type, sleepable and frags marks, target."""
+    said = convention(section)
+    assert (said.program_type, said.attach_type, said.flags, said.target) == (program_type, attach_type, flags, target)
+
+
+@pytest.mark.parametrize("section", ["socketx", "socket/x", "tc/x", "nonsense", ""])
+def test_section_names_without_meaning(section):
+    """A kind without targets takes none."""
+    with pytest.raises(NotFound):
+        convention(section)
