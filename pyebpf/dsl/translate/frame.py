@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.environment import Variable
 from pyebpf.builder.integers import Int
+from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.operations import to_int
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass, field
@@ -174,6 +175,8 @@ class Frame:
         entry = self._names.setdefault(name, _Name())
         entry.first = entry.first or where
         if isinstance(value, Int) and declared is None:
+            value = self._in_place_of_none(entry, value)
+        if isinstance(value, Int) and declared is None:
             if name == RETURN:
                 value = self._returned(entry, value)
             self._join_integer(name, entry, value)
@@ -225,6 +228,36 @@ class Frame:
             entry.integer = U64
         entry.only_constants &= constant
         return value
+
+    def _in_place_of_none(self, entry: _Name, value: Int) -> RunTime:
+        """After `x = m.get(k)`, `if x is None: x = 0`: the number stands where the look-up's does, and is not None."""
+        for place in entry.places.values():
+            found = place.prototype
+            if isinstance(found, MaybeInt) and self._may_be_none(place):
+                if found.type == U64 != value.type and value.literal is not None and value.literal >= 0:
+                    value = Int(value.value, U64, literal=value.literal)
+                low, high = self.b.bounds(value.value)
+                fits = found.loaded is None or found.loaded.minimum <= low <= high <= found.loaded.maximum
+                if found.type == value.type and fits:
+                    return found.rebuild((self.p.context, value.value))
+        return value
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Before a loop that assigns the names: a look-up found to have a number is that number in the loop, too."""
+        for name in names:
+            entry = self._names.get(name)
+            if entry is None or not any(isinstance(place.prototype, MaybeInt) for place in entry.places.values()):
+                continue
+            value = self.read(name) if self.is_assigned(name) else None
+            if isinstance(value, MaybeInt) and self.b.is_present(value.presence):
+                number = value.settle(self.p)
+                self._join_integer(name, entry, number)
+                self._write(name, entry, number)
+
+    def _may_be_none(self, place: _Place) -> bool:
+        """Whether a look-up's place holds the name's value here, and no test has found it to be a number."""
+        presence = self.b.environment.values.get(place.variables[0])
+        return place.marker in self.b.environment.values and presence is not None and not self.b.is_present(presence)
 
     def _join_integer(self, name: str, entry: _Name, value: Int) -> None:
         if entry.integer is None:

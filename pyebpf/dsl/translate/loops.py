@@ -38,6 +38,7 @@ def while_statement(f: Frame, node: ast.While) -> None:
     where = f.at(node)
     f.mark(names, f"is assigned in the `while` of line {node.lineno}", where)
     bounded = is_bounded(f, node)
+    f.settle(names)
     carried = f.carried(names)
     with f.b.loop(carried) if bounded else limited_loop(f.p, carried) as loop:
         around = Around(
@@ -105,6 +106,7 @@ def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
     where = f.at(node)
     f.mark(names, f"is assigned in the run-time `for` of line {node.lineno}", where)
     f.b.where = f.at(node.iter)
+    f.settle(names)
     carried = f.carried(names)
     markers = f.markers(names)
     with range_loop(f.p, start, stop, step, carried) as (loop, index):
