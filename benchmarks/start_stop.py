@@ -3,6 +3,8 @@
 Needs root, a loop device, and bpftrace for its half. A reader makes a direct read of a loop device every half
 millisecond from the moment that the command is started, and notes the time of each. How many of them the tool counted
 tells when it was attached, in the same way for every tool and whatever it prints about itself.
+
+`--phases` says instead what each phase of pyebpf's start costs.
 """
 
 from __future__ import annotations
@@ -150,4 +152,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if "--phases" in sys.argv[1:]:
+        from benchmarks import phases
+
+        phases.main()
+    else:
+        main()
