@@ -141,6 +141,23 @@ class Memory:
             out += data[place : place + min(left, size - len(out))]
         return out
 
+    def text(self, address: int, most: int, *, user: bool | None = None) -> bytes | None:
+        """Bytes up to and with the first NUL, `most` at the most; None where reading them would fault."""
+        if user is not None and (address < USER_END) != user:
+            return None
+        out = b""
+        while len(out) < most:
+            found = self.find(address + len(out))
+            if found is None:
+                return None
+            data, place, left = found
+            end = place + min(left, most - len(out))
+            nul = data.find(0, place, end)
+            out += data[place : end if nul < 0 else nul + 1]
+            if nul >= 0:
+                break
+        return out
+
     # --- loads and stores of programs ---
 
     def _loader(self, size: int, *, signed: bool) -> Callable[[int], int]:

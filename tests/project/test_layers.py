@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "runtime": "+dsl vm kernel symbols features objects events link",
 }
 # Modules over all layers, for use from outside.
-PUBLIC = {"__init__", "helpers", "packet"}
+PUBLIC = {"__init__", "helpers", "packet", "testing"}
 EVERYTHING = {"__main__", "cli"}
 
 PURE = set(MAY_IMPORT) - {"kernel", "symbols", "features", "objects", "events", "link", "runtime"} | {"programs"}

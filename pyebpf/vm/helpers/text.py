@@ -17,6 +17,7 @@ __all__ = ["formatted"]
 _LOW = 0xFFFF_FFFF
 _SIGN = 1 << 63
 ERANGE = 34
+_MOST_TEXT = 512
 _DIRECTIVE = re.compile(rb"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<size>ll|l|h|hh)?(?P<type>[diuxXcsp])(?P<kind>[ks]?))")
 _UNITS = {b"ll": 64, b"l": 64}
 
@@ -69,15 +70,11 @@ def _read_string(vm: Machine, to: int, size: int, source: int, *, user: bool | N
     size &= _LOW
     if not size:
         return 0
-    out = bytearray()
-    while len(out) < size:
-        byte = vm.memory.peek(source + len(out), 1, user=user)
-        if byte is None:
-            vm.memory.write(to, bytes(size))
-            return _fault(source, user=user)
-        out += byte
-        if byte == b"\0":
-            break
+    raw = vm.memory.text(source, size, user=user)
+    if raw is None:
+        vm.memory.write(to, bytes(size))
+        return _fault(source, user=user)
+    out = bytearray(raw)
     out[-1] = 0
     length = len(out)
     if user is not False and source < USER_END:
@@ -154,12 +151,7 @@ def strtoul(vm: Machine, text: int, length: int, flags: int, result: int) -> int
 
 
 def _text(vm: Machine, address: int, kind: bytes) -> bytes:
-    out = b""
-    user = True if kind == b"u" else None
-    while len(out) < 511 and (byte := vm.memory.peek(address + len(out), 1, user=user)) not in (None, b"\0"):
-        assert byte is not None
-        out += byte
-    return out
+    return (vm.memory.text(address, _MOST_TEXT, user=True if kind == b"u" else None) or b"").rstrip(b"\0")
 
 
 def formatted(vm: Machine, text: bytes, values: list[int]) -> bytes | None:
@@ -200,10 +192,7 @@ def snprintf(vm: Machine, to: int, size: int, text: int, data: int, length: int)
     """Format into memory, cut to `size` with its NUL; the length that it would have with its NUL."""
     if length % 8 or length > 96:
         return -EINVAL
-    raw = b""
-    while (byte := vm.memory.peek(text + len(raw), 1)) not in (None, b"\0"):
-        assert byte is not None
-        raw += byte
+    raw = (vm.memory.text(text, _MOST_TEXT) or b"").rstrip(b"\0")
     values = vm.memory.read(data, length & _LOW)
     words = [int.from_bytes(values[place : place + 8], "little") for place in range(0, len(values), 8)]
     line = formatted(vm, raw, words)

@@ -1,0 +1,225 @@
+"""`Simulation`: a module compiled for a target, its programs run by the interpreter when the test says so."""
+
+from __future__ import annotations
+
+from struct import pack_into
+from typing import TYPE_CHECKING, Any, Self
+
+from pyebpf.builder.contexts import PERF_EVENT_FIELDS, REGISTERS
+from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.specs import BtfTracepoint, MapKind, PerfEvent, RawTracepoint, Tracepoint
+from pyebpf.testing.backends import EventsBackend, MapBackend
+from pyebpf.testing.kernel_objects import KernelMemory
+from pyebpf.vm import Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyebpf.builder.lost import Loss
+    from pyebpf.dsl.module import Module
+    from pyebpf.specs import ModuleSpec
+    from pyebpf.target import KernelType, Target
+    from pyebpf.testing.kernel_objects import Value
+    from pyebpf.vm import Result
+    from pyebpf.vm.loaded import LoadedProgram
+
+__all__ = ["Simulation"]
+
+_EVENTS = (MapKind.RINGBUF, MapKind.PERF_EVENT_ARRAY)
+_ARGUMENTS = 12
+_POINTER = 8
+
+
+class Simulation:
+    """A module's maps and programs without a kernel.
+
+    While the context is open, the module's maps are read and written as if it were loaded. Events are what the test
+    makes: `tracepoint`, `raw_tracepoint`, `perf_event`; each runs every program that is attached there, in order, and
+    returns their results. `machine` is the interpreter's: its attributes say who and when (see `process`, `at`), and
+    `options` are passed to it.
+    """
+
+    def __init__(self, module: Module, target: Target, **options: Any) -> None:
+        self.module = module
+        self.target = target
+        self.spec: ModuleSpec = module.compile(target)
+        options.setdefault("cpus", self._cpus())
+        self.machine = Machine(self.spec.maps, **options)
+        self.memory = KernelMemory(self.machine.memory, target)
+        self._programs: list[tuple[Any, LoadedProgram]] = [
+            (program.attach, self.machine.load(program)) for program in self.spec.programs
+        ]
+        self.maps = {
+            name: made if made.spec.kind in _EVENTS else MapBackend(made) for name, made in self.machine.maps.items()
+        }
+
+    def _cpus(self) -> int:
+        try:
+            return self.target.possible_cpus
+        except NotFound:
+            return 2
+
+    def __enter__(self) -> Self:
+        for each in self.module.maps:
+            self._bind(each)
+        if hasattr(self.module, "_loaded"):
+            # What BPF answers from its loaded programs (`lost`, `stacks`) it answers from this.
+            self.module._loaded = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if hasattr(self.module, "_loaded"):
+            self.module._loaded = None
+        for each in self.module.maps:
+            each.bind(None)
+
+    def _bind(self, each: Any) -> None:
+        made = self.machine.maps[each.spec.name]
+        if made.spec.kind in _EVENTS:
+            each.bind(EventsBackend(made, getattr(each, "record_class", None)))
+        else:
+            each.bind(self.maps[each.spec.name])
+
+    def lost(self, losses: Sequence[Loss] = ()) -> dict[str, int]:
+        """What programs counted as lost, by reason, without those that never happened."""
+        from pyebpf.builder.lost import LOST_MAP
+
+        losses = losses or self.module.losses
+        counts = self.maps[LOST_MAP][0] if losses else ()  # type: ignore[index]  # an array, so that it is a mapping
+        return {str(loss): count for loss, count in zip(losses, counts, strict=True) if count}
+
+    # --- who and when ---
+
+    def process(
+        self,
+        *,
+        pid: int | None = None,
+        tid: int | None = None,
+        uid: int | None = None,
+        gid: int | None = None,
+        comm: str | None = None,
+        cpu: int | None = None,
+    ) -> None:
+        """Let events happen in this process from now on; what is not given stays. A new `pid` is the thread's id, too."""
+        machine = self.machine
+        if pid is not None:
+            machine.pid = machine.tid = pid
+        machine.tid = machine.tid if tid is None else tid
+        machine.uid = machine.uid if uid is None else uid
+        machine.gid = machine.gid if gid is None else gid
+        machine.comm = machine.comm if comm is None else comm
+        if cpu is not None:
+            if not 0 <= cpu < machine.cpus:
+                raise InvalidValue(f"cpu={cpu}: there are {machine.cpus} processors, from 0")
+            machine.cpu = cpu
+
+    def at(self, nanoseconds: int | Iterable[int]) -> None:
+        """Let it be this time from now on; several times are given out one a question."""
+        self.machine.time = nanoseconds
+
+    def stacks(self, *, kernel: Sequence[int] = (), user: Sequence[int] = ()) -> None:
+        """Let call stacks be these addresses from now on, the innermost first; empty: there is none."""
+        self.machine.kernel_stack, self.machine.user_stack = kernel, user
+
+    # --- memory ---
+
+    def user(self, data: str | bytes) -> int:
+        """Address of user memory that holds `data`; text ends with a NUL."""
+        return self.memory.user(data)
+
+    def kernel(self, data: str | bytes) -> int:
+        """Address of kernel memory that holds `data`; text ends with a NUL."""
+        return self.memory.kernel(data)
+
+    def object(self, type_name: str, **members: Value) -> int:
+        """Address of a kernel object, such as "struct request", with these members; all others are zero.
+
+        A member that is a pointer takes an address, text, or the members of what it points to as a dictionary.
+        Members lie where the recorded facts say, so that only members which programs use can be given.
+        """
+        return self.memory.object(self._type(type_name), members)
+
+    def set(self, address: int, type_name: str, **members: Value) -> None:
+        """Change members of a kernel object."""
+        self.memory.set(address, self._type(type_name), members)
+
+    def _type(self, name: str) -> KernelType:
+        known: dict[str, KernelType] = {}
+        for attach, _ in self._programs:
+            if isinstance(attach, RawTracepoint | BtfTracepoint):
+                for parameter in self.target.raw_tracepoint_parameters(attach.name):
+                    if parameter.type.element is not None:
+                        known[parameter.type.element.c_name] = parameter.type.element
+        if name in known:
+            return known[name]
+        try:
+            return self.target.type_named(name)
+        except NotFound as error:
+            raise NotFound(f"{error}{closest(name, known)}") from None
+
+    # --- events ---
+
+    def tracepoint(self, name: str, **fields: Value) -> list[Result]:
+        """A tracepoint, "category:name", with fields by name; those not given are zero.
+
+        Text for a field that is a pointer is put into memory: the user's for `syscalls`, else the kernel's.
+        """
+        category, _, event = name.partition(":")
+        layout = self.target.tracepoint_format(category, event)
+        record = self.memory.record(category, layout, fields)
+        return [self.machine.run(each, record) for each in self._attached(Tracepoint(category, event))]
+
+    def raw_tracepoint(self, name: str, *arguments: Value, **named: Value) -> list[Result]:
+        """A raw tracepoint, with its arguments in order or by name; programs with BTF trust (tp_btf) run as well.
+
+        An argument that points to a struct takes an address (`object`) or the members as a dictionary.
+        """
+        parameters = self.target.raw_tracepoint_parameters(name)
+        names = [parameter.name for parameter in parameters]
+        values: dict[str, Value] = dict(zip(names, arguments, strict=False))
+        for key, value in named.items():
+            plain = key if key in names else key.removesuffix("_")
+            if plain not in names:
+                raise InvalidValue(f"raw tracepoint {name} has no argument {key}{closest(key, names)}")
+            values[plain] = value
+        context = bytearray(_POINTER * _ARGUMENTS)
+        for index, parameter in enumerate(parameters):
+            given = values.get(parameter.name, 0)
+            element = parameter.type.element
+            if isinstance(given, dict) and element is not None:
+                given = self.memory.object(element, given)
+            elif isinstance(given, str | bytes):
+                given = self.memory.kernel(given)
+            if not isinstance(given, int):
+                raise InvalidValue(f"{name}: {parameter.name} is {parameter.type.c_name}, not {given!r}")
+            pack_into("<Q", context, _POINTER * index, given & 0xFFFF_FFFF_FFFF_FFFF)
+        programs = [*self._attached(RawTracepoint(name)), *self._attached(BtfTracepoint(name))]
+        return [self.machine.run(each, bytes(context)) for each in programs]
+
+    def perf_event(self, *, ip: int = 0, sample_period: int = 0, addr: int = 0) -> list[Result]:
+        """A perf event or sample: every program that runs on one."""
+        registers, instruction_pointer = REGISTERS[self.target.arch]
+        context = bytearray(registers + _POINTER * len(PERF_EVENT_FIELDS))
+        pack_into("<Q", context, instruction_pointer, ip)
+        for name, value in (("sample_period", sample_period), ("addr", addr)):
+            pack_into("<Q", context, registers + PERF_EVENT_FIELDS[name], value)
+        return [self.machine.run(each, bytes(context)) for at, each in self._programs if isinstance(at, PerfEvent)]
+
+    def _attached(self, to: Tracepoint | RawTracepoint | BtfTracepoint) -> Iterator[LoadedProgram]:
+        for attach, program in self._programs:
+            if attach == to:
+                yield program
+
+    # --- what a loaded module answers ---
+
+    @property
+    def programs(self) -> Mapping[str, Any]:
+        """The programs, by their names and targets."""
+        return {f"{spec.name}@{spec.attach}": program for spec, (_, program) in zip(self.spec.programs, self._programs, strict=True)}
+
+    def attachments(self) -> list[str]:
+        """A line for each program."""
+        return [f"{spec.name}: {spec.attach}, simulated" for spec in self.spec.programs]
+
+    def close(self) -> None:
+        """Nothing is open."""
