@@ -211,3 +211,33 @@ def test_no_count_is_lost_between_two_processors():
         total = keys * rounds * len(cpus)
         assert (hits[0].calls, table[1]) == (total, total)
         assert bpf.lost == {}
+
+
+NONE = {
+    "if x is None:\n    x = 3\nout[0].r0 = x": (5, 3),
+    "if x is None:\n    return\nout[0].r0 = x": (5, 0),
+    "if x is not None:\n    out[0].r0 = x": (5, 0),
+    "if not (x is None):\n    out[0].r0 = x": (5, 0),
+    "if x is not None and x > 4:\n    out[0].r0 = x": (5, 0),
+    "if x is None or x < 5:\n    return\nout[0].r0 = x": (5, 0),
+    "out[0].r0 = x if x is not None else 3": (5, 3),
+    "if x is None:\n    y: u64 = 3\nelse:\n    y = x\nout[0].r0 = y": (5, 3),
+    "if x is None:\n    x = 3\nfor j in range(4):\n    x += j\nout[0].r0 = x": (11, 9),
+    "out[0].r0 = counts.get(w, 3)": (5, 3),
+    "if (y := counts.get(w)) is not None:\n    out[0].r0 = y": (5, 0),
+    "for j in range(3):\n    y = counts.get(j)\n    if y is None:\n        continue\n    out[0].r0 += y + j": (6, 6),
+    "out[0].r0 = or_three(w)": (5, 3),
+}
+
+
+@TARGETS
+@pytest.mark.parametrize("body", NONE)
+def test_every_way_to_ask_for_none(target, body):
+    """Of a key that is there and one that is not."""
+    outside = "def or_three(key):\n    x = counts.get(key)\n    if x is None:\n        return 3\n    return x"
+    with Case(f"counts[1] = 5\nx = counts.get(w)\n{body}", "w", outside).loaded(target) as loaded:
+        found = []
+        for key in (1, 2):
+            loaded.reset()
+            found.append(loaded.run(w=key)[0])
+        assert tuple(found) == NONE[body]
