@@ -6,10 +6,20 @@ import os
 
 import pytest
 
-from pyebpf import BPF, KernelObject, Struct, current_task, has_field, u32, u64
+from pyebpf import BPF, KernelObject, NotLoaded, Struct, char, current_task, field, has_field, pid, u8, u32, u64
 from tests.language.harness import Case, Newest, Oldest, Pair
 
 TARGETS = pytest.mark.parametrize("target", [Newest(), Oldest()], ids=["newest", "oldest"])
+
+
+ME = os.getpid()
+
+
+class Tagged(Struct):
+    """A value with bytes in it."""
+
+    tag: bytes = field(u8[3])
+    number: u64
 
 
 class Hits(Struct):
@@ -241,3 +251,53 @@ def test_every_way_to_ask_for_none(target, body):
             loaded.reset()
             found.append(loaded.run(w=key)[0])
         assert tuple(found) == NONE[body]
+
+
+def test_in_user_space_a_map_is_a_mapping():
+    """Text to the first NUL and with bytes that are no UTF-8, arrays of u8 as bytes, records, sums over processors."""
+    bpf = BPF()
+    texts = bpf.hash(key=char[8], value=Tagged, size=7)
+    sums = bpf.percpu_array(value=u64, size=2)
+
+    @bpf.raw_tracepoint("sys_enter")
+    def on_call() -> None:
+        if pid() == ME:
+            texts["pid"] = Tagged(tag=b"\1\2\3", number=ME)
+            sums[1] += 1
+
+    with pytest.raises(NotLoaded, match=r"map \w+ is not loaded: read and write it inside `with bpf:`|unnamed"):
+        len(texts)
+    with bpf:
+        os.getppid()
+        bpf.detach()
+        assert texts["pid"] == Tagged(b"\1\2\3", ME)
+        texts["caf\u00e9"] = Tagged(b"abc", 1)
+        texts["\udcff"] = Tagged(b"abc", 2)
+        assert sorted(texts) == ["caf\u00e9", "pid", "\udcff"]
+        assert len(texts) == 3
+        assert "no" not in texts
+        del texts["\udcff"]
+        assert texts.get("\udcff") is None
+        assert sums[1] == sum(sums.per_cpu[1]) >= 1
+        assert sums[0] == 0
+        with pytest.raises(KeyError):
+            texts["no"]
+    with pytest.raises(NotLoaded, match="map texts is not loaded"):
+        texts.items()
+
+
+def test_a_maps_name_is_the_first_that_a_probe_calls_it_by_and_a_hash_has_10240_entries():
+    bpf = BPF()
+    first = bpf.hash(key=u32, value=u64)
+    given = bpf.hash(key=u32, value=u64, name="a name with blanks")
+    same = first
+
+    @bpf.raw_tracepoint("sys_enter")
+    def on_call() -> None:
+        same[1] += 1
+        given[2] += 1
+
+    assert [(spec.name, spec.max_entries) for spec in bpf.specs().maps][:2] == [
+        ("same", 10_240),
+        ("a_name_with_bla", 10_240),
+    ]

@@ -82,6 +82,9 @@ class Numbers(FakeTarget):
     """The made-up kernel with the raw tracepoint `numbers`. `missing` are features that it lacks."""
 
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
+        if name == "keywords":
+            long = KernelType("int", 8, "long", signed=True)
+            return KernelRawTracepoint(name, 2, tuple(KernelParameter(each, long) for each in ("class", "ctx", "from")))
         if name not in ("numbers", "more_numbers"):
             return super().raw_tracepoint(name)
         parameters = [

@@ -127,3 +127,55 @@ def test_decorators_stack_and_return_one_probe():
         "@raw_tracepoint('numbers')",
     ]
     assert case.bpf.probes == [case.probe]
+
+
+def test_a_kernels_name_that_python_keeps_for_itself_gets_an_underscore():
+    """And one that is called ctx is `ctx_`, since `ctx` is the context."""
+    body = "out[0].r0 = class_\nout[0].r1 = ctx_\nout[0].r2 = from_\nout[0].r3 = ctx.from_ + ctx.class_"
+    case = Case(body, "ctx, class_, ctx_, from_", targets='"keywords"')
+    assert case.evaluate(s=3, t=5, u=7)[:4] == [3, 5, 7, 10]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("s, ctx", "`ctx`, the context, is the first parameter; a kernel argument of that name is `ctx_`"),
+        ("*s", "a probe's parameters are named one by one: leave out *s"),
+        ("s=1", "a probe's parameters have no defaults: the kernel gives every argument"),
+        ("ss", "raw tracepoint numbers has no argument ss"),
+    ],
+)
+def test_parameters_that_are_refused(parameters, expected):
+    assert message_of(Case("pass", parameters).refused())[0].partition(" (did")[0] == expected
+
+
+def test_an_annotated_parameter_is_converted():
+    case = Case("out[0].r0 = s\nout[0].r1 = u >> 1\nout[0].r2 = t", "s: s8, u: s64, t: u16")
+    assert case.evaluate(s=200, u=(1 << 64) - 2, t=-1)[:3] == [-56, -1, 65535]
+
+
+def test_ctx_target_is_a_string_known_while_compiling():
+    case = Case("if ctx.target == 'numbers':\n    out[0].r0 = len(ctx.target)", "ctx")
+    assert branches(case) == 0
+    assert case.evaluate()[0] == len("numbers")
+
+
+def test_the_context_cannot_be_written():
+    expected = "the context of a raw tracepoint program cannot be written: s"
+    assert message_of(Case("ctx.s = 5", "ctx").refused()) == (expected, "ctx.s = 5")
+
+
+def test_with_number_iterators_a_loop_may_have_more_rounds():
+    message, _ = message_of(Case(f"for j in range({(1 << 23) + 1}):\n    pass").refused())
+    assert message.startswith("range() needs a bound that can be proved, of at most 8388608 rounds (here up to 8388609")
+
+
+def test_a_function_called_with_known_values_is_run_by_python():
+    """So it may do what no probe can."""
+    outside = "def table_of(n):\n    return {str(i): i ** 2 for i in range(n)}"
+    assert Case("out[0].r0 = table_of(12)['11'] + s", "s", outside).evaluate(s=-1)[0] == 120
+
+
+def test_inlined_functions_have_locals_of_their_own():
+    outside = "def f(x):\n    y = x + 1\n    x = 0\n    return y"
+    assert Case("x = s\ny = 7\nz = f(x)\nout[0].r0 = x * 100 + y * 10 + z", "s", outside).evaluate(s=2)[0] == 273
