@@ -240,6 +240,16 @@ class RingBuffer(Bound, RingBufferEntity, Generic[T]):
         found: Sequence[T] = self.backend.poll(timeout)
         return found
 
+    def tuples(self) -> Sequence[tuple[Any, ...]]:
+        """The records that are there as the tuples that `struct` unpacks: the fastest way, without field names."""
+        found: Sequence[tuple[Any, ...]] = self.backend.tuples()
+        return found
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when records are there, for event loops; call `poll()` then."""
+        found: int = self.backend.fileno()
+        return found
+
     if TYPE_CHECKING:
 
         def emit(self, record: T) -> None:  # type: ignore[override]  # as a probe writes it; the builder gives itself, too

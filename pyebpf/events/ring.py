@@ -142,7 +142,7 @@ class RingBuffer(EventStream[Any]):
                 except MalformedData:
                     # Passed over, so that the next call does not meet it again; what was read before is kept.
                     self._consumer[0] = run.position
-                    self._pending.extend(result)
+                    self._pending = iter([*self._pending, *result])
                     raise
             position = run.position
             self._consumer[0] = position

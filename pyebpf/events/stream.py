@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections import deque
+from itertools import chain
+from operator import length_hint
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
@@ -31,7 +32,8 @@ class EventStream(ABC, Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._pending: deque[T] = deque()
+        # Read and not yet given out. Every loop takes from this one iterator, which is safe between threads.
+        self._pending: Iterator[T] = iter(())
         self._lock = Lock()
         self._epoll: Epoll | None = None
 
@@ -77,9 +79,7 @@ class EventStream(ABC, Generic[T]):
         with self._lock:
             if self.closed:
                 return []
-            records = list(self._pending)
-            self._pending.clear()
-            return records + self._take(everything=True)
+            return [*self._pending, *self._take(everything=True)]
 
     def poll(self, timeout: float | None = 0.0) -> list[T]:
         """All records that are there, after waiting at most `timeout` seconds for the first (None: without end).
@@ -98,25 +98,23 @@ class EventStream(ABC, Generic[T]):
         return records
 
     def __iter__(self) -> Iterator[T]:
-        waiter = self._waiter()
-        take = self._pending.popleft
-        while True:
-            try:
-                record = take()
-            except IndexError:
-                if self.closed:
-                    return
-                if not self._refill():
-                    waiter.wait(_PERIOD)
-                continue
-            yield record
+        return chain.from_iterable(self._pieces(self._waiter()))
+
+    def _pieces(self, waiter: Epoll) -> Iterator[Iterator[T]]:
+        """What is pending, again and again: no Python code runs between the records of a piece."""
+        while not self.closed:
+            if not self._refill():
+                waiter.wait(_PERIOD)
+            yield self._pending
 
     def _refill(self) -> bool:
         """Read what is there; whether anything can be given out."""
         with self._lock:
-            if not self._pending and not self.closed:
-                self._pending.extend(self._take(everything=False))
-            return bool(self._pending)
+            if self.closed:
+                return False
+            if not length_hint(self._pending):
+                self._pending = iter(self._take(everything=False))
+            return length_hint(self._pending) > 0
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self._stream()
@@ -126,19 +124,13 @@ class EventStream(ABC, Generic[T]):
 
         loop = asyncio.get_running_loop()
         descriptor = self.fileno()
-        take = self._pending.popleft
-        while True:
-            try:
-                record = take()
-            except IndexError:
-                if self.closed:
-                    return
-                if self._refill():
-                    await asyncio.sleep(0)  # a fast producer must not keep other tasks from running
-                else:
-                    await self._readable(loop, descriptor)
-                continue
-            yield record
+        while not self.closed:
+            for record in self._pending:
+                yield record
+            if self._refill():
+                await asyncio.sleep(0)  # a fast producer must not keep other tasks from running
+            elif not self.closed:
+                await self._readable(loop, descriptor)
 
     @staticmethod
     async def _readable(loop: AbstractEventLoop, descriptor: int) -> None:
@@ -161,7 +153,8 @@ class EventStream(ABC, Generic[T]):
             if self.closed:
                 return
             self._release()
-            self._pending.clear()
+            for _ in self._pending:  # loops that hold the iterator end, too
+                pass
             if self._epoll is not None:
                 self._epoll.close()
 
