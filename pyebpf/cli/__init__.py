@@ -15,6 +15,9 @@ USAGE = """\
 usage: pyebpf TOOL [options] [interval [count]]
        pyebpf list
        pyebpf run FILE [arguments]
+       pyebpf asm FILE
+       pyebpf disasm FILE [SECTION] | id NUMBER
+       pyebpf exec [--kernel] FILE|- [MEMORY]
        pyebpf --version
 
 Traces this machine with eBPF programs written in Python. `pyebpf list` names the tools, `pyebpf TOOL --help` tells
@@ -53,6 +56,18 @@ def _dispatch(arguments: list[str]) -> int:
         from pyebpf.cli.script import run_script
 
         return run_script(rest)
+    if command == "asm":
+        from pyebpf.cli.asm import run_asm
+
+        return run_asm(rest)
+    if command == "disasm":
+        from pyebpf.cli.disasm import run_disasm
+
+        return run_disasm(rest)
+    if command == "exec":
+        from pyebpf.cli.exec import run_exec
+
+        return run_exec(rest)
     if not command:
         raise UsageError("pyebpf", "name a tool, or `list` to see them all")
     if command.startswith("-"):
