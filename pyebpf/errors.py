@@ -165,6 +165,7 @@ class VmError(PyebpfError):
         lines = [place + self.message]
         if self.slot is not None:
             lines.append(f"  at slot {self.slot}: {self.instruction}")
+        if self.registers:
             lines.append("  " + " ".join(f"{name}={value:#x}" for name, value in self.registers.items()))
         if self.location is not None and (excerpt := self.location.excerpt()):
             lines.append(excerpt)

@@ -138,7 +138,9 @@ class KernelMemory:
         if isinstance(value, list) and each.length and each.element is not None and len(value) <= each.length:
             size = each.element[0]
             items = [item for item in value if isinstance(item, int)]
-            return b"".join((item & (1 << 8 * size) - 1).to_bytes(size, "little") for item in items).ljust(each.size, b"\0")
+            return b"".join((item & (1 << 8 * size) - 1).to_bytes(size, "little") for item in items).ljust(
+                each.size, b"\0"
+            )
         if not isinstance(value, int) or each.length is not None:
             raise InvalidValue(f"field {each.name} is {each.type}: {value!r} does not fit")
         return (value & (1 << 8 * each.size) - 1).to_bytes(each.size, "little")

@@ -100,7 +100,7 @@ class Simulation:
         comm: str | None = None,
         cpu: int | None = None,
     ) -> None:
-        """Let events happen in this process from now on; what is not given stays. A new `pid` is the thread's id, too."""
+        """Let events happen in this process from now on; what is not given stays. `pid` sets `tid`, too."""
         machine = self.machine
         if pid is not None:
             machine.pid = machine.tid = pid
@@ -215,7 +215,10 @@ class Simulation:
     @property
     def programs(self) -> Mapping[str, Any]:
         """The programs, by their names and targets."""
-        return {f"{spec.name}@{spec.attach}": program for spec, (_, program) in zip(self.spec.programs, self._programs, strict=True)}
+        return {
+            f"{spec.name}@{spec.attach}": program
+            for spec, (_, program) in zip(self.spec.programs, self._programs, strict=True)
+        }
 
     def attachments(self) -> list[str]:
         """A line for each program."""

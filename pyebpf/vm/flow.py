@@ -137,7 +137,9 @@ def _function(
                 blocks[target].sources.add(block.start)
     body = instructions[start:end]
     uses_frame = any(
-        Register.R10 in (instruction.dst, instruction.src) for instruction in body if instruction.op.form is not Form.EXIT
+        Register.R10 in (instruction.dst, instruction.src)
+        for instruction in body
+        if instruction.op.form is not Form.EXIT
     )
     _propagate(instructions, blocks, start)
     return Function(start, name, blocks, uses_frame)
@@ -152,7 +154,7 @@ def _propagate(instructions: Sequence[Instruction], blocks: Mapping[int, Block],
         block = blocks[work.pop()]
         after = known_after(instructions[block.start : block.end], block.known)
         for target in (block.jump, block.next):
-            if target not in blocks:
+            if target is None or target not in blocks:
                 continue
             joined = blocks[target].known & after
             if joined != blocks[target].known:

@@ -61,6 +61,8 @@ KFUNCS: dict[str, Callable[..., int | None]] = {
     "bpf_iter_num_new": bpf_iter_num_new,
     "bpf_iter_num_next": bpf_iter_num_next,
     "bpf_iter_num_destroy": bpf_iter_num_destroy,
-    **dict.fromkeys(("bpf_rcu_read_lock", "bpf_rcu_read_unlock", "bpf_preempt_disable", "bpf_preempt_enable"), _nothing),
+    **dict.fromkeys(
+        ("bpf_rcu_read_lock", "bpf_rcu_read_unlock", "bpf_preempt_disable", "bpf_preempt_enable"), _nothing
+    ),
 }
 """By name: functions of the machine and as many registers as they take."""

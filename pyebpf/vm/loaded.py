@@ -227,8 +227,8 @@ class LoadedProgram:
         target = found.programs.get(index & 0xFFFF_FFFF)
         if target is None or self._tail_calls >= MAX_TAIL_CALLS:
             return None
-        target._tail_calls = self._tail_calls + 1  # noqa: SLF001 - the count goes from program to program
-        entry: Callable[..., int] = target._entered  # noqa: SLF001 - another of this class
+        target._tail_calls = self._tail_calls + 1
+        entry: Callable[..., int] = target._entered
         return entry
 
     def _entered(self, *arguments: int) -> int:

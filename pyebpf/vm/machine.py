@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.asm import Instruction, Label, decode, layout
+from pyebpf.asm import Instruction, Label, Raw, decode, link
 from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import InvalidValue, VmError, closest
 from pyebpf.specs import MapSpec, ProgramKind, ProgramSpec
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Machine", "Result", "run"]
 
-Code = ProgramSpec | Sequence[Instruction | Label] | bytes
+Code = ProgramSpec | Sequence[Instruction | Label | Raw] | bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,22 +149,8 @@ class Machine:
             names = {each.name: each.start for each in program.code.subprograms}
             return LoadedProgram(self, program.code.instructions, names, program.kind, program.cookie)
         if isinstance(program, bytes | bytearray):
-            return LoadedProgram(self, decode(bytes(program)), {}, kind)
-        names = {}
-        index = 0
-        for item in program:
-            if isinstance(item, Label):
-                names[item.name] = index
-            else:
-                index += 1
-        called = {item.symbol for item in program if isinstance(item, Instruction) and item.symbol is not None}
-        targets = {
-            item.symbol
-            for item in program
-            if isinstance(item, Instruction) and (item.op.is_jump or item.op.name not in ("call_local", "lddw_function"))
-        }
-        functions = {name: at for name, at in names.items() if name in called - targets}
-        return LoadedProgram(self, layout(program), functions, kind)
+            program = decode(bytes(program))
+        return LoadedProgram(self, _plain(link(program)), {}, kind)
 
     def tail_calls(self, name: str, programs: Mapping[int, Code], *, kind: ProgramKind | None = None) -> None:
         """Fill a program array."""
@@ -231,7 +217,9 @@ class Machine:
     def _released(self) -> None:
         for each in self.maps.values():
             if isinstance(each, RingBufferMap) and each.unfinished:
-                raise VmError(f"Unreleased reference: a record of ring buffer {each.name} is neither submitted nor discarded")
+                raise VmError(
+                    f"Unreleased reference: a record of ring buffer {each.name} is neither submitted nor discarded"
+                )
         if self.locked is not None:
             raise VmError("bpf_spin_lock is still held at the exit")
 
@@ -271,7 +259,8 @@ class Machine:
         if isinstance(time, int):
             return time
         if callable(time):
-            return time()
+            given: int = time()
+            return given
         if not isinstance(time, Iterator):
             self.time = time = iter(time)
         value = next(time, None)
@@ -318,7 +307,7 @@ class Machine:
         return self.packet.region.data
 
     def move_packet(self, head: int, tail: int) -> None:
-        """Cut `head` bytes off the front and add `tail` at the end (negative: the other way); all pointers to it end."""
+        """Cut `head` bytes off the front and add `tail` at the end (negative: the other way); pointers to it end."""
         assert self.packet is not None
         old = self.packet.region
         data = bytes(-head) + bytes(old.data) if head < 0 else bytes(old.data[head:])
@@ -327,6 +316,18 @@ class Machine:
         self.packet.region = Region("packet", "packet", bytearray(data), writable=old.writable)
         self.memory.add(self.packet.region)
         self.packet.refer()
+
+
+def _plain(program: Sequence[Instruction | Raw]) -> list[Instruction]:
+    """The instructions; InvalidValue for bytes that are none."""
+    found = []
+    slot = 0
+    for each in program:
+        if isinstance(each, Raw):
+            raise InvalidValue(f"slot {slot}: unknown opcode {each.data[0]:02x} ({each.data.hex()})")
+        found.append(each)
+        slot += each.slots
+    return found
 
 
 def run(

@@ -3,8 +3,8 @@
 `d` and `s` stand for the destination and the second operand, a register or a constant; registers hold 0 to 2^64 - 1.
 A 32-bit operation's constant is given modulo 2^32. Results are already reduced to the register's 64 bits.
 
-Source: RFC 9669 sections 4 and 5 (division by zero gives 0, the remainder then is the dividend, the most negative number
-divided by -1 is itself, shift counts are taken modulo the width); kernel/bpf/core.c.
+Source: RFC 9669 sections 4 and 5 (division by zero gives 0, the remainder then is the dividend, the most negative
+number divided by -1 is itself, shift counts are taken modulo the width); kernel/bpf/core.c.
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ class Translation:
     each block's number the indices of its instructions.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], names: Mapping[str, int], *, strict: bool, trace: bool):
+    def __init__(
+        self, instructions: Sequence[Instruction], names: Mapping[str, int], *, strict: bool, trace: bool
+    ) -> None:
         self.instructions = tuple(instructions)
         self.slots = slot_starts(instructions)
         self.index_of = {slot: index for index, slot in enumerate(self.slots)}

@@ -63,7 +63,9 @@ class Both:
             return None, f"errno {result.errno}\n{log.log[-3000:]}"
         return result.descriptor, ""
 
-    def run(self, descriptor: Descriptor, program: Random, chance: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
+    def run(
+        self, descriptor: Descriptor, program: Random, chance: random.Random
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the kernel gave and what the interpreter gave: comparable values by what they are."""
         kind = program.kind
         if kind is ProgramKind.SYSCALL:

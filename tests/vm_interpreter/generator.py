@@ -11,8 +11,33 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Instruction, Label, Register, find_op
 from pyebpf.asm.build import (
-    R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, add64, alu, call, call_local, exit_, gotol, jump, jump_if, lddw, ldx,
-    load_map, load_map_value, may_goto, mov64, st, stx,
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+    R7,
+    R8,
+    R9,
+    R10,
+    add64,
+    alu,
+    call,
+    call_local,
+    exit_,
+    gotol,
+    jump,
+    jump_if,
+    lddw,
+    ldx,
+    load_map,
+    load_map_value,
+    may_goto,
+    mov64,
+    st,
+    stx,
 )  # fmt: skip
 from pyebpf.specs import MapKind, MapSpec, ProgramKind
 from pyebpf.types import U32, U64, ArrayType
@@ -95,8 +120,27 @@ class Generator:
 
     def number(self, bits: int = 32) -> int:
         """A constant, often one where something happens; signed."""
-        interesting = (0, 1, -1, 2, 7, 8, 31, 32, 63, 64, 255, 256, 0x7FFF, 0x8000, (1 << bits - 1) - 1, -(1 << bits - 1))
-        return self.r.choice(interesting) if self.r.random() < 0.5 else self.r.randrange(-(1 << bits - 1), 1 << bits - 1)
+        interesting = (
+            0,
+            1,
+            -1,
+            2,
+            7,
+            8,
+            31,
+            32,
+            63,
+            64,
+            255,
+            256,
+            0x7FFF,
+            0x8000,
+            (1 << bits - 1) - 1,
+            -(1 << bits - 1),
+        )
+        return (
+            self.r.choice(interesting) if self.r.random() < 0.5 else self.r.randrange(-(1 << bits - 1), 1 << bits - 1)
+        )
 
     def reload(self, *registers: Register) -> None:
         """Give registers numbers again after a call."""
@@ -124,7 +168,7 @@ class Generator:
     def do_wide(self) -> None:
         self.add(lddw(self.scalar(), self.number(64) & MASK64))
 
-    def place(self, size: int, *, write: bool, aligned: bool) -> tuple[Register, int]:
+    def place(self, size: int, *, aligned: bool) -> tuple[Register, int]:
         """A base register and an offset where `size` bytes may be accessed."""
         bases = [(R10, -STACK, STACK)]
         if not self.in_function:
@@ -145,11 +189,11 @@ class Generator:
         for _ in range(self.r.randrange(1, 4)):
             if self.r.random() < 0.5:
                 op = self.r.choice(self.loads)
-                base, offset = self.place(op.size, write=False, aligned="acquire" in op.name)
+                base, offset = self.place(op.size, aligned="acquire" in op.name)
                 self.add(Instruction(op, self.scalar(), base, offset))
             else:
                 op = self.r.choice(self.stores)
-                base, offset = self.place(op.size, write=True, aligned="release" in op.name)
+                base, offset = self.place(op.size, aligned="release" in op.name)
                 imm = op.form is Form.STORE_IMM
                 if imm and base == R6:
                     continue  # Linux 6.1 refuses constants stored into the context
@@ -157,7 +201,7 @@ class Generator:
 
     def do_atomic(self) -> None:
         op = self.r.choice(self.atomics)
-        base, offset = self.place(op.size, write=True, aligned=True)
+        base, offset = self.place(op.size, aligned=True)
         if op.writes and base == R10:
             # Linux 6.18's verifier follows a fetched number back to no stack slot (backtrack_insn): it takes two paths
             # with different constants in the slot for one, and removes code that runs. docs/vm.md has the program.
@@ -263,7 +307,7 @@ class Generator:
         self.add(mov64(R4, self.r.choice((0, 1, 2, 4))), call(130))
 
     def copy(self) -> None:
-        """probe_read_kernel, of what is there and of what is not."""
+        """Call probe_read_kernel, of what is there and of what is not."""
         size = self.r.randrange(1, 17)
         self.add(mov64(R1, R10), add64(R1, -8 * self.r.randrange(2, STACK // 8 + 1)), mov64(R2, size))
         if self.in_function or self.r.random() < 0.3:
@@ -273,7 +317,7 @@ class Generator:
         self.add(call(self.r.choice((113, 115))))
 
     def read_number(self) -> None:
-        """strtol and strtoul of a few characters."""
+        """Call strtol and strtoul with a few characters."""
         text = bytes(self.r.choice(b"0123456789abx-  \0") for _ in range(8))
         self.add(lddw(R1, int.from_bytes(text, "little")), stx(8, R10, -16, R1))
         self.add(mov64(R1, R10), add64(R1, -16), mov64(R2, self.r.randrange(1, 9)))

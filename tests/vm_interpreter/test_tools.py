@@ -42,7 +42,13 @@ def test_opensnoop_pairs_entry_and_exit(simulate):
     kernel.at(2_000)
     kernel.tracepoint("syscalls:sys_exit_openat", ret=3)
     missing, motd = bpf["opens"].poll()
-    assert (missing.pid, missing.comm, missing.path, missing.error, missing.time) == (7, "vi", "/etc/missing", ENOENT, 1_000)
+    assert (missing.pid, missing.comm, missing.path, missing.error, missing.time) == (
+        7,
+        "vi",
+        "/etc/missing",
+        ENOENT,
+        1_000,
+    )
     assert (motd.pid, motd.tid, motd.uid, motd.comm) == (42, 43, 1000, "cat")
     assert (motd.path, motd.descriptor, motd.time) == ("/etc/motd", 3, 2_000)
     assert bpf.lost == {}
@@ -123,5 +129,7 @@ def test_biolatency_adds_up_processors_and_disks(simulate):
         kernel.raw_tracepoint("block_rq_issue", rq=rq)
         kernel.at(1_000 * number)
         kernel.raw_tracepoint("block_rq_complete", rq=rq, nr_bytes=4096)
-    counts = {each.labels["disk"]: sum(bucket.count for bucket in each.buckets) for each in biolatency.snapshot(bpf, options)}
+    counts = {
+        each.labels["disk"]: sum(bucket.count for bucket in each.buckets) for each in biolatency.snapshot(bpf, options)
+    }
     assert counts == {"sda": 11, "sdb": 6}

@@ -18,7 +18,9 @@ _LOW = 0xFFFF_FFFF
 _SIGN = 1 << 63
 ERANGE = 34
 _MOST_TEXT = 512
-_DIRECTIVE = re.compile(rb"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<size>ll|l|h|hh)?(?P<type>[diuxXcsp])(?P<kind>[ks]?))")
+_DIRECTIVE = re.compile(
+    rb"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<size>ll|l|h|hh)?(?P<type>[diuxXcsp])(?P<kind>[ks]?))"
+)
 _UNITS = {b"ll": 64, b"l": 64}
 
 

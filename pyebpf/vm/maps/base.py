@@ -67,7 +67,7 @@ class VmMap:
         """Put a value into a queue or stack."""
         raise self._unfit("push_elem")
 
-    def take(self, *, remove: bool) -> bytes | None:  # noqa: ARG002 - the interface's
+    def take(self, *, remove: bool) -> bytes | None:
         """The value at the head of a queue or stack."""
         raise self._unfit("pop_elem" if remove else "peek_elem")
 
