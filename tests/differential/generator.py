@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-__all__ = ["FIELDS", "INPUTS", "RESULTS", "Program", "generate"]
+__all__ = ["FIELDS", "INPUTS", "RESULTS", "Program", "generate", "generate_from"]
 
 INPUTS = 6
 RESULTS = 24
@@ -77,13 +77,18 @@ class Scope:
 
 def generate(seed: int) -> Program:
     """The program of a seed."""
-    return _Generator(seed).program()
+    return generate_from(random.Random(seed), seed)
+
+
+def generate_from(source: random.Random, seed: int) -> Program:
+    """The program that a source of random numbers chooses; `seed` only names it."""
+    return _Generator(source, seed).program()
 
 
 class _Generator:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, source: random.Random, seed: int) -> None:
         self.seed = seed
-        self.random = random.Random(seed)
+        self.random = source
         self.count = 0
         self.functions: list[tuple[str, list[str], str]] = []
         self.lines: list[str] = []

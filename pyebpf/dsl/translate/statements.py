@@ -63,7 +63,10 @@ def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
 def _declared(f: Frame, annotation: ast.expr) -> IntType | None:
     """The integer type that an annotation names; None for what says nothing here (`int`, `str`, a Struct)."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        annotation = ast.parse(annotation.value, mode="eval").body
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError):  # Python never reads the text, and its sense is a checker's affair
+            return None
     if not isinstance(annotation, (ast.Name, ast.Attribute)):
         return None
     found: Any

@@ -1,0 +1,53 @@
+"""The memory of a perf buffer."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import MalformedData
+from pyebpf.events.perf_records import read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+COVERS = ("pyebpf/events/perf_records.py",)
+TEXT = False
+DICTIONARY = (b"\x09\0\0\0\0\0\x10\0", b"\x02\0\0\0\0\0\x18\0", b"\x08\0", b"\xff\xff", b"\0\0\0\0")
+_SIZE = 256
+_HEAD = struct.Struct("<IH")
+
+
+def target(data: bytes) -> None:
+    """All records are read, or MalformedData; the same memory turned around its end gives the same.
+
+    Input: u32 position of the reader, u16 bytes written behind it, then the memory as if read from its start.
+    """
+    if len(data) < _HEAD.size:
+        return
+    tail, written = _HEAD.unpack_from(data)
+    written %= _SIZE + 64
+    content = data[_HEAD.size :][:_SIZE].ljust(_SIZE, b"\0")
+    outcomes = []
+    for position in (0, tail):
+        turn = position % _SIZE
+        turned = content[_SIZE - turn :] + content[: _SIZE - turn]
+        try:
+            batch = read_records(memoryview(turned), position, position + written)
+        except MalformedData as error:
+            outcomes.append(str(error) if written <= _SIZE else "")
+        else:
+            assert batch.position == position + written
+            assert sum(map(len, batch.samples)) <= written
+            outcomes.append(repr((batch.samples, batch.lost)))
+    assert outcomes[0] == outcomes[1]
+
+
+def seeds() -> Iterable[bytes]:
+    """Samples and losses, whole and cut."""
+    sample = struct.pack("<IHHI", 9, 0, 24, 12) + b"123456789abc"
+    loss = struct.pack("<IHHQQ", 2, 0, 24, 1, 17)
+    other = struct.pack("<IHHQ", 5, 0, 16, 0)
+    for records in (sample * 3, sample + loss + other + sample, loss, sample[:20], other + b"\x01"):
+        yield _HEAD.pack(248, len(records)) + records
+        yield _HEAD.pack(0, len(records)) + records
