@@ -34,7 +34,7 @@ class BindingTimes:
 
     def __init__(self) -> None:
         self._reasons: dict[tuple[Hashable, str], Reason] = {}
-        self._unsigned: set[Hashable] = set()
+        self._unsigned: set[tuple[Hashable, str]] = set()
         #: Whether this pass found a new one, so that what it built is not to be used.
         self.changed = False
 
@@ -46,13 +46,13 @@ class BindingTimes:
         """Why."""
         return self._reasons.get((function, name))
 
-    def returns_unsigned(self, function: Hashable) -> bool:
-        """Whether an inlined function returns a u64, so that the constants it returns are u64, too."""
-        return function in self._unsigned
+    def is_unsigned(self, function: Hashable, name: str) -> bool:
+        """Whether a name is a u64 somewhere, so that the constants it is given are u64, too."""
+        return (function, name) in self._unsigned
 
-    def mark_unsigned(self, function: Hashable) -> None:
-        """Note that an inlined function that has returned constants returns a u64 on another path."""
-        self._unsigned.add(function)
+    def mark_unsigned(self, function: Hashable, name: str) -> None:
+        """Note that a name that had been given constants only is given a u64."""
+        self._unsigned.add((function, name))
         self.changed = True
 
     def mark(self, function: Hashable, name: str, reason: Reason, *, relied_on: bool) -> None:

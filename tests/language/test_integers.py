@@ -303,3 +303,17 @@ def test_an_annotated_local_wraps_when_it_is_added_to():
 def test_a_constant_that_does_not_fit_its_place_is_an_error(statement, expected):
     message, _ = message_of(Case(statement).refused())
     assert message == expected
+
+
+def test_a_constant_that_is_not_negative_goes_with_either():
+    """A total of u64 begins with a plain 0."""
+    agree("x = 0\nfor j in range(3):\n    x = (x + u) >> 1\nout[0].r0 = x", "u")
+    agree("x = 0\nif u > v:\n    x = u\nout[0].r0 = x >> 1", "uv")
+    agree("best = 0\nfor j in range(3):\n    y = u - j\n    if y > best:\n        best = y\nout[0].r0 = best", "u")
+    agree("x = 0\nfor j in range(3):\n    x = (x + s) >> 1\nout[0].r0 = x", "s")
+
+
+@pytest.mark.parametrize("first", ["x = -1", "x = 0\nif u:\n    x -= 1"])
+def test_what_is_negative_or_computed_does_not(first):
+    message, _ = message_of(Case(f"{first}\nif u > 3:\n    x = u\nout[0].r0 = x", "u").refused())
+    assert message.startswith("x is s64 on line 4 and u64 here: annotate it")

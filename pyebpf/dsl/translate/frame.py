@@ -177,8 +177,7 @@ class Frame:
         if isinstance(value, Int) and declared is None:
             value = self._in_place_of_none(entry, value)
         if isinstance(value, Int) and declared is None:
-            if name == RETURN:
-                value = self._returned(entry, value)
+            value = self._constant_joins(name, entry, value)
             self._join_integer(name, entry, value)
         self._write(name, entry, value)
 
@@ -217,14 +216,14 @@ class Frame:
             "it a name of its own"
         )
 
-    def _returned(self, entry: _Name, value: Int) -> Int:
-        """A number that an inlined function returns: a constant is as well a u64, if that is what others are."""
+    def _constant_joins(self, name: str, entry: _Name, value: Int) -> Int:
+        """A constant that is not negative is as well a u64, if that is what else the name is given."""
         constant = value.literal is not None and value.literal >= 0
-        unsigned = entry.integer == U64 or self.times.returns_unsigned(self.key)
+        unsigned = entry.integer == U64 or self.times.is_unsigned(self.key, name)
         if constant and value.type == S64 and unsigned:
             return Int(value.value, U64, literal=value.literal)
         if entry.integer == S64 and value.type == U64 and entry.only_constants:
-            self.times.mark_unsigned(self.key)
+            self.times.mark_unsigned(self.key, name)
             entry.integer = U64
         entry.only_constants &= constant
         return value
