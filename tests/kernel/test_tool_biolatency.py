@@ -269,7 +269,7 @@ def short_transfers(machine_release):
             subprocess.run(["/usr/sbin/modprobe", module], check=True)
     if not SCSI_DEBUG.exists():
         pytest.skip("the driver scsi_debug is not loaded")
-    settings = {"opts": "0x80", "every_nth": "2"}  # SDEBUG_OPT_SHORT_TRANSFER of drivers/scsi/scsi_debug.c
+    settings = {"opts": "0x100", "every_nth": "2"}  # SDEBUG_OPT_SHORT_TRANSFER of drivers/scsi/scsi_debug.c
     before = {name: (SCSI_DEBUG / name).read_text() for name in settings}
     deadline = time.monotonic() + PATIENCE
     while not (disks := list(Path("/sys/devices").glob("pseudo*/adapter*/host*/target*/*:*/block/*"))):
