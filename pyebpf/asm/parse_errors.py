@@ -11,7 +11,7 @@ from pyebpf.errors import AssemblyError, closest
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyebpf.asm.parser import Token
+    from pyebpf.asm.shapes import Token
     from pyebpf.errors import Location
 
 __all__ = ["explain"]
@@ -42,8 +42,13 @@ def _tree() -> dict[str, Any]:
 
 def explain(tokens: Sequence[Token], end: int, at: Callable[[int, int], Location]) -> AssemblyError:
     """The error for tokens that have no shape; `end` is the column after the line's last one."""
+    if not tokens:
+        return AssemblyError("there is no instruction")
     node = _tree()
     for index, token in enumerate(tokens):
+        if token.kind == "!":
+            place = at(token.start, token.end)
+            return AssemblyError(f"there is no register {token.text}: they are r0 to r10", place)
         following = node.get(token.kind)
         if following is None and "@" in node and token.kind.isidentifier() and index == len(tokens) - 1:
             following = node["@"]

@@ -21,21 +21,52 @@ if TYPE_CHECKING:
 
     from pyebpf.asm.op import Op
 
-__all__ = ["TOKEN", "Shape", "shapes", "words"]
+__all__ = ["TOKEN", "Shape", "Token", "kinds_of_words", "shapes", "token_kind"]
 
+_REGISTER = re.compile(r"%?[rw]\d+", re.ASCII)
+_VARIABLE = ("#", "+#", "~", "@")
+
+_NUMBER_TEXT = r"(?:0[xX][0-9a-fA-F]+|\d+)"
 TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<register>%?[rw]\d+(?![\w.$])) |
-    (?P<relative>pc\s*[+-]\s*(?:0[xX][0-9a-fA-F]+|\d+)(?:\#[\w.$]+)?(?![\w.$])) |
-    (?P<tagged>(?:fd|idx|id|btf):-?(?:0[xX][0-9a-fA-F]+|\d+)(?![\w.$])) |
-    (?P<sign>s>>=|s[<>]=|s[<>]|s/=|s%=|<<=|>>=|[-+*/%&|^=<>!]=) |
-    (?P<number>[+-]?\s*(?:0[xX][0-9a-fA-F]+|\d+)(?![\w.$])) |
-    (?P<word>[A-Za-z_.$][\w.$]*(?:\#-?\d+)?) |
-    (?P<quoted>"(?:[^"\\]|\\.)*") |
-    (?P<other>\S)
-    )""",
+    rf"""%?[rw]\d+(?![\w.$]) |                                       # register
+    pc\s*[+-]\s*{_NUMBER_TEXT}(?:\#[\w.$]+)?(?![\w.$]) |            # distance
+    (?:fd|idx|id|btf):-?{_NUMBER_TEXT}(?![\w.$]) |                   # what a number is
+    s>>=|s[<>]=|s[<>]|s/=|s%=|<<=|>>=|[-+*/%&|^=<>!]= |             # operators
+    (?:[+-]\s*)?{_NUMBER_TEXT}(?![\w.$]) |
+    [A-Za-z_.$][\w.$]*(?:\#-?\d+)? |                                # word
+    "(?:[^"\\]|\\.)*" |                                            # quoted name
+    \S""",
     re.VERBOSE | re.ASCII,
 )
+
+
+class Token(NamedTuple):
+    """A piece of a line: its kind as in a shape, its text, and where it starts and ends."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def token_kind(text: str) -> str:
+    """The kind of a token that is not among `kinds_of_words`; "!" for a register that there is not."""
+    first = text[0]
+    if first.isdigit():
+        return "#"
+    if first in "+-":
+        return "+#" if text[1:].strip()[:1].isdigit() else text
+    if first == '"':
+        return "@" if len(text) > 1 else text
+    if text[:2] == "pc" and text[2:].strip()[:1] in ("+", "-"):
+        return "~"
+    if "#" in text[1:]:
+        bare = text.partition("#")[0]
+        return kinds_of_words().get(bare, "@")
+    if _REGISTER.fullmatch(text):
+        return "!"
+    return "@" if first.isalpha() or (first in "_.$" and len(text) > 1) else text
+
 
 # What stands for a field: kinds of its tokens, one row an alternative. A "+#" is a number with its sign written.
 _NUMBER: tuple[tuple[str, ...], ...] = (("#",), ("+#",))
@@ -127,6 +158,9 @@ def shapes() -> dict[str, Shape]:
 
 
 @cache
-def words() -> frozenset[str]:
-    """Words that stand for themselves in some shape."""
-    return frozenset(kind for shape in shapes() for kind in shape.split() if kind[0].isalpha() and len(kind) > 1)
+def kinds_of_words() -> dict[str, str]:
+    """Words and signs that stand for themselves in some shape, and the registers."""
+    kinds = {kind: kind for shape in shapes() for kind in shape.split() if kind not in ("r", "w", *_VARIABLE)}
+    for letter in "rw":
+        kinds |= {f"{percent}{letter}{n}": letter for percent in ("", "%") for n in range(11)}
+    return kinds

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyebpf.elf.file import ElfFile, Section, Symbol
     from pyebpf.types import Type
 
-__all__ = ["BTF_MAPS", "LEGACY_MAPS", "data_map", "is_data", "read_maps"]
+__all__ = ["BTF_MAPS", "LEGACY_MAPS", "data_map", "is_data", "map_name", "read_maps"]
 
 BTF_MAPS, LEGACY_MAPS = ".maps", "maps"
 _DATA = re.compile(r"\.(?:data|rodata|bss)(?:\..*)?")
@@ -48,13 +48,13 @@ def is_data(section: Section) -> bool:
     return section.allocated and not section.executable and _DATA.fullmatch(section.name) is not None
 
 
-def data_map(section: Section) -> MapSpec:
-    """The map that stands for a section of global data; programs cannot write to .rodata, nor can others later."""
+def data_map(section: Section, name: str) -> MapSpec:
+    """The map of that name for a section of global data. .rodata is closed to programs, and frozen."""
     constant = section.name.startswith(".rodata")
     flags = _READ_ONLY_FOR_PROGRAMS if constant else 0
     initial = ((bytes(4), section.data),) if section.data.strip(b"\0") else ()
     return MapSpec(
-        map_name(section.name),
+        name,
         MapKind.ARRAY,
         U32,
         array_of(BYTE, max(section.size, 1)),

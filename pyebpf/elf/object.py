@@ -12,7 +12,7 @@ from pyebpf.dataclass import dataclass, replace
 from pyebpf.elf.conventions import Convention, convention
 from pyebpf.elf.debug import DebugInfo, read_debug_info
 from pyebpf.elf.file import read_elf
-from pyebpf.elf.maps import BTF_MAPS, LEGACY_MAPS, data_map, is_data, read_maps
+from pyebpf.elf.maps import BTF_MAPS, LEGACY_MAPS, data_map, is_data, map_name, read_maps
 from pyebpf.errors import MalformedData, NotFound, closest
 from pyebpf.specs import (
     BtfTracepoint,
@@ -88,12 +88,11 @@ class ElfObject:
         taken: set[str] = set()
         for section in self.elf.sections:
             if is_data(section) and section.size:
-                spec = data_map(section)
-                name = spec.name
+                name = short = map_name(section.name)
                 while name in taken:
-                    name = f"{spec.name[:12]}.{len(taken)}"
+                    name = f"{short[:12]}.{len(taken)}"
                 taken.add(name)
-                found[section.number] = replace(spec, name=name)
+                found[section.number] = data_map(section, name)
         return found
 
     @cached_property

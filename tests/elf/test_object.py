@@ -166,8 +166,8 @@ REFUSED = [
         "map m has the unknown attribute 'max_entires' (did you mean max_entries?)",
     ),
     (
-        "struct { __uint(type, 11); __uint(max_entries, 3); }" + USE_M,
-        "map m is LPM_TRIE, a kind that pyebpf does not make",
+        "struct { __uint(type, 99); __uint(max_entries, 3); }" + USE_M,
+        "map m is of type 99, a kind that pyebpf does not make",
     ),
     (
         "struct { __uint(type, 2); __uint(pinning, 1); }" + USE_M,
