@@ -69,8 +69,7 @@ class Linear(Kind[Histogram]):
         with b.else_():
             above = b.emit(Op.COMPARE, number, b.const(self.start), condition=Relation.SGE)
             b.write(index, b.binary(Op.MUL, above, b.const(self.steps + 1)))
-        found = b.read(index)
-        assert found is not None
+        found = b.take(index)
         count_bucket(p, place, found, self.steps + 2)
 
     def result(self, words: Words, labels: Mapping[str, object]) -> Histogram:

@@ -122,10 +122,14 @@ def merge(
         for e in environments:
             merged.inherit(joined, e.values[variable], e)
     merged.present = set.intersection(*(e.present for e in environments))
-    for number in first.bounds:
-        around = hull([e.interval(number) for e in environments])
+    # Most bounds are the same on every path, and there may be thousands: only those that differ are looked at.
+    merged.bounds = dict(first.bounds)
+    for number in {number for other in others for number, _ in first.bounds.items() ^ other.bounds.items()}:
+        around = hull([e.interval(number) for e in environments]) if number in first.bounds else None
         if around is not None and around != facts.bounds.get(number):
             merged.bounds[number] = around
+        else:
+            merged.bounds.pop(number, None)
     for environment in environments:
         merged.gone.update(environment.gone)
     return merged, parameters

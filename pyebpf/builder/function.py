@@ -222,6 +222,11 @@ class FunctionBuilder:
             return self.const(0)
         return value
 
+    def forget(self, variable: Variable) -> None:
+        """Forget a variable that nothing reads any more: each that is known costs something where paths meet."""
+        self._settle()
+        self.environment.values.pop(variable, None)
+
     # -- control flow --------------------------------------------------------------------------------------------------
 
     @property

@@ -275,8 +275,7 @@ class _Call:
             p.b.write(value, number.value)
         with p.b.else_():
             p.b.write(value, p.b.const(0))
-        joined = p.b.read(value)
-        assert joined is not None
+        joined = p.b.take(value)
         return MaybeInt(found, joined, number.type, number.loaded, what)
 
 

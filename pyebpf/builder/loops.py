@@ -183,6 +183,7 @@ def _bounded(p: ProgramBuilder, numbers: _Range, carried: Iterable[Variable] | N
         b.start(again)
         if b.reachable:
             b.write(counter, b.binary(Op.ADD, rounds, b.const(step if direct else 1)))
+    b.forget(counter)
 
 
 @contextmanager

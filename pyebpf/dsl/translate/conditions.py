@@ -185,7 +185,6 @@ def boolean(f: Frame, node: ast.expr) -> Any:
         f.b.write(answer, f.b.const(number))
         f.b.jump(end)
     f.b.start(end)
-    found = f.b.read(answer)
-    assert found is not None
+    found = f.b.take(answer)
     f.b.assume_bounds(found, 0, 1)
     return Int(found, S64)
