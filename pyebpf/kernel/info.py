@@ -54,7 +54,7 @@ class ProgramInfo(NamedTuple):
 
 
 class MapInfo(NamedTuple):
-    """A map as the kernel made it."""
+    """A map as the kernel made it. BTF ids are 0 where it has none; `extra` is the kind's own number."""
 
     type: int
     id: int
@@ -63,6 +63,11 @@ class MapInfo(NamedTuple):
     max_entries: int
     flags: int
     name: str
+    btf_id: int = 0
+    key_btf_type: int = 0
+    value_btf_type: int = 0
+    vmlinux_value_type: int = 0
+    extra: int = 0
 
 
 class LinkInfo(NamedTuple):
@@ -101,8 +106,21 @@ def map_info(fd: int) -> MapInfo:
     """Ask for `struct bpf_map_info`."""
     buffer = bytearray(_MAP.size)
     obj_get_info_by_fd(fd, buffer)
-    kind, number, key_size, value_size, max_entries, flags, name = _MAP.unpack(buffer)[:7]
-    return MapInfo(kind, number, key_size, value_size, max_entries, flags, _text(name))
+    values = _MAP.unpack(buffer)
+    return MapInfo(
+        type=values[0],
+        id=values[1],
+        key_size=values[2],
+        value_size=values[3],
+        max_entries=values[4],
+        flags=values[5],
+        name=_text(values[6]),
+        vmlinux_value_type=values[8],
+        btf_id=values[11],
+        key_btf_type=values[12],
+        value_btf_type=values[13],
+        extra=values[15],
+    )
 
 
 def link_info(fd: int) -> LinkInfo:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from struct import Struct
 
-from pyebpf.kernel.syscall import address_of, bpf
+from pyebpf.kernel.syscall import address_of, bpf, bpf_once
 from pyebpf.uapi.bpf import Command
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "map_lookup_and_delete_elem",
     "map_lookup_batch",
     "map_lookup_elem",
+    "map_lookup_elem_in_place",
     "map_update_batch",
     "map_update_elem",
 ]
@@ -48,6 +49,18 @@ def map_lookup_elem(fd: int, key: bytes, value_size: int, flags: int = 0) -> byt
     _pack_element(buffer, 0, fd, base + _KEY_AT, base + value_at, flags)
     bpf(_LOOKUP_ELEM, base, _KEY_AT)
     return bytes(buffer[value_at:])
+
+
+def map_lookup_elem_in_place(fd: int, value: bytes, flags: int = 0) -> bytes:
+    """A look-up without a key, into a buffer that holds `value` first.
+
+    Queues and stacks write their head there (ENOENT: empty), Bloom filters test what it holds (ENOENT: never added).
+    """
+    buffer = bytearray(_KEY_AT) + value
+    base = address_of(buffer)
+    _pack_element(buffer, 0, fd, 0, base + _KEY_AT, flags)
+    bpf(_LOOKUP_ELEM, base, _KEY_AT)
+    return bytes(buffer[_KEY_AT:])
 
 
 def map_lookup_and_delete_elem(fd: int, key: bytes, value_size: int, flags: int = 0) -> bytes:
@@ -114,7 +127,7 @@ def map_freeze(fd: int) -> None:
 
 
 def _read_batch(
-    command: int, fd: int, position: bytes | None, count: int, key_size: int, value_size: int
+    command: int, fd: int, position: bytes | None, count: int, key_size: int, value_size: int, flags: int
 ) -> tuple[bytes, bytes, int, bytes | None]:
     # A position takes four bytes for hash and array kinds, a key for tries: room for either.
     room = max(key_size, 8)
@@ -126,11 +139,11 @@ def _read_batch(
         buffer[in_at : in_at + len(position)] = position
     _BATCH_ATTR.pack_into(
         buffer, 0, base + in_at if position is not None else 0, base + out_at,
-        address_of(keys), address_of(values), count, fd, 0, 0,
+        address_of(keys), address_of(values), count, fd, flags, 0,
     )  # fmt: skip
     following: bytes | None
     try:
-        bpf(command, base, _BATCH_ATTR.size)
+        bpf_once(command, base, _BATCH_ATTR.size)
         following = bytes(buffer[out_at:])
     except FileNotFoundError:
         following = None  # the end, with the last elements in place
@@ -139,29 +152,31 @@ def _read_batch(
 
 
 def map_lookup_batch(
-    fd: int, position: bytes | None, count: int, key_size: int, value_size: int
+    fd: int, position: bytes | None, count: int, key_size: int, value_size: int, flags: int = 0
 ) -> tuple[bytes, bytes, int, bytes | None]:
     """Up to `count` elements from `position` (None: the start): keys, values, how many, next position (None: the end).
 
-    `value_size` counts all processors' slots. ENOSPC: a bucket holds more than `count`; ask for more.
+    `value_size` counts all processors' slots; `flags` BPF_F_LOCK. ENOSPC: a bucket holds more than `count`; ask for
+    more. EINTR: keys without values (of kinds that are no hash) in the way; go on key by key. Until Linux commit
+    5644c6b50ffe ("bpf: skip non exist keys in generic_map_lookup_batch") (v6.14).
     EINVAL or ENOTSUPP: not for this kind. Since Linux commit cb4d03ab499d ("bpf: Add generic support for lookup batch
     op") (v5.6).
     """
-    return _read_batch(Command.MAP_LOOKUP_BATCH, fd, position, count, key_size, value_size)
+    return _read_batch(Command.MAP_LOOKUP_BATCH, fd, position, count, key_size, value_size, flags)
 
 
 def map_lookup_and_delete_batch(
-    fd: int, position: bytes | None, count: int, key_size: int, value_size: int
+    fd: int, position: bytes | None, count: int, key_size: int, value_size: int, flags: int = 0
 ) -> tuple[bytes, bytes, int, bytes | None]:
     """As `map_lookup_batch`, removing what it returns. Hash kinds only."""
-    return _read_batch(Command.MAP_LOOKUP_AND_DELETE_BATCH, fd, position, count, key_size, value_size)
+    return _read_batch(Command.MAP_LOOKUP_AND_DELETE_BATCH, fd, position, count, key_size, value_size, flags)
 
 
-def _write_batch(command: int, fd: int, keys: bytes, values: bytes, count: int) -> tuple[int, int]:
+def _write_batch(command: int, fd: int, keys: bytes, values: bytes, count: int, flags: int) -> tuple[int, int]:
     key_buffer, value_buffer = bytearray(keys), bytearray(values)
     buffer = bytearray(_BATCH_ATTR.size)
     _BATCH_ATTR.pack_into(
-        buffer, 0, 0, 0, address_of(key_buffer), address_of(value_buffer) if values else 0, count, fd, 0, 0
+        buffer, 0, 0, 0, address_of(key_buffer), address_of(value_buffer) if values else 0, count, fd, flags, 0
     )
     error = 0
     try:
@@ -171,11 +186,11 @@ def _write_batch(command: int, fd: int, keys: bytes, values: bytes, count: int) 
     return _U32.unpack_from(buffer, _COUNT_AT)[0] if error not in {errno.EFAULT, errno.EPERM} else 0, error
 
 
-def map_update_batch(fd: int, keys: bytes, values: bytes, count: int) -> tuple[int, int]:
+def map_update_batch(fd: int, keys: bytes, values: bytes, count: int, flags: int = 0) -> tuple[int, int]:
     """Set `count` elements given one after the other; how many were done, and the errno that stopped it (0: none)."""
-    return _write_batch(Command.MAP_UPDATE_BATCH, fd, keys, values, count)
+    return _write_batch(Command.MAP_UPDATE_BATCH, fd, keys, values, count, flags)
 
 
 def map_delete_batch(fd: int, keys: bytes, count: int) -> tuple[int, int]:
     """Remove `count` keys; how many were done, and the errno that stopped it (ENOENT at the first missing key)."""
-    return _write_batch(Command.MAP_DELETE_BATCH, fd, keys, b"", count)
+    return _write_batch(Command.MAP_DELETE_BATCH, fd, keys, b"", count, 0)

@@ -25,12 +25,17 @@ class Mapping:
         self.view = memoryview(self._map)
         self._views: list[memoryview] = [self.view]
 
-    def part(self, offset: int, size: int, code: Literal["B", "I", "Q"]) -> memoryview:
+    def part(self, offset: int, size: int, code: Literal["B", "b", "H", "h", "I", "i", "Q", "q"]) -> memoryview:
         """`size` bytes from `offset` as items of the `struct` code `code`."""
         part = self.view[offset : offset + size]
         cast = part.cast(code)
         self._views += [part, cast]
         return cast
+
+    def keep(self, view: memoryview) -> memoryview:
+        """Release `view`, made from one that was given out, with the mapping."""
+        self._views.append(view)
+        return view
 
     def words(self, offset: int, count: int) -> memoryview:
         """`count` u64 words from byte `offset`."""

@@ -13,7 +13,7 @@ from pyebpf.uapi.errnos import ENOTSUPP
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["address_of", "bpf", "syscall"]
+__all__ = ["address_of", "bpf", "bpf_once", "syscall"]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _get_errno = ctypes.get_errno
@@ -57,6 +57,14 @@ def bpf(command: int, attribute: int, size: int) -> int:
     while (result := _syscall3(_NUMBER_BPF, command, attribute, size)) == -1:
         if _get_errno() != errno.EINTR:
             raise _failure()
+    return result
+
+
+def bpf_once(command: int, attribute: int, size: int) -> int:
+    """As `bpf`, without the restart: for commands that say something of their own with EINTR."""
+    result = _syscall3(_NUMBER_BPF, command, attribute, size)
+    if result == -1:
+        raise _failure()
     return result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING
 
 from pyebpf.kernel import map_elements
@@ -11,7 +12,7 @@ from pyebpf.uapi.errnos import ENOTSUPP
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["drain", "keys", "read", "read_any", "read_each", "take"]
+__all__ = ["drain", "keys", "read", "read_any", "read_each", "remove", "take", "write"]
 
 _BATCH_BYTES = 1 << 20
 _FIRST_BATCH = 64  # below a bucket's population the kernel answers ENOSPC: doubled until it fits
@@ -26,7 +27,9 @@ def _batch_size(key_size: int, value_size: int, most: int) -> int:
     return max(min(fits, most), _FIRST_BATCH)
 
 
-def read(fd: int, key_size: int, value_size: int, most: int, *, remove: bool = False) -> Iterator[Batch]:
+def read(
+    fd: int, key_size: int, value_size: int, most: int, flags: int = 0, *, remove: bool = False
+) -> Iterator[Batch]:
     """Every element, in the map's own order; with `remove`, each is taken out as it is read.
 
     `value_size` counts all processors' slots, `most` is the map's capacity. Entries that programs
@@ -38,7 +41,7 @@ def read(fd: int, key_size: int, value_size: int, most: int, *, remove: bool = F
     position: bytes | None = None
     while True:
         try:
-            keys_, values, done, position = command(fd, position, count, key_size, value_size)
+            keys_, values, done, position = command(fd, position, count, key_size, value_size, flags)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
@@ -66,29 +69,36 @@ def keys(fd: int, key_size: int, most: int) -> list[bytes]:
     return list(found)
 
 
-def read_each(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Batch]:
+def read_each(fd: int, key_size: int, value_size: int, most: int, flags: int = 0) -> Iterator[Batch]:
     """As `read`, one look-up a key: for kinds without batches."""
     for key in keys(fd, key_size, most):
         try:
-            value = map_elements.map_lookup_elem(fd, key, value_size)
+            value = map_elements.map_lookup_elem(fd, key, value_size, flags)
         except FileNotFoundError:
-            continue  # removed since its key was read
+            continue  # removed since its key was read, or an index without a value
         yield key, value, 1
 
 
-def read_any(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Batch]:
+def read_any(fd: int, key_size: int, value_size: int, most: int, flags: int = 0) -> Iterator[Batch]:
     """As `read`, by whichever way the kernel has."""
-    batches = read(fd, key_size, value_size, most)
-    try:
-        first = next(batches, None)
-    except OSError as error:
-        if error.errno not in _NO_BATCH:
-            raise
-        yield from read_each(fd, key_size, value_size, most)
-        return
-    if first is not None:
-        yield first
-        yield from batches
+    batches = read(fd, key_size, value_size, most, flags)
+    read_before: list[bytes] = []
+    while True:
+        try:
+            batch = next(batches, None)
+        except OSError as error:
+            # EINTR: a key without a value is in the way.
+            if error.errno not in _NO_BATCH and error.errno != errno.EINTR:
+                raise
+            seen = {part[at : at + key_size] for part in read_before for at in range(0, len(part), key_size)}
+            for one in read_each(fd, key_size, value_size, most, flags):
+                if one[0] not in seen:
+                    yield one
+            return
+        if batch is None:
+            return
+        read_before.append(batch[0])
+        yield batch
 
 
 def take(fd: int, key: bytes, value_size: int) -> bytes:
@@ -102,6 +112,46 @@ def take(fd: int, key: bytes, value_size: int) -> bytes:
     value = map_elements.map_lookup_elem(fd, key, value_size)
     map_elements.map_delete_elem(fd, key)
     return value
+
+
+def write(fd: int, keys_: list[bytes], values: list[bytes], flags: int = 0) -> None:
+    """Set many elements. Raises OSError of the first that failed; those before it are there."""
+    done, count = 0, len(keys_)
+    while done < count:
+        some = _batch_size(len(keys_[0]), len(values[0]), count)
+        part = slice(done, done + some)
+        written, number = map_elements.map_update_batch(
+            fd, b"".join(keys_[part]), b"".join(values[part]), len(keys_[part]), flags
+        )
+        if number in _NO_BATCH and not written:
+            for key, value in zip(keys_[part], values[part], strict=True):
+                map_elements.map_update_elem(fd, key, value, flags)
+        elif number:
+            raise OSError(number, os.strerror(number))
+        done += some
+
+
+def remove(fd: int, keys_: list[bytes]) -> int:
+    """Remove many keys; how many were there."""
+    at = removed = 0
+    while at < len(keys_):
+        part = keys_[at : at + _batch_size(len(keys_[0]), 0, len(keys_))]
+        done, number = map_elements.map_delete_batch(fd, b"".join(part), len(part))
+        if number in _NO_BATCH:
+            return removed + sum(_remove_one(fd, key) for key in keys_[at:])
+        if number not in {0, errno.ENOENT}:
+            raise OSError(number, os.strerror(number))
+        removed += done
+        at += done + (number == errno.ENOENT)  # the first missing key ends a batch
+    return removed
+
+
+def _remove_one(fd: int, key: bytes) -> bool:
+    try:
+        map_elements.map_delete_elem(fd, key)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def drain(fd: int, key_size: int, value_size: int, most: int) -> Iterator[Batch]:

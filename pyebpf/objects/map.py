@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
 
-from pyebpf.errors import InvalidValue, KernelError, NotLoaded
-from pyebpf.kernel import bpf, map_elements
-from pyebpf.kernel.cpus import possible_cpus
+from pyebpf.errors import InvalidValue, KernelError
+from pyebpf.kernel import map_elements
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects import elements
 from pyebpf.objects.codec import decoder, slot_decoder, slot_size
-from pyebpf.specs import MapKind
+from pyebpf.objects.kernel_map import KernelMap
+from pyebpf.specs.map_kinds import Can
 from pyebpf.types import IntType
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.specs import MapSpec
 
@@ -26,9 +24,10 @@ __all__ = ["Map", "PerCpuValues"]
 _MISSING: Any = object()
 _U32_SIZE = 4
 _NOEXIST = 1
+_UNSIZED = 1 << 20
 
 
-class Map(MutableMapping[Any, Any]):
+class Map(KernelMap, MutableMapping[Any, Any]):
     """One kernel map; owns its descriptor. Keys and values are Python values of the spec's types.
 
     A per-CPU map's integers are summed over all processors, and `per_cpu[k]` lists them; its other values are lists
@@ -39,101 +38,24 @@ class Map(MutableMapping[Any, Any]):
     hash is full, NotLoaded after `close()`.
     """
 
-    def __init__(self, spec: MapSpec) -> None:
-        self.spec = spec
-        kind = spec.kind
-        key_size = spec.key.size if spec.key is not None else 0
-        value_size = spec.value.size if spec.value is not None else 0
-        self.max_entries = spec.max_entries
-        if kind is MapKind.PERF_EVENT_ARRAY:
-            # Descriptors by processor.
-            key_size = value_size = _U32_SIZE
-            self.max_entries = spec.max_entries or possible_cpus()
-        self._key_size = key_size
-        self._slots = possible_cpus() if kind.per_cpu else 1
-        self._value_size = slot_size(value_size) * self._slots if kind.per_cpu else value_size
-        self._descriptor = self._create(key_size, value_size)
-        if spec.key is not None and spec.value is not None:
-            self._decode_keys = decoder(spec.key)
-            self._decode_slots = slot_decoder(spec.value) if kind.per_cpu else decoder(spec.value)
-            self._sums = kind.per_cpu and isinstance(spec.value, IntType)
-        try:
-            self._fill()
-        except BaseException:
-            self._descriptor.close()
-            raise
+    def __init__(self, spec: MapSpec, descriptor: Descriptor | None = None) -> None:
+        super().__init__(spec, descriptor)
+        key, value = self.key_type, self.value_type
+        if key is not None and value is not None:
+            self._decode_keys = decoder(key)
+            self._decode_slots = slot_decoder(value) if spec.kind.per_cpu else decoder(value)
+            self._sums = spec.kind.per_cpu and isinstance(value, IntType)
         self._previous: dict[Any, Any] = {}
-
-    def _create(self, key_size: int, value_size: int) -> Descriptor:
-        spec = self.spec
-        try:
-            return bpf.map_create(spec.kind, key_size, value_size, self.max_entries, flags=spec.flags, name=spec.name)
-        except OSError as error:
-            sizes = f"key {key_size}, value {value_size}, {self.max_entries} entries"
-            shape = f"{spec.kind.name}, {sizes}, flags {spec.flags:#x}"
-            raise diagnose(
-                error,
-                f"creating map {spec.name}",
-                needs=("CAP_BPF",),
-                meanings={
-                    errno.EINVAL: f"the kernel does not take this shape: {shape}",
-                    errno.E2BIG: f"too large: {shape}",
-                    errno.ENOMEM: f"no memory: {shape}",
-                },
-            ) from error
-
-    def _fill(self) -> None:
-        spec = self.spec
-        if spec.initial:
-            keys = b"".join(key for key, _ in spec.initial)
-            values = b"".join(self._spread(value) for _, value in spec.initial)
-            done, error = map_elements.map_update_batch(self.fileno(), keys, values, len(spec.initial))
-            if error:
-                raise diagnose(
-                    error, f"filling map {spec.name} (entry {done} of {len(spec.initial)})", needs=("CAP_BPF",)
-                )
-        if spec.frozen:
-            map_elements.map_freeze(self.fileno())
-
-    def _spread(self, value: bytes) -> bytes:
-        """The same value for every processor, where there are several."""
-        return value if not self.spec.kind.per_cpu else value.ljust(slot_size(len(value)), b"\0") * self._slots
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    def __repr__(self) -> str:
-        state = "closed" if self._descriptor.closed else f"fd {self._descriptor.fileno()}"
-        return f"<Map {self.spec.name}, {self.spec.kind.name}, {state}>"
 
     __eq__ = object.__eq__  # one map is not another of equal content, which may change the next moment
     __hash__ = object.__hash__
 
-    def fileno(self) -> int:
-        """The descriptor's number. Raises NotLoaded after `close()`."""
-        if self._descriptor.closed:
-            raise NotLoaded(f"map {self.spec.name} is closed: read it inside `with`")
-        return self._descriptor.fileno()
-
-    def close(self) -> None:
-        """Give up the descriptor; programs that use the map keep it alive."""
-        self._descriptor.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     # --- single elements ---
 
     def _key(self, key: Any) -> bytes:
-        if self.spec.key is None:
+        if self.key_type is None:
             raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) has no keys: read it as events")
-        return self.spec.key.encode(key)
+        return self.key_type.encode(key)
 
     def _decode(self, values: bytes, count: int) -> list[Any]:
         """`count` values as user space sees them."""
@@ -145,7 +67,7 @@ class Map(MutableMapping[Any, Any]):
         return [sum(part) for part in parts] if self._sums else parts
 
     def _encode(self, value: Any) -> bytes:
-        kind = self.spec.value
+        kind = self.value_type
         assert kind is not None
         if not self.spec.kind.per_cpu:
             return kind.encode(value)
@@ -163,7 +85,7 @@ class Map(MutableMapping[Any, Any]):
         """The value's bytes (a per-CPU map's: all slots), or None for a missing key."""
         encoded = self._key(key)
         try:
-            return map_elements.map_lookup_elem(self.fileno(), encoded, self._value_size, flags)
+            return map_elements.map_lookup_elem(self.fileno(), encoded, self._value_size, flags | self._lock_flag)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -194,13 +116,14 @@ class Map(MutableMapping[Any, Any]):
     def _update(self, key: Any, value: Any, flags: int) -> None:
         encoded_key, encoded = self._key(key), self._encode(value)
         try:
-            map_elements.map_update_elem(self.fileno(), encoded_key, encoded, flags)
+            map_elements.map_update_elem(self.fileno(), encoded_key, encoded, flags | self._lock_flag)
         except OSError as error:
             if error.errno == errno.E2BIG and self.spec.kind.is_array:
-                raise InvalidValue(
-                    f"map {self.spec.name} has indices 0 to {self.max_entries - 1}, not {key!r}"
-                ) from None
+                raise self._outside(key) from None
             raise self._diagnose(error, "writing") from error
+
+    def _outside(self, key: Any) -> InvalidValue:
+        return InvalidValue(f"map {self.spec.name} has indices 0 to {self.max_entries - 1}, not {key!r}")
 
     def __delitem__(self, key: Any) -> None:
         encoded = self._removable(key)
@@ -229,19 +152,36 @@ class Map(MutableMapping[Any, Any]):
             raise self._diagnose(error, "removing from") from error
         return self._decode(value, 1)[0]
 
-    def _diagnose(self, error: OSError, doing: str) -> KernelError:
-        return diagnose(
-            error,
-            f"{doing} map {self.spec.name}",
-            needs=("CAP_BPF",),
-            meanings={
-                errno.E2BIG: f"it is full: it holds {self.max_entries} entries; give it a larger size",
-                errno.EEXIST: "the key exists",
-                errno.EPERM: "it is frozen, or the process has lost CAP_BPF",
-            },
-        )
+    def update(self, *arguments: Any, **more: Any) -> None:
+        """Set many entries, as `dict.update` does: in batches where the kernel has them.
+
+        Those before a failure stay.
+        """
+        given = dict(*arguments, **more)
+        if not given:
+            return
+        keys, values = [self._key(key) for key in given], [self._encode(value) for value in given.values()]
+        try:
+            elements.write(self.fileno(), keys, values, self._lock_flag)
+        except OSError as error:
+            if error.errno == errno.E2BIG and self.spec.kind.is_array:
+                raise self._outside(max(given)) from None
+            raise self._diagnose(error, "writing") from error
+
+    def remove(self, keys: Iterable[Any]) -> int:
+        """Remove many keys, in batches where the kernel has them; how many of them were there."""
+        encoded = [self._removable(key) for key in keys]
+        try:
+            return elements.remove(self.fileno(), encoded)
+        except OSError as error:
+            raise self._diagnose(error, "removing from") from error
 
     # --- all elements ---
+
+    @property
+    def _capacity(self) -> int:
+        """Entries that there may be; what the kernel sizes by itself (max_entries 0) has no number."""
+        return self.max_entries or _UNSIZED
 
     def raw_items(self) -> Iterator[tuple[bytes, bytes]]:
         """Keys and values as bytes; a per-CPU value is all slots laid end to end."""
@@ -254,10 +194,16 @@ class Map(MutableMapping[Any, Any]):
                 )
 
     def _batches(self) -> Iterator[elements.Batch]:
-        if self.spec.key is None:
+        can = self.spec.kind.rules.can
+        if self.key_type is None:
             raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) has no items: read it as events")
+        if not can & Can.ITERATE or not can & Can.LOOKUP:
+            way = "look its keys up one by one" if can & Can.LOOKUP else "the kernel gives its values to programs only"
+            raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) lists no items: {way}")
         try:
-            yield from elements.read_any(self.fileno(), self._key_size, self._value_size, self.max_entries)
+            yield from elements.read_any(
+                self.fileno(), self._key_size, self._value_size, self._capacity, self._lock_flag
+            )
         except OSError as error:
             raise self._diagnose(error, "reading") from error
 
@@ -289,9 +235,7 @@ class Map(MutableMapping[Any, Any]):
         self._removable_kind()
         result: dict[Any, Any] = {}
         try:
-            for keys, values, count in elements.drain(
-                self.fileno(), self._key_size, self._value_size, self.max_entries
-            ):
+            for keys, values, count in elements.drain(self.fileno(), self._key_size, self._value_size, self._capacity):
                 result.update(zip(self._decode_keys(keys), self._decode(values, count), strict=True))
         except OSError as error:
             raise self._diagnose(error, "emptying") from error
@@ -318,8 +262,8 @@ class Map(MutableMapping[Any, Any]):
 
         Nothing is removed, so no count is lost while programs add to it. A key that went and came back counts anew.
         """
-        if not isinstance(self.spec.value, IntType):
-            raise InvalidValue(f"map {self.spec.name}: interval() subtracts integers, not {self.spec.value!r}")
+        if not isinstance(self.value_type, IntType):
+            raise InvalidValue(f"map {self.spec.name}: interval() subtracts integers, not {self.value_type!r}")
         now = self.snapshot()
         before, self._previous = self._previous, now
         gained = {

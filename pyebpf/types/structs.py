@@ -180,6 +180,10 @@ def type_of(declared: Any) -> Type | None:
         return BOOL
     if isinstance(declared, type) and issubclass(declared, Struct) and declared is not Struct:
         return declared.layout
+    if any(base.__module__ == "construct.core" for base in type(declared).__mro__):
+        from pyebpf.types.foreign import construct_type
+
+        return construct_type(declared)
     return None
 
 

@@ -284,20 +284,6 @@ def test_a_closed_map_is_not_loaded():
             use()
 
 
-@pytest.mark.parametrize(
-    ("kind", "size", "text"),
-    [
-        (MapKind.RINGBUF, 5000, "does not take this shape: RINGBUF"),
-        (MapKind.HASH, 0, "does not take this shape: HASH"),
-    ],
-)
-def test_a_shape_that_the_kernel_does_not_take_is_told(kind, size, text):
-    """Kind and sizes are in the message."""
-    typed = (None, None) if kind is MapKind.RINGBUF else (U32, U64)
-    with pytest.raises(KernelError, match=text):
-        Map(spec(kind, *typed, size=size))
-
-
 def test_a_per_cpu_value_over_32_kib_is_too_large():
     """E2BIG."""
     with pytest.raises(KernelError, match="too large"):

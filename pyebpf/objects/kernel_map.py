@@ -1,0 +1,273 @@
+"""What every loaded map has, whatever its kind: a descriptor, its making, pinning, freezing, facts, memory."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any, Self
+
+from pyebpf.errors import InvalidValue, KernelError, NotLoaded
+from pyebpf.kernel import bpf, map_elements
+from pyebpf.kernel.cpus import possible_cpus
+from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.info import map_info
+from pyebpf.kernel.memory import PAGE_SIZE
+from pyebpf.objects.codec import slot_size
+from pyebpf.specs import MapKind
+from pyebpf.types import S32, U32, U64, StructType
+from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_NUMA_NODE
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.kernel.info import MapInfo
+    from pyebpf.objects.window import Window
+    from pyebpf.specs import MapSpec
+    from pyebpf.types import Type
+
+__all__ = ["KernelMap", "holds_lock"]
+
+#: Types of keys and values that the kind fixes, by the names in `pyebpf.specs.map_kinds`.
+_KEYS = {"INDEX": U32, "DESCRIPTOR": S32, "CGROUP": U64}
+_VALUES = {"DESCRIPTOR": U32, "SOCKET": U64, "DEVICE": U32, "PROCESSOR": U32}
+
+
+def holds_lock(kind: Type | None) -> bool:
+    """Whether a value of this type has a `struct bpf_spin_lock`, which BPF_F_LOCK takes."""
+    return isinstance(kind, StructType) and any(f.type.c_name == "struct bpf_spin_lock" for f in kind.fields)
+
+
+class KernelMap:
+    """One kernel map; owns its descriptor.
+
+    `descriptor` is one of a map that is there already, which must have the spec's shape. Raises InvalidValue for a
+    spec that no kernel takes, KernelError, NotSupported or NotPermitted for one that this kernel did not.
+    """
+
+    def __init__(self, spec: MapSpec, descriptor: Descriptor | None = None) -> None:
+        self.spec = spec
+        kind = spec.kind
+        try:
+            spec.check(PAGE_SIZE)
+            rules = kind.rules
+            self.key_type: Type | None = spec.key or _KEYS.get(rules.key.name)
+            self.value_type: Type | None = spec.value or _VALUES.get(rules.value.name)
+            self.max_entries = spec.max_entries
+            if kind is MapKind.PERF_EVENT_ARRAY:
+                self.max_entries = spec.max_entries or possible_cpus()
+            self._lock_flag = BPF_F_LOCK if holds_lock(spec.value) else 0
+            self._key_size = self.key_type.size if self.key_type is not None else 0
+            size = self.value_type.size if self.value_type is not None else 0
+            self._slots = possible_cpus() if kind.per_cpu else 1
+            self._value_size = slot_size(size) * self._slots if kind.per_cpu else size
+        except BaseException:
+            if descriptor is not None:
+                descriptor.close()
+            raise
+        self._window: Window | None = None
+        if descriptor is not None:
+            self._descriptor = descriptor
+            self._check_shape()
+            return
+        self._descriptor = self._create(self._key_size, size)
+        try:
+            self._fill()
+        except BaseException:
+            self._descriptor.close()
+            raise
+
+    # --- making ---
+
+    def _create(self, key_size: int, value_size: int) -> Descriptor:
+        spec = self.spec
+        flags = spec.flags | (BPF_F_NUMA_NODE if spec.numa_node is not None else 0)
+        options: dict[str, int] = {"numa_node": spec.numa_node or 0, "map_extra": spec.extra}
+        held: list[Any] = []
+        try:
+            if spec.inner is not None:
+                inner = KernelMap(spec.inner)
+                held.append(inner)
+                options["inner_map_fd"] = inner.fileno()
+            if spec.typed or self._lock_flag or spec.kind.rules.needs_btf or _is_special(spec.value):
+                value_size = self._describe(options, held, value_size)
+            return bpf.map_create(
+                spec.kind, key_size, value_size, self.max_entries, flags=flags, name=spec.name, **options
+            )
+        except OSError as error:
+            if isinstance(error, KernelError):
+                raise
+            sizes = f"key {key_size}, value {value_size}, {self.max_entries} entries"
+            node = f", NUMA node {spec.numa_node}" if spec.numa_node is not None else ""
+            shape = f"{spec.kind.name}, {sizes}, flags {flags:#x}{node}"
+            raise diagnose(
+                error,
+                f"creating map {spec.name}",
+                needs=("CAP_BPF",),
+                meanings={
+                    errno.EINVAL: f"the kernel does not take this shape: {shape}",
+                    errno.E2BIG: f"too large: {shape}",
+                    errno.ENOMEM: f"no memory: {shape}",
+                },
+            ) from error
+        finally:
+            for each in held:
+                each.close()
+
+    def _describe(self, options: dict[str, int], held: list[Any], value_size: int) -> int:
+        """Load BTF of key and value and note its numbers; the value's size, which a struct_ops map takes from BTF."""
+        from pyebpf.objects.map_types import map_types
+
+        types = map_types(self.key_type, self.value_type)
+        loaded = bpf.btf_load(types.btf)
+        if loaded.descriptor is None:
+            loaded = bpf.btf_load(types.btf, log_level=1, log_size=PAGE_SIZE)
+            reason = loaded.log.strip().rpartition("\n")[2]
+            raise diagnose(loaded.errno, f"loading BTF of map {self.spec.name}: {reason}", needs=("CAP_BPF",))
+        held.append(loaded.descriptor)
+        options["btf_fd"] = loaded.descriptor.fileno()
+        if self.spec.kind is MapKind.STRUCT_OPS:
+            from pyebpf.objects.struct_ops import value_type
+
+            number, self.value_type = value_type(self.spec.operations)
+            options["btf_vmlinux_value_type_id"] = number
+            self._value_size = self.value_type.size
+            return self._value_size
+        options["btf_key_type_id"], options["btf_value_type_id"] = types.key, types.value
+        return value_size
+
+    def _check_shape(self) -> None:
+        """A map that is there already must be what the spec says. Closes it otherwise."""
+        try:
+            found = self.info()
+            size = self._value_size // self._slots if not self.spec.kind.per_cpu else None
+            wanted = {"kind": int(self.spec.kind), "key size": self._key_size, "value size": size}
+            real = {"kind": found.type, "key size": found.key_size, "value size": found.value_size}
+            wrong = [
+                f"{what} {real[what]}, not {wanted[what]}"
+                for what in wanted
+                if wanted[what] is not None and real[what] != wanted[what]
+            ]
+        except BaseException:
+            self._descriptor.close()
+            raise
+        if wrong:
+            self._descriptor.close()
+            raise InvalidValue(f"map {found.name} (id {found.id}) is of another shape: {', '.join(wrong)}")
+        self.max_entries = found.max_entries
+
+    def _fill(self) -> None:
+        spec = self.spec
+        if spec.initial:
+            keys = b"".join(key for key, _ in spec.initial)
+            values = b"".join(self._spread(value) for _, value in spec.initial)
+            done, error = map_elements.map_update_batch(self.fileno(), keys, values, len(spec.initial))
+            if error:
+                raise diagnose(
+                    error, f"filling map {spec.name} (entry {done} of {len(spec.initial)})", needs=("CAP_BPF",)
+                )
+        if spec.frozen:
+            map_elements.map_freeze(self.fileno())
+
+    def _spread(self, value: bytes) -> bytes:
+        """The same value for every processor, where there are several."""
+        return value if not self.spec.kind.per_cpu else value.ljust(slot_size(len(value)), b"\0") * self._slots
+
+    # --- life ---
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def __repr__(self) -> str:
+        state = "closed" if self._descriptor.closed else f"fd {self._descriptor.fileno()}"
+        return f"<{type(self).__name__} {self.spec.name}, {self.spec.kind.name}, {state}>"
+
+    def fileno(self) -> int:
+        """The descriptor's number. Raises NotLoaded after `close()`."""
+        if self._descriptor.closed:
+            raise NotLoaded(f"map {self.spec.name} is closed: read it inside `with`")
+        return self._descriptor.fileno()
+
+    def close(self) -> None:
+        """Give up the descriptor and mapped memory; programs that use the map keep it alive."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+        self._descriptor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- as a whole ---
+
+    def info(self) -> MapInfo:
+        """Id, sizes, flags and BTF numbers, as the kernel has them."""
+        return map_info(self.fileno())
+
+    def freeze(self) -> None:
+        """Refuse writes from user space from now on; programs still write unless BPF_F_RDONLY_PROG forbids it.
+
+        Raises KernelError if it was frozen before or is mapped for writing, NotSupported if its values have locks,
+        timers or kernel pointers.
+        """
+        try:
+            map_elements.map_freeze(self.fileno())
+        except OSError as error:
+            raise diagnose(
+                error,
+                f"freezing map {self.spec.name}",
+                needs=("CAP_BPF",),
+                meanings={
+                    errno.EBUSY: "it is mapped for writing: close its windows first",
+                    errno.EPERM: "it is frozen already, or was opened for reading only",
+                },
+            ) from error
+
+    def pin(self, path: str) -> None:
+        """Give the map a name in a bpf file system, which keeps it after this process; `os.unlink` takes it away."""
+        try:
+            bpf.obj_pin(self.fileno(), path)
+        except OSError as error:
+            raise diagnose(
+                error,
+                f"pinning map {self.spec.name} to {path}",
+                needs=("CAP_BPF",),
+                meanings={
+                    errno.EEXIST: "there is such a file: unlink it first",
+                    errno.ENOENT: "its directory does not exist: make it first",
+                    errno.EPERM: "the directory is on no bpf file system (mount -t bpf), or a privilege is missing",
+                },
+            ) from error
+
+    def window(self, *, writable: bool = True) -> Window:
+        """The map's memory itself, read and written without system calls: BPF_F_MMAPABLE arrays, and arenas.
+
+        One window a map; `close()` of the map closes it.
+        """
+        if self._window is None or self._window.closed:
+            from pyebpf.objects.window import Window
+
+            self._window = Window(self, writable=writable)
+        return self._window
+
+    def _diagnose(self, error: OSError, doing: str) -> KernelError:
+        return diagnose(
+            error,
+            f"{doing} map {self.spec.name}",
+            needs=("CAP_BPF",),
+            meanings={
+                errno.E2BIG: f"it is full: it holds {self.max_entries} entries; give it a larger size",
+                errno.EEXIST: "the key exists",
+                errno.EPERM: "it is frozen, or the process has lost CAP_BPF",
+            },
+        )
+
+
+def _is_special(kind: Type | None) -> bool:
+    """Whether a value has members that the kernel has to know by BTF."""
+    return isinstance(kind, StructType) and any(hasattr(f.type, "tag") for f in kind.fields)

@@ -1,0 +1,93 @@
+"""Maps from specs, from pins, from ids: each as the class that fits its kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import NotFound
+from pyebpf.kernel import bpf
+from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.info import map_info
+from pyebpf.objects.kernel_map import KernelMap
+from pyebpf.objects.map import Map
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs.map_kinds import Entries, Key, Value
+from pyebpf.types import BytesType
+
+if TYPE_CHECKING:
+    from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.types import Type
+
+__all__ = ["make_map", "open_map"]
+
+_KEYLESS = (MapKind.QUEUE, MapKind.STACK)
+_WHOLE = (MapKind.ARENA, MapKind.STRUCT_OPS, MapKind.USER_RINGBUF)
+
+
+def map_class(kind: MapKind) -> type[KernelMap]:
+    """The class for a kind. Rare ones are imported when they are asked for."""
+    if kind in _KEYLESS or kind is MapKind.BLOOM_FILTER:
+        from pyebpf.objects.queues import BloomFilter, Queue
+
+        return Queue if kind in _KEYLESS else BloomFilter
+    if kind in _WHOLE:
+        return KernelMap
+    if kind.is_array or (kind.rules.key is Key.ANY and kind.rules.value is Value.ANY):
+        return Map
+    from pyebpf.objects import references
+
+    for kinds, found in (
+        (references.STORAGE, references.Storage),
+        (references.OBJECTS, references.ObjectArray),
+        (references.MAPS, references.MapOfMaps),
+    ):
+        if kind in kinds:
+            return found
+    return Map
+
+
+def make_map(spec: MapSpec, descriptor: Descriptor | None = None) -> KernelMap:
+    """Make the map of a spec (or take the one that `descriptor` is of), as the class that fits its kind."""
+    return map_class(spec.kind)(spec, descriptor)
+
+
+def open_map(
+    where: str | int, *, key: Type | None = None, value: Type | None = None, inner: MapSpec | None = None
+) -> KernelMap:
+    """Open a map that is there already: by the path of its pin or by its id.
+
+    Without types, keys and values are bytes. Raises InvalidValue if the types do not fit, NotFound if there is no such
+    map, NotPermitted (ids need CAP_SYS_ADMIN).
+    """
+    try:
+        descriptor = bpf.obj_get(where) if isinstance(where, str) else bpf.map_get_fd_by_id(where)
+    except FileNotFoundError:
+        raise NotFound(
+            f"no map {f'is pinned at {where}' if isinstance(where, str) else f'has the id {where}'}"
+        ) from None
+    except OSError as error:
+        raise diagnose(error, f"opening map {where}", needs=("CAP_BPF", "CAP_SYS_ADMIN")) from error
+    try:
+        spec = _described(descriptor.fileno(), key, value, inner)
+    except BaseException:
+        descriptor.close()
+        raise
+    return make_map(spec, descriptor)
+
+
+def _described(fd: int, key: Type | None, value: Type | None, inner: MapSpec | None) -> MapSpec:
+    """The spec that a map would be made from."""
+    found = map_info(fd)
+    kind = MapKind(found.type)
+    rules = kind.rules
+    if (key is None and rules.key in {Key.ANY, Key.PREFIX}) or (kind is MapKind.CGROUP_STORAGE and found.key_size != 8):
+        key = BytesType(found.key_size)
+    if value is None and found.value_size and (rules.value in {Value.ANY, Value.TRACE} or found.value_size != 4):
+        value = BytesType(found.value_size)
+    if rules.needs_inner and inner is None:
+        inner = MapSpec("inner", MapKind.ARRAY, None, BytesType(4), 1)
+    return MapSpec(
+        found.name or "unnamed", kind, key, None if rules.value is Value.OPERATIONS else value,
+        0 if rules.entries is Entries.ZERO else found.max_entries, found.flags & rules.flags & ~4,
+        inner=inner, operations="unnamed" if rules.value is Value.OPERATIONS else "", extra=found.extra,
+    )  # fmt: skip

@@ -1,0 +1,254 @@
+"""What each kind of map is like: one row a kind, which checks specs, drives the loader and makes the docs' table.
+
+Held to the kernel by tests/kernel/test_maps_kinds.py: the rows' operations were the same in Linux 6.1, 6.12 and 6.18.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntFlag
+from typing import NamedTuple
+
+from pyebpf.uapi.flags import (
+    BPF_F_CLONE,
+    BPF_F_INNER_MAP,
+    BPF_F_LINK,
+    BPF_F_MMAPABLE,
+    BPF_F_NO_COMMON_LRU,
+    BPF_F_NO_PREALLOC,
+    BPF_F_NUMA_NODE,
+    BPF_F_PRESERVE_ELEMS,
+    BPF_F_RDONLY,
+    BPF_F_RDONLY_PROG,
+    BPF_F_SEGV_ON_FAULT,
+    BPF_F_STACK_BUILD_ID,
+    BPF_F_VTYPE_BTF_OBJ_FD,
+    BPF_F_WRONLY,
+    BPF_F_WRONLY_PROG,
+    BPF_F_ZERO_SEED,
+)
+
+__all__ = ["FLAG_NAMES", "RULES", "Can", "Entries", "Key", "MapRules", "Value"]
+
+
+class Key(Enum):
+    """What keys are; the text is the docs'."""
+
+    ANY = "any fixed size"
+    INDEX = "`u32` index"
+    NONE = "none"
+    PREFIX = "prefix length (`u32`) and 1 to 256 bytes"
+    DESCRIPTOR = "descriptor (`s32`)"
+    CGROUP = "`struct bpf_cgroup_storage_key` or its `u64` id"
+
+
+class Value(Enum):
+    """What values are; the text is the docs'."""
+
+    ANY = "any fixed size"
+    NONE = "none"
+    DESCRIPTOR = "descriptor (`u32`)"
+    SOCKET = "socket: descriptor `u32`, or `u64`, read back as cookie"
+    DEVICE = "interface index (`u32`), and a program (`u32`)"
+    PROCESSOR = "queue size (`u32`), and a program (`u32`)"
+    TRACE = "`u64[N]`, N frames, at most kernel.perf_event_max_stack"
+    OPERATIONS = "the kernel's `bpf_struct_ops_NAME`"
+
+
+class Entries(Enum):
+    """What max_entries counts; the text is the docs'."""
+
+    COUNT = "entries"
+    PROCESSORS = "processors (0: all possible ones)"
+    BYTES = "bytes: a power of two, whole pages"
+    PAGES = "pages"
+    ZERO = "0"
+    ONE = "1"
+
+
+class Can(IntFlag):
+    """What the bpf(2) commands can do with elements of a kind."""
+
+    LOOKUP = 1
+    UPDATE = 2
+    DELETE = 4
+    ITERATE = 8
+    TAKE = 16
+    """Look up and delete in one step."""
+    BATCH_LOOKUP = 32
+    BATCH_UPDATE = 64
+    BATCH_DELETE = 128
+    BATCH_TAKE = 256
+    MMAP = 512
+    """Mapped memory, with BPF_F_MMAPABLE where the kind has a choice."""
+    PUSH = 1024
+    """Values without keys: push, and peek or test."""
+    TYPED = 2048
+    """BTF for key and value."""
+
+
+class MapRules(NamedTuple):
+    """One kind. `flags` are those that it takes (each on its own), `required` those that it must have.
+
+    `since` is the release that brought it; `text` one line for the docs; `per_cpu` a value for each possible processor.
+    """
+
+    key: Key
+    value: Value
+    entries: Entries
+    can: Can
+    flags: int
+    text: str
+    since: str
+    per_cpu: bool = False
+    required: int = 0
+    needs_btf: bool = False
+    needs_inner: bool = False
+
+
+FLAG_NAMES = {
+    BPF_F_NO_PREALLOC: "NO_PREALLOC",
+    BPF_F_NO_COMMON_LRU: "NO_COMMON_LRU",
+    BPF_F_NUMA_NODE: "NUMA_NODE",
+    BPF_F_RDONLY: "RDONLY",
+    BPF_F_WRONLY: "WRONLY",
+    BPF_F_STACK_BUILD_ID: "STACK_BUILD_ID",
+    BPF_F_ZERO_SEED: "ZERO_SEED",
+    BPF_F_RDONLY_PROG: "RDONLY_PROG",
+    BPF_F_WRONLY_PROG: "WRONLY_PROG",
+    BPF_F_CLONE: "CLONE",
+    BPF_F_MMAPABLE: "MMAPABLE",
+    BPF_F_PRESERVE_ELEMS: "PRESERVE_ELEMS",
+    BPF_F_INNER_MAP: "INNER_MAP",
+    BPF_F_LINK: "LINK",
+    BPF_F_VTYPE_BTF_OBJ_FD: "VTYPE_BTF_OBJ_FD",
+    BPF_F_SEGV_ON_FAULT: "SEGV_ON_FAULT",
+}
+"""Names of the flags of MAP_CREATE, without BPF_F_."""
+
+_NUMA, _USER = BPF_F_NUMA_NODE, BPF_F_RDONLY | BPF_F_WRONLY
+_PROGRAM = BPF_F_RDONLY_PROG | BPF_F_WRONLY_PROG
+_ALL = _NUMA | _USER | _PROGRAM
+_KEYED = Can.LOOKUP | Can.UPDATE | Can.DELETE | Can.ITERATE
+_BATCHES = Can.BATCH_LOOKUP | Can.BATCH_UPDATE | Can.BATCH_DELETE | Can.BATCH_TAKE
+_HASH = _KEYED | Can.TAKE | _BATCHES | Can.TYPED
+_ARRAY = Can.LOOKUP | Can.UPDATE | Can.ITERATE | Can.BATCH_LOOKUP | Can.BATCH_UPDATE | Can.TYPED
+_WRITE_ONLY = Can.UPDATE | Can.DELETE | Can.ITERATE
+_QUEUE = Can.PUSH | Can.TAKE
+_LOCAL = Can.LOOKUP | Can.UPDATE | Can.DELETE | Can.TYPED
+
+
+def _local(text: str, since: str) -> MapRules:
+    return MapRules(
+        Key.DESCRIPTOR, Value.ANY, Entries.ZERO, _LOCAL, BPF_F_NO_PREALLOC | BPF_F_CLONE, text, since,
+        required=BPF_F_NO_PREALLOC, needs_btf=True,
+    )  # fmt: skip
+
+
+RULES: dict[str, MapRules] = {
+    "HASH": MapRules(
+        Key.ANY, Value.ANY, Entries.COUNT, _HASH, BPF_F_NO_PREALLOC | BPF_F_ZERO_SEED | _ALL,
+        "hash table", "3.19",
+    ),
+    "ARRAY": MapRules(
+        Key.INDEX, Value.ANY, Entries.COUNT, _ARRAY | Can.MMAP, BPF_F_MMAPABLE | BPF_F_INNER_MAP | _ALL,
+        "values that always exist", "3.19",
+    ),
+    "PROG_ARRAY": MapRules(
+        Key.INDEX, Value.DESCRIPTOR, Entries.COUNT, _KEYED, _NUMA | _USER, "programs to tail-call", "4.2",
+    ),
+    "PERF_EVENT_ARRAY": MapRules(
+        Key.INDEX, Value.DESCRIPTOR, Entries.PROCESSORS, _WRITE_ONLY, _NUMA | _USER | BPF_F_PRESERVE_ELEMS,
+        "perf events, for output and counters", "4.3",
+    ),
+    "PERCPU_HASH": MapRules(
+        Key.ANY, Value.ANY, Entries.COUNT, _HASH, BPF_F_NO_PREALLOC | BPF_F_ZERO_SEED | _USER | _PROGRAM,
+        "hash table", "4.6", per_cpu=True,
+    ),
+    "PERCPU_ARRAY": MapRules(
+        Key.INDEX, Value.ANY, Entries.COUNT, _ARRAY, _USER | _PROGRAM, "values that always exist", "4.6", per_cpu=True,
+    ),
+    "STACK_TRACE": MapRules(
+        Key.INDEX, Value.TRACE, Entries.COUNT, Can.LOOKUP | Can.DELETE | Can.ITERATE,
+        BPF_F_STACK_BUILD_ID | _NUMA | _USER, "call stacks, by the number that get_stackid gives", "4.6",
+    ),
+    "CGROUP_ARRAY": MapRules(
+        Key.INDEX, Value.DESCRIPTOR, Entries.COUNT, _WRITE_ONLY, _NUMA | _USER, "control groups to test for", "4.8",
+    ),
+    "LRU_HASH": MapRules(
+        Key.ANY, Value.ANY, Entries.COUNT, _HASH, BPF_F_NO_COMMON_LRU | BPF_F_ZERO_SEED | _ALL,
+        "hash table that gives up what was not used for long", "4.10",
+    ),
+    "LRU_PERCPU_HASH": MapRules(
+        Key.ANY, Value.ANY, Entries.COUNT, _HASH, BPF_F_NO_COMMON_LRU | BPF_F_ZERO_SEED | _USER | _PROGRAM,
+        "hash table that gives up what was not used for long", "4.10", per_cpu=True,
+    ),
+    "LPM_TRIE": MapRules(
+        Key.PREFIX, Value.ANY, Entries.COUNT,
+        _KEYED | Can.BATCH_LOOKUP | Can.BATCH_UPDATE | Can.BATCH_DELETE | Can.TYPED, BPF_F_NO_PREALLOC | _ALL,
+        "longest matching prefix", "4.11", required=BPF_F_NO_PREALLOC,
+    ),
+    "ARRAY_OF_MAPS": MapRules(
+        Key.INDEX, Value.DESCRIPTOR, Entries.COUNT, _KEYED | Can.BATCH_LOOKUP | Can.BATCH_UPDATE, _NUMA | _USER,
+        "maps of one shape", "4.12", needs_inner=True,
+    ),
+    "HASH_OF_MAPS": MapRules(
+        Key.ANY, Value.DESCRIPTOR, Entries.COUNT, _KEYED | _BATCHES, BPF_F_NO_PREALLOC | BPF_F_ZERO_SEED | _ALL,
+        "maps of one shape", "4.12", needs_inner=True,
+    ),
+    "DEVMAP": MapRules(
+        Key.INDEX, Value.DEVICE, Entries.COUNT, _KEYED, _NUMA | _USER, "interfaces to redirect XDP frames to", "4.14",
+    ),
+    "SOCKMAP": MapRules(
+        Key.INDEX, Value.SOCKET, Entries.COUNT, _KEYED, _NUMA | _USER, "sockets to redirect messages to", "4.14",
+    ),
+    "CPUMAP": MapRules(
+        Key.INDEX, Value.PROCESSOR, Entries.COUNT, _KEYED, _NUMA, "processors to redirect XDP frames to", "4.15",
+    ),
+    "XSKMAP": MapRules(
+        Key.INDEX, Value.DESCRIPTOR, Entries.COUNT, _WRITE_ONLY, _NUMA | _USER, "AF_XDP sockets", "4.18",
+    ),
+    "SOCKHASH": MapRules(
+        Key.ANY, Value.SOCKET, Entries.COUNT, _KEYED, _NUMA | _USER, "sockets to redirect messages to", "4.18",
+    ),
+    "CGROUP_STORAGE": MapRules(
+        Key.CGROUP, Value.ANY, Entries.ZERO, Can.LOOKUP | Can.UPDATE | Can.ITERATE, _ALL,
+        "a value for each attachment to a control group (superseded by CGRP_STORAGE)", "4.19",
+    ),
+    "REUSEPORT_SOCKARRAY": MapRules(
+        Key.INDEX, Value.SOCKET, Entries.COUNT, _KEYED, _ALL, "sockets that SO_REUSEPORT may choose", "4.19",
+    ),
+    "PERCPU_CGROUP_STORAGE": MapRules(
+        Key.CGROUP, Value.ANY, Entries.ZERO, Can.LOOKUP | Can.UPDATE | Can.ITERATE, _ALL,
+        "a value for each attachment to a control group", "4.20", per_cpu=True,
+    ),
+    "QUEUE": MapRules(Key.NONE, Value.ANY, Entries.COUNT, _QUEUE, _ALL, "first in, first out", "4.20"),
+    "STACK": MapRules(Key.NONE, Value.ANY, Entries.COUNT, _QUEUE, _ALL, "last in, first out", "4.20"),
+    "SK_STORAGE": _local("a value for each socket", "5.2"),
+    "DEVMAP_HASH": MapRules(
+        Key.INDEX, Value.DEVICE, Entries.COUNT, _KEYED, _NUMA | _USER, "interfaces, by any number", "5.4",
+    ),
+    "STRUCT_OPS": MapRules(
+        Key.INDEX, Value.OPERATIONS, Entries.ONE, Can.LOOKUP | Can.UPDATE | Can.DELETE,
+        BPF_F_LINK | BPF_F_VTYPE_BTF_OBJ_FD, "a kernel table of functions that programs implement", "5.6",
+        needs_btf=True,
+    ),
+    "RINGBUF": MapRules(
+        Key.NONE, Value.NONE, Entries.BYTES, Can.MMAP, _NUMA, "records from programs, in order over all processors",
+        "5.8",
+    ),
+    "INODE_STORAGE": _local("a value for each inode", "5.10"),
+    "TASK_STORAGE": _local("a value for each thread; user space names one by a pidfd", "5.11"),
+    "BLOOM_FILTER": MapRules(
+        Key.NONE, Value.ANY, Entries.COUNT, Can.PUSH, BPF_F_ZERO_SEED | _ALL,
+        "whether a value was added: certainly not, or probably", "5.16",
+    ),
+    "USER_RINGBUF": MapRules(
+        Key.NONE, Value.NONE, Entries.BYTES, Can.MMAP, _NUMA, "records from user space to programs", "6.1",
+    ),
+    "CGRP_STORAGE": _local("a value for each control group", "6.2"),
+    "ARENA": MapRules(
+        Key.NONE, Value.NONE, Entries.PAGES, Can.MMAP, BPF_F_MMAPABLE | BPF_F_SEGV_ON_FAULT,
+        "memory that programs and user space share at will", "6.9", required=BPF_F_MMAPABLE,
+    ),
+}  # fmt: skip
+"""By the name in enum bpf_map_type, without BPF_MAP_TYPE_."""

@@ -1,0 +1,64 @@
+"""Members of map values that only the kernel may touch: their place and name, which the verifier looks for in BTF.
+
+To user space each is None: the kernel shows zeros in its place and keeps it when a value is stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.errors import InvalidValue
+from pyebpf.types.base import Type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.btf import BtfBuilder
+
+__all__ = ["SpecialType", "spin_lock", "timer", "work_queue"]
+
+
+class SpecialType(Type):
+    """A kernel structure of `size` bytes, called `tag`, in a map's value."""
+
+    def __init__(self, name: str, tag: str, size: int, align: int) -> None:
+        self.name = name
+        self.tag = tag
+        self.c_name = f"struct {tag}"
+        self.size = size
+        self.align = align
+        self.format = f"{size}s"
+
+    def assemble(self, plain: Iterator[Any]) -> None:
+        next(plain)
+
+    def scatter(self, value: Any) -> list[Any]:
+        if value is not None:
+            raise InvalidValue(f"{value!r} does not fit {self.name}: it is the kernel's own, give None")
+        return [bytes(self.size)]
+
+    def describe_btf(self, builder: BtfBuilder) -> int:
+        """Add the structure to BTF as the kernel knows it; its id."""
+        word = builder.add_int("__u32" if self.align == 4 else "__u64", self.align)
+        count = self.size // self.align
+        member = word if count == 1 else builder.add_array(word, builder.add_int("__u32", 4), count)
+        return builder.add_struct(self.tag, self.size, [("val" if count == 1 else "__opaque", member, 0, 0)])
+
+    def to_construct(self) -> Any:
+        import construct
+
+        return construct.Padding(self.size)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SpecialType) and self.tag == other.tag
+
+    def __hash__(self) -> int:
+        return hash(self.tag)
+
+
+spin_lock: Any = SpecialType("spin_lock", "bpf_spin_lock", 4, 4)
+"""struct bpf_spin_lock, at most one a value: `lock: None = field(spin_lock, default=None)`. Since Linux 5.1."""
+timer: Any = SpecialType("timer", "bpf_timer", 16, 8)
+"""struct bpf_timer, since Linux 5.15."""
+work_queue: Any = SpecialType("work_queue", "bpf_wq", 16, 8)
+"""struct bpf_wq, since Linux 6.10."""
