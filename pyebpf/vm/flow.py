@@ -21,7 +21,7 @@ __all__ = ["FRAME_SIZE", "Block", "Function", "functions_of", "known_after"]
 FRAME_SIZE = 512
 #: Which of R0 to R10 hold something, one bit a register; above them one bit for each byte of the frame.
 REGISTERS = 11
-_CALLS = (Form.CALL, Form.CALL_LOCAL, Form.CALL_KFUNC)
+_CALLS = (Form.CALL, Form.CALL_LOCAL, Form.CALL_KFUNC, Form.CALL_REGISTER)
 _PACKET = (Form.LOAD_ABSOLUTE, Form.LOAD_INDIRECT)
 _STORES = (Form.STORE, Form.STORE_IMM)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import VmError
 from pyebpf.vm.helpers.maps import MAX_LOOPS
 from pyebpf.vm.maps.base import E2BIG, EINVAL
+from pyebpf.vm.maps.others import ArenaMap
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
@@ -53,6 +54,20 @@ def bpf_iter_num_destroy(vm: Machine, iterator: int) -> None:
     vm.memory.remove(vm.iterators.pop(iterator)[0])
 
 
+def bpf_arena_alloc_pages(vm: Machine, at: int, _address: int, count: int, _node: int, flags: int) -> int:
+    """User address of zeroed pages of an arena; NULL if there are not as many."""
+    found = vm.map_at(at)
+    count &= 0xFFFF_FFFF
+    return found.allocate(count) if isinstance(found, ArenaMap) and not flags and count else 0
+
+
+def bpf_arena_free_pages(vm: Machine, at: int, address: int, count: int) -> None:
+    """Give pages of an arena back."""
+    found = vm.map_at(at)
+    if isinstance(found, ArenaMap):
+        found.free(address, count & 0xFFFF_FFFF)
+
+
 def _nothing(_vm: Machine) -> None:
     """What only the kernel's other processors would notice."""
 
@@ -61,6 +76,8 @@ KFUNCS: dict[str, Callable[..., int | None]] = {
     "bpf_iter_num_new": bpf_iter_num_new,
     "bpf_iter_num_next": bpf_iter_num_next,
     "bpf_iter_num_destroy": bpf_iter_num_destroy,
+    "bpf_arena_alloc_pages": bpf_arena_alloc_pages,
+    "bpf_arena_free_pages": bpf_arena_free_pages,
     **dict.fromkeys(
         ("bpf_rcu_read_lock", "bpf_rcu_read_unlock", "bpf_preempt_disable", "bpf_preempt_enable"), _nothing
     ),

@@ -9,6 +9,7 @@ from pyebpf.asm import kernel_text
 from pyebpf.errors import VmError
 from pyebpf.uapi.helpers import helper_name
 from pyebpf.vm.flow import FRAME_SIZE
+from pyebpf.vm.maps.others import ArenaMap
 from pyebpf.vm.memory import Region
 from pyebpf.vm.translate import SCOPE, SOURCE_NAME, translate
 
@@ -73,6 +74,7 @@ class LoadedProgram:
             "atomic": vm.memory.atomic,
             "ran": self._ran,
             "function_address": self._function_address,
+            "function_at": vm.function_at,
             "map_address": self._map_address,
             "map_value_address": self._map_value_address,
             "ksym_address": self._ksym_address,
@@ -254,15 +256,18 @@ class LoadedProgram:
 
     # --- arenas ---
 
-    def _arena(self) -> int:
-        return next((r.base for r in self.machine.memory.regions.values() if r.kind == "arena"), 0)
-
-    def _cast_kernel(self, value: int) -> int:
-        return self._arena() | value & 0xFFFF_FFFF
+    @staticmethod
+    def _cast_kernel(value: int) -> int:
+        """An arena's pointer as programs use it: its lower half, which loads and stores add the arena's place to."""
+        return value & 0xFFFF_FFFF
 
     def _cast_user(self, value: int) -> int:
+        """An arena's pointer as user space knows it; NULL stays NULL."""
+        arena = next((each for each in self.machine.maps.values() if isinstance(each, ArenaMap)), None)
         low = value & 0xFFFF_FFFF
-        return self._arena() | low if low else 0
+        if arena is None:
+            raise VmError("addr_space_cast insn can only be used in a program that has an associated arena")
+        return arena.base & ~0xFFFF_FFFF | low if low else 0
 
 
 def _unreadable(register: int) -> NoReturn:

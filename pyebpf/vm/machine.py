@@ -259,11 +259,10 @@ class Machine:
         if isinstance(time, int):
             return time
         if callable(time):
-            given: int = time()
-            return given
+            return time()
         if not isinstance(time, Iterator):
             self.time = time = iter(time)
-        value = next(time, None)
+        value: int | None = next(time, None)
         if value is None:
             raise VmError("the program asks for the time once more than `time` has values")
         return value

@@ -73,6 +73,37 @@ class Region:
         self.readable = written is None and fields is None and not aligned and kind not in ("kernel", "map_ptr", "func")
 
 
+class ArenaRegion(Region):
+    """An arena's pages. What is not allocated reads as zeros, and forgets what is written."""
+
+    __slots__ = ("low", "pages")
+
+    def __init__(self, name: str, pages: int, base: int) -> None:
+        super().__init__("arena", name, bytearray(pages * _PAGE))
+        self.low = base & _LOW
+        self.pages = bytearray(pages)
+
+    def allocate(self, count: int) -> int | None:
+        """Number of the first of `count` pages in a row; None if there are not as many."""
+        first = self.pages.find(bytes(count)) if count else -1
+        if first < 0:
+            return None
+        self.pages[first : first + count] = b"\1" * count
+        return first
+
+    def free(self, first: int, count: int) -> None:
+        """Give pages back."""
+        self.pages[first : first + count] = bytes(len(self.pages[first : first + count]))
+        end = min((first + count) * _PAGE, self.size)
+        self.data[first * _PAGE : end] = bytes(max(end - first * _PAGE, 0))
+
+    def place(self, address: int, size: int) -> int | None:
+        """The place that a 32-bit address means; None if it is not allocated."""
+        place = address - self.low & _LOW
+        inside = place + size <= self.size and 0 not in self.pages[place // _PAGE : (place + size - 1) // _PAGE + 1]
+        return place if inside else None
+
+
 class Memory:
     """All regions of one machine, and the caller's memory at addresses of the caller's choice."""
 
@@ -81,6 +112,7 @@ class Memory:
         self._next = FIRST
         self._starts: list[int] = []
         self._given: list[bytearray] = []
+        self.arena: ArenaRegion | None = None
         #: Whether kernel memory is loaded from directly, a bad address reading zeros (programs with BTF trust).
         self.trusted = False
         self.loads: dict[tuple[int, bool], Callable[[int], int]] = {
@@ -207,6 +239,9 @@ class Memory:
 
     def _load(self, address: int, size: int) -> int:
         region = self.regions.get(address >> 32)
+        if self.arena is not None and not address >> 32:
+            start = self.arena.place(address, size)
+            return 0 if start is None else int.from_bytes(self.arena.data[start : start + size], "little")
         if self.trusted and (region is None or region.kind == "kernel"):
             # BPF_PROBE_MEM: a load that faults gives 0.
             found = self.peek(address, size)
@@ -219,6 +254,11 @@ class Memory:
         return int.from_bytes(region.data[place : place + size], "little")
 
     def _store(self, address: int, size: int, value: int) -> None:
+        if self.arena is not None and not address >> 32:
+            start = self.arena.place(address, size)
+            if start is not None:
+                self.arena.data[start : start + size] = value.to_bytes(size, "little")
+            return
         region, place = self.check(address, size, write=True)
         region.data[place : place + size] = value.to_bytes(size, "little")
         if region.written is not None:
@@ -226,6 +266,10 @@ class Memory:
 
     def atomic(self, address: int, size: int, change: Callable[[int], int]) -> int:
         """Replace the number at `address` by `change` of it, and return what it was."""
+        if self.arena is not None and not address >> 32:
+            old = self._load(address, size)
+            self._store(address, size, change(old))
+            return old
         region, place = self.check(address, size, write=False)
         self.check(address, size, write=True)
         if place % size:

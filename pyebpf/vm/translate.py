@@ -342,6 +342,9 @@ class _Writer:
         elif form is Form.CALL_KFUNC:
             name = instruction.symbol if instruction.symbol is not None else instruction.imm
             self.line(f"r0 = call_kfunc({name!r}, r1, r2, r3, r4, r5)")
+        elif form is Form.CALL_REGISTER:
+            self._need(instruction.dst)
+            self.line(f"r0 = function_at(r{instruction.dst})(r1, r2, r3, r4, r5)")
         else:
             self._helper(instruction.imm)
         self.line("left = budget[0]")
@@ -399,7 +402,7 @@ def _address(register: int, offset: int) -> str:
 _WRITERS: dict[Form, Callable[[_Writer, Instruction], None]] = {
     **dict.fromkeys((Form.DST, Form.DST_IMM, Form.DST_SRC), _Writer._arithmetic),
     **dict.fromkeys((Form.LDDW, Form.LDDW_MAP, Form.LDDW_KSYM, Form.LDDW_FUNCTION), _Writer._wide),
-    **dict.fromkeys((Form.CALL, Form.CALL_LOCAL, Form.CALL_KFUNC), _Writer._call),
+    **dict.fromkeys((Form.CALL, Form.CALL_LOCAL, Form.CALL_KFUNC, Form.CALL_REGISTER), _Writer._call),
     **dict.fromkeys((Form.STORE, Form.STORE_IMM), _Writer._store),
     **dict.fromkeys((Form.LOAD_ABSOLUTE, Form.LOAD_INDIRECT), _Writer._packet),
     **dict.fromkeys((Form.JUMP, Form.JUMP_LONG, Form.JUMP_IMM, Form.JUMP_REG), lambda _writer, _instruction: None),

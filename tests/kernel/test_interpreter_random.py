@@ -75,9 +75,11 @@ def test_random_programs_agree(both, capsys):
             kernel, vm = both.run(descriptor, program, chance)
         wrong = differences(kernel, vm)
         assert not wrong, f"{number}: the kernel has {wrong}\n{where(program)}"
-    lines = [f"{COUNT} programs, seed {SEED}; how often each operation ran in the kernel and in the interpreter:"]
-    for op in sorted(ops, key=lambda each: (each.name, each.form.name)):
-        lines.append(f"  {op.name:22} {op.form.name:14} {both.executed.get(op, 0):8}")
+    ordered = sorted(ops, key=lambda each: (each.name, each.form.name))
+    lines = [
+        f"{COUNT} programs, seed {SEED}; how often each operation ran in the kernel and in the interpreter:",
+        *(f"  {op.name:22} {op.form.name:14} {both.executed.get(op, 0):8}" for op in ordered),
+    ]
     with capsys.disabled():
         sys.stdout.write("\n" + "\n".join(lines) + "\n")
     assert [op for op in ops if not both.executed.get(op)] == []

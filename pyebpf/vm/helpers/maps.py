@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import VmError
 from pyebpf.vm.helpers.registry import emulates
 from pyebpf.vm.maps.base import E2BIG, EBUSY, EINVAL, ENOENT
+from pyebpf.vm.maps.others import BloomFilterMap, RedirectMap, StorageMap
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def map_push_elem(vm: Machine, at: int, value: int, flags: int) -> int:
 
 def _take(vm: Machine, at: int, value: int, *, remove: bool) -> int:
     found = vm.map_at(at)
+    if isinstance(found, BloomFilterMap) and not remove:
+        return found.holds(vm.memory.read(value, found.value_size))
     data = found.take(remove=remove)
     # Without an item the kernel clears the caller's buffer.
     vm.memory.write(value, bytes(found.value_size) if data is None else data)
@@ -99,7 +102,8 @@ def loop(vm: Machine, count: int, callback: int, context: int, flags: int) -> in
         return -EINVAL
     count &= _LOW
     if count > MAX_LOOPS:
-        return -E2BIG
+        # Where flags are a constant 0 the verifier writes the loop out, and this as a 32-bit move.
+        return -E2BIG & _LOW
     function = vm.function_at(callback)
     for index in range(count):
         if function(index, context):
@@ -163,3 +167,45 @@ def per_cpu_ptr(vm: Machine, address: int, cpu: int) -> int:
 def this_cpu_ptr(_vm: Machine, address: int) -> int:
     """Address of a kernel variable on this processor."""
     return address
+
+
+def _storage(vm: Machine, at: int) -> StorageMap:
+    found = vm.map_at(at)
+    if not isinstance(found, StorageMap):
+        raise VmError(f"cannot pass map_type {found.spec.kind} into a function on storage ({found.name})")
+    return found
+
+
+@emulates("task_storage_get", "sk_storage_get", "inode_storage_get", "cgrp_storage_get")
+def storage_get(vm: Machine, at: int, owner: int, value: int, flags: int) -> int:
+    """Address of a kernel object's value; with BPF_LOCAL_STORAGE_GET_F_CREATE (1) it is made from `value`, or zeros."""
+    found = _storage(vm, at)
+    if flags & ~1:
+        return 0
+    initial = vm.memory.read(value, found.value_size) if value else bytes(found.value_size)
+    return found.get(owner, create=initial if flags else None)
+
+
+@emulates("task_storage_delete", "sk_storage_delete", "inode_storage_delete", "cgrp_storage_delete")
+def storage_delete(vm: Machine, at: int, owner: int) -> int:
+    """Remove a kernel object's value."""
+    return _storage(vm, at).drop(owner) if owner else -EINVAL
+
+
+@emulates("get_local_storage")
+def get_local_storage(vm: Machine, at: int, _flags: int) -> int:
+    """Address of the value of the control group that the program is attached to, zeros at first."""
+    found = _storage(vm, at)
+    return found.get(vm.cgroup_id, create=bytes(found.value_size))
+
+
+@emulates("redirect_map")
+def redirect_map(vm: Machine, at: int, key: int, flags: int) -> int:
+    """XDP_REDIRECT if the map has the key, else the verdict in the flags' lowest two bits; XDP_ABORTED for others."""
+    found = vm.map_at(at)
+    if not isinstance(found, RedirectMap):
+        raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_redirect_map ({found.name})")
+    if flags & ~0x1B:
+        return 0
+    raw = (key & _LOW).to_bytes(4, "little")
+    return 4 if found.read(raw) is not None else flags & 3

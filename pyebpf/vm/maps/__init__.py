@@ -10,6 +10,7 @@ from pyebpf.vm.maps.arrays import ArrayMap, PerCpuArrayMap, PerfEventArrayMap, P
 from pyebpf.vm.maps.base import VmMap
 from pyebpf.vm.maps.buffers import QueueMap, RingBufferMap, StackMap, StackTraceMap
 from pyebpf.vm.maps.hashes import HashMap, LruHashMap, LruPerCpuHashMap, PerCpuHashMap
+from pyebpf.vm.maps.others import ArenaMap, BloomFilterMap, LpmTrieMap, MapOfMaps, RedirectMap, StorageMap
 
 if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
@@ -30,6 +31,14 @@ KINDS: dict[int, type[VmMap]] = {
     MapType.QUEUE: QueueMap,
     MapType.STACK: StackMap,
     MapType.RINGBUF: RingBufferMap,
+    MapType.LPM_TRIE: LpmTrieMap,
+    MapType.BLOOM_FILTER: BloomFilterMap,
+    MapType.ARENA: ArenaMap,
+    **dict.fromkeys((MapType.ARRAY_OF_MAPS, MapType.HASH_OF_MAPS), MapOfMaps),
+    **dict.fromkeys((MapType.DEVMAP, MapType.DEVMAP_HASH, MapType.CPUMAP, MapType.XSKMAP), RedirectMap),
+    **dict.fromkeys((MapType.SOCKMAP, MapType.SOCKHASH, MapType.REUSEPORT_SOCKARRAY), RedirectMap),
+    **dict.fromkeys((MapType.TASK_STORAGE, MapType.SK_STORAGE, MapType.INODE_STORAGE), StorageMap),
+    **dict.fromkeys((MapType.CGRP_STORAGE, MapType.CGROUP_STORAGE), StorageMap),
 }
 """Classes by enum bpf_map_type."""
 

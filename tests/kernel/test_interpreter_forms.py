@@ -1,0 +1,288 @@
+"""The interpreter against the kernel: calls back, tail calls, kernel functions and symbols, arenas."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from pyebpf.asm import Label, encode, place, resolve
+from pyebpf.asm.build import (
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+    R7,
+    R10,
+    add64,
+    addr_space_cast,
+    alu,
+    call,
+    call_kfunc,
+    exit_,
+    jump,
+    jump_if,
+    ldx,
+    load_function,
+    load_ksym,
+    load_map,
+    load_map_value,
+    mov64,
+    st,
+    stx,
+)
+from pyebpf.btf import Btf
+from pyebpf.features import Features
+from pyebpf.kernel import bpf
+from pyebpf.kernel.btf_files import read_btf
+from pyebpf.kernel.map_elements import map_lookup_elem, map_update_elem
+from pyebpf.objects import Map, Program
+from pyebpf.runtime.host import kernel_btf
+from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.types import U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helpers import HELPER_IDS
+from pyebpf.vm import Machine
+from pyebpf.vm.memory import Region
+
+SLEEPABLE = 1 << 4
+RESULT = MapSpec("result", MapKind.ARRAY, U32, ArrayType(U64, 4), 1)
+NUMBERS = MapSpec(
+    "numbers",
+    MapKind.ARRAY,
+    U32,
+    U64,
+    7,
+    initial=tuple((n.to_bytes(4, "little"), (n * n).to_bytes(8, "little")) for n in range(7)),
+)
+
+
+def spec(items, *functions):
+    """A program that stores R0 into the map `result` at its end; `functions` are labels of subprograms."""
+    placed = place(items)
+    index_of, slot = {}, 0
+    for index, instruction in enumerate(placed.instructions):
+        index_of[slot] = index
+        slot += instruction.slots
+    subprograms = tuple(Subprogram(name, index_of[placed.labels[name]]) for name in functions)
+    code = Code(placed.instructions, (Subprogram("main", 0), *subprograms))
+    return ProgramSpec("forms", ProgramKind.SYSCALL, code, flags=SLEEPABLE)
+
+
+def in_both(items, body=(), maps=()):
+    """The values of the map `result` and the entries of `maps`, in the kernel and in the interpreter.
+
+    `body` is a subprogram of that name.
+    """
+    end = [load_map_value(R1, "result"), stx(8, R1, 0, R0), mov64(R0, 0), exit_()]
+    program = spec([*items, *end, *body], *(["body"] if body else []))
+    specs = [RESULT, *maps]
+    with ExitStack() as stack:
+        made = {each.name: stack.enter_context(Map(each)) for each in specs}
+        loaded = stack.enter_context(Program(program, made))
+        loaded.test_run()
+        kernel = [list(made["result"][0]), {each.name: made[each.name].snapshot() for each in maps}]
+    machine = Machine(specs)
+    machine.run(program)
+    raw = machine.maps["result"].entries()[bytes(4)]
+    values = [int.from_bytes(raw[at : at + 8], "little") for at in range(0, 32, 8)]
+    entries = {
+        each.name: {each.key.decode(k): each.value.decode(v) for k, v in machine.maps[each.name].entries().items()}
+        for each in maps
+    }
+    return kernel, [values, entries]
+
+
+@pytest.mark.parametrize(("count", "stop"), [(0, 5), (11, 5), (11, 100), (1 << 24, 3)])
+def test_bpf_loop(count, stop):
+    """The callback gets index and context until it returns 1; the result counts calls. Too many rounds are -E2BIG."""
+    body = [
+        Label("body"),
+        ldx(8, R3, R2, 0),
+        add64(R3, R1),
+        stx(8, R2, 0, R3),
+        mov64(R0, 0),
+        jump_if("jne", R1, stop, "go on"),
+        mov64(R0, 1),
+        Label("go on"),
+        exit_(),
+    ]
+    items = [
+        st(8, R10, -8, 1000),
+        mov64(R1, count),
+        load_function(R2, "body"),
+        mov64(R3, R10),
+        add64(R3, -8),
+        mov64(R4, 0),
+        call(HELPER_IDS["loop"]),
+        ldx(8, R1, R10, -8),
+        load_map_value(R2, "result"),
+        stx(8, R2, 8, R1),
+    ]
+    kernel, vm = in_both(items, body)
+    assert kernel == vm
+
+
+def test_for_each_map_elem():
+    """Every entry of an array in order: key, value and context; the callback changes values in place."""
+    body = [
+        Label("body"),
+        ldx(4, R5, R2, 0),
+        ldx(8, R1, R3, 0),
+        add64(R1, R5),
+        stx(8, R3, 0, R1),
+        ldx(8, R2, R4, 0),
+        alu("mul64", R2, 3),
+        add64(R2, R1),
+        stx(8, R4, 0, R2),
+        mov64(R0, 0),
+        jump_if("jne", R5, 5, "go on"),
+        mov64(R0, 1),
+        Label("go on"),
+        exit_(),
+    ]
+    items = [
+        st(8, R10, -8, 1),
+        load_map(R1, "numbers"),
+        load_function(R2, "body"),
+        mov64(R3, R10),
+        add64(R3, -8),
+        mov64(R4, 0),
+        call(HELPER_IDS["for_each_map_elem"]),
+        ldx(8, R1, R10, -8),
+        load_map_value(R2, "result"),
+        stx(8, R2, 8, R1),
+    ]
+    kernel, vm = in_both(items, body, maps=[NUMBERS])
+    assert kernel == vm
+    assert vm[0][0] == 6
+
+
+def test_open_coded_iterator():
+    """bpf_iter_num_new, _next and _destroy: called by the name of the kernel's function."""
+    if not Features(kernel_btf).has("kfunc:bpf_iter_num_new"):
+        pytest.skip("the kernel has no bpf_iter_num_new")
+    items = [
+        mov64(R7, 0),
+        mov64(R1, R10),
+        add64(R1, -8),
+        mov64(R2, -3),
+        mov64(R3, 10),
+        call_kfunc("bpf_iter_num_new"),
+        Label("next"),
+        mov64(R1, R10),
+        add64(R1, -8),
+        call_kfunc("bpf_iter_num_next"),
+        jump_if("jeq", R0, 0, "done"),
+        ldx(4, R1, R0, 0, signed=True),
+        alu("mul64", R7, 5),
+        add64(R7, R1),
+        jump("next"),
+        Label("done"),
+        mov64(R1, R10),
+        add64(R1, -8),
+        call_kfunc("bpf_iter_num_destroy"),
+        mov64(R0, R7),
+    ]
+    kernel, vm = in_both(items)
+    assert kernel == vm
+
+
+def test_tail_calls():
+    """A program that calls itself ends after 33 tail calls; a missing entry goes on behind the call."""
+    items = [
+        mov64(R6, R1),
+        load_map_value(R7, "result"),
+        ldx(8, R1, R7, 0),
+        add64(R1, 1),
+        stx(8, R7, 0, R1),
+        mov64(R1, R6),
+        load_map(R2, "programs"),
+        mov64(R3, 1),
+        call(12),
+        mov64(R1, R6),
+        load_map(R2, "programs"),
+        mov64(R3, 0),
+        call(12),
+        st(8, R7, 8, 7),
+        mov64(R0, 0),
+        exit_(),
+    ]
+    program = place(items).instructions
+    with ExitStack() as stack:
+        result = stack.enter_context(bpf.map_create(MapType.ARRAY, 4, 32, 1))
+        programs = stack.enter_context(bpf.map_create(MapType.PROG_ARRAY, 4, 4, 3))
+        code = encode(resolve(program, {"result": result.fileno(), "programs": programs.fileno()}))
+        loaded = bpf.prog_load(ProgramKind.SOCKET_FILTER, code, log_level=1, log_size=1 << 16)
+        assert loaded.descriptor is not None, loaded.log
+        stack.enter_context(loaded.descriptor)
+        map_update_elem(programs.fileno(), bytes(4), loaded.descriptor.fileno().to_bytes(4, "little"))
+        bpf.prog_test_run(loaded.descriptor.fileno(), data=bytes(64), data_out=64)
+        expected = map_lookup_elem(result.fileno(), bytes(4), 32)
+    machine = Machine([RESULT, MapSpec("programs", MapKind.PROG_ARRAY, U32, None, 3)])
+    machine.tail_calls("programs", {0: program})
+    machine.run(program, packet=bytes(50), kind=ProgramKind.SOCKET_FILTER)
+    assert machine.maps["result"].entries()[bytes(4)] == expected
+    assert expected[:8] == (34).to_bytes(8, "little")
+
+
+def test_arena_casts():
+    """addr_space_cast gives the lower half for the kernel and the user's address for user space; NULL stays NULL."""
+    if not Features(kernel_btf).has("isa:addr_space_cast"):
+        pytest.skip("the kernel has no addr_space_cast")
+    base = 1 << 40
+    items = [
+        load_map(R1, "arena"),
+        load_map_value(R7, "result"),
+        ldx(8, R2, R7, 24),
+        addr_space_cast(R3, R2, 0, 1),
+        ldx(8, R4, R3, 16),
+        addr_space_cast(R5, R3, 1, 0),
+        stx(8, R7, 0, R5),
+        stx(8, R7, 8, R4),
+        mov64(R0, 0),
+        exit_(),
+    ]
+    arena = MapSpec("arena", MapKind.ARENA, None, None, 2, flags=1 << 10, extra=base)
+    program = place(items).instructions
+    for low in (0, 8):
+        given = bytes(24) + (base + low).to_bytes(8, "little")
+        with ExitStack() as stack:
+            result = stack.enter_context(bpf.map_create(MapType.ARRAY, 4, 32, 1))
+            shared = stack.enter_context(bpf.map_create(MapType.ARENA, 0, 0, 2, flags=1 << 10, map_extra=base))
+            map_update_elem(result.fileno(), bytes(4), given)
+            code = encode(resolve(program, {"result": result.fileno(), "arena": shared.fileno()}))
+            loaded = bpf.prog_load(ProgramKind.SYSCALL, code, flags=SLEEPABLE, log_level=1, log_size=1 << 16)
+            assert loaded.descriptor is not None, loaded.log
+            stack.enter_context(loaded.descriptor)
+            bpf.prog_test_run(loaded.descriptor.fileno(), in_place=True)
+            expected = map_lookup_elem(result.fileno(), bytes(4), 32)
+        machine = Machine([RESULT, arena])
+        machine.maps["result"].write(bytes(4), given)
+        machine.run(program)
+        assert machine.maps["result"].entries()[bytes(4)] == expected
+
+
+def test_kernel_symbols():
+    """The address of a function of the kernel, by its BTF id; the interpreter is told what it is."""
+    function = Btf(read_btf()).function("schedule").id
+    program = [
+        load_ksym(R1, "schedule"),
+        mov64(R0, 7),
+        jump_if("jne", R1, 0, "done"),
+        mov64(R0, 3),
+        Label("done"),
+        exit_(),
+    ]
+    placed = place(program).instructions
+    code = encode(resolve(placed, ksyms={"schedule": (function, 0)}))
+    loaded = bpf.prog_load(ProgramKind.SYSCALL, code, flags=SLEEPABLE, log_level=1, log_size=1 << 16)
+    assert loaded.descriptor is not None, loaded.log
+    with loaded.descriptor:
+        returned = bpf.prog_test_run(loaded.descriptor.fileno(), in_place=True).retval
+    machine = Machine()
+    machine.ksyms["schedule"] = machine.memory.add(Region("kernel", "schedule", bytearray(64)))
+    assert machine.run(placed).value == returned == 7
