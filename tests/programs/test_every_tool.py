@@ -189,3 +189,10 @@ def test_the_library_checks_the_same_bounds():
         TOOLS["tcplife"].open(local_ports=(65536,)),
     ):
         pass
+
+
+@pytest.mark.parametrize(("tool", "most"), [("biolatency", 96), ("opensnoop", 350), ("syscount", 30), ("tcplife", 385)])
+def test_programs_stay_small(tool, most, kernel):
+    """Instructions of all programs of a tool with default options: more than this is a step back of the compiler."""
+    programs = TOOLS[tool].build(TOOLS[tool].options()).compile(kernel).programs
+    assert sum(len(program.code.instructions) for program in programs) <= most
