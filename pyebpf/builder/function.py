@@ -48,6 +48,8 @@ class FunctionBuilder:
         self._blocks: list[OpenBlock] = []
         self._slots: list[ir.Slot] = []
         self._uses: list[tuple[int, str, Location | None]] = []
+        #: Maps whose addresses this function makes invalid, with the reason: it does so to its callers' too.
+        self.invalidated: dict[str, str] = {}
         self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
         self.environment = Environment()
         self._regions: tuple[Cleanup, ...] = ()
@@ -189,6 +191,7 @@ class FunctionBuilder:
     def invalidate_origin(self, origin: str, reason: str) -> None:
         """State that every address of a map is invalid from here on."""
         self._settle()
+        self.invalidated[origin] = reason
         for number, found in self.environment.facts.origins.items():
             if found == origin:
                 self.environment.gone[number] = reason

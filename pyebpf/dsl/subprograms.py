@@ -35,6 +35,7 @@ class _Built:
     symbol: str
     parameters: dict[str, IntType]
     result: IntType | None
+    invalidated: Mapping[str, str]
 
 
 def call_subprogram(
@@ -56,6 +57,8 @@ def call_subprogram(
         converted = to_int(p, to_int(p, bound.arguments[name]).convert(p, type_))
         values.append(converted.value)
     result = p.b.emit(Op.CALL_LOCAL, *values, result=Kind.SCALAR, symbol=built.symbol)
+    for origin, reason in built.invalidated.items():
+        p.b.invalidate_origin(origin, f"{entity.__name__}() and its {reason}")
     return None if built.result is None else _argument(p, result, built.result)
 
 
@@ -103,10 +106,11 @@ def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
         frame.assign(name, _argument(p, value, type_))
     body(frame)
     end_of_function(frame)
+    invalidated = dict(p.b.invalidated)
     p.finished.append(p.b.finish())
     p.b = outer
     p.b.where = where
-    built = p.notes[entity] = _Built(symbol, types, result)
+    built = p.notes[entity] = _Built(symbol, types, result, invalidated)
     return built
 
 
