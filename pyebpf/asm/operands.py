@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pyebpf.asm.instruction import Instruction
 from pyebpf.asm.op import REGISTERS, Form, Register
 from pyebpf.errors import AssemblyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.asm.shapes import Shape
     from pyebpf.errors import Location
 
@@ -25,11 +27,14 @@ _BY_NAME = {f"{percent}{letter}{r:d}": r for percent in ("", "%") for letter in 
 
 def integer(text: str) -> int:
     """A number as both syntaxes write it, perhaps with a sign and space after it."""
-    digits = text.lstrip("+- \t")
-    if len(digits) > _MOST_DIGITS:
-        raise AssemblyError(f"a number of {len(digits)} digits fits no operand")
-    number = int(digits, 16 if digits[:2] in ("0x", "0X") else 10)
-    return -number if text[0] == "-" else number
+    if len(text) > _MOST_DIGITS:
+        raise AssemblyError(f"a number of {len(text)} digits fits no operand")
+    try:
+        return int(text, 0)
+    except ValueError:  # a space after the sign, or zeros before a decimal number
+        digits = text.lstrip("+- \t")
+        number = int(digits, 16 if digits[:2] in ("0x", "0X") else 10)
+        return -number if text[0] == "-" else number
 
 
 def unquoted(text: str) -> str:
@@ -61,55 +66,68 @@ def _name_or_number(text: str, kind: str) -> tuple[str | None, int]:
 class Operands:
     """The operands of one line, filled in token by token."""
 
-    __slots__ = ("imm", "offset", "registers", "shape", "symbol", "upper")
+    __slots__ = ("dst", "imm", "offset", "shape", "src", "symbol", "upper")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
-        self.registers: dict[str, Register] = {}
+        self.dst: Register | None = None
+        self.src: Register | None = None
         self.offset = self.imm = self.upper = 0
         self.symbol: str | None = None
 
     def read(self, field: str, text: str, kind: str) -> None:
         """Take one token. AssemblyError if it cannot be this operand."""
-        op = self.shape.op
-        if field in ("d", "s"):
-            register = _BY_NAME[text]
-            if self.registers.setdefault(field, register) is not register:
-                raise AssemblyError(
-                    f"{op.name} has one register in these places, but here are r{self.registers[field]:d} and {text}"
-                )
-        elif field == "zero":
-            if integer(text.lstrip("%rw")) != 0:
-                raise AssemblyError(f"{text} must be {'0' if kind in ('#', '+#') else text[0] + '0'}")
-        elif field in ("imm", "index"):
-            self.imm = self._immediate(text)
-        elif field == "wide":
-            self.imm = integer(text)
-        elif field in ("off", "disp", "module"):
-            self.offset = integer(text)
-        elif field in ("place", "upper"):
-            self.upper = _checked(text, 0xFFFF_FFFF)
-        elif field == "high":
-            self.imm |= _checked(text, 0xFFFF) << 16
-            self.imm -= self.imm >> 31 << 32
-        elif field == "low":
-            self.imm |= _checked(text, 0xFFFF)
-        elif field in ("to", "function"):
-            self._target(text, kind)
-        else:  # map, ksym, kfunc, symbol
-            self.symbol, self.imm = _name_or_number(text, kind)
+        _READERS[field](self, text, kind)
 
-    def _immediate(self, text: str) -> int:
+    def _dst(self, text: str, _: str) -> None:
+        register = _BY_NAME[text]
+        if self.dst is not None and self.dst is not register:
+            raise self._two_registers(self.dst, text)
+        self.dst = register
+
+    def _src(self, text: str, _: str) -> None:
+        register = _BY_NAME[text]
+        if self.src is not None and self.src is not register:
+            raise self._two_registers(self.src, text)
+        self.src = register
+
+    def _two_registers(self, one: Register, text: str) -> AssemblyError:
+        name = self.shape.op.name
+        return AssemblyError(f"{name} has one register in these places, but here are r{one:d} and {text}")
+
+    def _zero(self, text: str, kind: str) -> None:
+        if integer(text.lstrip("%rw")) != 0:
+            raise AssemblyError(f"{text} must be {'0' if kind in ('#', '+#') else kind + '0'}")
+
+    def _immediate(self, text: str, _: str) -> None:
         op, value = self.shape.op, integer(text)
-        if 0x8000_0000 <= value <= 0xFFFF_FFFF:
+        if not -0x8000_0000 <= value <= 0x7FFF_FFFF:
             written_as_bits = text.lstrip("+ \t")[:2] in ("0x", "0X")
-            if op.size <= 4 or (self.shape.mnemonic and written_as_bits):
-                return value - (1 << 32)
-        if not -0x8000_0000 <= value <= 0x7FFF_FFFF and op.name == "mov64":
-            wider = f"{'lddw %r' if self.shape.mnemonic else 'r'}{self.registers['d']:d}"
-            wider += f", {value:#x}" if self.shape.mnemonic else f" = {value:#x} ll"
-            raise AssemblyError(f"{text} does not fit 32 bits: load it with `{wider}`")
-        return value
+            if 0 < value <= 0xFFFF_FFFF and (op.size <= 4 or (self.shape.mnemonic and written_as_bits)):
+                value -= 1 << 32
+            elif op.name == "mov64":
+                wider = f"lddw %r{self.dst:d}, {value:#x}" if self.shape.mnemonic else f"r{self.dst:d} = {value:#x} ll"
+                raise AssemblyError(f"{text} does not fit 32 bits: load it with `{wider}`")
+        self.imm = value
+
+    def _wide(self, text: str, _: str) -> None:
+        self.imm = integer(text)
+
+    def _offset(self, text: str, _: str) -> None:
+        self.offset = integer(text)
+
+    def _upper(self, text: str, _: str) -> None:
+        self.upper = _checked(text, 0xFFFF_FFFF)
+
+    def _high(self, text: str, _: str) -> None:
+        self.imm |= _checked(text, 0xFFFF) << 16
+        self.imm -= self.imm >> 31 << 32
+
+    def _low(self, text: str, _: str) -> None:
+        self.imm |= _checked(text, 0xFFFF)
+
+    def _named(self, text: str, kind: str) -> None:
+        self.symbol, self.imm = _name_or_number(text, kind)
 
     def _target(self, text: str, kind: str) -> None:
         if kind == "@" or kind[0].isalpha():
@@ -126,14 +144,36 @@ class Operands:
 
     def made(self, where: Location) -> Instruction:
         """The instruction. AssemblyError if an operand is out of range."""
-        op = self.shape.op
-        imm = self.imm
+        op, imm = self.shape.op, self.imm
         if op.slots == 2 and op.form is not Form.LDDW:
             imm = _checked32(imm) | self.upper << 32
-        register = self.registers.get
-        return Instruction(
-            op, register("d", Register.R0), register("s", Register.R0), self.offset, imm, self.symbol, where
-        )
+        return Instruction(op, self.dst or _R0, self.src or _R0, self.offset, imm, self.symbol, where)
+
+    READERS: ClassVar[dict[str, Callable[[Operands, str, str], None]]] = {
+        "d": _dst,
+        "s": _src,
+        "zero": _zero,
+        "imm": _immediate,
+        "index": _immediate,
+        "wide": _wide,
+        "off": _offset,
+        "disp": _offset,
+        "module": _offset,
+        "place": _upper,
+        "upper": _upper,
+        "high": _high,
+        "low": _low,
+        "to": _target,
+        "function": _target,
+        "map": _named,
+        "ksym": _named,
+        "kfunc": _named,
+        "symbol": _named,
+    }
+
+
+_READERS = Operands.READERS
+_R0 = Register.R0
 
 
 def _checked(text: str, most: int) -> int:

@@ -17,7 +17,7 @@ from pyebpf.asm.instruction import Instruction, Label, Raw
 from pyebpf.asm.op import Form
 from pyebpf.asm.opcodes import find_op
 from pyebpf.asm.operands import Operands, integer, unquoted
-from pyebpf.asm.shapes import TOKEN, Token, kinds_of_words, shapes, token_kind
+from pyebpf.asm.shapes import TOKEN, Token, shapes, token_kinds
 from pyebpf.errors import AssemblyError, Location
 
 if TYPE_CHECKING:
@@ -117,18 +117,21 @@ def _check_comment(line: str, start: int, at: Callable[[int, int], Location]) ->
 
 def _instruction(code: str, start: int, at: Callable[[int, int], Location]) -> Instruction | Raw:
     texts = TOKEN.findall(code, start)
-    words = kinds_of_words()
-    kinds = [words.get(text) or token_kind(text) for text in texts]
+    kind_of = token_kinds()
+    kinds = [kind_of[text] for text in texts]
     table = shapes()
     shape = table.get(" ".join(kinds))
     if shape is None:
         if texts[:1] == [".byte"]:
             return _bytes(_tokens(code, start), at)
-        # A name may be spelled as a word of the language: it is the last one then, as in `goto exit`.
-        last = max((n for n, kind in enumerate(kinds) if kind[0].isalpha() and len(kind) > 1), default=None)
-        if last is not None:
-            kinds[last] = "@"
-            shape = table.get(" ".join(kinds))
+        # A name may be spelled as a word of the language, as in `goto exit`.
+        for n in reversed(range(len(kinds))):
+            if kinds[n][0].isalpha() and len(kinds[n]) > 1:
+                renamed = [*kinds[:n], "@", *kinds[n + 1 :]]
+                shape = table.get(" ".join(renamed))
+                if shape is not None:
+                    kinds = renamed
+                    break
         if shape is None:
             from pyebpf.asm.parse_errors import explain
 
@@ -148,11 +151,8 @@ def _instruction(code: str, start: int, at: Callable[[int, int], Location]) -> I
 
 def _tokens(code: str, start: int) -> list[Token]:
     """The pieces of a line with their places, which only errors ask for."""
-    words = kinds_of_words()
-    return [
-        Token(words.get(found[0]) or token_kind(found[0]), found[0], found.start(), found.end())
-        for found in TOKEN.finditer(code, start)
-    ]
+    kind_of = token_kinds()
+    return [Token(kind_of[found[0]], found[0], found.start(), found.end()) for found in TOKEN.finditer(code, start)]
 
 
 def _bytes(tokens: Sequence[Token], at: Callable[[int, int], Location]) -> Raw:

@@ -17,13 +17,14 @@ from pyebpf.asm.op import Form
 from pyebpf.asm.opcodes import OPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyebpf.asm.op import Op
 
-__all__ = ["TOKEN", "Shape", "Token", "kinds_of_words", "shapes", "token_kind"]
+__all__ = ["TOKEN", "Shape", "Token", "shapes", "token_kinds"]
 
 _REGISTER = re.compile(r"%?[rw]\d+", re.ASCII)
+_MOST_KINDS = 1 << 14
 _VARIABLE = ("#", "+#", "~", "@")
 
 _NUMBER_TEXT = r"(?:0[xX][0-9a-fA-F]+|\d+)"
@@ -49,8 +50,7 @@ class Token(NamedTuple):
     end: int
 
 
-def token_kind(text: str) -> str:
-    """The kind of a token that is not among `kinds_of_words`; "!" for a register that there is not."""
+def _kind(text: str, words: Mapping[str, str]) -> str:
     first = text[0]
     if first.isdigit():
         return "#"
@@ -62,7 +62,7 @@ def token_kind(text: str) -> str:
         return "~"
     if "#" in text[1:]:
         bare = text.partition("#")[0]
-        return kinds_of_words().get(bare, "@")
+        return words.get(bare, "@")
     if _REGISTER.fullmatch(text):
         return "!"
     return "@" if first.isalpha() or (first in "_.$" and len(text) > 1) else text
@@ -157,10 +157,20 @@ def shapes() -> dict[str, Shape]:
     return found
 
 
+class _Kinds(dict[str, str]):
+    """Kinds of tokens: of words, signs and registers from the start, of others as they come, up to a number."""
+
+    def __missing__(self, text: str) -> str:
+        kind = _kind(text, self)
+        if len(self) < _MOST_KINDS:
+            self[text] = kind
+        return kind
+
+
 @cache
-def kinds_of_words() -> dict[str, str]:
-    """Words and signs that stand for themselves in some shape, and the registers."""
-    kinds = {kind: kind for shape in shapes() for kind in shape.split() if kind not in ("r", "w", *_VARIABLE)}
+def token_kinds() -> Mapping[str, str]:
+    """The kind of each token that there can be; "!" for a register that there is not."""
+    kinds = _Kinds((kind, kind) for shape in shapes() for kind in shape.split() if kind not in ("r", "w", *_VARIABLE))
     for letter in "rw":
-        kinds |= {f"{percent}{letter}{n}": letter for percent in ("", "%") for n in range(11)}
+        kinds.update((f"{percent}{letter}{n}", letter) for percent in ("", "%") for n in range(11))
     return kinds

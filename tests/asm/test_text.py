@@ -183,6 +183,7 @@ ALIKE = [
     ("r1 = 0xffffffffffffffff ll", "lddw %r1, -1"),
     ("r1 = map[fd:7]", "lddw %r1, map_by_fd(7)", "r1 = map[id:7]", "lddw %r1, map_by_fd(fd:7)"),
     ("r1 = map[counts]", "lddw %r1, map_by_fd(counts)", "r1 = counts ll"),
+    ("r1 = map[exit] upper 1", "lddw %r1, map_by_fd(exit) upper 1"),
     ("r1 = map[counts][0] + 8", "r1 = map[counts][0]+8", "lddw %r1, map_val(map_by_fd(counts))+8"),
     ("r0 = *(u16 *)skb[12]", "r0 = *(u16 *)skb[0xc]", "ldabsh 12"),
     ("r0 = *(u8 *)skb[r1]", "ldindb %r1, 0", "r0 = *(u8 *)skb[r1 + 0]"),
