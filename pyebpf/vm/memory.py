@@ -280,15 +280,16 @@ class Memory:
 
     def check(self, address: int, size: int, *, write: bool) -> tuple[Region, int]:
         """The region and place of an access that is allowed; Refusal says why another is not."""
-        region = self.regions.get(address >> 32)
+        number, place = address >> 32, address & _LOW
+        if place >= 1 << 31:
+            # Somewhat below the next region: that one was meant.
+            number, place = number + 1, place - (1 << 32)
+        region = self.regions.get(number)
         if region is None:
             raise Refusal(_unknown(address), address)
-        place = address & _LOW
         kind = region.kind
         if kind in ("kernel", "map_ptr", "func"):
             raise Refusal(f"{{r}} invalid mem access '{'scalar' if kind == 'kernel' else kind}'", address)
-        if place >= 1 << 31:
-            place -= 1 << 32
         if place < 0 or place + size > region.size:
             raise Refusal(_outside(region, place, size, write=write), address)
         if write and not region.writable:
