@@ -13,7 +13,7 @@ from pyebpf.kernel.info import map_info
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.objects.codec import slot_size
 from pyebpf.specs import MapKind
-from pyebpf.types import S32, U32, U64, StructType
+from pyebpf.types import S32, U32, U64, BytesType, StructType
 from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_NUMA_NODE
 
 if TYPE_CHECKING:
@@ -139,6 +139,9 @@ class KernelMap:
         """A map that is there already must be what the spec says. Closes it otherwise."""
         try:
             found = self.info()
+            if self.spec.kind is MapKind.STRUCT_OPS:
+                self.value_type = BytesType(found.value_size)
+                self._value_size = found.value_size
             size = self._value_size // self._slots if not self.spec.kind.per_cpu else None
             wanted = {"kind": int(self.spec.kind), "key size": self._key_size, "value size": size}
             real = {"kind": found.type, "key size": found.key_size, "value size": found.value_size}

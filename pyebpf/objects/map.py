@@ -12,7 +12,8 @@ from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects import elements
 from pyebpf.objects.codec import decoder, slot_decoder, slot_size
 from pyebpf.objects.kernel_map import KernelMap
-from pyebpf.specs.map_kinds import Can
+from pyebpf.specs import MapKind
+from pyebpf.specs.map_kinds import Can, Key
 from pyebpf.types import IntType
 
 if TYPE_CHECKING:
@@ -118,9 +119,15 @@ class Map(KernelMap, MutableMapping[Any, Any]):
         try:
             map_elements.map_update_elem(self.fileno(), encoded_key, encoded, flags | self._lock_flag)
         except OSError as error:
-            if error.errno == errno.E2BIG and self.spec.kind.is_array:
+            if error.errno == errno.E2BIG and self._indexed:
                 raise self._outside(key) from None
             raise self._diagnose(error, "writing") from error
+
+    @property
+    def _indexed(self) -> bool:
+        """Whether keys are indices below max_entries."""
+        kind = self.spec.kind
+        return kind.rules.key is Key.INDEX and kind is not MapKind.DEVMAP_HASH
 
     def _outside(self, key: Any) -> InvalidValue:
         return InvalidValue(f"map {self.spec.name} has indices 0 to {self.max_entries - 1}, not {key!r}")
@@ -164,7 +171,7 @@ class Map(KernelMap, MutableMapping[Any, Any]):
         try:
             elements.write(self.fileno(), keys, values, self._lock_flag)
         except OSError as error:
-            if error.errno == errno.E2BIG and self.spec.kind.is_array:
+            if error.errno == errno.E2BIG and self._indexed:
                 raise self._outside(max(given)) from None
             raise self._diagnose(error, "writing") from error
 
