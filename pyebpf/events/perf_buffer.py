@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, MalformedData
-from pyebpf.events.perf_records import read_records
+from pyebpf.events.perf_records import read_backward, read_records
 from pyebpf.events.stream import EventStream
 from pyebpf.kernel import map_elements, perf
 from pyebpf.kernel.cpus import online_cpus
@@ -26,17 +26,20 @@ _HEAD_AT, _TAIL_AT = 1024, 1032
 
 
 class _Buffer:
-    """One processor's event and its memory."""
+    """One processor's event and its memory. `overwrite`: the kernel writes on, backward, over what was not read."""
 
-    def __init__(self, cpu: int, pages: int, name: str) -> None:
+    def __init__(self, cpu: int, pages: int, name: str, *, overwrite: bool) -> None:
         self.cpu = cpu
         self.lost = 0
+        self._overwrite = overwrite
+        self._before = 0
         self.event: Descriptor = perf.perf_event_open(
             _TYPE_SOFTWARE, _BPF_OUTPUT, cpu=cpu, period=1, sample_type=_SAMPLE_RAW, wakeup_events=1,
+            backward=overwrite,
             what=f"perf buffer {name} of processor {cpu}",
         )  # fmt: skip
         try:
-            self._mapping = Mapping(self.event.fileno(), (1 + pages) * PAGE_SIZE, writable=True)
+            self._mapping = Mapping(self.event.fileno(), (1 + pages) * PAGE_SIZE, writable=not overwrite)
         except BaseException:
             self.event.close()
             raise
@@ -45,6 +48,8 @@ class _Buffer:
         self._data = self._mapping.part(PAGE_SIZE, pages * PAGE_SIZE, "B")
 
     def take(self) -> list[bytes]:
+        if self._overwrite:
+            return self._take_newest()
         tail, head = self._tail[0], self._head[0]
         if tail == head:
             return []
@@ -52,6 +57,19 @@ class _Buffer:
             batch = read_records(self._data, tail, head)
         finally:
             self._tail[0] = head  # also past what is garbled, else it would be met for ever
+        self.lost += batch.lost
+        return batch.samples
+
+    def _take_newest(self) -> list[bytes]:
+        if self._head[0] == self._before:
+            return []
+        # What is being read must not be written over meanwhile.
+        perf.pause_output(self.event.fileno(), paused=True)
+        try:
+            batch = read_backward(self._data, self._before, self._head[0])
+            self._before = batch.position
+        finally:
+            perf.pause_output(self.event.fileno(), paused=False)
         self.lost += batch.lost
         return batch.samples
 
@@ -64,11 +82,14 @@ class PerfBuffer(EventStream[Any]):
     """Reads a perf event array: one buffer of `pages` pages (a power of two) for each online processor.
 
     Records are in order for one processor, not between them. Each is decoded by `record` (bytes without one, with up
-    to 7 bytes of padding after what the program sent). `lost` counts what found no room. Raises NotPermitted,
-    KernelError.
+    to 7 bytes of padding after what the program sent). `lost` counts what found no room.
+
+    With `overwrite` a full buffer gives up its oldest records instead of refusing new ones: a flight recorder, read
+    when something happened. `lost` then counts what was overwritten before it was read, if all records are of one
+    size; what is sent in the moment of reading is lost without a trace. Raises NotPermitted, KernelError.
     """
 
-    def __init__(self, array: Map, record: Type | None = None, *, pages: int = 8) -> None:
+    def __init__(self, array: Map, record: Type | None = None, *, pages: int = 8, overwrite: bool = False) -> None:
         super().__init__()
         if array.spec.kind is not MapKind.PERF_EVENT_ARRAY:
             raise InvalidValue(f"map {array.name} is no perf event array but {array.spec.kind.name}")
@@ -82,7 +103,7 @@ class PerfBuffer(EventStream[Any]):
         try:
             for cpu in online_cpus():
                 if cpu < array.max_entries:
-                    self._buffers.append(_Buffer(cpu, pages, array.name))
+                    self._buffers.append(_Buffer(cpu, pages, array.name, overwrite=overwrite))
                     number = self._buffers[-1].event.fileno()
                     map_elements.map_update_elem(
                         array.fileno(), cpu.to_bytes(4, "little"), number.to_bytes(4, "little")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pyebpf.errors import MalformedData
 
-__all__ = ["PerfBatch", "read_records"]
+__all__ = ["PerfBatch", "read_backward", "read_records"]
 
 _HEADER = Struct("<IHH")
 _RECORD_LOST, _RECORD_SAMPLE = 2, 9  # enum perf_event_type
@@ -19,6 +19,7 @@ _RECORD_LOST, _RECORD_SAMPLE = 2, 9  # enum perf_event_type
 _LOST = Struct("<QQ")
 # PERF_RECORD_SAMPLE with PERF_SAMPLE_RAW alone: { struct perf_event_header; __u32 size; char data[size]; }
 _RAW_SIZE = Struct("<I")
+_WORD = (1 << 64) - 1
 
 
 class PerfBatch(NamedTuple):
@@ -34,18 +35,45 @@ def read_records(data: memoryview, tail: int, head: int) -> PerfBatch:
     size = len(data)
     if not 0 <= head - tail <= size:
         raise MalformedData(f"perf buffer is garbled: read to {tail}, written to {head}, {size} bytes in all")
-    start = tail & (size - 1)
-    # Copied in one piece: a record may go on at the start.
-    content = bytes(data[start : start + head - tail])
-    content += bytes(data[: head - tail - len(content)])
+    return PerfBatch(*_records(_copy(data, tail, head - tail), cut=False)[:2], head)
+
+
+def read_backward(data: memoryview, before: int, head: int) -> PerfBatch:
+    """Records of a buffer written backward, the oldest first: those newer than position `before`, as far as they last.
+
+    `head` is the newest record's position; positions count down, modulo 2**64. `lost` estimates what was overwritten
+    by the newest record's length: exact where all have the same. Raises MalformedData.
+    """
+    written = before - head & _WORD
+    available = min(written, len(data))
+    samples, lost, lengths = _records(_copy(data, head, available), cut=available < written)
+    samples.reverse()
+    if available < written and lengths:
+        lost += (written - sum(lengths)) // lengths[0]
+    return PerfBatch(samples, lost, head)
+
+
+def _copy(data: memoryview, position: int, count: int) -> bytes:
+    """`count` bytes from a position, in one piece: a record may go on at the start."""
+    start = position & (len(data) - 1)
+    content = bytes(data[start : start + count])
+    return content + bytes(data[: count - len(content)])
+
+
+def _records(content: bytes, *, cut: bool) -> tuple[list[bytes], int, list[int]]:
+    """Samples, losses, and the records' lengths. With `cut` the last record may have been overwritten in part."""
     samples: list[bytes] = []
-    lost = 0
-    at = 0
+    lengths: list[int] = []
+    lost = at = 0
     end = len(content)
     while at < end:
         if end - at < _HEADER.size:
+            if cut:
+                break
             raise MalformedData(f"perf buffer is garbled: {end - at} bytes are no record")
         kind, _, length = _HEADER.unpack_from(content, at)
+        if cut and length > end - at:
+            break
         if not _HEADER.size <= length <= end - at:
             raise MalformedData(f"perf buffer is garbled: a record of {length} bytes where {end - at} are left")
         body = at + _HEADER.size
@@ -61,5 +89,6 @@ def read_records(data: memoryview, tail: int, head: int) -> PerfBatch:
             if length < _HEADER.size + _LOST.size:
                 raise MalformedData(f"perf buffer is garbled: a loss record of {length} bytes")
             lost += _LOST.unpack_from(content, body)[1]
+        lengths.append(length)
         at += length
-    return PerfBatch(samples, lost, head)
+    return samples, lost, lengths

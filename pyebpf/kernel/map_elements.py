@@ -157,8 +157,8 @@ def map_lookup_batch(
     """Up to `count` elements from `position` (None: the start): keys, values, how many, next position (None: the end).
 
     `value_size` counts all processors' slots; `flags` BPF_F_LOCK. ENOSPC: a bucket holds more than `count`; ask for
-    more. EINTR: keys without values (of kinds that are no hash) in the way; go on key by key. Until Linux commit
-    5644c6b50ffe ("bpf: skip non exist keys in generic_map_lookup_batch") (v6.14).
+    more. EINTR: keys without values (of kinds that are no hash) in the way; go on key by key. Newer kernels than 6.12
+    pass over them.
     EINVAL or ENOTSUPP: not for this kind. Since Linux commit cb4d03ab499d ("bpf: Add generic support for lookup batch
     op") (v5.6).
     """

@@ -7,17 +7,22 @@ from struct import Struct
 
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, syscall
-from pyebpf.uapi.perf import PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_SET_BPF, PERF_FLAG_FD_CLOEXEC
+from pyebpf.uapi.perf import (
+    PERF_EVENT_IOC_ENABLE,
+    PERF_EVENT_IOC_PAUSE_OUTPUT,
+    PERF_EVENT_IOC_SET_BPF,
+    PERF_FLAG_FD_CLOEXEC,
+)
 
-__all__ = ["enable", "perf_event_open", "set_bpf"]
+__all__ = ["enable", "pause_output", "perf_event_open", "set_bpf"]
 
 # struct perf_event_attr (PERF_ATTR_SIZE_VER1):
 #     __u32 type, size; __u64 config, sample_period /* or sample_freq */, sample_type, read_format, flags (bit-field);
 #     __u32 wakeup_events, bp_type; __u64 config1, config2;
 _ATTR = Struct("=IIQQQQQIIQQ")
 # Bits of the flags.
-_INHERIT, _FREQ, _INHERIT_THREAD = 1 << 1, 1 << 10, 1 << 35
-_ENABLE, _SET_BPF = PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_SET_BPF
+_INHERIT, _FREQ, _BACKWARD, _INHERIT_THREAD = 1 << 1, 1 << 10, 1 << 27, 1 << 35
+_ENABLE, _SET_BPF, _PAUSE = PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_SET_BPF, PERF_EVENT_IOC_PAUSE_OUTPUT
 
 
 def perf_event_open(
@@ -31,15 +36,18 @@ def perf_event_open(
     sample_type: int = 0,
     wakeup_events: int = 0,
     new_threads: bool = False,
+    backward: bool = False,
     what: str = "perf event",
 ) -> Descriptor:
     """Open an event of `enum perf_type_id` (or PMU number) `kind`: one thread `pid` or all (-1), one CPU or all (-1).
 
     Sampled every `period` events or `frequency` times a second (EINVAL above kernel.perf_event_max_sample_rate).
     `new_threads`: also in threads that this thread starts from now on, not in processes (since Linux 5.13).
+    `backward`: records are written towards the start of the buffer, so that one mapped for reading is overwritten.
     ENOENT: the host lacks the event; EACCES: kernel.perf_event_paranoid; EINVAL: `pid` and `cpu` both -1.
     """
     flags = (_FREQ if frequency else 0) | (_INHERIT | _INHERIT_THREAD if new_threads else 0)
+    flags |= _BACKWARD if backward else 0
     attribute = bytearray(
         _ATTR.pack(kind, _ATTR.size, config, frequency or period, sample_type, 0, flags, wakeup_events, 0, 0, 0)
     )
@@ -50,6 +58,11 @@ def perf_event_open(
 def set_bpf(event_fd: int, prog_fd: int) -> None:
     """Attach a program to an event. EEXIST: attached before; EINVAL: a program of another type."""
     fcntl.ioctl(event_fd, _SET_BPF, prog_fd)
+
+
+def pause_output(event_fd: int, *, paused: bool) -> None:
+    """Stop or resume writing to the event's buffer; what is sent meanwhile is lost."""
+    fcntl.ioctl(event_fd, _PAUSE, int(paused))
 
 
 def enable(event_fd: int) -> None:

@@ -7,7 +7,7 @@ from typing import Self
 
 from pyebpf.kernel.descriptor import Descriptor
 
-__all__ = ["Epoll"]
+__all__ = ["Epoll", "writable_within"]
 
 
 class Epoll:
@@ -45,3 +45,10 @@ class Epoll:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def writable_within(fd: int, timeout: float) -> bool:
+    """Whether the descriptor takes output now or within `timeout` seconds (>= 0)."""
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return bool(poll.poll(1000 * timeout))

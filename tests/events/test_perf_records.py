@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyebpf.errors import MalformedData
-from pyebpf.events.perf_records import read_records
+from pyebpf.events.perf_records import read_backward, read_records
 
 SIZE = 512
 
@@ -69,3 +69,44 @@ def test_positions_that_contradict_each_other_are_an_error():
     """More written than the buffer holds."""
     with pytest.raises(MalformedData, match="garbled"):
         read_records(memoryview(bytes(SIZE)), 0, SIZE + 8)
+
+
+@given(records=st.lists(st.binary(min_size=1, max_size=40), max_size=40), reads=st.lists(st.integers(1, 9), max_size=6))
+def test_a_buffer_written_backward_gives_what_lasted(records, reads):
+    """The newest records, the oldest first, each once; what was written over is missing from the front only."""
+    memory = bytearray(SIZE)
+    head, before, got = 0, 0, []
+    pending: list[bytes] = []
+    steps = iter(reads)
+    until = next(steps, None)
+    for content in records:
+        made = sample(content)
+        head = head - len(made) & (1 << 64) - 1
+        for index, byte in enumerate(made):
+            memory[head + index & SIZE - 1] = byte
+        pending.append(content)
+        if until is not None and len(pending) >= until:
+            got.append((pending, read_backward(memoryview(memory), before, head)))
+            before, pending, until = head, [], next(steps, None)
+    got.append((pending, read_backward(memoryview(memory), before, head)))
+    for wanted, batch in got:
+        assert len(batch.samples) <= len(wanted)
+        last = wanted[len(wanted) - len(batch.samples) :]
+        assert [sent[: len(content)] for sent, content in zip(batch.samples, last, strict=True)] == last
+        if sum(len(sample(content)) for content in wanted) <= SIZE:
+            assert len(batch.samples) == len(wanted)
+            assert batch.lost == 0
+
+
+@pytest.mark.parametrize("count", [12, 13, 29, 101])
+def test_what_was_written_over_is_counted_for_records_of_one_size(count):
+    """Read and lost are all that was sent."""
+    memory = bytearray(SIZE)
+    head = 0
+    for number in range(count):
+        made = sample(number.to_bytes(8, "little") * 4)
+        head -= len(made)
+        for index, byte in enumerate(made):
+            memory[head + index & SIZE - 1] = byte
+    batch = read_backward(memoryview(memory), 0, head & (1 << 64) - 1)
+    assert len(batch.samples) + batch.lost == count

@@ -1,0 +1,201 @@
+"""Perf buffers that overwrite, losses by processor, and records from user space to programs."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+
+import pytest
+
+from pyebpf.asm import Label, build, layout
+from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R10
+from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.events import PerfBuffer, UserRingBuffer
+from pyebpf.features import Answer, Features
+from pyebpf.kernel.cpus import online_cpus
+from pyebpf.objects import Map, Program, make_map
+from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.types import U32, U64, Struct, u32, u64
+from pyebpf.uapi.helpers import helper
+
+
+class Drop(Struct):
+    at: u64
+    limit: u32
+
+
+def call(name: str):
+    return build.call(helper(name).id)
+
+
+def emitter(length: int):
+    """Each run sends its own number, counted from 0, to the perf buffer of the processor that it runs on."""
+    return layout([
+        build.mov64(R6, R1),
+        build.st(4, R10, -4, 0), build.load_map(R1, "serial"), build.mov64(R2, R10), build.add64(R2, -4),
+        call("map_lookup_elem"), build.jump_if("jeq", R0, 0, "end"), build.mov64(R1, 1),
+        build.atomic("add", 8, R0, 0, R1, fetch=True), build.stx(8, R10, -40, R1),
+        build.st(8, R10, -32, 0x41), build.st(8, R10, -24, 0x41),
+        build.mov64(R1, R6), build.load_map(R2, "events"), build.lddw(R3, 0xFFFFFFFF), build.mov64(R4, R10),
+        build.add64(R4, -40), build.mov64(R5, length), call("perf_event_output"),
+        Label("end"), build.mov64(R0, 0), build.exit_(),
+    ])  # fmt: skip
+
+
+@pytest.fixture
+def perf_rig():
+    array = make_map(MapSpec("events", MapKind.PERF_EVENT_ARRAY, None, None, 0))
+    serial = Map(MapSpec("serial", MapKind.ARRAY, U32, U64, 1))
+    code = Code(emitter(16), (Subprogram("emit", 0),))
+    program = Program(ProgramSpec("emit", ProgramKind.RAW_TRACEPOINT, code), {"events": array, "serial": serial})
+    yield array, program
+    for each in (program, serial, array):
+        each.close()
+
+
+def test_an_overwriting_buffer_keeps_the_newest(perf_rig):
+    """The last record is always there, what was overwritten is counted, and nothing comes twice."""
+    array, program = perf_rig
+    with PerfBuffer(array, Drop.layout, pages=1, overwrite=True) as events:
+        for _ in range(3001):
+            program.test_run()
+        first = events.poll(0)
+        assert events.lost > 0
+        assert len(first) + events.lost == 3001
+        numbers = [event.at for event in first]
+        assert max(numbers) == 3000
+        assert len(set(numbers)) == len(numbers)
+        assert {event.limit for event in first} == {0x41}
+        assert events.poll(0) == []
+        lost = events.lost
+        for _ in range(17):
+            program.test_run()
+        assert sorted(event.at for event in events.poll(0)) == list(range(3001, 3018))
+        assert events.lost == lost
+
+
+def test_an_overwriting_buffer_is_in_order_on_each_processor(perf_rig):
+    """The oldest first, round after round."""
+    array, program = perf_rig
+    with PerfBuffer(array, Drop.layout, pages=1, overwrite=True) as events:
+        for _ in range(13):
+            for _ in range(211):
+                program.test_run()
+            numbers = [event.at for event in events.poll(0)]
+            # As many rising runs as there are processors, at the most.
+            falls = sum(one > other for one, other in pairwise(numbers))
+            assert falls < len(online_cpus())
+
+
+def test_losses_are_told_by_processor(perf_rig):
+    """The sum over processors is what all lost."""
+    array, program = perf_rig
+    with PerfBuffer(array, Drop.layout, pages=1, overwrite=True) as events:
+        for _ in range(1009):
+            program.test_run()
+        events.poll(0)
+        assert sum(events.lost_per_cpu.values()) == events.lost > 0
+        assert set(events.lost_per_cpu) == set(online_cpus())
+
+
+# --- user ring buffers ---
+
+
+def drainer():
+    """A run drains the buffer: each record's first eight bytes are added up, and records counted.
+
+    r0 is what the helper returned.
+    """
+    main = layout([
+        build.load_map(R1, "ring"), build.load_function(R2, "taken"), build.mov64(R3, 0), build.mov64(R4, 0),
+        call("user_ringbuf_drain"), build.exit_(),
+    ])  # fmt: skip
+    callback = layout([
+        build.mov64(R6, R1), build.st(8, R10, -16, 0),
+        build.mov64(R1, R10), build.add64(R1, -16), build.mov64(R2, 8), build.mov64(R3, R6), build.mov64(R4, 0),
+        build.mov64(R5, 0), call("dynptr_read"),
+        build.st(4, R10, -4, 0), build.load_map(R1, "sums"), build.mov64(R2, R10), build.add64(R2, -4),
+        call("map_lookup_elem"), build.jump_if("jeq", R0, 0, "end"),
+        build.ldx(8, R1, R10, -16), build.atomic("add", 8, R0, 0, R1),
+        build.mov64(R1, 1), build.atomic("add", 8, R0, 8, R1),
+        Label("end"), build.mov64(R0, 0), build.exit_(),
+    ])  # fmt: skip
+    return Code((*main, *callback), (Subprogram("drain", 0), Subprogram("taken", len(main))))
+
+
+class Sums(Struct):
+    total: u64
+    count: u64
+
+
+@pytest.fixture
+def user_rig():
+    if Features().ask("map:user_ringbuf") is Answer.NO:
+        pytest.skip("the kernel has no user ring buffers")
+    ring = make_map(MapSpec("ring", MapKind.USER_RINGBUF, None, None, 4096))
+    sums = Map(MapSpec("sums", MapKind.ARRAY, U32, Sums.layout, 1))
+    program = Program(ProgramSpec("drain", ProgramKind.RAW_TRACEPOINT, drainer()), {"ring": ring, "sums": sums})
+    yield ring, sums, program
+    for each in (program, sums, ring):
+        each.close()
+
+
+def test_a_program_takes_every_record_once(user_rig):
+    """1,009 records through a page, across its end many times."""
+    ring, sums, program = user_rig
+    with UserRingBuffer(ring, Drop.layout) as writer:
+        for number in range(1009):
+            while not writer.send(Drop(number, 1)):
+                assert program.test_run().retval == 4096 // 24
+                assert writer.wait(10)
+        program.test_run()
+        assert writer.waiting == 0
+        assert sums[0] == Sums(sum(range(1009)), 1009)
+
+
+def test_a_full_buffer_says_so(user_rig):
+    """What fits is known: a header of 8 bytes each, rounded up to 8."""
+    ring, sums, program = user_rig
+    with UserRingBuffer(ring) as writer:
+        assert [writer.send(bytes(12)) for _ in range(171)] == [True] * 170 + [False]
+        assert writer.waiting == 170 * 24
+        assert writer.wait(0)
+        assert writer.send(bytes(8))
+        assert not writer.wait(0)
+        assert not writer.send(b"")
+        assert program.test_run().retval == 171
+        assert writer.waiting == 0
+        assert sums[0].count == 171
+        with pytest.raises(InvalidValue, match="4088 at the most"):
+            writer.send(bytes(4089))
+        assert writer.send(bytes(4088))
+    with pytest.raises(NotLoaded):
+        writer.send(b"")
+
+
+def test_threads_share_a_writer(user_rig):
+    """Four threads, 101 records each, drained meanwhile."""
+    ring, sums, program = user_rig
+    with UserRingBuffer(ring, U64) as writer:
+
+        def send(start: int) -> None:
+            for number in range(start, start + 101):
+                while not writer.send(number):
+                    writer.wait(0.01)
+
+        threads = [threading.Thread(target=send, args=(start,)) for start in range(0, 404, 101)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            program.test_run()
+        program.test_run()
+        assert sums[0] == Sums(sum(range(404)), 404)
+
+
+def test_only_user_ring_buffers_are_written_so():
+    """The kind is in the message."""
+    with (
+        make_map(MapSpec("ring", MapKind.RINGBUF, None, None, 4096)) as ring,
+        pytest.raises(InvalidValue, match="RINGBUF"),
+    ):
+        UserRingBuffer(ring)
