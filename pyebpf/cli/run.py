@@ -57,6 +57,8 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
     if stop.is_set():  # a signal while compiling
         return
     with tracer:
+        # What is there now stays: no collection needs to look at it, least of all the one at the interpreter's exit.
+        gc.freeze()
         gc.enable()
         if common.verbose:
             for line in tracer.attachments:
