@@ -259,48 +259,57 @@ def test_dump(options):
 
 
 SCSI_DEBUG = Path("/sys/bus/pseudo/drivers/scsi_debug")
+#: drivers/scsi/scsi_debug.c: half of what was asked for; "busy, come again".
+SHORT_TRANSFER, HOST_BUSY = "0x100", "0x8000"
 
 
 @pytest.fixture
-def short_transfers(machine_release):
-    """A disk, by its name, that answers every second command with half of what was asked for."""
+def scsi_disk(machine_release):
+    """A disk, by its name, and a function that lets it misbehave at every second command."""
     if machine_release is not None:  # a machine of the test's own, where it may load what it likes
         for module in ("scsi_debug", "sd_mod"):
             subprocess.run(["/usr/sbin/modprobe", module], check=True)
     if not SCSI_DEBUG.exists():
         pytest.skip("the driver scsi_debug is not loaded")
-    settings = {"opts": "0x100", "every_nth": "2"}  # SDEBUG_OPT_SHORT_TRANSFER of drivers/scsi/scsi_debug.c
-    before = {name: (SCSI_DEBUG / name).read_text() for name in settings}
+    before = {name: (SCSI_DEBUG / name).read_text() for name in ("opts", "every_nth")}
     deadline = time.monotonic() + PATIENCE
     while not (disks := list(Path("/sys/devices").glob("pseudo*/adapter*/host*/target*/*:*/block/*"))):
         assert time.monotonic() < deadline, "scsi_debug made no disk"
         time.sleep(0.1)
+
+    def misbehave(how):
+        (SCSI_DEBUG / "opts").write_text(how)
+        (SCSI_DEBUG / "every_nth").write_text("2")
+
     try:
-        for name, value in settings.items():
-            (SCSI_DEBUG / name).write_text(value)
-        yield disks[0].name
+        yield disks[0].name, misbehave
     finally:
         for name, value in before.items():
             (SCSI_DEBUG / name).write_text(value)
 
 
-def test_partial_completions_and_requeues_count_once(short_transfers):
-    """A read that the device answers in parts, each sent again for the rest, is one request."""
+@pytest.mark.parametrize("how", [SHORT_TRANSFER, HOST_BUSY])
+def test_partial_completions_and_requeues_count_once(scsi_disk, how):
+    """A read that the device answers in parts, or sends back, is one request, whenever its time begins."""
+    name, misbehave = scsi_disk
     bpf = BPF()
-    seen = bpf.counter(key=u64, name="seen")
+    happened = bpf.array(value=u64, size=2)
 
     @bpf.btf_tracepoint("block_rq_complete")
     def on_complete(rq: KernelObject, nr_bytes: int) -> None:
-        seen[nr_bytes < rq.__data_len].add()
+        if nr_bytes < rq.__data_len:
+            happened[0] += 1
 
-    disk = LoopDevice(Path("/dev") / short_transfers, 8 << 20)
-    with (
-        biolatency.open(by_disk=True) as issued,
-        biolatency.open(by_disk=True, queued=True) as queued,
-        bpf,
-    ):
+    @bpf.btf_tracepoint("block_rq_requeue")
+    def on_requeue() -> None:
+        happened[1] += 1
+
+    disk = LoopDevice(Path("/dev") / name, 8 << 20)
+    with biolatency.open(by_disk=True) as issued, biolatency.open(by_disk=True, queued=True) as queued, bpf:
+        misbehave(how)
         disk.read(READS, size=16384)
-        found = [h.total for snapshot in (issued, queued) for h in snapshot() if h.labels["disk"] == short_transfers]
-        partly = seen.get(1, 0)
-    assert partly >= READS // 2
+        found = [h.total for snapshot in (issued, queued) for h in snapshot() if h.labels["disk"] == name]
+        partly, again = happened[0], happened[1]
+    assert again >= READS // 2
+    assert partly >= (READS // 2 if how == SHORT_TRANSFER else 0)
     assert found == [READS, READS]
