@@ -69,7 +69,7 @@ def _program(name: str) -> tuple[Instruction, ...]:
             raise AssemblyError(
                 f"{shown}: {len(digits)} hexadecimal digits are no whole number of instructions (16 each)"
             )
-        found = decode(bytes.fromhex(digits))
+        found = decode(bytes.fromhex(digits), raw=True)
     else:
         try:
             text = data.decode()

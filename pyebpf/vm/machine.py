@@ -149,7 +149,7 @@ class Machine:
             names = {each.name: each.start for each in program.code.subprograms}
             return LoadedProgram(self, program.code.instructions, names, program.kind, program.cookie)
         if isinstance(program, bytes | bytearray):
-            program = decode(bytes(program))
+            program = decode(bytes(program), raw=True)
         return LoadedProgram(self, _plain(link(program)), {}, kind)
 
     def tail_calls(self, name: str, programs: Mapping[int, Code], *, kind: ProgramKind | None = None) -> None:

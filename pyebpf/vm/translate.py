@@ -7,6 +7,8 @@ written. An error finds its instruction by the line of the Python source, and th
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -90,17 +92,18 @@ SCOPE: dict[str, Any] = {
 """What every translated program may name, besides what the machine gives it."""
 
 
+_OPERAND = re.compile(r"\b[ds]\b")
+
+
+@cache
+def _template(text: str) -> str:
+    """The template as a format string: `d` and `s` stand alone in it."""
+    return _OPERAND.sub(lambda found: f"{{{found[0]}}}", text)
+
+
 def _expression(template: str, d: str, s: str = "") -> str:
-    """The template with its operands in place: `d` and `s` stand alone in it."""
-    out, word = [], ""
-    for character in [*template, ""]:
-        if character and (character.isalnum() or character == "_"):
-            word += character
-            continue
-        out.append({"d": d, "s": s}.get(word, word))
-        out.append(character)
-        word = ""
-    return "".join(out)
+    """The template with its operands in place."""
+    return _template(template).format(d=d, s=s)
 
 
 class _Writer:
