@@ -30,14 +30,15 @@ def target(data: bytes) -> None:
     size, pressure = 5 + choices.choose(40), 2 + choices.choose(14)
     words = [INTERESTING[choices.choose(len(INTERESTING))] & MASK for _ in range(CONTEXT // 8)]
     context = struct.pack(f"<{CONTEXT // 8}Q", *words)
-    module = random_module(choices.choose, size=size, pressure=pressure)
+    budget = (1000, 0, 1, 3)[choices.choose(4)]
+    module = random_module(choices.choose, size=size, pressure=pressure, may_goto=target_kernel is NEWEST)
     check_module(module, "generating")
-    expected = run(module, context)
+    expected = run(module, context, budget)
     functions = module.functions
     for name, change in PASSES:
         functions = tuple(change(function, target_kernel) for function in functions)
         check_module(ir.Module(functions), name)
-        assert run(ir.Module(functions), context) == expected, name
+        assert run(ir.Module(functions), context, budget) == expected, name
     compile_module(module, target_kernel, check=True)
 
 

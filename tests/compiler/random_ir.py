@@ -39,12 +39,13 @@ class Open:
 
 
 class Generator:
-    """`choose(n)` gives a number from 0 to n - 1."""
+    """`choose(n)` gives a number from 0 to n - 1. With `may_goto`, some loops also end by the kernel's budget."""
 
-    def __init__(self, choose, *, size=40, pressure=6):
+    def __init__(self, choose, *, size=40, pressure=6, may_goto=False):
         self.choose = choose
         self.size = size
         self.pressure = pressure
+        self.may_goto = may_goto
         self.values = 0
         self.blocks = []
         self.arity = 0
@@ -78,7 +79,7 @@ class Generator:
         """A whole module: the main function, and perhaps one that it calls."""
         functions = []
         if self.choose(3) == 0:
-            called = Generator(self.choose, size=self.size // 3, pressure=self.pressure)
+            called = Generator(self.choose, size=self.size // 3, pressure=self.pressure, may_goto=self.may_goto)
             functions.append(called.subprogram("sub", 1 + self.choose(5)))
             self.arity = len(functions[0].parameters)
         context = self.value(Kind.POINTER, "ctx")
@@ -249,10 +250,13 @@ class Generator:
         start = self.emit(Op.CONST)
         self.current.terminator = ir.Jump(header.number, (start, *carried))
         body = self.open()
-        end = self.open()
-        self.current = header
+        end = out = self.open()
+        test, spent = header, []
+        if self.may_goto and self.choose(2):
+            test, end, spent = self.budget(header, end)
+        self.current = test
         limit = self.emit(Op.CONST, imm=bound)
-        header.terminator = ir.Branch(Condition.ULT, counter, limit, body.number, end.number)
+        test.terminator = ir.Branch(Condition.ULT, counter, limit, body.number, out.number)
         self.current = body
         after = self.region([*pool, *inner, counter], context, budget, depth + 1)
         following = self.emit(Op.ADD, counter, self.emit(Op.CONST, imm=1))
@@ -260,7 +264,21 @@ class Generator:
         self.current.terminator = ir.Jump(header.number, (following, *again))
         self.trips = outer
         self.current = end
-        return [*pool, *inner]
+        return [*pool, *inner, *spent]
+
+    def budget(self, header, end):
+        """Ask the kernel's budget before the loop's own test.
+
+        Gives the block for that test, the block after the loop, and the number that says by which of the two it ended.
+        """
+        test, stopped = self.open(), self.open()
+        header.terminator = ir.MayGoto(stopped.number, test.number)
+        number = self.value(hint="spent")
+        after = self.open([number])
+        for block, answer in ((stopped, 1), (end, 0)):
+            self.current = block
+            block.terminator = ir.Jump(after.number, (self.emit(Op.CONST, imm=answer),))
+        return test, after, [number]
 
 
 def post_order(blocks):
@@ -270,6 +288,6 @@ def post_order(blocks):
     return reverse_post_order(blocks[0].number, {block.number: block.successors() for block in blocks})
 
 
-def random_module(choose, *, size=40, pressure=6):
+def random_module(choose, *, size=40, pressure=6, may_goto=False):
     """A valid module whose main function always ends."""
-    return Generator(choose, size=size, pressure=pressure).main()
+    return Generator(choose, size=size, pressure=pressure, may_goto=may_goto).main()

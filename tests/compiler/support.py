@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.asm import encode, listing, resolve, slot_starts
 from pyebpf.compiler import compile_module, ir
-from pyebpf.compiler.evaluator import Pointer, Region, evaluate
+from pyebpf.compiler.evaluator import LOOP_LIMIT, Pointer, Region, evaluate
 from pyebpf.compiler.ir import Kind, Op
 from tests.compiler.random_ir import CONTEXT, INTERESTING, JIFFIES, WORDS, random_module
 
@@ -98,14 +98,14 @@ def contexts(seed: int) -> bytes:
     return struct.pack(f"<{WORDS}Q", *(chance.choice(INTERESTING) & MASK for _ in range(WORDS)))
 
 
-def run(module: ir.Module, context: bytes) -> tuple[Any, bytes]:
-    """What the evaluator returns, and the context afterwards."""
+def run(module: ir.Module, context: bytes, loop_limit: int = LOOP_LIMIT) -> tuple[Any, bytes]:
+    """What the evaluator returns, and the context afterwards; `loop_limit` is the kernel's budget for loops."""
     assert len(context) == CONTEXT
     region = Region.of("ctx", context)
-    returned = evaluate(module, [Pointer(region, 0)], helpers={JIFFIES: lambda _: 0})
+    returned = evaluate(module, [Pointer(region, 0)], helpers={JIFFIES: lambda _: 0}, loop_limit=loop_limit)
     return returned, bytes(region.data)
 
 
-def seeded_module(seed: int, size: int = 40, pressure: int = 6) -> ir.Module:
+def seeded_module(seed: int, size: int = 40, pressure: int = 6, *, may_goto: bool = False) -> ir.Module:
     chance = random.Random(seed)
-    return random_module(chance.randrange, size=size, pressure=pressure)
+    return random_module(chance.randrange, size=size, pressure=pressure, may_goto=may_goto)

@@ -52,7 +52,8 @@ def test_random_functions_agree(target: Target) -> None:
     spilled = 0
     for seed in range(COUNT):
         chance = random.Random(seed)
-        module = seeded_module(seed, size=chance.choice((15, 40, 80)), pressure=chance.choice((5, 8, 14)))
+        size, pressure = chance.choice((15, 40, 80)), chance.choice((5, 8, 14))
+        module = seeded_module(seed, size, pressure, may_goto=target.has("isa:may_goto"))
         context = contexts(seed)
         returned, expected = run(module, context)
         low, after, did_spill = in_kernel(module, target, context)
