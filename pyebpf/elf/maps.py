@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from pyebpf.btf import Array, DataSec, Int, Ptr, Struct, Var
 from pyebpf.errors import MalformedData, closest
 from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs.map_kinds import Key, Value
 from pyebpf.types import INTEGERS, U32, CharArray, IntType, array_of
 from pyebpf.types import U8 as BYTE
-from pyebpf.uapi.bpf import MapType
+from pyebpf.types.prefix import prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,15 +28,11 @@ _DATA = re.compile(r"\.(?:data|rodata|bss)(?:\..*)?")
 _READ_ONLY_FOR_PROGRAMS, _MAPPABLE = 1 << 7, 1 << 10  # BPF_F_RDONLY_PROG, BPF_F_MMAPABLE
 _MOST_NAME = 15
 _LEGACY_SIZE = 20
-_NUMBERS = {"type", "key_size", "value_size", "max_entries", "map_flags"}
+_PREFIX_LENGTH = 4  # bytes before an LPM key's data
+_OPEN_VALUES = (Value.ANY, Value.TRACE)
+_NUMBERS = {"type", "key_size", "value_size", "max_entries", "map_flags", "numa_node", "map_extra"}
 _TYPES = {"key", "value"}
-# Members that a MapSpec cannot say, and what to do instead.
-_REFUSED = {
-    "values": "initial contents of maps of maps and programs are not read: fill the map after loading",
-    "pinning": "pinning is not done by loading: pin the map by its descriptor",
-    "numa_node": "the NUMA node cannot be chosen: leave it out",
-    "map_extra": "map_extra cannot be set: leave it out",
-}
+_VALUES, _PINNING = "values", "pinning"
 
 
 def map_name(name: str) -> str:
@@ -72,7 +69,13 @@ def read_maps(elf: ElfFile, btf: Btf | None) -> dict[str, MapSpec]:
     if section is not None:
         if btf is None:
             raise MalformedData("the object has maps but no BTF that describes them: compile it with -g")
-        maps |= {name: _btf_map(btf, name, var) for name, var in _variables(btf, section)}
+        for name, var in _variables(btf, section):
+            maps[name] = _btf_map(btf, name, var.type)
+        if elf.relocations.get(section.number):
+            filled = elf.relocations[section.number][0].symbol.name
+            raise MalformedData(
+                f"a map begins with `{filled}` in it: maps of maps and programs are filled after loading"
+            )
     legacy = elf.find(LEGACY_MAPS)
     if legacy is not None:
         maps |= {symbol.name: _legacy_map(elf, legacy, symbol) for symbol in _objects(elf, legacy)}
@@ -87,13 +90,13 @@ def _objects(elf: ElfFile, section: Section) -> Iterator[Symbol]:
 
 
 def _legacy_map(elf: ElfFile, section: Section, symbol: Symbol) -> MapSpec:
-    """struct bpf_map_def { unsigned int type, key_size, value_size, max_entries, map_flags; };"""  # noqa: D400, D403 - C
+    """`struct bpf_map_def { unsigned int type, key_size, value_size, max_entries, map_flags; };`."""
     definition = section.data[symbol.value : symbol.value + (symbol.size or _LEGACY_SIZE)]
     if len(definition) < _LEGACY_SIZE or definition[_LEGACY_SIZE:].strip(b"\0"):
         raise MalformedData(f"map {symbol.name} is no struct bpf_map_def: define it in section .maps, with BTF")
     order = "<" if elf.byteorder == "little" else ">"
-    kind, key, value, entries, flags = unpack_from(order + "5I", definition)
-    return _spec(symbol.name, kind, _bytes(symbol.name, key), _bytes(symbol.name, value), entries, flags)
+    names = ("type", "key_size", "value_size", "max_entries", "map_flags")
+    return _spec(symbol.name, dict(zip(names, unpack_from(order + "5I", definition), strict=True)), {}, None)
 
 
 def _variables(btf: Btf, section: Section) -> Iterator[tuple[str, Var]]:
@@ -106,18 +109,24 @@ def _variables(btf: Btf, section: Section) -> Iterator[tuple[str, Var]]:
                     yield var.name, var
 
 
-def _btf_map(btf: Btf, name: str, var: Var) -> MapSpec:
+def _btf_map(btf: Btf, name: str, type_id: int, depth: int = 0) -> MapSpec:
     """A map as libbpf's macros declare it: numbers are lengths of arrays pointed to, types are pointed to."""
-    definition = btf.type_by_id(btf.resolve(var.type))
+    definition = btf.type_by_id(btf.resolve(type_id))
     if not isinstance(definition, Struct):
         raise MalformedData(f"map {name} is not defined by a struct")
     numbers: dict[str, int] = {}
     types: dict[str, Type] = {}
+    inner: MapSpec | None = None
     for member in definition.members:
-        if member.name in _REFUSED:
-            raise MalformedData(f"map {name}, {member.name}: {_REFUSED[member.name]}")
+        if member.name == _PINNING:
+            raise MalformedData(
+                f"map {name}, pinning: loading does not pin: pin the map afterwards, and leave this out"
+            )
+        if member.name == _VALUES:
+            inner = _inner_map(btf, name, member.type, depth)
+            continue
         if member.name not in _NUMBERS | _TYPES:
-            hint = closest(member.name, _NUMBERS | _TYPES)
+            hint = closest(member.name, _NUMBERS | _TYPES | {_VALUES})
             raise MalformedData(f"map {name} has the unknown attribute {member.name!r}{hint}")
         pointer = btf.type_by_id(btf.resolve(member.type))
         if not isinstance(pointer, Ptr):
@@ -129,26 +138,50 @@ def _btf_map(btf: Btf, name: str, var: Var) -> MapSpec:
             numbers[member.name] = pointed.length
         else:
             raise MalformedData(f"map {name}, {member.name}: not written with __uint")
-    sides = []
-    for side in ("key", "value"):
-        size = numbers.get(f"{side}_size")
-        given = types.get(side)
+    return _spec(name, numbers, types, inner)
+
+
+def _inner_map(btf: Btf, name: str, type_id: int, depth: int) -> MapSpec | None:
+    """The shape of the maps in a map of maps, as `__array(values, struct { … })` gives it; None for other kinds."""
+    array = btf.type_by_id(btf.resolve(type_id))
+    pointer = btf.type_by_id(btf.resolve(array.type)) if isinstance(array, Array) else None
+    if not isinstance(pointer, Ptr) or depth:
+        raise MalformedData(f"map {name}, values: not written with __array, or maps nested deeper than one level")
+    pointed = btf.type_by_id(btf.resolve(pointer.type))
+    return _btf_map(btf, f"{name[: _MOST_NAME - 6]}.inner", pointed.id, 1) if isinstance(pointed, Struct) else None
+
+
+def _spec(name: str, numbers: Mapping[str, int], types: Mapping[str, Type], inner: MapSpec | None) -> MapSpec:
+    number = numbers.get("type", 0)
+    try:
+        kind = MapKind(number)
+    except ValueError:
+        raise MalformedData(f"map {name} is of type {number}, which no kernel up to Linux 6.18 has") from None
+    sides = {}
+    rules = kind.rules
+    for side, fixed in (("key", rules.key not in (Key.ANY, Key.PREFIX)), ("value", rules.value not in _OPEN_VALUES)):
+        size, given = numbers.get(f"{side}_size"), types.get(side)
         if given is not None and size not in (None, given.size):
             raise MalformedData(f"map {name}: {side}_size is {size}, but the {side}'s type has {given.size} bytes")
-        sides.append(given or _bytes(name, size or 0))
-    flags = numbers.get("map_flags", 0)
-    return _spec(name, numbers.get("type", 0), sides[0], sides[1], numbers.get("max_entries", 0), flags)
-
-
-def _spec(name: str, kind: int, key: Type | None, value: Type | None, entries: int, flags: int) -> MapSpec:
-    try:
-        known = MapKind(kind)
-    except ValueError:
-        called = MapType(kind).name if kind in MapType._value2member_map_ else f"of type {kind}"
-        raise MalformedData(f"map {name} is {called}, a kind that pyebpf does not make") from None
-    if known in (MapKind.RINGBUF, MapKind.PERF_EVENT_ARRAY):
-        key = value = None
-    return MapSpec(map_name(name), known, key, value, entries, flags=flags)
+        # What the kind fixes is left to it, unless the source says more.
+        sides[side] = given if given is not None or fixed else _bytes(name, size or 0)
+    if rules.key is Key.NONE:
+        sides["key"] = None
+    elif rules.key is Key.PREFIX and sides["key"] is not None and sides["key"].size > _PREFIX_LENGTH:
+        sides["key"] = prefix(sides["key"].size - _PREFIX_LENGTH)
+    if rules.value is Value.NONE:
+        sides["value"] = None
+    return MapSpec(
+        map_name(name),
+        kind,
+        sides["key"],
+        sides["value"],
+        numbers.get("max_entries", 0),
+        flags=numbers.get("map_flags", 0),
+        numa_node=numbers.get("numa_node"),
+        extra=numbers.get("map_extra", 0),
+        inner=inner,
+    )
 
 
 def _bytes(name: str, size: int) -> Type | None:

@@ -120,9 +120,10 @@ class ElfObject:
         return {spec.name: spec for spec in (*self.maps.values(), *self.data.values())}
 
     def program_spec(self, name: str, kernel: Btf | None = None) -> ProgramSpec:
-        """One program, ready to load. `kernel`, the BTF to load into, is asked for a tp_btf program's target.
+        """One program, ready to load.
 
-        NotFound for a name that is no program's; MalformedData for an extern variable of .kconfig, a CO-RE relocation
+        `kernel`, the BTF to load into, is asked for the function or tracepoint that the section names. NotFound for a
+        name that is no program's, or for that function; MalformedData for an extern variable of .kconfig, a CO-RE relocation
         or anything else that cannot be filled in.
         """
         program = next((program for program in self.programs if program.name == name), None)
@@ -135,7 +136,7 @@ class ElfObject:
         attach, attach_btf = _attachment(program.convention, kernel)
         return ProgramSpec(
             name,
-            _kind(program),
+            ProgramKind(program.convention.program_type),
             code,
             attach,
             expected_attach_type=program.convention.attach_number,
@@ -145,12 +146,15 @@ class ElfObject:
         )
 
 
-def _kind(program: ElfProgram) -> ProgramKind:
-    number = program.convention.program_type
-    try:
-        return ProgramKind(number)
-    except ValueError:
-        raise MalformedData(f"program {program.name} is {number.name}, a kind that pyebpf does not load") from None
+# What the name of the kernel's function has before the target of a section's name.
+_FUNCTIONS = {
+    AttachType.TRACE_FENTRY: "",
+    AttachType.TRACE_FEXIT: "",
+    AttachType.MODIFY_RETURN: "",
+    AttachType.LSM_MAC: "bpf_lsm_",
+    AttachType.LSM_CGROUP: "bpf_lsm_",
+    AttachType.TRACE_ITER: "bpf_iter_",
+}
 
 
 def _attachment(said: Convention, kernel: Btf | None) -> tuple[AttachSpec | None, int]:
@@ -161,6 +165,8 @@ def _attachment(said: Convention, kernel: Btf | None) -> tuple[AttachSpec | None
         return RawTracepoint(said.target), 0
     if said.attach_type is AttachType.TRACE_RAW_TP and said.target:
         return BtfTracepoint(said.target), raw_tracepoint(kernel, said.target).type if kernel is not None else 0
+    if said.attach_type in _FUNCTIONS and said.target and kernel is not None:
+        return None, kernel.function(_FUNCTIONS[said.attach_type] + said.target).id
     return None, 0
 
 

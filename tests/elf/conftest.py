@@ -11,6 +11,7 @@ import pytest
 PRELUDE = """
 #define SEC(name) __attribute__((section(name), used))
 #define __uint(name, value) int (*name)[value]
+#define __array(name, ...) __typeof__(__VA_ARGS__) *name[]
 #define __type(name, type) __typeof__(type) *name
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;

@@ -7,9 +7,10 @@ import re
 import pytest
 
 from pyebpf.asm import Form, listing
+from pyebpf.btf import Btf, BtfBuilder
 from pyebpf.elf import convention, read_object
 from pyebpf.errors import MalformedData, NotFound
-from pyebpf.specs import MapKind, ProgramKind, RawTracepoint, Tracepoint
+from pyebpf.specs import BtfTracepoint, MapKind, ProgramKind, RawTracepoint, Tracepoint
 from pyebpf.uapi.bpf import AttachType, ProgramType
 
 SOURCE = """
@@ -51,7 +52,7 @@ def test_maps_defined_by_btf(whole):
     assert [m.name for m in maps.values()] == ["flows", "slots", "a_map_with_a_lo", "events"]
     assert [m.kind for m in maps.values()] == [MapKind.HASH, MapKind.ARRAY, MapKind.PERCPU_ARRAY, MapKind.RINGBUF]
     assert [(m.key and m.key.name, m.value and m.value.name) for m in maps.values()] == [
-        ("u8[8]", "u64"), ("u8[4]", "u8[24]"), ("u32", "char[16]"), (None, None),
+        ("u8[8]", "u64"), (None, "u8[24]"), ("u32", "char[16]"), (None, None),
     ]  # fmt: skip
     assert [(m.max_entries, m.flags) for m in maps.values()] == [(257, 0), (3, 0), (1, 4), (4096, 0)]
 
@@ -118,11 +119,42 @@ def test_legacy_maps(compile_c):
     SEC("socket") int filter(void *context) { u32 key = 1; return bpf_map_lookup_elem(&older, &key) != 0; }
     """
     whole = read_object(compile_c(source, name="legacy"))
-    assert {name: (m.kind, m.key.size, m.value.size, m.max_entries, m.flags) for name, m in whole.maps.items()} == {
+    assert {
+        name: (m.kind, m.key and m.key.size, m.value.size, m.max_entries, m.flags) for name, m in whole.maps.items()
+    } == {
         "old": (MapKind.HASH, 4, 8, 11, 1),
-        "older": (MapKind.ARRAY, 4, 6, 13, 0),
+        "older": (MapKind.ARRAY, None, 6, 13, 0),
     }
     assert "map[older]" in listing(whole.program_spec("filter").code.instructions)
+
+
+def test_more_kinds_of_maps(compile_c):
+    """Tries, queues, maps of maps, stacks, storage: each has what its kind wants, and passes its own check."""
+    source = """
+    struct key { u32 bits; u8 address[4]; };
+    struct { __uint(type, 11); __type(key, struct key); __type(value, u64); __uint(max_entries, 7);
+             __uint(map_flags, 1); } trie SEC(".maps");
+    struct { __uint(type, 22); __type(value, u32); __uint(max_entries, 9); __uint(numa_node, 0); } queue SEC(".maps");
+    struct { __uint(type, 30); __type(value, u32); __uint(max_entries, 9); __uint(map_extra, 3); } filter SEC(".maps");
+    struct { __uint(type, 13); __type(key, u64); __type(value, u32); __uint(max_entries, 5);
+             __array(values, struct { __uint(type, 2); __type(key, u32); __type(value, u16); __uint(max_entries, 3); });
+    } outer SEC(".maps");
+    struct { __uint(type, 3); __uint(key_size, 4); __uint(value_size, 4); __uint(max_entries, 4);
+             __array(values, int (void *)); } jumps SEC(".maps");
+    struct { __uint(type, 7); __uint(key_size, 4); __uint(value_size, 80); __uint(max_entries, 8);
+    } stacks SEC(".maps");
+    SEC("socket") int f(void *c) { return 0; }
+    """
+    maps = read_object(compile_c(source, name="kinds")).maps
+    for spec in maps.values():
+        spec.check()
+    assert (maps["trie"].key.size, maps["trie"].flags) == (8, 1)
+    assert (maps["queue"].key, maps["queue"].value.name, maps["queue"].numa_node) == (None, "u32", 0)
+    assert maps["filter"].extra == 3
+    inner = maps["outer"].inner
+    assert (inner.kind, inner.value.name, inner.max_entries) == (MapKind.ARRAY, "u16", 3)
+    assert (maps["jumps"].kind, maps["jumps"].inner) == (MapKind.PROG_ARRAY, None)
+    assert maps["stacks"].value.size == 80
 
 
 def test_static_calls_inside_a_section_and_callbacks(compile_c):
@@ -163,15 +195,15 @@ REFUSED = [
     ),
     (
         "struct { __uint(type, 1); __uint(max_entires, 3); }" + USE_M,
-        "map m has the unknown attribute 'max_entires' (did you mean max_entries?)",
+        "map m has the unknown attribute 'max_entires' (did you mean max_entries or map_extra?)",
     ),
     (
         "struct { __uint(type, 99); __uint(max_entries, 3); }" + USE_M,
-        "map m is of type 99, a kind that pyebpf does not make",
+        "map m is of type 99, which no kernel up to Linux 6.18 has",
     ),
     (
         "struct { __uint(type, 2); __uint(pinning, 1); }" + USE_M,
-        "map m, pinning: pinning is not done by loading: pin the map by its descriptor",
+        "map m, pinning: loading does not pin: pin the map afterwards, and leave this out",
     ),
     (
         "struct { __uint(type, 2); __type(key, u32); __uint(key_size, 8); }" + USE_M,
@@ -200,12 +232,35 @@ def test_a_program_that_is_not_there(whole):
         whole.program_spec("on_opem")
 
 
-def test_a_program_type_that_cannot_be_loaded(compile_c):
-    """It is named; listing it still works."""
-    whole = read_object(compile_c('SEC("lwt_in") int f(void *c) { return 0; }', name="kind"))
-    assert whole.programs[0].convention.program_type is ProgramType.LWT_IN
-    with pytest.raises(MalformedData, match=r"^program f is LWT_IN, a kind that pyebpf does not load$"):
-        whole.program_spec("f")
+def test_targets_by_btf(compile_c):
+    """A program attached to a function of the kernel carries that function's BTF id."""
+    source = """
+    SEC("fentry/do_unlinkat") int enter(u64 *c) { return 0; }
+    SEC("fexit/do_unlinkat") int leave(u64 *c) { return 0; }
+    SEC("lsm/file_open") int opened(u64 *c) { return 0; }
+    SEC("iter/task") int each(u64 *c) { return 0; }
+    SEC("tp_btf/sched_switch") int switched(u64 *c) { return 0; }
+    SEC("kprobe/do_unlinkat") int probe(u64 *c) { return 0; }
+    """
+    builder = BtfBuilder()
+    builder.add_int("unsigned long", 8)
+    proto = builder.add_func_proto(0, [("__data", builder.add_ptr(0)), ("flag", 1)])
+    functions = ("do_unlinkat", "bpf_lsm_file_open", "bpf_iter_task", "__traceiter_sched_switch")
+    ids = {name: builder.add_func(name, proto) for name in functions}
+    typedef = builder.add_typedef("btf_trace_sched_switch", builder.add_ptr(proto))
+    whole = read_object(compile_c(source, name="targets"))
+    specs = {spec.name: spec for spec in whole.module_spec(Btf(builder.to_bytes())).programs}
+    assert {name: spec.attach_btf for name, spec in specs.items()} == {
+        "enter": ids["do_unlinkat"],
+        "leave": ids["do_unlinkat"],
+        "opened": ids["bpf_lsm_file_open"],
+        "each": ids["bpf_iter_task"],
+        "switched": typedef,
+        "probe": 0,
+    }
+    assert specs["switched"].attach == BtfTracepoint("sched_switch")
+    assert {spec.attach_btf for spec in whole.module_spec().programs} == {0}
+    assert (specs["opened"].kind, specs["opened"].expected_attach_type) == (ProgramKind.LSM, AttachType.LSM_MAC)
 
 
 @pytest.mark.parametrize(
