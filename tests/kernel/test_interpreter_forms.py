@@ -25,6 +25,7 @@ from pyebpf.asm.build import (
     exit_,
     jump,
     jump_if,
+    lddw,
     ldx,
     load_function,
     load_ksym,
@@ -286,3 +287,43 @@ def test_kernel_symbols():
     machine = Machine()
     machine.ksyms["schedule"] = machine.memory.add(Region("kernel", "schedule", bytearray(64)))
     assert machine.run(placed).value == returned == 7
+
+
+TEXTS = [
+    *(
+        b"0x",
+        b"0X1",
+        b"-0x1f",
+        b"0",
+        b"08",
+        b"-0",
+        b"- 1",
+        b"+1",
+        b" 12",
+        b"\t-7z",
+        b"",
+        b"00x1",
+        b"0xg",
+        b"\xa012",
+        b"1_0",
+    ),
+    *(b"18446744073709551615", b"18446744073709551616", b"9223372036854775807", b"9223372036854775808"),
+    *(b"-9223372036854775808", b"-9223372036854775809", b"777777777777777777777777"),
+]
+
+
+@pytest.mark.parametrize("base", [0, 8, 10, 16])
+def test_numbers_in_text(base):
+    """Strtol and strtoul: signs, blanks, prefixes, overflow."""
+    for text in TEXTS:
+        for helper in ("strtol", "strtoul"):
+            for length in {len(text) or 1, 2, 32}:
+                raw = text.ljust(32, b"\0")
+                items = []
+                for place in range(0, 32, 8):
+                    items += [lddw(R1, int.from_bytes(raw[place : place + 8], "little")), stx(8, R10, place - 40, R1)]
+                items += [mov64(R1, R10), add64(R1, -40), mov64(R2, length), mov64(R3, base), mov64(R4, R10)]
+                items += [st(8, R10, -8, 0), add64(R4, -8), call(HELPER_IDS[helper]), ldx(8, R1, R10, -8)]
+                items += [load_map_value(R2, "result"), stx(8, R2, 8, R1)]
+                kernel, vm = in_both(items)
+                assert kernel == vm, (text, helper, length)

@@ -18,6 +18,7 @@ _LOW = 0xFFFF_FFFF
 _SIGN = 1 << 63
 ERANGE = 34
 _MOST_TEXT = 512
+_DIGITS = {8: rb"[0-7]*", 10: rb"[0-9]*", 16: rb"[0-9a-fA-F]*"}
 _DIRECTIVE = re.compile(
     rb"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<size>ll|l|h|hh)?(?P<type>[diuxXcsp])(?P<kind>[ks]?))"
 )
@@ -123,18 +124,26 @@ def _number(vm: Machine, text: int, length: int, flags: int, result: int, *, sig
     if base not in (0, 8, 10, 16) or flags & ~0x1F or not length or not text:
         return -EINVAL
     raw = vm.memory.read(text, length).partition(b"\0")[0]
-    match = re.match(rb"[ \t\n\v\f\r]*(-?)(0[xX])?", raw)
+    # The kernel's isspace counts the Latin-1 no-break space among the blanks.
+    match = re.match(rb"[ \t\n\v\f\r\xa0]*(-?)(0[xX])?", raw)
     assert match is not None
-    negative, prefix = match[1] == b"-", match[2]
+    negative, prefix, start = match[1] == b"-", match[2], match.end(1)
     if base == 0:
-        base = 16 if prefix else 8 if raw[match.end(1) : match.end(1) + 1] == b"0" else 10
-    start = match.end(1) if base != 16 or not prefix else match.end()
-    digits = re.match(rb"[0-9a-fA-F]*" if base == 16 else rb"[0-9]*" if base == 10 else rb"[0-7]*", raw[start:])
+        # lib/kstrtox.c, _parse_integer_fixup_radix: "0x" means 16 only before a digit.
+        hexadecimal = prefix and re.match(rb"[0-9a-fA-F]", raw[match.end() :])
+        base = 16 if hexadecimal else 8 if raw[start : start + 1] == b"0" else 10
+    if base == 16 and prefix:
+        start = match.end()
+    digits = re.match(_DIGITS[base], raw[start:])
     assert digits is not None
-    if not digits[0] or (negative and not signed):
+    if not digits[0]:
         return -EINVAL
     value = int(digits[0], base)
-    if value >= 1 << 64 or (signed and value > (_SIGN if negative else _SIGN - 1)):
+    if value >= 1 << 64:
+        return -ERANGE
+    if negative and not signed:
+        return -EINVAL
+    if signed and value > (_SIGN if negative else _SIGN - 1):
         return -ERANGE
     vm.memory.write(result, ((-value if negative else value) & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little"))
     return start + len(digits[0])
