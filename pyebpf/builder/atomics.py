@@ -37,7 +37,9 @@ def check(p: ProgramBuilder, type_: Type, operator: str, what: str) -> IntType:
 def operand(p: ProgramBuilder, type_: IntType, operator: str, value: Any) -> ir.Value:
     """Return the number that the atomic operation takes."""
     if isinstance(value, int):
-        fits(p, type_, value)
+        # What is added wraps, so a negative number is one that the field need not be able to hold.
+        if operator not in "+-" or not -type_.maximum <= value < 0:
+            fits(p, type_, value)
         return p.b.const(-value if operator == "-" else int(value))
     number = to_int(p, value).value
     return p.b.emit(Op.NEG, number) if operator == "-" else number

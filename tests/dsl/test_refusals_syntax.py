@@ -70,8 +70,8 @@ except* ValueError:
         'with open("x") as f: pass',
         "",
         (
-            "`with` in a probe holds a lock of a map's entry, `with entry.lock:`; Python's own context "
-            "managers run nowhere"
+            "`with` has nothing to hold in a probe, where Python's own context managers run nowhere: "
+            "write the statements alone"
         ),
         'open("x")',
     ),

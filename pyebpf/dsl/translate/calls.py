@@ -78,6 +78,8 @@ def _called(
     if isinstance(callee, type) and issubclass(callee, Struct):
         from pyebpf.builder.records import StructConstructor
 
+        if statement:
+            f.fail(f"{callee.__name__}(…) alone makes a record that nothing uses: emit it, store it, or give it a name")
         return StructConstructor(callee).call(f.p, arguments, keywords)
     if statement:
         name = ast.unparse(node.func)

@@ -311,9 +311,8 @@ def _with(f: Frame, node: ast.With) -> None:
                 manager = expression(f, each.context_expr)
             if not isinstance(manager, Entity):
                 f.fail(
-                    "`with` in a probe holds a lock of a map's entry, `with entry.lock:`; Python's own context "
-                    "managers "
-                    "run nowhere"
+                    "`with` has nothing to hold in a probe, where Python's own context managers run nowhere: "
+                    "write the statements alone"
                 )
             value = manager.enter(f.p)
             stack.enter_context(f.b.region(functools.partial(manager.leave, f.p)))
