@@ -123,8 +123,8 @@ class ElfObject:
         """One program, ready to load.
 
         `kernel`, the BTF to load into, is asked for the function or tracepoint that the section names. NotFound for a
-        name that is no program's, or for that function; MalformedData for an extern variable of .kconfig, a CO-RE relocation
-        or anything else that cannot be filled in.
+        name that is no program's, or for that function; MalformedData for an extern variable of .kconfig, a CO-RE
+        relocation or anything else that cannot be filled in.
         """
         program = next((program for program in self.programs if program.name == name), None)
         if program is None:
