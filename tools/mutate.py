@@ -15,11 +15,11 @@ import argparse
 import os
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "tools" / "mutations.txt"
@@ -78,20 +78,41 @@ def noticed(tree: Path, mutation: Mutation, limit: float) -> str:
 
 
 def run_tests(tree: Path, tests: tuple[str, ...], limit: float) -> str:
-    """The first failure of the tests; empty if there is none. `limit` is in seconds of CPU time."""
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "CI": "1", "PYTHONPATH": str(tree)}
+    """The first failure of the tests; empty if there is none. `limit` is in seconds of CPU time.
 
-    def bound() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
-
-    run = subprocess.run(
-        command, cwd=tree, env=environment, capture_output=True, text=True, check=False, preexec_fn=bound
-    )
-    if run.returncode == 0:
+    They run in a fork of this process, which has imported pytest and hypothesis but nothing of the tree.
+    """
+    output = tree / "output.txt"
+    child = os.fork()
+    if not child:
+        _run_in_child(tree, tests, limit, output)
+    _, status = os.waitpid(child, 0)
+    if status == 0:
         return ""
-    lines = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines[0] if lines else f"status {run.returncode}"
+    lines = [line for line in output.read_text(errors="replace").splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return lines[0] if lines else f"status {status:#x}"
+
+
+def _run_in_child(tree: Path, tests: tuple[str, ...], limit: float, output: Path) -> NoReturn:
+    import pytest
+
+    status = 99
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
+        os.chdir(tree)
+        os.environ["CI"] = "1"
+        sys.path[:] = [
+            str(tree),
+            *(entry for entry in sys.path if Path(entry or ".").resolve() not in (ROOT, ROOT / "tools")),
+        ]
+        sys.dont_write_bytecode = True
+        with output.open("w") as stream:
+            os.dup2(stream.fileno(), 1)
+            os.dup2(stream.fileno(), 2)
+        status = pytest.main(["-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", *tests])
+        sys.stdout.flush()
+    finally:
+        os._exit(int(status))
 
 
 def main() -> int:
@@ -115,6 +136,9 @@ def main() -> int:
                 shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
             elif source.exists():
                 shutil.copy(source, tree / name)
+        import hypothesis  # noqa: F401 - imported once, for all forks
+        import pytest  # noqa: F401 - as above
+
         for tests in {each.tests: None for each in mutations}:
             failure = run_tests(tree, tests, arguments.limit)
             if failure:
