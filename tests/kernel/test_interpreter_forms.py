@@ -320,8 +320,8 @@ def test_numbers_in_text(base):
             for length in {len(text) or 1, 2, 32}:
                 raw = text.ljust(32, b"\0")
                 items = []
-                for place in range(0, 32, 8):
-                    items += [lddw(R1, int.from_bytes(raw[place : place + 8], "little")), stx(8, R10, place - 40, R1)]
+                for at in range(0, 32, 8):
+                    items += [lddw(R1, int.from_bytes(raw[at : at + 8], "little")), stx(8, R10, at - 40, R1)]
                 items += [mov64(R1, R10), add64(R1, -40), mov64(R2, length), mov64(R3, base), mov64(R4, R10)]
                 items += [st(8, R10, -8, 0), add64(R4, -8), call(HELPER_IDS[helper]), ldx(8, R1, R10, -8)]
                 items += [load_map_value(R2, "result"), stx(8, R2, 8, R1)]

@@ -96,7 +96,10 @@ class Both:
         fd, size = self.descriptors[spec.name].fileno(), spec.value.size * (self.cpus if spec.kind.per_cpu else 1)
         if spec.kind is MapKind.ARRAY and spec.max_entries == 1:
             return {bytes(4): map_elements.map_lookup_elem(fd, bytes(4), size)}
-        keys, values, count, _ = map_elements.map_lookup_batch(fd, None, 64, spec.key.size, size)
+        try:
+            keys, values, count, _ = map_elements.map_lookup_batch(fd, None, 64, spec.key.size, size)
+        except FileNotFoundError:
+            return {}  # an empty trie
         return {
             keys[n * spec.key.size : (n + 1) * spec.key.size]: values[n * size : (n + 1) * size] for n in range(count)
         }

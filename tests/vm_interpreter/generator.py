@@ -62,10 +62,15 @@ MAPS = (
     MapSpec("percpu_array", MapKind.PERCPU_ARRAY, U32, ArrayType(U64, 2), 5),
     # The kernel gives up entries before a small table of this kind is full: it is never filled.
     MapSpec("lru", MapKind.LRU_HASH, U32, ArrayType(U64, 2), 1009),
+    # Sleepable programs (syscall) cannot use these three.
+    MapSpec("trie", MapKind.LPM_TRIE, U64, ArrayType(U64, 2), 5, flags=1),
+    MapSpec("queue", MapKind.QUEUE, None, ArrayType(U64, 2), 3),
+    MapSpec("stack", MapKind.STACK, None, ArrayType(U64, 2), 3),
     MapSpec("ring", MapKind.RINGBUF, None, None, 4096),
 )
 KEYED = ("array", "hash", "loose", "percpu_hash", "percpu_array", "lru")
 KEYS = 7
+TRIE = "trie"
 CONDITIONS = (Form.JUMP_IMM, Form.JUMP_REG)
 ARITHMETIC = (Form.DST, Form.DST_IMM, Form.DST_SRC)
 SIZES = {1: "b", 2: "h", 4: "w", 8: "dw"}
@@ -268,12 +273,22 @@ class Generator:
         self.add(call_local(name))
         self.reload(R1, R2, R3, R4, R5)
 
-    def key(self, offset: int) -> None:
-        """A key on the stack, and its address in R2."""
-        self.add(st(4, R10, offset, self.r.randrange(KEYS)), mov64(R2, R10), add64(R2, offset))
+    def keyed(self) -> None:
+        """A map in R1, and in R2 the address of a key on the stack."""
+        offset = -8 * self.r.randrange(1, STACK // 8 + 1)
+        name = self.r.choice(KEYED if self.kind is ProgramKind.SYSCALL else (*KEYED, TRIE, TRIE))
+        if name == TRIE:
+            # A length in bits, and few different addresses below it.
+            self.add(st(4, R10, offset, self.r.choice((0, 1, 8, 9, 24, 32, 33))))
+            self.add(st(4, R10, offset + 4, self.r.choice((0, 1, 0x80, 0x100, 0x01010101))))
+        else:
+            self.add(st(4, R10, offset, self.r.randrange(KEYS)))
+        self.add(mov64(R2, R10), add64(R2, offset), load_map(R1, name))
 
     def do_helper(self) -> None:
         choices = [self.lookup, self.update, self.delete, self.output, self.copy, self.read_number]
+        if self.kind is not ProgramKind.SYSCALL:
+            choices.append(self.queue)
         if self.kind is ProgramKind.SOCKET_FILTER and not self.in_function:
             choices.append(self.load_bytes)
         self.r.choice(choices)()
@@ -281,22 +296,29 @@ class Generator:
 
     def lookup(self) -> None:
         skip = self.label()
-        self.key(-8 * self.r.randrange(1, STACK // 8 + 1))
-        self.add(load_map(R1, self.r.choice(KEYED)), call(1), jump_if("jeq", R0, 0, skip))
+        self.keyed()
+        self.add(call(1), jump_if("jeq", R0, 0, skip))
         value = self.r.choice((R1, R2, R3))
         self.add(ldx(8, value, R0, 8 * self.r.randrange(2)), add64(value, 3))
         self.add(stx(self.r.choice((1, 2, 4, 8)), R0, self.r.randrange(9), value))
         self.add(Label(skip), mov64(R0, self.number()))
 
     def update(self) -> None:
-        self.key(-8 * self.r.randrange(1, STACK // 8 + 1))
+        self.keyed()
         self.add(mov64(R3, R10), add64(R3, -8 * self.r.randrange(2, STACK // 8 + 1)))
         flags = self.r.choice((0, 0, 1, 2, 2, 3, 4, 5, 9))
-        self.add(load_map(R1, self.r.choice(KEYED)), mov64(R4, flags), call(2))
+        self.add(mov64(R4, flags), call(2))
 
     def delete(self) -> None:
-        self.key(-8 * self.r.randrange(1, STACK // 8 + 1))
-        self.add(load_map(R1, self.r.choice(KEYED)), call(3))
+        self.keyed()
+        self.add(call(3))
+
+    def queue(self) -> None:
+        """Push, pop and peek."""
+        self.add(load_map(R1, self.r.choice(("queue", "stack"))), mov64(R2, R10))
+        self.add(add64(R2, -8 * self.r.randrange(2, STACK // 8 + 1)))
+        helper = self.r.choice((87, 87, 88, 89))
+        self.add(mov64(R3, self.r.choice((0, 0, 1, 2, 3))), call(helper))
 
     def output(self) -> None:
         if self.r.random() < 0.3:
