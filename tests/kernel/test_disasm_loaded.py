@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
+import subprocess
 
-from pyebpf.asm import assemble
+import pytest
+
+from pyebpf.asm import Instruction, assemble, decode, parse
+from pyebpf.kernel.program_dump import dump_program
 from pyebpf.objects import Map, Program
 from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64
@@ -28,15 +33,19 @@ second: call bpf_ktime_get_ns
 """
 
 
+def spec_of(text):
+    """A socket filter of two functions."""
+    instructions = assemble(text, "counts.s")
+    start = next(n for n, instruction in enumerate(instructions) if instruction.where.line == 13)
+    code = Code(instructions, (Subprogram("first", 0), Subprogram("second", start)))
+    return ProgramSpec("first", ProgramKind.SOCKET_FILTER, code)
+
+
 def test_a_loaded_program_is_listed():
     """Both functions by name, the assembly's lines as its source, the map's name, the helpers that are still calls."""
-    instructions = assemble(TEXT, "counts.s")
     with contextlib.ExitStack() as stack:
         counts = stack.enter_context(Map(MapSpec("counts", MapKind.ARRAY, U32, U64, 7)))
-        start = next(n for n, i in enumerate(instructions) if i.where.line == 13)
-        code = Code(instructions, (Subprogram("first", 0), Subprogram("second", start)))
-        spec = ProgramSpec("first", ProgramKind.SOCKET_FILTER, code)
-        program = stack.enter_context(Program(spec, {"counts": counts}))
+        program = stack.enter_context(Program(spec_of(TEXT), {"counts": counts}))
         number = str(program.info().id)
         kernel, mnemonic = pyebpf("disasm", "id", number), pyebpf("disasm", "id", number, "--syntax", "mnemonic")
     assert (kernel.returncode, kernel.stderr) == (0, "")
@@ -50,6 +59,22 @@ def test_a_loaded_program_is_listed():
     # Both texts are the same program.
     assert mnemonic.stdout.splitlines()[0] == "first:"
     assert assemble(kernel.stdout) == assemble(mnemonic.stdout)
+
+
+@pytest.mark.skipif(shutil.which("bpftool") is None, reason="probe: bpftool is not installed")
+def test_bpftool_shows_the_same():
+    """Its dump, read by our parser, is our dump: also maps by id and local calls. Helpers' calls are by name there."""
+    with contextlib.ExitStack() as stack:
+        counts = stack.enter_context(Map(MapSpec("counts", MapKind.ARRAY, U32, U64, 7)))
+        program = stack.enter_context(Program(spec_of(TEXT), {"counts": counts}))
+        number = program.info().id
+        command = ["bpftool", "prog", "dump", "xlated", "id", str(number)]
+        theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        ours = decode(dump_program(number).code)
+    read = [item for item in parse(theirs) if isinstance(item, Instruction)]
+    assert len(read) == len(ours) > 13
+    differing = [(a, b) for a, b in zip(read, ours, strict=True) if a != b]
+    assert [(a.op.name, a.imm) for a, _ in differing] == [("call", 5)]
 
 
 def test_no_such_program():

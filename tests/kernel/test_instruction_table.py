@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from pyebpf.asm import OPS, Form, Instruction, encode, kernel_text
+from pyebpf.asm import OPS, Form, Instruction, encode, kernel_text, parse_line
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, exit_, mov64, st
 from pyebpf.kernel import bpf
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -70,3 +70,4 @@ def test_the_verifier_reads_each_operation_as_we_do(op, array):
     assert printed is not None, loaded.log
     if tested.slots == 1:
         assert plain(printed[1]) == plain(kernel_text(tested))
+        assert parse_line(printed[1]) == tested
