@@ -133,8 +133,12 @@ def alu(name: str, dst: Register, operand: Register | int, *, where: Location | 
 
 
 def _binary(name: str) -> _Binary:
+    by_register, by_constant = find_op(name, Form.DST_SRC), find_op(name, Form.DST_IMM)
+
     def construct(dst: Register, operand: Register | int, *, where: Location | None = None) -> Instruction:
-        return alu(name, dst, operand, where=where)
+        if operand.__class__ is Register:
+            return Instruction(by_register, dst, operand, where=where)
+        return Instruction(by_constant, dst, imm=_fit32(by_constant, operand), where=where)
 
     construct.__name__ = construct.__qualname__ = name
     construct.__doc__ = f"`{find_op(name, Form.DST_SRC).text}`, or with a constant as the second operand."
@@ -192,14 +196,22 @@ def lddw(dst: Register, value: int, *, where: Location | None = None) -> Instruc
     return Instruction(find_op("lddw", Form.LDDW), dst, imm=value, where=where)
 
 
-def load_map(dst: Register, name: str | int, *, where: Location | None = None) -> Instruction:
-    """The address of the map with this name, or descriptor."""
-    return _wide("lddw_map", Form.LDDW_MAP, dst, name, 0, where)
+def load_map(dst: Register, name: str | int, *, by_index: bool = False, where: Location | None = None) -> Instruction:
+    """The address of the map with this name, or descriptor; with `by_index`, of its index in fd_array."""
+    return _wide("lddw_map_index" if by_index else "lddw_map", Form.LDDW_MAP, dst, name, 0, where)
 
 
-def load_map_value(dst: Register, name: str | int, offset: int = 0, *, where: Location | None = None) -> Instruction:
-    """The address `offset` bytes into the first value of an array map."""
-    return _wide("lddw_map_value", Form.LDDW_MAP, dst, name, offset, where)
+def load_map_value(
+    dst: Register,
+    name: str | int,
+    offset: int = 0,
+    *,
+    by_index: bool = False,
+    where: Location | None = None,
+) -> Instruction:
+    """The address `offset` bytes into the first value of an array map, found as by `load_map`."""
+    op = "lddw_map_index_value" if by_index else "lddw_map_value"
+    return _wide(op, Form.LDDW_MAP, dst, name, offset, where)
 
 
 def load_ksym(dst: Register, name: str | int, *, where: Location | None = None) -> Instruction:

@@ -138,11 +138,12 @@ def corpus():
 
 
 @pytest.mark.skipif(shutil.which("llvm-mc-19") is None, reason="probe: llvm-mc-19 is not installed")
-def test_llvm_assembles_our_text_to_our_bytes():
+@pytest.mark.parametrize(("triple", "byteorder"), [("bpfel", "little"), ("bpfeb", "big")])
+def test_llvm_assembles_our_text_to_our_bytes(triple, byteorder):
     """The text of every operation that LLVM 19 knows is read by llvm-mc, and gives the bytes that encode() gives."""
     program = list(corpus())
     text = "".join(kernel_text(instruction) + "\n" for instruction in program)
-    command = ["llvm-mc-19", "-triple=bpf", "-mcpu=v4", "--show-encoding"]
+    command = ["llvm-mc-19", f"-triple={triple}", "-mcpu=v4", "--show-encoding"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     theirs = [
@@ -151,7 +152,7 @@ def test_llvm_assembles_our_text_to_our_bytes():
     ]
     assert len(theirs) == len(program) > 400
     for instruction, expected in zip(program, theirs, strict=True):
-        assert encode([instruction]) == expected, kernel_text(instruction)
+        assert encode([instruction], byteorder) == expected, kernel_text(instruction)
 
 
 @pytest.mark.skipif(shutil.which("llvm-objdump-19") is None, reason="probe: llvm-objdump-19 is not installed")
