@@ -1,7 +1,7 @@
 """Change the source in one place at a time and see whether the tests notice.
 
     tools/mutate.py                     all changes of tools/mutations.txt; prints the score and the survivors
-    tools/mutate.py --only passes       those in files whose name contains this
+    tools/mutate.py --only passes       those in files whose name contains this (several with commas between them)
     tools/mutate.py --check             only whether each still applies: its text stands in the file exactly once
 
 The tests run in a copy of the tree in a temporary directory, each with a time limit: running out of it counts as
@@ -17,6 +17,7 @@ import resource
 import shutil
 import sys
 import tempfile
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -24,6 +25,16 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "tools" / "mutations.txt"
 ARROW = " => "
+OPTIONS = (
+    "-x",
+    "-q",
+    "--no-header",
+    "--tb=no",
+    "-p",
+    "no:cacheprovider",
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",
+)
 COPIED = ("pyebpf", "tests", "tools", "docs", "fuzz", "pyproject.toml", "README.md", "CHANGELOG.md")
 
 
@@ -109,8 +120,10 @@ def _run_in_child(tree: Path, tests: tuple[str, ...], limit: float, output: Path
         with output.open("w") as stream:
             os.dup2(stream.fileno(), 1)
             os.dup2(stream.fileno(), 2)
-        status = pytest.main(["-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", *tests])
+        status = pytest.main([*OPTIONS, *tests])
         sys.stdout.flush()
+    except BaseException:  # noqa: BLE001 - a fork must not return into its parent's code
+        traceback.print_exc()
     finally:
         os._exit(int(status))
 
@@ -119,10 +132,14 @@ def main() -> int:
     """Exit status 1 if a change survived that is not explained, or does not apply."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only whether each change still applies")
-    parser.add_argument("--only", default="", help="changes in files whose name contains this")
+    parser.add_argument(
+        "--only", default="", help="changes in files whose name contains one of these, with commas between them"
+    )
     parser.add_argument("--limit", type=float, default=120, help="seconds of CPU time for the tests of one change")
     arguments = parser.parse_args()
-    mutations = [each for each in read_list(LIST.read_text()) if arguments.only in each.file]
+    mutations = [
+        each for each in read_list(LIST.read_text()) if any(part in each.file for part in arguments.only.split(","))
+    ]
     gone = rotten(mutations)
     if gone or arguments.check:
         print(f"{len(mutations)} changes, {len(gone)} do not apply", *gone, sep="\n")
@@ -139,23 +156,21 @@ def main() -> int:
         import hypothesis  # noqa: F401 - imported once, for all forks
         import pytest  # noqa: F401 - as above
 
-        for tests in {each.tests: None for each in mutations}:
-            failure = run_tests(tree, tests, arguments.limit)
-            if failure:
-                print(f"{' '.join(tests)} fails without any change: {failure}")
-                return 1
+        passing: set[tuple[str, ...]] = set()
         for number, mutation in enumerate(mutations, 1):
+            if mutation.tests not in passing:
+                failure = run_tests(tree, mutation.tests, arguments.limit)
+                if failure:
+                    print(f"{' '.join(mutation.tests)} fails without any change: {failure}")
+                    return 1
+                passing.add(mutation.tests)
             failure = noticed(tree, mutation, arguments.limit)
-            print(
-                f"{number}/{len(mutations)} {'killed' if failure else 'SURVIVED'} {mutation}  [{failure[:120]}]",
-                flush=True,
-            )
-            if not failure and not mutation.same:
-                survivors.append(mutation)
-            elif failure and mutation.same:
+            word = "killed" if failure else "same" if mutation.same else "SURVIVED"
+            print(f"{number}/{len(mutations)} {word} {mutation}  [{failure[:120]}]", flush=True)
+            if failure and mutation.same:
                 wrong.append(mutation)
-            elif not failure:
-                continue
+            elif not failure and not mutation.same:
+                survivors.append(mutation)
     same = sum(bool(each.same) for each in mutations)
     print(f"{len(mutations)} changes, {same} of them the same program: {len(mutations) - same - len(survivors)} killed")
     print(*(f"survived: {each}" for each in survivors), *(f"not the same: {each}" for each in wrong), sep="\n")
