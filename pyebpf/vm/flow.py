@@ -21,6 +21,8 @@ __all__ = ["FRAME_SIZE", "Block", "Function", "functions_of", "known_after"]
 FRAME_SIZE = 512
 #: Which of R0 to R10 hold something, one bit a register; above them one bit for each byte of the frame.
 REGISTERS = 11
+#: Declared `long` in include/uapi/linux/bpf.h, RET_VOID in their struct bpf_func_proto.
+VOID = frozenset({"spin_lock", "spin_unlock", "tail_call"})
 _CALLS = (Form.CALL, Form.CALL_LOCAL, Form.CALL_KFUNC, Form.CALL_REGISTER)
 _PACKET = (Form.LOAD_ABSOLUTE, Form.LOAD_INDIRECT)
 _STORES = (Form.STORE, Form.STORE_IMM)
@@ -166,7 +168,8 @@ def _propagate(instructions: Sequence[Instruction], blocks: Mapping[int, Block],
 def returns_value(number: int) -> bool:
     """Whether a helper leaves something in R0."""
     try:
-        return helper(number).returns != "void"
+        found = helper(number)
+        return found.returns != "void" and found.name not in VOID
     except NotFound:
         return False
 

@@ -366,7 +366,7 @@ class _Writer:
         if number == _TAIL_CALL:
             self.line("target = tail_call(r1, r2, r3)")
             self.line("if target is not None: leave(); return target(r1)")
-            self.line("r0 = 0")
+            self.line("r0 = None")
             return
         arguments = ", ".join(f"r{n}" for n in range(1, 6 if prototype.variadic else count + 1))
         call = f"helper{number}({arguments})"

@@ -36,6 +36,7 @@ from pyebpf.asm.build import (
     stx,
 )
 from pyebpf.btf import Btf
+from pyebpf.errors import VerifierError
 from pyebpf.features import Features
 from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import read_btf
@@ -86,15 +87,21 @@ def in_both(items, body=(), maps=()):
         loaded = stack.enter_context(Program(program, made))
         loaded.test_run()
         kernel = [list(made["result"][0]), {each.name: made[each.name].snapshot() for each in maps}]
+    return kernel, interpreted(program, specs)
+
+
+def interpreted(program, specs):
+    """The values of the map `result` and the entries of the other maps, in the interpreter."""
     machine = Machine(specs)
     machine.run(program)
     raw = machine.maps["result"].entries()[bytes(4)]
     values = [int.from_bytes(raw[at : at + 8], "little") for at in range(0, 32, 8)]
     entries = {
         each.name: {each.key.decode(k): each.value.decode(v) for k, v in machine.maps[each.name].entries().items()}
-        for each in maps
+        for each in specs
+        if each is not RESULT
     }
-    return kernel, [values, entries]
+    return [values, entries]
 
 
 @pytest.mark.parametrize(("count", "stop"), [(0, 5), (11, 5), (11, 100), (1 << 24, 3)])
@@ -327,3 +334,63 @@ def test_numbers_in_text(base):
                 items += [load_map_value(R2, "result"), stx(8, R2, 8, R1)]
                 kernel, vm = in_both(items)
                 assert kernel == vm, (text, helper, length)
+
+
+FORMATS = [
+    (b"%d %u %x\0", (-5, 1 << 63, 0xBEEF)),
+    (b"%lld %llu %llx %%\0", (-5, (1 << 64) - 1, 0xABCDEF0123)),
+    (b"%5d|%-5d|%05d|\0", (42, 42, 42)),
+    (b"%c%c%c\0", (0x41, 0x62, 0x33)),
+    (b"%hd %i %ld\0", (70000, 7, -1)),
+    (b"%X %#x\0", (0xAB, 0xAB)),
+    (b"plain\0", ()),
+    (b"%d %d\0", (1,)),
+    (b"%y\0", (1,)),
+]
+
+
+@pytest.mark.parametrize(("text", "values"), FORMATS, ids=range(len(FORMATS)))
+def test_snprintf(text, values):
+    """What bpf_snprintf makes of a format, or which error; in the interpreter the same."""
+    size = 48
+    initial = ((bytes(4), text.ljust(24, b"\0")),)
+    frozen = MapSpec("format", MapKind.ARRAY, U32, ArrayType(U64, 3), 1, flags=1 << 7, frozen=True, initial=initial)
+    items = [st(8, R10, -place, 0) for place in range(8, 97, 8)]
+    for index, value in enumerate(values):
+        items += [lddw(R1, value), stx(8, R10, -96 + 8 * index, R1)]
+    items += [mov64(R1, R10), add64(R1, -size), mov64(R2, size), load_map_value(R3, "format"), mov64(R4, R10)]
+    items += [add64(R4, -96), mov64(R5, 8 * len(values)), call(HELPER_IDS["snprintf"])]
+    for index in range(3):
+        items += [ldx(8, R1, R10, -size + 8 * index), load_map_value(R2, "result"), stx(8, R2, 8 + 8 * index, R1)]
+    try:
+        kernel, vm = in_both(items, maps=[frozen])
+    except VerifierError:
+        end = [load_map_value(R1, "result"), stx(8, R1, 0, R0), mov64(R0, 0), exit_()]
+        kernel = vm = interpreted(spec([*items, *end]), [RESULT, frozen])
+        assert vm[0][0] == (1 << 64) - 22
+    assert kernel[0] == vm[0]
+
+
+@pytest.mark.parametrize(("old", "new"), [(0, 8), (8, 0), (8, 8), (4, 12), (0, 0)])
+def test_csum_diff(old, new):
+    """The checksum of what changed, folded."""
+    items = [
+        lddw(R1, 0x1122_3344_5566_7788),
+        stx(8, R10, -24, R1),
+        lddw(R1, 0xFEDC_BA98_7654_3210),
+        stx(8, R10, -16, R1),
+    ]
+    items += [st(8, R10, -8, 0x7FFF), mov64(R1, R10), add64(R1, -24), mov64(R2, old), mov64(R3, R10), add64(R3, -16)]
+    items += [mov64(R4, new), mov64(R5, 0x1234), call(HELPER_IDS["csum_diff"])]
+    program = spec([*items, load_map_value(R1, "result"), stx(8, R1, 0, R0), mov64(R0, 0), exit_()])
+    program = ProgramSpec("csum", ProgramKind.XDP, program.code)
+    with Map(RESULT) as result, Program(program, {"result": result}) as loaded:
+        loaded.test_run(data=bytes(64), data_out=64)
+        kernel = result[0][0]
+    machine = Machine([RESULT])
+    machine.run(program, packet=bytes(64))
+    value = int.from_bytes(machine.maps["result"].entries()[bytes(4)][:8], "little")
+    folded = kernel & 0xFFFF_FFFF
+    while folded >> 16:  # before Linux 6.13 it is not folded
+        folded = (folded & 0xFFFF) + (folded >> 16)
+    assert value == folded

@@ -19,9 +19,7 @@ _SIGN = 1 << 63
 ERANGE = 34
 _MOST_TEXT = 512
 _DIGITS = {8: rb"[0-7]*", 10: rb"[0-9]*", 16: rb"[0-9a-fA-F]*"}
-_DIRECTIVE = re.compile(
-    rb"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<size>ll|l|h|hh)?(?P<type>[diuxXcsp])(?P<kind>[ks]?))"
-)
+_DIRECTIVE = re.compile(rb"%(?:%|(?P<flags>[-+ 0]*)(?P<width>\d*)(?P<size>ll|l)?(?P<type>[diuxXcsp])(?P<kind>[ks]?))")
 _UNITS = {b"ll": 64, b"l": 64}
 
 

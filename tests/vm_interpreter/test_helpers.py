@@ -1,0 +1,182 @@
+"""Helpers: time, processes, packets, output, timers; what the caller gives is what programs see."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.asm import Form, Instruction, Label, find_op
+from pyebpf.asm.build import (
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R6,
+    R7,
+    R10,
+    add64,
+    alu,
+    call,
+    exit_,
+    jump_if,
+    lddw,
+    ldx,
+    load_function,
+    load_map,
+    load_map_value,
+    load_packet,
+    mov64,
+    st,
+    stx,
+)
+from pyebpf.errors import VmError
+from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.types import U32, U64, ArrayType
+from pyebpf.uapi.helpers import HELPER_IDS
+from pyebpf.vm import Machine, run
+from pyebpf.vm.helpers import HELPERS
+
+
+def helper(name):
+    return call(HELPER_IDS[name])
+
+
+def test_time_is_the_callers():
+    """A number, a function, or one value for each question; one question too many is an error."""
+    twice = [helper("ktime_get_ns"), mov64(R6, R0), helper("ktime_get_ns"), alu("sub64", R0, R6), exit_()]
+    assert run(twice, time=17).value == 0
+    assert run(twice, time=[100, 131]).value == 31
+    assert run(twice, time=iter(range(0, 100, 7)).__next__).value == 7
+    with pytest.raises(VmError, match="asks for the time once more"):
+        run(twice, time=[100])
+
+
+def test_who():
+    """Process, thread, user, group, name, processor."""
+    who = {"pid": 42, "tid": 43, "uid": 1000, "gid": 100, "comm": "a name longer than fits", "cpu": 1}
+    assert run([helper("get_current_pid_tgid"), exit_()], **who).value == 42 << 32 | 43
+    assert run([helper("get_current_uid_gid"), exit_()], **who).value == 100 << 32 | 1000
+    assert run([helper("get_smp_processor_id"), exit_()], **who).value == 1
+    comm = [mov64(R1, R10), add64(R1, -16), mov64(R2, 16), helper("get_current_comm"), ldx(8, R0, R10, -8), exit_()]
+    assert run(comm, **who).value.to_bytes(8, "little") == b"onger t\0"
+
+
+def test_random_numbers_follow_from_the_seed():
+    """The same seed, the same numbers."""
+    program = [helper("get_prandom_u32"), mov64(R6, R0), helper("get_prandom_u32"), alu("xor64", R0, R6), exit_()]
+    first, again, other = (run(program, seed=seed).value for seed in (3, 3, 4))
+    assert first == again != other
+
+
+def test_printed_lines():
+    """What bpf_trace_printk would write to the trace pipe."""
+    text = int.from_bytes(b"n=%d %x\0", "little")
+    program = [lddw(R1, text), stx(8, R10, -8, R1), mov64(R1, R10), add64(R1, -8), mov64(R2, 8), mov64(R3, -7)]
+    result = run([*program, mov64(R4, 255), helper("trace_printk"), exit_()])
+    assert (result.printed, result.value) == (("n=-7 ff",), 8)
+
+
+def text_program(name, size, address):
+    """Read text into 16 bytes full of 0xff, and give what is there in the packet's place."""
+    fill = [mov64(R1, -1), stx(8, R10, -16, R1), stx(8, R10, -8, R1)]
+    read = [mov64(R1, R10), add64(R1, -16), mov64(R2, size), mov64(R3, address), helper(name)]
+    out = [load_map_value(R1, "out"), stx(8, R1, 0, R0), ldx(8, R2, R10, -16), stx(8, R1, 8, R2), ldx(8, R2, R10, -8)]
+    return [*fill, *read, *out, stx(8, R1, 16, R2), mov64(R0, 0), exit_()]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "data", "result", "text"),
+    [
+        ("probe_read_user_str", 16, b"abc\0defg", 4, b"abc\0\0\0\0\0" + b"\xff" * 8),
+        ("probe_read_user_str", 3, b"abcdefg", 3, b"ab\0" + b"\xff" * 13),
+        ("probe_read_user_str", 16, b"abc", -14, bytes(16)),
+        ("probe_read_user", 3, b"abcdefg", 0, b"abc" + b"\xff" * 13),
+        ("probe_read_kernel", 3, b"abcdefg", -34, bytes(3) + b"\xff" * 13),
+        ("probe_read_kernel_str", 3, b"abcdefg", -34, bytes(3) + b"\xff" * 13),
+    ],
+)
+def test_text_of_user_space(name, size, data, result, text):
+    """Copied up to its NUL, ended by one; memory that is not there, or the other kind's, gives zeros and an error."""
+    out = MapSpec("out", MapKind.ARRAY, U32, ArrayType(U64, 3), 1)
+    raw = run(text_program(name, size, 0x7000), memory={0x7000: data}, maps=[out]).maps["out"].entries()[bytes(4)]
+    assert (int.from_bytes(raw[:8], "little", signed=True), raw[8:]) == (result, text)
+
+
+def test_packets_move():
+    """Head and tail are adjusted; the context's members lead to the packet as it is then."""
+    grow = [
+        mov64(R6, R1),
+        mov64(R2, -4),
+        helper("xdp_adjust_head"),
+        mov64(R1, R6),
+        mov64(R2, -10),
+        helper("xdp_adjust_tail"),
+    ]
+    grow += [ldx(4, R1, R6, 0), ldx(4, R0, R6, 4), alu("sub64", R0, R1), st(1, R1, 0, 9), exit_()]
+    result = run(grow, packet=bytes(range(64)), kind=ProgramKind.XDP)
+    assert (result.value, result.packet) == (58, b"\x09\0\0\0" + bytes(range(54)))
+    cut = [mov64(R2, 60), helper("xdp_adjust_head"), exit_()]
+    assert run(cut, packet=bytes(64), kind=ProgramKind.XDP).value == (1 << 64) - 22
+
+
+def test_socket_buffers():
+    """Bytes are loaded in the packet's order and, by the legacy loads, in the network's; outside, those end the program."""
+    packet = bytes(range(20))
+    load = [mov64(R6, R1), load_packet(4, 2), exit_()]
+    assert run(load, packet=packet, kind=ProgramKind.SOCKET_FILTER).value == 0x02030405
+    beyond = [mov64(R6, R1), mov64(R7, 18), load_packet(4, 0, R7), mov64(R0, 5), exit_()]
+    assert run(beyond, packet=packet, kind=ProgramKind.SOCKET_FILTER).value == 0
+    link = Instruction(find_op("ldabsh", Form.LOAD_ABSOLUTE), imm=-0x200000 + 6)
+    assert run([mov64(R6, R1), link, exit_()], packet=packet, kind=ProgramKind.SOCKET_FILTER).value == 0x0607
+    length = [ldx(4, R0, R1, 0), ldx(4, R2, R1, 8), alu("mul64", R0, R2), exit_()]
+    machine = Machine()
+    assert machine.run(length, packet=packet, fields={"mark": 3}, kind=ProgramKind.SOCKET_FILTER).value == 60
+
+
+def test_redirect_maps():
+    """An entry that is there redirects; else the flags' low bits are the verdict."""
+    vm = Machine([MapSpec("ports", MapKind.DEVMAP, U32, U32, 3)])
+    vm.maps["ports"].write((1).to_bytes(4, "little"), (7).to_bytes(4, "little"))
+
+    def verdict(index, flags):
+        program = [load_map(R1, "ports"), mov64(R2, index), mov64(R3, flags), helper("redirect_map"), exit_()]
+        return vm.run(program, packet=bytes(64), kind=ProgramKind.XDP).value
+
+    assert [verdict(1, 0), verdict(2, 2), verdict(2, 0), verdict(1, 64)] == [4, 2, 0, 0]
+
+
+def test_timers_fire_when_the_test_says_so():
+    """The callback gets map, key and value; a cancelled timer stays quiet."""
+    spec = MapSpec("timers", MapKind.ARRAY, U32, ArrayType(U64, 3), 2)
+    items = [st(4, R10, -4, 1), load_map(R1, "timers"), mov64(R2, R10), add64(R2, -4), call(1), mov64(R6, R0)]
+    items += [jump_if("jne", R0, 0, "found"), mov64(R0, 0), exit_(), Label("found")]
+    items += [mov64(R1, R6), load_map(R2, "timers"), mov64(R3, 1), helper("timer_init")]
+    items += [mov64(R1, R6), load_function(R2, "due"), helper("timer_set_callback")]
+    items += [mov64(R1, R6), mov64(R2, 500), mov64(R3, 0), helper("timer_start"), exit_()]
+    items += [Label("due"), ldx(4, R1, R2, 0), stx(8, R3, 16, R1), mov64(R0, 0), exit_()]
+    vm = Machine([spec], time=1000)
+    assert vm.run(items).value == 0
+    assert (vm.fire(1499), vm.fire(1500), vm.fire(9999)) == (0, 1, 0)
+    assert vm.maps["timers"].read((1).to_bytes(4, "little"))[16:] == (1).to_bytes(8, "little")
+
+
+def test_locks():
+    """One at a time, and given back."""
+    spec = MapSpec("m", MapKind.ARRAY, U32, U64, 1)
+    lock = [load_map_value(R1, "m"), helper("spin_lock")]
+    with pytest.raises(VmError, match="bpf_spin_lock is still held"):
+        run([*lock, mov64(R0, 0), exit_()], maps=[spec])
+    with pytest.raises(VmError, match="Locking two bpf_spin_locks"):
+        run([*lock, *lock, mov64(R0, 0), exit_()], maps=[spec])
+    unlock = [load_map_value(R1, "m"), helper("spin_unlock")]
+    assert run([*lock, *unlock, mov64(R0, 3), exit_()], maps=[spec]).value == 3
+
+
+def test_helpers_are_those_of_the_kernel():
+    """Each emulation takes as many arguments as the kernel's prototype says."""
+    from pyebpf.uapi.helpers import helper as prototype
+
+    for number, function in HELPERS.items():
+        declared = prototype(number)
+        code = function.__code__
+        assert code.co_argcount - 1 == len(declared.parameters), declared.name
