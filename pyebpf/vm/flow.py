@@ -169,9 +169,9 @@ def returns_value(number: int) -> bool:
     """Whether a helper leaves something in R0."""
     try:
         found = helper(number)
-        return found.returns != "void" and found.name not in VOID
     except NotFound:
         return False
+    return found.returns != "void" and found.name not in VOID
 
 
 def known_after(instructions: Iterable[Instruction], known: int) -> int:

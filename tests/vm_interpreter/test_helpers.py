@@ -120,7 +120,7 @@ def test_packets_move():
 
 
 def test_socket_buffers():
-    """Bytes are loaded in the packet's order and, by the legacy loads, in the network's; outside, those end the program."""
+    """Legacy loads are in the network's byte order, and end the program outside the packet."""
     packet = bytes(range(20))
     load = [mov64(R6, R1), load_packet(4, 2), exit_()]
     assert run(load, packet=packet, kind=ProgramKind.SOCKET_FILTER).value == 0x02030405
