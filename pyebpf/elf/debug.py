@@ -11,6 +11,7 @@ from struct import error as StructError  # noqa: N812 - it is a class, spelled a
 from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyebpf.elf.core import CoreRelocation
 from pyebpf.errors import BtfError, Location
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ _COLUMN_BITS = 10
 
 
 class DebugInfo(NamedTuple):
-    """By section name: source lines and FUNC ids by the offset where they begin, and offsets of CO-RE relocations."""
+    """By section name: source lines and FUNC ids by the offset where they begin, and CO-RE relocations."""
 
     lines: Mapping[str, Mapping[int, Location]]
     functions: Mapping[str, Mapping[int, int]]
-    core: Mapping[str, tuple[int, ...]]
+    core: Mapping[str, tuple[CoreRelocation, ...]]
 
 
 def read_debug_info(data: bytes, btf: Btf) -> DebugInfo:
@@ -46,7 +47,7 @@ def read_debug_info(data: bytes, btf: Btf) -> DebugInfo:
     function_info, line_info = parts[:2], parts[2:]
     functions: dict[str, dict[int, int]] = {}
     lines: dict[str, dict[int, Location]] = {}
-    relocations: dict[str, list[int]] = {}
+    relocations: dict[str, list[CoreRelocation]] = {}
     for name, record in _records(data, btf, order, length, function_info, _FUNCTION):
         offset, type_id = unpack_from(order + "II", record)
         functions.setdefault(name, {})[offset] = type_id
@@ -56,8 +57,10 @@ def read_debug_info(data: bytes, btf: Btf) -> DebugInfo:
         where = Location(btf.string(file), place >> _COLUMN_BITS, column, None, btf.string(text))
         lines.setdefault(name, {})[offset] = where
     for name, record in _records(data, btf, order, length, list(core), _CORE):
-        relocations.setdefault(name, []).append(unpack_from(order + "I", record)[0])
-    return DebugInfo(lines, functions, {name: tuple(offsets) for name, offsets in relocations.items()})
+        offset, type_id, access, kind = unpack_from(order + "4I", record)
+        found = CoreRelocation(offset, type_id, btf.string(access), kind)
+        relocations.setdefault(name, []).append(found)
+    return DebugInfo(lines, functions, {name: tuple(found) for name, found in relocations.items()})
 
 
 def _records(data: bytes, btf: Btf, order: str, start: int, part: list[int], least: int) -> Iterator[tuple[str, bytes]]:

@@ -10,6 +10,7 @@ from pyebpf.asm import Form, Instruction, Raw, decode, find_op, slot_starts
 from pyebpf.btf import Btf, DataSec, raw_tracepoint
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.elf.conventions import Convention, convention
+from pyebpf.elf.core import apply
 from pyebpf.elf.debug import DebugInfo, read_debug_info
 from pyebpf.elf.file import read_elf
 from pyebpf.elf.maps import BTF_MAPS, LEGACY_MAPS, data_map, is_data, map_name, read_maps
@@ -122,9 +123,9 @@ class ElfObject:
     def program_spec(self, name: str, kernel: Btf | None = None) -> ProgramSpec:
         """One program, ready to load.
 
-        `kernel`, the BTF to load into, is asked for the function or tracepoint that the section names. NotFound for a
-        name that is no program's, or for that function; MalformedData for an extern variable of .kconfig, a CO-RE
-        relocation or anything else that cannot be filled in.
+        `kernel`, the BTF to load into, is asked for the function or tracepoint that the section names, and for what
+        CO-RE relocations want to know. NotFound for a name that is no program's, or for that function; MalformedData
+        for an extern variable of .kconfig or anything else that cannot be filled in.
         """
         program = next((program for program in self.programs if program.name == name), None)
         if program is None:
@@ -132,7 +133,7 @@ class ElfObject:
             raise NotFound(f"the object has no program {name!r}{closest(name, names)}")
         section = self.elf.code_section(program.section)
         symbol = next(symbol for symbol in self.elf.functions(section) if symbol.name == name)
-        code = _Linker(self).link(symbol)
+        code = _Linker(self, kernel).link(symbol)
         attach, attach_btf = _attachment(program.convention, kernel)
         return ProgramSpec(
             name,
@@ -173,8 +174,9 @@ def _attachment(said: Convention, kernel: Btf | None) -> tuple[AttachSpec | None
 class _Linker:
     """The instructions of one program: its function, then every function that it needs."""
 
-    def __init__(self, whole: ElfObject) -> None:
+    def __init__(self, whole: ElfObject, kernel: Btf | None) -> None:
         self.whole = whole
+        self.kernel = kernel
         self.elf = whole.elf
         self.names: dict[tuple[int, int], str] = {}
         self.waiting: list[Symbol] = []
@@ -211,16 +213,14 @@ class _Linker:
         end = function.value + function.size if function.size else min(following, default=section.size)
         if function.value % 8 or end % 8 or end > len(section.data) or end <= function.value:
             raise MalformedData(f"function {name} does not lie inside section {section.name}")
-        if any(function.value <= offset < end for offset in self.whole.debug.core.get(section.name, ())):
-            raise MalformedData(
-                f"function {name} has CO-RE relocations, which are not applied: compile it against this kernel's"
-                " headers, without preserve_access_index"
-            )
+        core = {r.offset: r for r in self.whole.debug.core.get(section.name, ())}
+        if self.kernel is None and any(function.value <= offset < end for offset in core):
+            raise MalformedData(f"function {name} has CO-RE relocations: give the BTF of the kernel to load into")
         items = decode(section.data[function.value : end], self.elf.byteorder, raw=True)
         relocations = {r.offset: r for r in self.elf.relocations.get(section.number, ())}
         lines = self.whole.debug.lines.get(section.name, {})
         line_starts = sorted(lines)
-        out = []
+        out: list[Instruction] = []
         for item, slot in zip(items, slot_starts(items), strict=False):
             offset = function.value + 8 * slot
             place = f"{section.name}, slot {offset // 8}"
@@ -228,8 +228,10 @@ class _Linker:
                 raise MalformedData(f"{place}: no instruction is {item.data.hex()}")
             found = bisect_right(line_starts, offset)
             where: Location | None = lines[line_starts[found - 1]] if found else None
-            linked = self._linked(item, section, offset, relocations.get(offset), place)
-            out.append(replace(linked, where=where))
+            linked = [replace(self._linked(item, section, offset, relocations.get(offset), place), where=where)]
+            if self.kernel is not None and self.whole.btf is not None and offset in core:
+                linked = apply(linked[0], core[offset], self.whole.btf, self.kernel, place)
+            out += linked
         return out
 
     def _linked(

@@ -191,7 +191,7 @@ REFUSED = [
     (
         """struct s { int a, b; } __attribute__((preserve_access_index));
         SEC("raw_tp/x") int f(struct s *c) { return c->b; }""",
-        "function f has CO-RE relocations, which are not applied: compile it against this kernel's headers, without",
+        "function f has CO-RE relocations: give the BTF of the kernel to load into",
     ),
     (
         "struct { __uint(type, 1); __uint(max_entires, 3); }" + USE_M,

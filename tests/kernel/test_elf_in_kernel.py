@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from pyebpf.btf import Btf
 from pyebpf.elf import read_object
+from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
 
 SOURCE = """
@@ -39,20 +42,38 @@ char _license[] SEC("license") = "GPL";
 """
 
 
-@pytest.fixture
-def compiled(tmp_path):
-    """The object of SOURCE."""
+CORE = """
+#define SEC(name) __attribute__((section(name), used))
+typedef unsigned int u32; typedef unsigned long long u64;
+#pragma clang attribute push (__attribute__((preserve_access_index)), apply_to = record)
+struct task_struct { int tgid; char comm[16]; struct task_struct *group_leader; };
+struct task_struct___imagined { int dreams; };
+#pragma clang attribute pop
+static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
+SEC("raw_tp/task_newtask") int who(void *context) {
+    struct task_struct *task = bpf_get_current_task_btf();
+    struct task_struct___imagined *other = (void *)task;
+    if (__builtin_preserve_field_info(other->dreams, 2)) return other->dreams;
+    return (task->group_leader->tgid == (u32)(bpf_get_current_pid_tgid() >> 32)) * 100 + task->comm[0];
+}
+char _license[] SEC("license") = "GPL";
+"""
+
+
+def compiled(source, folder):
+    """The object of a source."""
     if shutil.which("clang-19") is None:
         pytest.skip("probe: clang-19 is not installed")
-    source, target = tmp_path / "sums.c", tmp_path / "sums.o"
-    source.write_text(SOURCE)
-    subprocess.run(["clang-19", "-target", "bpf", "-O2", "-g", "-c", source, "-o", target], check=True)
-    return target.read_bytes()
+    path, target = folder / "source.c", folder / "source.o"
+    path.write_text(source)
+    subprocess.run(["clang-19", "-target", "bpf", "-O2", "-g", "-c", path, "-o", target], check=True)
+    return read_object(target.read_bytes())
 
 
-def test_an_object_runs_with_its_maps_and_data(compiled):
+def test_an_object_runs_with_its_maps_and_data(tmp_path):
     """23 runs: a hash, writable and constant data, a function and a callback of .text, counted exactly."""
-    module = read_object(compiled).module_spec()
+    module = compiled(SOURCE, tmp_path).module_spec()
     with contextlib.ExitStack() as stack:
         maps = {spec.name: stack.enter_context(Map(spec)) for spec in module.maps}
         (spec,) = module.programs
@@ -62,5 +83,12 @@ def test_an_object_runs_with_its_maps_and_data(compiled):
         for _ in range(22):
             assert program.test_run(data=bytes(64)).retval == 2
         assert maps["sums"][19] == 100 + 22 * 5 * (2 + 3 + 5 + 7 + 11 + 13 + 17)
-        (runs,) = (value for value in (maps[".bss"][0],))
-        assert int.from_bytes(runs[:8], "little") == 23
+        assert int.from_bytes(maps[".bss"][0][:8], "little") == 23
+
+
+def test_members_are_found_in_this_kernel(tmp_path):
+    """CO-RE: the current task's process id and name by a struct of three members; a flavour that asks for a fourth."""
+    program_spec = compiled(CORE, tmp_path).program_spec("who", Btf(read_btf()))
+    with Program(program_spec, {}) as program:
+        name = Path("/proc/thread-self/comm").read_bytes()
+        assert program.test_run(context=bytes(16)).retval == 100 + name[0]

@@ -1,0 +1,193 @@
+"""CO-RE: what clang recorded about types and members, filled in from the BTF of the kernel to load into.
+
+A record names a type of the object, a path into it ("0:1:2": array index, then members and elements by number) and a
+question (enum bpf_core_relo_kind). The path is turned into names and looked up in the kernel's type of the same name,
+less a `___flavour`. What the kernel does not have becomes a call that no verifier takes, as in libbpf: code that asked
+whether it is there does not come to it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from pyebpf.asm import Form, Instruction, find_op
+from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, Enumeration, Int, Kind, Typedef
+from pyebpf.dataclass import replace
+from pyebpf.errors import InvalidValue, MalformedData, NotFound
+
+__all__ = ["CoreRelocation", "apply"]
+
+# enum bpf_core_relo_kind
+_OFFSET, _SIZE, _EXISTS, _SIGNED, _LEFT_SHIFT, _RIGHT_SHIFT = range(6)
+_TARGET_TYPE, _TYPE_EXISTS, _TYPE_SIZE, _ENUM_EXISTS, _ENUM_VALUE = range(7, 12)
+_FIELD_KINDS = range(6)
+_POISON = 195896080  # libbpf's, known from verifier logs
+_LETTERS = {1: "b", 2: "h", 4: "w", 8: "dw"}
+_ACCESS = re.compile(r"\d{1,9}(?::\d{1,9})*", re.ASCII)
+_KINDS = {"Struct": Kind.STRUCT, "Union": Kind.UNION, "Typedef": Kind.TYPEDEF, "Enum": Kind.ENUM, "Enum64": Kind.ENUM64}
+
+
+class CoreRelocation(NamedTuple):
+    """struct bpf_core_relo: the question `kind` about `access` in the object's type `type`."""
+
+    offset: int
+    type: int
+    access: str
+    kind: int
+
+
+class _Field(NamedTuple):
+    """Where a member lies: the bytes to load, and the bits of it among them."""
+
+    byte_offset: int
+    byte_size: int
+    bit_offset: int
+    bit_size: int
+    type: int
+
+
+def apply(item: Instruction, record: CoreRelocation, btf: Btf, kernel: Btf, place: str) -> list[Instruction]:
+    """The instruction with the answer in it. MalformedData for a question or an instruction that is not known here."""
+    if not _ACCESS.fullmatch(record.access):
+        raise MalformedData(f"{place}: {record.access!r} is no path of a CO-RE relocation")
+    indices = [int(index) for index in record.access.split(":")]
+    if record.kind in _FIELD_KINDS:
+        path = _path(btf, record.type, indices[1:], place)
+        field = _find_field(kernel, btf, record.type, indices[0], path)
+        if field is None:
+            return [replace(item, imm=0)] if record.kind == _EXISTS else _poisoned(item)
+        if record.kind == _OFFSET and item.op.form in (Form.LOAD, Form.STORE, Form.STORE_IMM):
+            return [_access(item, field, kernel, path, place)]
+        return [_constant(item, _answer(record.kind, field, kernel), place)]
+    if record.kind in (_ENUM_EXISTS, _ENUM_VALUE):
+        value = _enumerator(btf, kernel, record.type, indices[0], place)
+        if record.kind == _ENUM_EXISTS:
+            return [_constant(item, int(value is not None), place)]
+        return [_constant(item, value, place)] if value is not None else _poisoned(item)
+    if record.kind in (_TARGET_TYPE, _TYPE_EXISTS, _TYPE_SIZE):
+        candidates = _candidates(kernel, btf, record.type)
+        if record.kind == _TYPE_EXISTS:
+            return [_constant(item, int(bool(candidates)), place)]
+        if not candidates:
+            return _poisoned(item)
+        found = candidates[0]
+        return [_constant(item, found if record.kind == _TARGET_TYPE else kernel.size_of(found), place)]
+    raise MalformedData(f"{place}: a CO-RE relocation of kind {record.kind}, which is not known here")
+
+
+def _path(btf: Btf, type_id: int, indices: list[int], place: str) -> str:
+    """`1:2` as member names and elements: `b[2]`; anonymous members have no part in it."""
+    path = ""
+    for index in indices:
+        node = btf.type_by_id(btf.resolve(type_id))
+        if isinstance(node, Array):
+            path, type_id = f"{path}[{index}]", node.type
+        elif isinstance(node, Composite) and index < len(node.members):
+            member = node.members[index]
+            if member.name:
+                path = f"{path}.{member.name}" if path else member.name
+            type_id = member.type
+        else:
+            raise MalformedData(f"{place}: a CO-RE relocation's path leads to nothing in type {node.name or node.id}")
+    return path
+
+
+def _name(btf: Btf, type_id: int) -> tuple[str, Kind | None]:
+    """The name to look for, without flavour, and the kind of type that has it."""
+    node = btf.type_by_id(btf.skip_modifiers(type_id))
+    if isinstance(node, Typedef) and not node.name:
+        node = btf.type_by_id(btf.resolve(type_id))
+    return node.name.partition("___")[0], _KINDS.get(type(node).__name__)
+
+
+def _candidates(kernel: Btf, btf: Btf, type_id: int) -> list[int]:
+    name, kind = _name(btf, type_id)
+    if not name:
+        return []
+    enums = (Kind.ENUM, Kind.ENUM64)
+    return kernel.find(name, enums if kind in enums else (kind,) if kind is not None else None)
+
+
+def _find_field(kernel: Btf, btf: Btf, type_id: int, index: int, path: str) -> _Field | None:
+    """The member in the first of the kernel's types of that name that has it."""
+    for candidate in _candidates(kernel, btf, type_id):
+        start = index * kernel.size_of(candidate) * 8
+        try:
+            if not path:
+                size = kernel.size_of(candidate)
+                return _Field(start // 8, size, start, size * 8, candidate)
+            found = kernel.resolve_path(candidate, path)
+        except (NotFound, InvalidValue):
+            continue
+        size, bit_offset = kernel.size_of(found.type), start + found.bit_offset
+        if not found.bit_size:
+            return _Field(bit_offset // 8, size, bit_offset, size * 8, found.type)
+        offset = bit_offset // 8 // size * size
+        while bit_offset + found.bit_size - offset * 8 > size * 8 and size < 8:
+            size *= 2
+            offset = bit_offset // 8 // size * size
+        return _Field(offset, size, bit_offset, found.bit_size, found.type)
+    return None
+
+
+def _answer(kind: int, field: _Field, kernel: Btf) -> int:
+    if kind == _OFFSET:
+        return field.byte_offset
+    if kind == _SIZE:
+        return field.byte_size
+    if kind == _EXISTS:
+        return 1
+    if kind == _SIGNED:
+        node = kernel.type_by_id(kernel.resolve(field.type))
+        return int(isinstance(node, Int | Enumeration) and node.signed)
+    if kind == _RIGHT_SHIFT:
+        return 64 - field.bit_size
+    first = field.bit_offset - field.byte_offset * 8
+    if kernel.byteorder == "little":
+        return 64 - (first + field.bit_size)
+    return (8 - field.byte_size) * 8 + first
+
+
+def _access(item: Instruction, field: _Field, kernel: Btf, path: str, place: str) -> Instruction:
+    """A load or store of a member where the kernel has it, as wide as it is there."""
+    op = item.op
+    node = kernel.type_by_id(kernel.resolve(field.type))
+    if not -0x8000 <= field.byte_offset <= 0x7FFF:
+        raise MalformedData(f"{place}: {path} lies {field.byte_offset} bytes in, farther than an instruction reaches")
+    if field.byte_size != op.size and not isinstance(node, Composite | Array):
+        if not op.name.startswith("ldx") or field.byte_size not in _LETTERS:
+            raise MalformedData(
+                f"{place}: {path} has {field.byte_size} bytes in the kernel, and {op.size} where this was compiled"
+            )
+        signed = op.name.startswith("ldxs") and field.byte_size < 8
+        op = find_op(("ldxs" if signed else "ldx") + _LETTERS[field.byte_size], Form.LOAD)
+    return replace(item, op=op, offset=field.byte_offset)
+
+
+def _constant(item: Instruction, value: int, place: str) -> Instruction:
+    if item.op.form is Form.DST_IMM:
+        if not -(1 << 31) <= value < 1 << 32:
+            raise MalformedData(f"{place}: {value} does not fit the constant that CO-RE fills in")
+        return replace(item, imm=value - (1 << 32) if value >> 31 == 1 else value)
+    if item.op.form is Form.LDDW:
+        return replace(item, imm=value)
+    raise MalformedData(f"{place}: a CO-RE relocation of `{item.op.name}`, which has nothing to fill in")
+
+
+def _enumerator(btf: Btf, kernel: Btf, type_id: int, index: int, place: str) -> int | None:
+    node = btf.type_by_id(btf.resolve(type_id))
+    if not isinstance(node, Enum | Enum64) or index >= len(node.enumerators):
+        raise MalformedData(f"{place}: a CO-RE relocation of an enumerator that there is not")
+    name = node.enumerators[index].name.partition("___")[0]
+    for candidate in _candidates(kernel, btf, type_id):
+        found = kernel.type_by_id(kernel.resolve(candidate))
+        if isinstance(found, Enumeration):
+            for each in found.enumerators:
+                if each.name == name:
+                    return each.value
+    return None
+
+
+def _poisoned(item: Instruction) -> list[Instruction]:
+    return [Instruction(find_op("call", Form.CALL), imm=_POISON, where=item.where)] * item.slots
