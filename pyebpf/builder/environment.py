@@ -145,7 +145,7 @@ def learn(environment: Environment, fact: Test) -> None:
     if not isinstance(fact, Compare):
         return
     left, right = environment.interval(fact.left.number), environment.interval(fact.right.number)
-    if right == (0, 0) and fact.relation is Relation.NE and fact.left.kind is Kind.POINTER:
+    if right == (0, 0) and fact.relation is Relation.NE and (fact.presence or fact.left.kind is Kind.POINTER):
         environment.present.add(fact.left.number)
     low, high = (S64_MIN, S64_MAX) if right is None else right
     relation = fact.relation

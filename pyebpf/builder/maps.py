@@ -297,8 +297,11 @@ class MapEntity(Entity):
             return
         with temporary(p, self.key.size) as slot:
             address = p.b.slot_address(slot)
-            store(p, address, 0, self.key, key)
+            self._store_key(p, address, key)
             yield address
+
+    def _store_key(self, p: ProgramBuilder, address: ir.Value, key: Any) -> None:
+        store(p, address, 0, self.key, key)
 
     def _update(self, p: ProgramBuilder, key: Any, value: Any, flags: int) -> ir.Value:
         """Insert or replace; what the helper returns."""

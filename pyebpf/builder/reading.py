@@ -35,7 +35,8 @@ def read(p: ProgramBuilder, place: Place, type_: Type) -> Any:
         from pyebpf.builder.strings import String
 
         return String(type_, place)
-    assert isinstance(type_, ArrayType | BytesType)
+    if not isinstance(type_, ArrayType | BytesType):
+        p.fail(f"{type_.name} is for user space: a probe sees no fields in it, so declare a Struct to read it here")
     from pyebpf.builder.arrays import Array
 
     return Array(type_, place)

@@ -10,14 +10,19 @@ from collections.abc import AsyncIterator, ItemsView, Iterator, Mapping, Mutable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.maps import MapEntity
+from pyebpf.builder.perfbuf import PerfBufferEntity
+from pyebpf.builder.queues import BloomEntity, QueueEntity
 from pyebpf.builder.ringbuf import RingBufferEntity
+from pyebpf.builder.trie import TrieEntity
 from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.specs import MapKind
 from pyebpf.types import U32, Struct, type_of
+from pyebpf.uapi.flags import BPF_F_MMAPABLE, BPF_F_NO_PREALLOC
 
 if TYPE_CHECKING:
     from typing import Protocol, overload
 
-    from pyebpf.specs import MapKind, MapSpec
+    from pyebpf.specs import MapSpec
     from pyebpf.types import Type
 
     D = TypeVar("D", bound="Declared")
@@ -38,7 +43,18 @@ if TYPE_CHECKING:
             """Serve user space from a loaded map from now on; None: from none."""
 
 
-__all__ = ["ArrayMap", "Bound", "HashMap", "PerCpuArrayMap", "PerCpuHashMap", "RingBuffer"]
+__all__ = [
+    "ArrayMap",
+    "BloomFilter",
+    "Bound",
+    "HashMap",
+    "PerCpuArrayMap",
+    "PerCpuHashMap",
+    "PerfBuffer",
+    "QueueMap",
+    "RingBuffer",
+    "TrieMap",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -198,8 +214,13 @@ class PerCpuHashMap(PerCpuMap[K, V]):
 class ArrayMap(KeyedMap[int, V]):
     """`bpf.array(value=V, size=N)`."""
 
-    def __init__(self, kind: MapKind, value: Any, size: int, name: str) -> None:
+    def __init__(self, kind: MapKind, value: Any, size: int, name: str, *, mappable: bool = False) -> None:
         super().__init__(kind, U32, value, size, name)
+        self.flags = BPF_F_MMAPABLE if mappable else 0
+
+    def window(self, *, writable: bool = True) -> Any:
+        """The values in this process's memory, without system calls: `window[i]`, if made with mappable=True."""
+        return self.backend.window(writable=writable)
 
 
 class PerCpuArrayMap(PerCpuMap[int, V]):
@@ -209,12 +230,125 @@ class PerCpuArrayMap(PerCpuMap[int, V]):
         super().__init__(kind, U32, value, size, name)
 
 
+class TrieMap(TrieEntity, KeyedMap[K, V]):
+    """`bpf.lpm_trie(key=ipv4_prefix, value=V)`."""
+
+    def __init__(self, key: Any, value: Any, size: int, name: str) -> None:
+        found = _type(key, "key")
+        if not hasattr(found, "address_size"):
+            raise InvalidValue(f"bpf.lpm_trie(key={key!r}): give ipv4_prefix, ipv6_prefix or prefix(bytes)")
+        super().__init__(MapKind.LPM_TRIE, found, value, size, name)
+        self.flags = BPF_F_NO_PREALLOC
+
+
+class QueueMap(Bound, QueueEntity, Generic[T]):
+    """`bpf.queue(T)` and `bpf.stack(T)`."""
+
+    def __init__(self, kind: MapKind, value: Any, size: int, name: str) -> None:
+        self.name = name
+        QueueEntity.__init__(self, self.current_name, kind, _type(value, "value"), _size(size))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.name.capitalize()} {self.current_name()}>"
+
+    def push(self, value: T, *, make_room: bool = False) -> None:
+        """Add a value. With `make_room` a full one gives up its oldest value; else that is KernelError.
+
+        In a probe, a value that finds no room is counted in `bpf.lost`.
+        """
+        self.backend.push(value, make_room=make_room)
+
+    if TYPE_CHECKING:
+
+        def pop(self) -> T | None:
+            """Take the next value out; None if there is none."""
+
+        def peek(self) -> T | None:
+            """The next value, which stays; None if there is none."""
+    else:
+
+        def pop(self) -> Any:
+            return self.backend.pop(None)
+
+        def peek(self) -> Any:
+            return self.backend.peek(None)
+
+    def drain(self) -> list[T]:
+        """Take out all values that are there, in their order."""
+        taken: list[T] = self.backend.drain()
+        return taken
+
+
+class BloomFilter(Bound, BloomEntity, Generic[T]):
+    """`bpf.bloom_filter(T)`."""
+
+    def __init__(self, value: Any, size: int, hashes: int, name: str) -> None:
+        self.name = name
+        BloomEntity.__init__(self, self.current_name, MapKind.BLOOM_FILTER, _type(value, "value"), _size(size), hashes)
+
+    def __repr__(self) -> str:
+        return f"<BloomFilter {self.current_name()}>"
+
+    def add(self, value: T) -> None:
+        """Add a value; it can't be taken out again."""
+        self.backend.add(value)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.backend
+
+
+def _record(record: Any, word: str) -> type[Struct]:
+    if not isinstance(record, type) or not issubclass(record, Struct):
+        raise InvalidValue(f"bpf.{word}({record!r}): give the Struct class of its records")
+    return record
+
+
+class PerfBuffer(Bound, PerfBufferEntity, Generic[T]):
+    """`bpf.perf_buffer(T)`: records that probes emit, one buffer a processor."""
+
+    def __init__(self, record: Any, pages: int, overwrite: bool, name: str) -> None:  # noqa: FBT001 - from one place
+        self.name = name
+        #: What records are decoded to.
+        self.record_class: Any = _record(record, "perf_buffer")
+        if pages < 1 or pages & (pages - 1):
+            raise InvalidValue(f"bpf.perf_buffer(pages={pages!r}): give a power of two")
+        #: How the reader is made.
+        self.reader_options: dict[str, Any] = {"pages": pages, "overwrite": overwrite}
+        PerfBufferEntity.__init__(self, self.current_name, self.record_class.layout)
+
+    def __repr__(self) -> str:
+        return f"<PerfBuffer {self.current_name()} of {self.record_class.__name__}>"
+
+    def __iter__(self) -> Iterator[T]:
+        """Records as they come, without end; in order for each processor."""
+        return iter(self.backend)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        found: AsyncIterator[T] = self.backend.__aiter__()
+        return found
+
+    def poll(self, timeout: float = 0.0) -> Sequence[T]:
+        """The records that are there, or come within `timeout` seconds."""
+        found: Sequence[T] = self.backend.poll(timeout)
+        return found
+
+    @property
+    def lost_per_cpu(self) -> Mapping[int, int]:
+        """Records that found no room (or were overwritten), by processor, as far as the buffers were read."""
+        found: Mapping[int, int] = self.backend.lost_per_cpu
+        return found
+
+    if TYPE_CHECKING:
+
+        def emit(self, record: T) -> None:  # type: ignore[override]  # as a probe writes it; the builder gives itself, too
+            """In a probe: send a record to user space. When the buffer is full the record is lost, and counted."""
+
+
 class RingBuffer(Bound, RingBufferEntity, Generic[T]):
     """`bpf.ringbuf(T)`: records that probes emit, read in order."""
 
     def __init__(self, record: Any, size: int, name: str) -> None:
-        if not isinstance(record, type) or not issubclass(record, Struct):
-            raise InvalidValue(f"bpf.ringbuf({record!r}): give the Struct class of its records")
+        record = _record(record, "ringbuf")
         if size < 4096 or size & (size - 1):
             raise InvalidValue(
                 f"bpf.ringbuf(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"

@@ -105,9 +105,40 @@ class Module:
         """`percpu_hash` that gives up the entries least recently used when it is full."""
         return self.declare(maps.PerCpuHashMap(MapKind.LRU_PERCPU_HASH, key, value, size, name))
 
-    def array(self, *, value: type[V], size: int = 1, name: str = "") -> maps.ArrayMap[V]:
-        """`size` values that always exist, zero at first, under the indices from 0."""
-        return self.declare(maps.ArrayMap(MapKind.ARRAY, value, size, name))
+    def array(self, *, value: type[V], size: int = 1, name: str = "", mappable: bool = False) -> maps.ArrayMap[V]:
+        """`size` values that always exist, zero at first, under the indices from 0.
+
+        A `mappable` one has a `window()`: its memory in this process.
+        """
+        return self.declare(maps.ArrayMap(MapKind.ARRAY, value, size, name, mappable=mappable))
+
+    def lpm_trie(self, *, key: Any, value: type[V], size: int = DEFAULT_SIZE, name: str = "") -> maps.TrieMap[Any, V]:
+        """Values by network: a look-up finds the longest prefix of an address. `key` is such as `ipv4_prefix`."""
+        return self.declare(maps.TrieMap(key, value, size, name))
+
+    def queue(self, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> maps.QueueMap[V]:
+        """Values first in, first out, at most `size`. What finds no room is lost, and counted."""
+        return self.declare(maps.QueueMap(MapKind.QUEUE, value, size, name))
+
+    def stack(self, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> maps.QueueMap[V]:
+        """Values last in, first out, at most `size`. What finds no room is lost, and counted."""
+        return self.declare(maps.QueueMap(MapKind.STACK, value, size, name))
+
+    def bloom_filter(
+        self, value: type[V], *, size: int = DEFAULT_SIZE, hashes: int = 5, name: str = ""
+    ) -> maps.BloomFilter[V]:
+        """Whether a value was added: a False is certain; wrong Trues grow as more than `size` values are added."""
+        return self.declare(maps.BloomFilter(value, size, hashes, name))
+
+    def perf_buffer(
+        self, record: type[V], *, pages: int = 8, overwrite: bool = False, name: str = ""
+    ) -> maps.PerfBuffer[V]:
+        """Records through perf buffers of `pages` pages for each processor: for kernels older than the ring buffer.
+
+        With `overwrite`, full buffers give up their oldest records: a flight recorder. Records that find no room are
+        lost, and counted.
+        """
+        return self.declare(maps.PerfBuffer(record, pages, overwrite, name))
 
     def percpu_array(self, *, value: type[V], size: int = 1, name: str = "") -> maps.PerCpuArrayMap[V]:
         """`array` with a value for each processor. User space reads sums of integers."""

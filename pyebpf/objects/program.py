@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf
     from pyebpf.errors import KernelError
     from pyebpf.kernel.descriptor import Descriptor
-    from pyebpf.objects.map import Map
+    from pyebpf.objects.kernel_map import KernelMap
     from pyebpf.specs import ProgramSpec
 
 __all__ = ["Program", "kernel_name"]
@@ -49,7 +49,7 @@ class Program:
     def __init__(
         self,
         spec: ProgramSpec,
-        maps: Mapping[str, Map],
+        maps: Mapping[str, KernelMap],
         *,
         btf: Callable[[], Btf] | None = None,
     ) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyebpf.builder.stacks import StackTraces
-    from pyebpf.objects import Map, Program
+    from pyebpf.objects import KernelMap, Program
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
 
@@ -71,7 +71,8 @@ class BPF(Module):
             spec = self.compile(self._target or loaded.target())
             loaded.load(spec)
             for each in self.maps:
-                each.bind(loaded.backend(each.spec, getattr(each, "record_class", None)))
+                options = getattr(each, "reader_options", {})
+                each.bind(loaded.backend(each.spec, getattr(each, "record_class", None), **options))
         except BaseException:
             self._release(loaded)
             raise
@@ -140,9 +141,10 @@ class BPF(Module):
 
         return StackTraces(self._running.maps[STACKS_MAP])
 
-    def loaded_map(self, name: str) -> Map:
+    def loaded_map(self, name: str) -> KernelMap:
         """The kernel's map of that name, hidden ones included."""
-        return self._running.maps[name]
+        found: KernelMap = self._running.maps[name]
+        return found
 
     def specs(self, target: Target | None = None) -> ModuleSpec:
         """Compile for `target` (this machine without one) and load nothing."""

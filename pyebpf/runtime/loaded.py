@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.builder.lost import Loss
-    from pyebpf.events import RingBuffer
     from pyebpf.kernel.tracefs import Tracefs
     from pyebpf.link import Link
-    from pyebpf.objects import Map, Program
+    from pyebpf.objects import Program
     from pyebpf.specs import MapSpec, ModuleSpec
     from pyebpf.target import Target
     from pyebpf.types import Struct
@@ -24,7 +23,7 @@ class Loaded:
     """Owns every descriptor of a module. tracefs is opened once, and only if something asks for it."""
 
     def __init__(self) -> None:
-        self.maps: dict[str, Map] = {}
+        self.maps: dict[str, Any] = {}
         self.programs: dict[str, Program] = {}
         self.links: list[Link] = []
         self._open = ExitStack()
@@ -52,11 +51,11 @@ class Loaded:
 
     def load(self, spec: ModuleSpec) -> None:
         """Make the maps, then load the programs; programs that share code are loaded once for each way of attaching."""
-        from pyebpf.objects import Map, Program
+        from pyebpf.objects import Program, make_map
         from pyebpf.runtime.host import kernel_btf
 
         for map_spec in spec.maps:
-            made = Map(map_spec)
+            made = make_map(map_spec)
             self._open.callback(made.close)
             self.maps[map_spec.name] = made
         for program_spec in spec.programs:
@@ -64,16 +63,19 @@ class Loaded:
             self._open.callback(program.close)
             self.programs[f"{program_spec.name}@{program_spec.attach}"] = program
 
-    def backend(self, spec: MapSpec, record: type[Struct] | None) -> Map | RingBuffer:
-        """What the user side of a declared map reads: the loaded map, or a ring buffer's reader of `record`."""
+    def backend(self, spec: MapSpec, record: type[Struct] | None, **options: Any) -> Any:
+        """What the user side of a declared map reads: the loaded map, or a buffer's reader of `record`."""
         from pyebpf.specs import MapKind
 
         loaded = self.maps[spec.name]
-        if spec.kind is not MapKind.RINGBUF:
+        if spec.kind is not MapKind.RINGBUF and (record is None or spec.kind is not MapKind.PERF_EVENT_ARRAY):
             return loaded
-        from pyebpf.events import RingBuffer
+        from pyebpf import events
 
-        reader = RingBuffer(loaded, None if record is None else record.layout)
+        made = events.RingBuffer if spec.kind is MapKind.RINGBUF else events.PerfBuffer
+        reader: events.RingBuffer | events.PerfBuffer = made(
+            loaded, None if record is None else record.layout, **options
+        )
         self._open.callback(reader.close)
         return reader
 

@@ -31,6 +31,8 @@ class ConstructType(Type):
         return _plain(value)
 
     def scatter(self, value: Any) -> list[Any]:
+        if isinstance(value, bytes) and len(value) == self.size:
+            return [value]  # as a program, or another tool, made it
         import construct
 
         try:

@@ -1,0 +1,74 @@
+"""The perf buffer in a probe: copies of records to the buffer of the processor that the program runs on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import Compare
+from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.lost import count_loss
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.operations import settled, store
+from pyebpf.builder.places import temporary
+from pyebpf.builder.records import PendingRecord
+from pyebpf.builder.references import Reference
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Op
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import Struct, StructType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.types import Type
+
+__all__ = ["NO_ROOM", "PerfBufferEntity"]
+
+#: Helper number of enum bpf_func_id (since Linux 4.4), and its flag BPF_F_CURRENT_CPU.
+_OUTPUT = 25
+_CURRENT_CPU = 0xFFFF_FFFF
+
+NO_ROOM = "perf buffer full"
+
+
+class PerfBufferEntity(Entity):
+    """Perf buffers, one a processor, of records of one type."""
+
+    def __init__(self, name_source: str | Callable[[], str], record: Type) -> None:
+        self._name_source = name_source
+        self.record = record
+
+    @property
+    def map_name(self) -> str:
+        """The map's name in the kernel."""
+        return self._name_source if isinstance(self._name_source, str) else self._name_source()
+
+    @property
+    def spec(self) -> MapSpec:
+        """What the loader makes."""
+        return MapSpec(self.map_name, MapKind.PERF_EVENT_ARRAY, None, None, 0)
+
+    def describe(self) -> str:
+        return f"the perf buffer {self.map_name}"
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"emit": self.emit})
+
+    def emit(self, p: ProgramBuilder, value: Any) -> None:
+        """Send a copy of a record. Every byte is written. Without room the record is counted as lost."""
+        value = settled(p, value)
+        given = value.type if isinstance(value, PendingRecord | Reference) else None
+        if isinstance(value, Struct):
+            given = value.layout
+        if isinstance(self.record, StructType) and given != self.record:
+            p.fail(f"{self.describe()} takes {self.record.name} records, not {describe(value)}")
+        if isinstance(value, Reference):
+            value.check(p)
+        with temporary(p, self.record.size) as slot:
+            address = p.b.slot_address(slot)
+            store(p, address, 0, self.record, value)
+            handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+            status = p.b.call(_OUTPUT, p.context, handle, p.b.const(_CURRENT_CPU), address, p.b.const(self.record.size))
+        with p.b.if_(Compare(Relation.NE, status, p.b.const(0))):
+            count_loss(p, NO_ROOM, self.map_name)

@@ -1,0 +1,124 @@
+"""Queues, stacks and Bloom filters in a probe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.entity import Entity
+from pyebpf.builder.lost import count_loss
+from pyebpf.builder.maps import FULL
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.none import MaybeInt
+from pyebpf.builder.operations import settled, store
+from pyebpf.builder.places import Place, temporary
+from pyebpf.builder.reading import read, read_int
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Op
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import S64, U64, IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import Type
+
+__all__ = ["BloomEntity", "QueueEntity"]
+
+#: Helper numbers of enum bpf_func_id (since Linux 4.20).
+_PUSH, _POP, _PEEK = 87, 88, 89
+_ANY, _EXIST = 0, 2
+
+
+class _Keyless(Entity):
+    """A map of values without keys; `extra` as in MapSpec."""
+
+    def __init__(
+        self, name_source: str | Callable[[], str], kind: MapKind, value: Type, max_entries: int, extra: int = 0
+    ) -> None:
+        self._name_source = name_source
+        self.kind = kind
+        self.value = value
+        self.max_entries = max_entries
+        self.extra = extra
+
+    @property
+    def map_name(self) -> str:
+        """The map's name in the kernel."""
+        return self._name_source if isinstance(self._name_source, str) else self._name_source()
+
+    @property
+    def spec(self) -> MapSpec:
+        """What the loader makes."""
+        return MapSpec(self.map_name, self.kind, None, self.value, self.max_entries, extra=self.extra)
+
+    def describe(self) -> str:
+        return f"the {self.kind.name.lower().replace('_', ' ')} {self.map_name}"
+
+    def _status(self, p: ProgramBuilder, helper: int, *arguments: ir.Value) -> ir.Value:
+        handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+        # The upper half is junk before Linux 6.4, where the verifier calls the map's own function for the helper.
+        return p.b.emit(Op.SEXT, p.b.call(helper, handle, *arguments), size=4)
+
+    def _push_value(self, p: ProgramBuilder, value: Any, flags: int) -> None:
+        value = settled(p, value)
+        with temporary(p, self.value.size) as slot:
+            address = p.b.slot_address(slot)
+            store(p, address, 0, self.value, value)
+            failed = self._status(p, _PUSH, address, p.b.const(flags))
+        with p.b.if_(Compare(Relation.NE, failed, p.b.const(0))):
+            count_loss(p, FULL, self.map_name)
+
+
+class QueueEntity(_Keyless):
+    """A queue or stack: `push`, `pop`, `peek`."""
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"push": self._push, "pop": self._pop, "peek": self._peek})
+
+    def _push(self, p: ProgramBuilder, value: Any, make_room: Any = False) -> None:  # noqa: FBT002 - as a probe writes it
+        if not isinstance(make_room, bool):
+            p.fail(f"{self.map_name}.push(make_room=…) is True or False, known while compiling")
+        self._push_value(p, value, _EXIST if make_room else _ANY)
+
+    def _pop(self, p: ProgramBuilder) -> Any:
+        return self._take(p, _POP, "pop")
+
+    def _peek(self, p: ProgramBuilder) -> Any:
+        return self._take(p, _PEEK, "peek")
+
+    def _take(self, p: ProgramBuilder, helper: int, word: str) -> Any:
+        """A copy of the value at the head, or None."""
+        what = f"{self.map_name}.{word}()"
+        slot = p.b.slot(-(-self.value.size // 8) * 8, name=word)
+        address = p.b.slot_address(slot)
+        for offset in range(0, -(-self.value.size // 8) * 8, 8):
+            p.b.store(address, offset, p.b.const(0), 8)
+        status = self._status(p, helper, address)
+        presence = p.b.truth_value(Compare(Relation.EQ, status, p.b.const(0)))
+        if isinstance(self.value, IntType):
+            value = read_int(p, p.b.slot_address(slot), 0, self.value).value
+            wide = self.value.size == U64.size
+            held = (U64 if not self.value.signed else S64) if wide else S64
+            return MaybeInt(presence, value, held, None if wide else self.value, what)
+        return read(p, Place(slot=slot, owner=what, presence=presence), self.value)
+
+
+class BloomEntity(_Keyless):
+    """A Bloom filter: `add(v)`, and `v in filter`."""
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"add": self._add})
+
+    def _add(self, p: ProgramBuilder, value: Any) -> None:
+        self._push_value(p, value, _ANY)
+
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        item = settled(p, item)
+        with temporary(p, self.value.size) as slot:
+            address = p.b.slot_address(slot)
+            store(p, address, 0, self.value, item)
+            status = self._status(p, _PEEK, address)
+        return Compare(Relation.EQ, status, p.b.const(0))
