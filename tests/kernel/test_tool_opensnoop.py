@@ -12,6 +12,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from itertools import islice
@@ -46,8 +47,6 @@ def opener(folder, uid=0):
     """A process that waits to be told to open 23 files, and fail to open 11."""
     for number in range(OPENS):
         (folder / str(number)).touch()
-    for parent in (folder, *folder.parents[:-2]):
-        parent.chmod(0o755)
     command = [sys.executable, "-c", WORKLOAD, folder, str(uid), str(OPENS), str(FAILURES)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"\n"
@@ -89,10 +88,19 @@ def test_23_opens_in_every_format(tmp_path):
     assert [tool.err for tool in (text, objects, rows)] == ["Tracing open(2)... Hit Ctrl-C to end.\n"] * 3
 
 
-def test_filters(tmp_path):
+@pytest.fixture
+def public():
+    """A folder that every user can read; pytest's own lie where only root may look."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def test_filters(public):
     """-x keeps failures, -p, -u and -n those of a process, user or name."""
     with (
-        opener(tmp_path, uid=65533) as process,
+        opener(public, uid=65533) as process,
         running("opensnoop", "--json", "-x") as failures,
         running("opensnoop", "--json", "-p", str(process.pid)) as by_pid,
         running("opensnoop", "--json", "-u", "65533", "-U") as by_uid,
@@ -101,16 +109,16 @@ def test_filters(tmp_path):
     ):
         go(process)
         with pytest.raises(FileNotFoundError):
-            (tmp_path / "other").open()
+            (public / "other").open()
         for tool in (failures, by_pid, by_uid, by_name, others):
             tool.stop()
-    assert len([o for o in failures.objects() if str(tmp_path / "missing") in o["PATH"]]) == FAILURES
+    assert len([o for o in failures.objects() if str(public / "missing") in o["PATH"]]) == FAILURES
     assert all(o["ERR"] > 0 for o in failures.objects())
     assert len(by_pid.objects()) == len(by_uid.objects()) == OPENS + FAILURES
     assert {o["UID"] for o in by_uid.objects()} == {65533}
     assert len([o for o in by_name.objects() if o["PID"] == process.pid]) == OPENS + FAILURES
     assert all("pene" in o["COMM"] for o in by_name.objects())
-    (own,) = [o for o in others.objects() if str(tmp_path) in o["PATH"]]
+    (own,) = [o for o in others.objects() if str(public) in o["PATH"]]
     assert (own["PID"], own["ERR"]) == (os.getpid(), "ENOENT")
 
 
