@@ -40,7 +40,3 @@ def main() -> None:
         values = [run[phase] for run in runs]
         rows.append((phase, f"{median(values):.1f}", f"{min(values):.1f}"))
     table(("biolatency, phase", "median ms", "best ms"), rows)
-
-
-if __name__ == "__main__":
-    main()
