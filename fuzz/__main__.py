@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import resource
 import sys
@@ -15,14 +16,15 @@ _MEMORY = 4 << 30  # bytes of address space: an input that fills memory is a fin
 _CORPUS = Path(__file__).resolve().parent / "corpus"
 
 
-def _atheris(name: str, seconds: float, seed: int, folder: Path) -> None:
-    """The same target under atheris, whose findings are files `crash-…` in the current folder."""
-    import atheris  # type: ignore[import-not-found]  # not a dependency: used where somebody installed it
-
+def _atheris(name: str, seconds: float, seed: int, folder: Path, findings: Path) -> None:
+    """The same target under atheris: `seconds` are of the clock; findings, and what led to them, go to `findings`."""
+    atheris = importlib.import_module("atheris")  # not a dependency: used where somebody installed it
     with atheris.instrument_imports(include=["pyebpf"]):
         target = load(name)
-    options = [f"-max_total_time={seconds:g}", f"-seed={seed}", "-timeout=10", str(folder)]
-    atheris.Setup([sys.argv[0], *options], target.target)
+    grown = findings / f"{name}-corpus"  # atheris adds to the first folder and only reads the second
+    grown.mkdir(parents=True, exist_ok=True)
+    options = [f"-max_total_time={seconds:g}", f"-seed={seed}", "-timeout=10", f"-artifact_prefix={findings}/{name}-"]
+    atheris.Setup([sys.argv[0], *options, str(grown), str(folder)], target.target)
     atheris.Fuzz()
 
 
@@ -41,7 +43,7 @@ def main() -> int:
     arguments = parser.parse_args()
     folder = arguments.corpus or _CORPUS / arguments.target
     if arguments.engine == "atheris" or (arguments.engine == "auto" and importlib.util.find_spec("atheris")):
-        _atheris(arguments.target, arguments.seconds, arguments.seed, folder)
+        _atheris(arguments.target, arguments.seconds, arguments.seed, folder, arguments.findings)
         return 0
     search = Search(
         arguments.target,

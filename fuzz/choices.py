@@ -35,12 +35,12 @@ class ByteRandom(random.Random):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(0)
-        self.choices = Choices(data)
+        self.source = Choices(data)
 
     def random(self) -> float:
         """From 0 up to 1, in steps of a 256th."""
-        return self.choices.take(1) / 256
+        return self.source.take(1) / 256
 
     def getrandbits(self, k: int, /) -> int:
         """A number of `k` bits."""
-        return self.choices.take((k + 7) // 8) & ((1 << k) - 1)
+        return self.source.take((k + 7) // 8) & ((1 << k) - 1)

@@ -9,8 +9,10 @@ from fuzz.choices import Choices
 from pyebpf.compiler import compile_module, ir
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.passes import PASSES
+from pyebpf.specs import ProgramKind
+from pyebpf.vm import Machine
 from tests.compiler.random_ir import CONTEXT, INTERESTING, random_module
-from tests.compiler.support import MASK, NEWEST, OLDEST, run
+from tests.compiler.support import MASK, NEWEST, OLDEST, loadable, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +25,8 @@ DICTIONARY: tuple[bytes, ...] = ()
 def target(data: bytes) -> None:
     """After every pass the function is valid, returns what it returned before and stores what it stored.
 
-    The bytes choose the context and the function. It then compiles, with the checker of register allocation.
+    The bytes choose the context and the function. It then compiles, which the checker of register allocation watches,
+    and the interpreter gives for the code what the evaluator gave for the function.
     """
     choices = Choices(data)
     target_kernel = OLDEST if choices.choose(2) else NEWEST
@@ -39,7 +42,10 @@ def target(data: bytes) -> None:
         functions = tuple(change(function, target_kernel) for function in functions)
         check_module(ir.Module(functions), name)
         assert run(ir.Module(functions), context, budget) == expected, name
-    compile_module(module, target_kernel, check=True)
+    code = loadable(compile_module(module, target_kernel, check=True))
+    result = Machine(strict=False).run(code, context, kind=ProgramKind.SYSCALL)
+    # The interpreter's budget for loops is the kernel's: no random function comes near it.
+    assert (result.value & MASK, bytes(result.context)) == run(module, context)
 
 
 def seeds() -> Iterable[bytes]:
