@@ -40,6 +40,9 @@ class VmMap:
         self.max_entries = spec.max_entries
         self.address = memory.add(Region("map_ptr", spec.name, bytearray(1)))
 
+    def __repr__(self) -> str:
+        return f"<{self.spec.kind.name} {self.name} of the vm>"
+
     def _region(self, value: bytes) -> Region:
         region = Region("map_value", self.name, bytearray(value))
         self.memory.add(region)
