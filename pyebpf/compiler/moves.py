@@ -42,7 +42,6 @@ def order_moves(moves: Mapping[int, int], free: Collection[int], emergency: int)
         readers[source] = readers.get(source, 0) + 1
     order: list[Move] = []
     used_emergency = False
-    written: set[int] = set()
 
     def unused() -> int | None:
         """A register that holds nothing needed, now or afterwards."""
@@ -54,7 +53,7 @@ def order_moves(moves: Mapping[int, int], free: Collection[int], emergency: int)
         if register is not None:
             return register
         for register in pending:
-            if not is_slot(register) and not readers.get(register) and register not in written:
+            if not is_slot(register) and not readers.get(register):
                 return register
         return None
 
@@ -83,7 +82,6 @@ def order_moves(moves: Mapping[int, int], free: Collection[int], emergency: int)
             destination = ready.pop()
             source = pending.pop(destination)
             move(destination, source)
-            written.add(destination)
             readers[source] -= 1
             if not readers[source] and source in pending:
                 ready.append(source)

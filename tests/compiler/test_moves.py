@@ -45,6 +45,13 @@ def test_a_free_register_saves_memory() -> None:
     assert len(order) == 4
 
 
+def test_one_free_register_serves_one_cycle_after_the_other() -> None:
+    """Once a cycle's copy has been taken, the register that held it is free for the next cycle."""
+    order, emergency = order_moves({1: 2, 2: 1, 3: 4, 4: 3, 5: 6, 6: 5}, (0,), EMERGENCY)
+    assert not emergency
+    assert len(order) == 9
+
+
 def test_nothing_moves_that_is_in_place() -> None:
     """A value that stays costs nothing."""
     assert order_moves({1: 1, slot_place(2): slot_place(2)}, (), EMERGENCY) == ([], False)
