@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pyebpf.btf.record import Record
 from pyebpf.errors import MalformedData
-from pyebpf.types.tracepoint import TracepointField, TracepointFormat
+
+if TYPE_CHECKING:
+    from pyebpf.types.tracepoint import TracepointField, TracepointFormat
 
 __all__ = [
     "KernelFunction",
@@ -162,6 +164,8 @@ def to_plain(value: object) -> Any:
             for field in cls.record_fields
             if field not in cls.record_defaults or getattr(value, field) != cls.record_defaults[field]
         }
+    from pyebpf.types.tracepoint import TracepointFormat
+
     if isinstance(value, TracepointFormat):
         return {
             "name": value.name,
@@ -173,10 +177,12 @@ def to_plain(value: object) -> Any:
 
 
 def _field_to_plain(field: TracepointField) -> dict[str, Any]:
-    return {name: getattr(field, name) for name in TracepointField.__match_args__ if getattr(field, name) is not None}
+    return {name: getattr(field, name) for name in field.__match_args__ if getattr(field, name) is not None}
 
 
 def format_from_plain(plain: dict[str, Any]) -> TracepointFormat:
     """Return the tracepoint format that `to_plain` made."""
+    from pyebpf.types.tracepoint import TracepointField, TracepointFormat
+
     common, own = ([TracepointField(**each) for each in plain[part]] for part in ("common", "fields"))
     return TracepointFormat(plain["name"], plain["id"], tuple(common), tuple(own))

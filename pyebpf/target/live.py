@@ -9,7 +9,6 @@ from pyebpf.errors import BtfError, NotFound, NotSupported
 from pyebpf.target.btf_types import convert
 from pyebpf.target.facts import KernelFunction, KernelMember, KernelParameter, KernelRawTracepoint, KernelType
 from pyebpf.target.target import Target
-from pyebpf.types.tracepoint import parse_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -238,6 +237,8 @@ class LiveTarget(Target):
         if self._formats is None:
             raise NotSupported("the target has no tracepoint formats: tracefs is not at hand")
         if (category, name) not in self._parsed:
+            from pyebpf.types.tracepoint import parse_format
+
             self._parsed[category, name] = parse_format(self._formats(category, name))
         return self._parsed[category, name]
 
