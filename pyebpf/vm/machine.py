@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyebpf.asm import Op
+    from pyebpf.vm.helpers.dynptr import Dynptr
 
 __all__ = ["Machine", "Result", "run"]
 
@@ -120,6 +121,7 @@ class Machine:
         self.functions: dict[int, Callable[..., int]] = {}
         self.timers = Timers()
         self.iterators: dict[int, tuple[Region, int, int]] = {}
+        self.dynptrs: dict[int, Dynptr] = {}
         self.locked: int | None = None
         self.printed: list[str] = []
         self.packet: Packet | None = None
@@ -200,6 +202,7 @@ class Machine:
         finally:
             self.locked = None
             self.iterators.clear()
+            self.dynptrs.clear()
             for each in (region, self.packet.region if self.packet is not None else None):
                 if each is not None:
                     self.memory.remove(each)

@@ -394,3 +394,19 @@ def test_csum_diff(old, new):
     while folded >> 16:  # before Linux 6.13 it is not folded
         folded = (folded & 0xFFFF) + (folded >> 16)
     assert value == folded
+
+
+@pytest.mark.parametrize(("offset", "length", "flags"), [(0, 8, 0), (9, 8, 0), (0, 8, 1), (3, 5, 0)])
+def test_dynamic_pointers(offset, length, flags):
+    """From a map's value: written, read back, with the errors of places outside and of flags."""
+    pool = MapSpec("pool", MapKind.ARRAY, U32, ArrayType(U64, 2), 1)
+    items = [load_map_value(R1, "pool"), mov64(R2, 16), mov64(R3, 0), mov64(R4, R10), add64(R4, -16)]
+    items += [call(HELPER_IDS["dynptr_from_mem"]), mov64(R6, R0), lddw(R1, 0x1122334455667788), stx(8, R10, -24, R1)]
+    items += [mov64(R1, R10), add64(R1, -16), mov64(R2, offset), mov64(R3, R10), add64(R3, -24), mov64(R4, length)]
+    items += [mov64(R5, flags), call(HELPER_IDS["dynptr_write"]), alu("lsh64", R6, 16), add64(R6, R0)]
+    items += [st(8, R10, -32, 5), mov64(R1, R10), add64(R1, -32), mov64(R2, length), mov64(R3, R10), add64(R3, -16)]
+    items += [mov64(R4, offset + 1), mov64(R5, 0), call(HELPER_IDS["dynptr_read"])]
+    items += [alu("lsh64", R6, 16), add64(R6, R0), ldx(8, R1, R10, -32), load_map_value(R2, "result")]
+    items += [stx(8, R2, 8, R1), mov64(R0, R6)]
+    kernel, vm = in_both(items, maps=[pool])
+    assert kernel == vm

@@ -11,6 +11,7 @@ from pyebpf.asm.build import (
     R2,
     R3,
     R4,
+    R5,
     R6,
     R7,
     R10,
@@ -180,3 +181,19 @@ def test_helpers_are_those_of_the_kernel():
         declared = prototype(number)
         code = function.__code__
         assert code.co_argcount - 1 == len(declared.parameters), declared.name
+
+
+def test_the_user_ring_buffer():
+    """A program takes samples out one by one, through a dynamic pointer, until its function returns 1."""
+    vm = Machine(
+        [MapSpec("samples", MapKind.USER_RINGBUF, None, None, 4096), MapSpec("sum", MapKind.ARRAY, U32, U64, 1)]
+    )
+    vm.maps["samples"].samples.extend(n.to_bytes(8, "little") for n in (3, 5, 7, 11))
+    items = [load_map(R1, "samples"), load_function(R2, "take"), mov64(R3, 0), mov64(R4, 0)]
+    items += [helper("user_ringbuf_drain"), exit_(), Label("take"), mov64(R3, R1), mov64(R4, 0), mov64(R5, 0)]
+    items += [mov64(R1, R10), add64(R1, -8), mov64(R2, 8), helper("dynptr_read"), ldx(8, R2, R10, -8)]
+    items += [load_map_value(R1, "sum"), ldx(8, R3, R1, 0), add64(R3, R2), stx(8, R1, 0, R3), mov64(R0, 0)]
+    items += [jump_if("jne", R2, 7, "on"), mov64(R0, 1), Label("on"), exit_()]
+    assert vm.run(items).value == 3
+    assert vm.maps["sum"].entries()[bytes(4)] == (15).to_bytes(8, "little")
+    assert len(vm.maps["samples"].samples) == 1

@@ -21,7 +21,8 @@ _WAKEUP = BPF_RB_NO_WAKEUP | BPF_RB_FORCE_WAKEUP
 _HEADER = 8
 
 
-def _ring(vm: Machine, at: int) -> RingBufferMap:
+def ring_at(vm: Machine, at: int) -> RingBufferMap:
+    """The ring buffer that a pointer means."""
     found = vm.map_at(at)
     if not isinstance(found, RingBufferMap):
         raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_ringbuf_output ({found.name})")
@@ -40,7 +41,7 @@ def _record(vm: Machine, address: int) -> tuple[RingBufferMap, Region]:
 @emulates("ringbuf_reserve")
 def ringbuf_reserve(vm: Machine, at: int, size: int, flags: int) -> int:
     """Memory of a record, NULL when there is no room."""
-    region = None if flags else _ring(vm, at).reserve(size)
+    region = None if flags else ring_at(vm, at).reserve(size)
     return 0 if region is None else region.base
 
 
@@ -64,7 +65,7 @@ def ringbuf_discard(vm: Machine, record: int, _flags: int) -> None:
 @emulates("ringbuf_output")
 def ringbuf_output(vm: Machine, at: int, data: int, size: int, flags: int) -> int:
     """Send a copy of some bytes."""
-    ring = _ring(vm, at)
+    ring = ring_at(vm, at)
     if flags & ~_WAKEUP:
         return -EINVAL
     found = vm.memory.read(data, size)
@@ -79,7 +80,7 @@ def ringbuf_output(vm: Machine, at: int, data: int, size: int, flags: int) -> in
 @emulates("ringbuf_query")
 def ringbuf_query(vm: Machine, at: int, flags: int) -> int:
     """Bytes not read yet, the size, the consumer's and the producer's position: by `flags` 0 to 3."""
-    ring = _ring(vm, at)
+    ring = ring_at(vm, at)
     answers = (ring.producer - ring.consumer, ring.max_entries, ring.consumer, ring.producer)
     return answers[flags] if flags < len(answers) else 0
 

@@ -8,7 +8,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.uapi.bpf import MapType
 from pyebpf.vm.maps.arrays import ArrayMap, PerCpuArrayMap, PerfEventArrayMap, ProgramArrayMap
 from pyebpf.vm.maps.base import VmMap
-from pyebpf.vm.maps.buffers import QueueMap, RingBufferMap, StackMap, StackTraceMap
+from pyebpf.vm.maps.buffers import QueueMap, RingBufferMap, StackMap, StackTraceMap, UserRingBufferMap
 from pyebpf.vm.maps.hashes import HashMap, LruHashMap, LruPerCpuHashMap, PerCpuHashMap
 from pyebpf.vm.maps.others import ArenaMap, BloomFilterMap, LpmTrieMap, MapOfMaps, RedirectMap, StorageMap
 
@@ -31,6 +31,7 @@ KINDS: dict[int, type[VmMap]] = {
     MapType.QUEUE: QueueMap,
     MapType.STACK: StackMap,
     MapType.RINGBUF: RingBufferMap,
+    MapType.USER_RINGBUF: UserRingBufferMap,
     MapType.LPM_TRIE: LpmTrieMap,
     MapType.BLOOM_FILTER: BloomFilterMap,
     MapType.ARENA: ArenaMap,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.vm.memory import Memory
 
-__all__ = ["QueueMap", "RingBufferMap", "StackMap", "StackTraceMap"]
+__all__ = ["QueueMap", "RingBufferMap", "StackMap", "StackTraceMap", "UserRingBufferMap"]
 
 _HEADER = 8
 _MAX_RECORD = (1 << 32) // 4
@@ -72,6 +72,14 @@ class RingBufferMap(VmMap):
             if state == "kept":
                 taken.append(bytes(region.data))
         return taken
+
+
+class UserRingBufferMap(VmMap):
+    """BPF_MAP_TYPE_USER_RINGBUF: `samples` are what user space has sent and no program has drained."""
+
+    def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
+        super().__init__(spec, memory, cpus)
+        self.samples: deque[bytes] = deque()
 
 
 class QueueMap(VmMap):
