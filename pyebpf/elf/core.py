@@ -12,18 +12,23 @@ import re
 from typing import NamedTuple
 
 from pyebpf.asm import Form, Instruction, find_op
-from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, Enumeration, Int, Kind, Typedef
+from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, Enumeration, Int, Kind, Ptr, Typedef
 from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue, MalformedData, NotFound
 
-__all__ = ["CoreRelocation", "apply"]
+__all__ = ["CoreRelocation", "apply", "describe"]
 
 # enum bpf_core_relo_kind
 _OFFSET, _SIZE, _EXISTS, _SIGNED, _LEFT_SHIFT, _RIGHT_SHIFT = range(6)
 _TARGET_TYPE, _TYPE_EXISTS, _TYPE_SIZE, _ENUM_EXISTS, _ENUM_VALUE = range(7, 12)
 _FIELD_KINDS = range(6)
+_WORDS = (
+    *("byte_off", "byte_sz", "field_exists", "signed", "lshift_u64", "rshift_u64", "local_type_id", "target_type_id"),
+    *("type_exists", "type_size", "enumval_exists", "enumval_value", "type_matches"),
+)
 _POISON = 195896080  # libbpf's, known from verifier logs
 _LETTERS = {1: "b", 2: "h", 4: "w", 8: "dw"}
+_PLAIN_LOADS = tuple(f"ldx{letter}" for letter in _LETTERS.values())
 _ACCESS = re.compile(r"\d{1,9}(?::\d{1,9})*", re.ASCII)
 _KINDS = {"Struct": Kind.STRUCT, "Union": Kind.UNION, "Typedef": Kind.TYPEDEF, "Enum": Kind.ENUM, "Enum64": Kind.ENUM64}
 
@@ -47,6 +52,21 @@ class _Field(NamedTuple):
     type: int
 
 
+def describe(record: CoreRelocation, btf: Btf) -> str:
+    """A question in a line: `CO-RE byte_off job.in.x`, by the names that the kernel gives to the kinds."""
+    kind = _WORDS[record.kind] if record.kind < len(_WORDS) else str(record.kind)
+    name, _ = _name(btf, record.type)
+    try:
+        if record.kind in _FIELD_KINDS and _ACCESS.fullmatch(record.access):
+            indices = [int(index) for index in record.access.split(":")]
+            path = _path(btf, record.type, indices[1:], "")
+            element = "" if indices[0] == 0 else f"[{indices[0]}]"
+            return f"CO-RE {kind} {name}{element}{'.' if path[:1] not in ('', '[') else ''}{path}"
+    except MalformedData:
+        pass
+    return f"CO-RE {kind} {name} {record.access}"
+
+
 def apply(item: Instruction, record: CoreRelocation, btf: Btf, kernel: Btf, place: str) -> list[Instruction]:
     """The instruction with the answer in it. MalformedData for a question or an instruction that is not known here."""
     if not _ACCESS.fullmatch(record.access):
@@ -58,7 +78,10 @@ def apply(item: Instruction, record: CoreRelocation, btf: Btf, kernel: Btf, plac
         if field is None:
             return [replace(item, imm=0)] if record.kind == _EXISTS else _poisoned(item)
         if record.kind == _OFFSET and item.op.form in (Form.LOAD, Form.STORE, Form.STORE_IMM):
-            return [_access(item, field, kernel, path, place)]
+            local = _find_field(btf, btf, record.type, indices[0], path) or field
+            types = (btf, local.type), (kernel, field.type)
+            as_good = all(_zero_extended(*each) for each in types)
+            return [_access(item, local, field, path, place, as_good=as_good)]
         return [_constant(item, _answer(record.kind, field, kernel), place)]
     if record.kind in (_ENUM_EXISTS, _ENUM_VALUE):
         value = _enumerator(btf, kernel, record.type, indices[0], place)
@@ -149,19 +172,23 @@ def _answer(kind: int, field: _Field, kernel: Btf) -> int:
     return (8 - field.byte_size) * 8 + first
 
 
-def _access(item: Instruction, field: _Field, kernel: Btf, path: str, place: str) -> Instruction:
+def _zero_extended(btf: Btf, type_id: int) -> bool:
+    """Whether a value is as good wider or narrower: a pointer, or an integer without sign."""
+    node = btf.type_by_id(btf.resolve(type_id))
+    return isinstance(node, Ptr) or (isinstance(node, Int) and not node.signed)
+
+
+def _access(item: Instruction, local: _Field, field: _Field, path: str, place: str, *, as_good: bool) -> Instruction:
     """A load or store of a member where the kernel has it, as wide as it is there."""
     op = item.op
-    node = kernel.type_by_id(kernel.resolve(field.type))
     if not -0x8000 <= field.byte_offset <= 0x7FFF:
         raise MalformedData(f"{place}: {path} lies {field.byte_offset} bytes in, farther than an instruction reaches")
-    if field.byte_size != op.size and not isinstance(node, Composite | Array):
-        if not op.name.startswith("ldx") or field.byte_size not in _LETTERS:
-            raise MalformedData(
-                f"{place}: {path} has {field.byte_size} bytes in the kernel, and {op.size} where this was compiled"
-            )
-        signed = op.name.startswith("ldxs") and field.byte_size < 8
-        op = find_op(("ldxs" if signed else "ldx") + _LETTERS[field.byte_size], Form.LOAD)
+    if field.byte_size != local.byte_size:
+        whole = op.name in _PLAIN_LOADS and op.size == local.byte_size
+        if not as_good or not whole or field.byte_size not in _LETTERS:
+            sizes = f"{field.byte_size} bytes in the kernel, and {local.byte_size}"
+            raise MalformedData(f"{place}: {path} has {sizes} where this was compiled")
+        op = find_op("ldx" + _LETTERS[field.byte_size], Form.LOAD)
     return replace(item, op=op, offset=field.byte_offset)
 
 

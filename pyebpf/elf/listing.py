@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Instruction, decode, listing, slot_starts
 from pyebpf.dataclass import replace
+from pyebpf.elf.core import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +39,9 @@ def list_section(whole: ElfObject, name: str, *, syntax: Syntax = "kernel", sour
         for relocation in elf.relocations.get(section.number, ())
         if relocation.offset % 8 == 0
     }
+    if whole.btf is not None:
+        for record in whole.debug.core.get(section.name, ()):
+            comments.setdefault(record.offset // 8, describe(record, whole.btf))
     return listing(located, labels=labels, syntax=syntax, source=source, comments=comments)
 
 
