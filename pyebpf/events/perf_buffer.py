@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, MalformedData
-from pyebpf.events.perf_records import read_backward, read_records
+from pyebpf.events.perf_records import SAMPLE_HEADER, read_backward, read_records, uniform
 from pyebpf.events.stream import EventStream
 from pyebpf.kernel import map_elements, perf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
+from pyebpf.objects.codec import assembler
 from pyebpf.specs import MapKind
 
 if TYPE_CHECKING:
@@ -23,6 +26,11 @@ __all__ = ["PerfBuffer"]
 _TYPE_SOFTWARE, _BPF_OUTPUT, _SAMPLE_RAW = 1, 10, 1 << 10
 # struct perf_event_mmap_page: data_head and data_tail.
 _HEAD_AT, _TAIL_AT = 1024, 1032
+
+
+_WORD = (1 << 64) - 1
+Decode = Callable[[tuple[bytes, int, int] | None, list[bytes]], list[Any]]
+"""Function from samples of one length laid end to end, or from samples one by one, to records."""
 
 
 class _Buffer:
@@ -47,31 +55,42 @@ class _Buffer:
         self._tail = self._mapping.words(_TAIL_AT, 1)
         self._data = self._mapping.part(PAGE_SIZE, pages * PAGE_SIZE, "B")
 
-    def take(self) -> list[bytes]:
+    def take(self, decode: Decode) -> list[Any]:
+        """All records, decoded; the oldest first."""
         if self._overwrite:
-            return self._take_newest()
+            return self._take_newest(decode)
         tail, head = self._tail[0], self._head[0]
         if tail == head:
             return []
         try:
+            alike = uniform(self._data, tail, head - tail) if 0 < head - tail <= len(self._data) else None
+            if alike is not None and len(alike[0]) == head - tail:
+                return decode(alike, [])
             batch = read_records(self._data, tail, head)
         finally:
             self._tail[0] = head  # also past what is garbled, else it would be met for ever
         self.lost += batch.lost
-        return batch.samples
+        return decode(None, batch.samples)
 
-    def _take_newest(self) -> list[bytes]:
+    def _take_newest(self, decode: Decode) -> list[Any]:
         if self._head[0] == self._before:
             return []
         # What is being read must not be written over meanwhile.
         perf.pause_output(self.event.fileno(), paused=True)
         try:
-            batch = read_backward(self._data, self._before, self._head[0])
-            self._before = batch.position
+            head: int = self._head[0]
+            before, self._before = self._before, head
+            written = before - head & _WORD
+            alike = uniform(self._data, head, min(written, len(self._data)))
+            batch = read_backward(self._data, before, head) if alike is None else None
         finally:
             perf.pause_output(self.event.fileno(), paused=False)
+        if batch is None:
+            assert alike is not None
+            self.lost += (written - len(alike[0])) // alike[1]
+            return decode(alike, [])[::-1]
         self.lost += batch.lost
-        return batch.samples
+        return decode(None, batch.samples)
 
     def close(self) -> None:
         self._mapping.close()
@@ -98,6 +117,7 @@ class PerfBuffer(EventStream[Any]):
         self._map_name = array.name
         self._array = array
         self._record = record
+        self._assemble = None if record is None else assembler(record)
         self._closed = False
         self._buffers: list[_Buffer] = []
         try:
@@ -135,10 +155,22 @@ class PerfBuffer(EventStream[Any]):
         return [buffer.event.fileno() for buffer in self._buffers]
 
     def _take(self, *, everything: bool) -> list[Any]:  # noqa: ARG002 - perf buffers are small
-        samples = [sample for buffer in self._buffers for sample in buffer.take()]
+        decode = self._decode
+        return [record for buffer in self._buffers for record in buffer.take(decode)]
+
+    def _decode(self, alike: tuple[bytes, int, int] | None, samples: list[bytes]) -> list[Any]:
         record = self._record
+        if alike is not None and (record is None or alike[2] < record.size):
+            content, length, raw = alike
+            samples = [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), length)]
+            alike = None
         if record is None:
             return samples
+        if alike is not None:
+            content, length, _ = alike
+            plain = Struct(f"<{SAMPLE_HEADER}x{record.format}{length - SAMPLE_HEADER - record.size}x")
+            assert self._assemble is not None
+            return self._assemble(plain.iter_unpack(content))
         size, decode = record.size, record.decode
         short = next((sample for sample in samples if len(sample) < size), None)
         if short is not None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pyebpf.errors import MalformedData
 
-__all__ = ["PerfBatch", "read_backward", "read_records"]
+__all__ = ["SAMPLE_HEADER", "PerfBatch", "read_backward", "read_records", "uniform"]
 
 _HEADER = Struct("<IHH")
 _RECORD_LOST, _RECORD_SAMPLE = 2, 9  # enum perf_event_type
@@ -20,6 +20,8 @@ _LOST = Struct("<QQ")
 # PERF_RECORD_SAMPLE with PERF_SAMPLE_RAW alone: { struct perf_event_header; __u32 size; char data[size]; }
 _RAW_SIZE = Struct("<I")
 _WORD = (1 << 64) - 1
+SAMPLE_HEADER = 12
+"""Bytes before a sample's raw data."""
 
 
 class PerfBatch(NamedTuple):
@@ -51,6 +53,27 @@ def read_backward(data: memoryview, before: int, head: int) -> PerfBatch:
     if available < written and lengths:
         lost += (written - sum(lengths)) // lengths[0]
     return PerfBatch(samples, lost, head)
+
+
+def uniform(data: memoryview, position: int, count: int) -> tuple[bytes, int, int] | None:
+    """`count` bytes from a position, if they are samples of one length only: the bytes, that length, and the raw size.
+
+    A record cut off at the end is left out. None otherwise: they have to be read one by one.
+    """
+    content = _copy(data, position, count)
+    if len(content) < _HEADER.size + _RAW_SIZE.size:
+        return None
+    kind, _, length = _HEADER.unpack_from(content)
+    if kind != _RECORD_SAMPLE or length < _HEADER.size + 8 or length & 7:
+        return None
+    content = content[: len(content) // length * length]
+    # The header is one word: type, misc, size. The raw size and the first bytes after it are another.
+    headers = memoryview(content).cast("Q")[:: length >> 3].tolist()
+    sizes = memoryview(content).cast("I")[2 :: length >> 2].tolist()
+    if not headers or headers.count(headers[0]) != len(headers) or sizes.count(sizes[0]) != len(sizes):
+        return None
+    raw: int = sizes[0]
+    return (content, length, raw) if raw <= length - _HEADER.size - _RAW_SIZE.size else None
 
 
 def _copy(data: memoryview, position: int, count: int) -> bytes:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.types import CharArray, IntType, Struct, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from pyebpf.types import Type
 
-__all__ = ["assembler", "decoder", "slot_decoder", "slot_size"]
+__all__ = ["assembler", "decoder", "encode_all", "slot_decoder", "slot_size"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -36,6 +37,16 @@ def slot_decoder(kind: Type) -> Callable[[Buffer], list[Any]]:
     """As `decoder`, for values in slots of `slot_size` bytes."""
     padding = slot_size(kind.size) - kind.size
     return _decoder(kind, Packer(f"<{kind.format}{padding}x") if padding else kind.packer)
+
+
+def encode_all(kind: Type, values: Collection[Any]) -> bytes:
+    """Values laid end to end. Raises InvalidValue for the first that does not fit."""
+    if _is_plain(kind):
+        try:
+            return Packer(f"<{len(values)}{kind.format}").pack(*values)
+        except struct.error:
+            pass  # said in the type's own words below
+    return b"".join(map(kind.encode, values))
 
 
 def _decoder(kind: Type, packer: Packer) -> Callable[[Buffer], list[Any]]:

@@ -114,21 +114,21 @@ def take(fd: int, key: bytes, value_size: int) -> bytes:
     return value
 
 
-def write(fd: int, keys_: list[bytes], values: list[bytes], flags: int = 0) -> None:
-    """Set many elements. Raises OSError of the first that failed; those before it are there."""
-    done, count = 0, len(keys_)
-    while done < count:
-        some = _batch_size(len(keys_[0]), len(values[0]), count)
-        part = slice(done, done + some)
-        written, number = map_elements.map_update_batch(
-            fd, b"".join(keys_[part]), b"".join(values[part]), len(keys_[part]), flags
-        )
+def write(fd: int, count: int, keys_: bytes, values: bytes, flags: int = 0) -> None:
+    """Set `count` elements laid end to end. Raises OSError of the first that failed; those before it are there."""
+    key_size, value_size = len(keys_) // count, len(values) // count
+    some = _batch_size(key_size, value_size, count)
+    for done in range(0, count, some):
+        number_of = min(some, count - done)
+        part = keys_[done * key_size : (done + number_of) * key_size]
+        data = values[done * value_size : (done + number_of) * value_size]
+        written, number = map_elements.map_update_batch(fd, part, data, number_of, flags)
         if number in _NO_BATCH and not written:
-            for key, value in zip(keys_[part], values[part], strict=True):
-                map_elements.map_update_elem(fd, key, value, flags)
+            for at in range(number_of):
+                key = part[at * key_size : (at + 1) * key_size]
+                map_elements.map_update_elem(fd, key, data[at * value_size : (at + 1) * value_size], flags)
         elif number:
             raise OSError(number, os.strerror(number))
-        done += some
 
 
 def remove(fd: int, keys_: list[bytes]) -> int:

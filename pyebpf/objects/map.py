@@ -10,7 +10,7 @@ from pyebpf.errors import InvalidValue, KernelError
 from pyebpf.kernel import map_elements
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects import elements
-from pyebpf.objects.codec import decoder, slot_decoder, slot_size
+from pyebpf.objects.codec import decoder, encode_all, slot_decoder, slot_size
 from pyebpf.objects.kernel_map import KernelMap
 from pyebpf.specs import MapKind
 from pyebpf.specs.map_kinds import Can, Key
@@ -167,9 +167,18 @@ class Map(KernelMap, MutableMapping[Any, Any]):
         given = dict(*arguments, **more)
         if not given:
             return
-        keys, values = [self._key(key) for key in given], [self._encode(value) for value in given.values()]
+        kind = self.value_type
+        if self.key_type is None or kind is None:
+            self._key(None)
+        assert self.key_type is not None
+        assert kind is not None
+        keys = encode_all(self.key_type, given)
+        if self.spec.kind.per_cpu:
+            values = b"".join(map(self._encode, given.values()))
+        else:
+            values = encode_all(kind, given.values())
         try:
-            elements.write(self.fileno(), keys, values, self._lock_flag)
+            elements.write(self.fileno(), len(given), keys, values, self._lock_flag)
         except OSError as error:
             if error.errno == errno.E2BIG and self._indexed:
                 raise self._outside(max(given)) from None

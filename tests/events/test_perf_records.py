@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyebpf.errors import MalformedData
-from pyebpf.events.perf_records import read_backward, read_records
+from pyebpf.events.perf_records import SAMPLE_HEADER, read_backward, read_records, uniform
 
 SIZE = 512
 
@@ -110,3 +110,37 @@ def test_what_was_written_over_is_counted_for_records_of_one_size(count):
             memory[head + index & SIZE - 1] = byte
     batch = read_backward(memoryview(memory), 0, head & (1 << 64) - 1)
     assert len(batch.samples) + batch.lost == count
+
+
+@given(
+    length=st.integers(1, 40),
+    count=st.integers(0, 12),
+    start=st.integers(0, 1 << 33).map(lambda n: n * 8),
+    odd=st.one_of(st.none(), st.sampled_from([lost(3), other(), sample(bytes(41))])),
+)
+def test_samples_of_one_length_are_seen_as_such(length, count, start, odd):
+    """The fast way gives what the slow one does, and only where all are alike."""
+    contents = [number.to_bytes(1, "little") * length for number in range(count)]
+    data = (odd or b"") + b"".join(map(sample, contents))
+    if len(data) > SIZE:
+        return
+    memory = bytearray(SIZE)
+    for index, byte in enumerate(data):
+        memory[(start + index) % SIZE] = byte
+    found = uniform(memoryview(memory), start, len(data))
+    slow = read_records(memoryview(memory), start, start + len(data))
+    if found is None:
+        assert odd is not None or count == 0
+        return
+    content, step, raw = found
+    if len(content) == len(data):
+        assert [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), step)] == slow.samples
+        assert slow.lost == 0
+
+
+@given(st.binary(max_size=SIZE))
+def test_garbage_is_alike_or_not_but_no_crash(content):
+    """Bytes of any kind."""
+    memory = content.ljust(SIZE, b"\0")
+    found = uniform(memoryview(memory), 0, len(content) & ~7)
+    assert found is None or len(found[0]) % found[1] == 0

@@ -1,0 +1,77 @@
+"""Map entries read and written a second, through the public API: `python -m benchmarks.maps`.
+
+Hashes of 100,003 entries from u64 to u64, and to a record of three fields; beside batches, the same entries by one
+system call a key. Needs root.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.measure import median, table
+from pyebpf import Struct, u32, u64
+from pyebpf.objects import Map, elements
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import U32, U64
+from pyebpf.uapi.flags import BPF_F_MMAPABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROUNDS = 7
+ENTRIES = 100_003
+
+
+class Flow(Struct):
+    """A value of three fields, 24 bytes."""
+
+    packets: u64
+    size: u64
+    port: u32
+
+
+def rate(work: Callable[[], object]) -> float:
+    """Entries a second: the median of several rounds."""
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return ENTRIES / median(times)
+
+
+def main() -> None:
+    """Read and write each kind in each way."""
+    rows: list[tuple[str, str]] = []
+
+    def measured(what: str, work: Callable[[], object]) -> None:
+        rows.append((what, f"{rate(work):,.0f}"))
+
+    numbers = {key: key * 3 for key in range(ENTRIES)}
+    with Map(MapSpec("plain", MapKind.HASH, U64, U64, ENTRIES)) as plain:
+        measured("hash of u64: update() of all, in batches", lambda: plain.update(numbers))
+        measured("hash of u64: items(), in batches", lambda: sum(1 for _ in plain.items()))
+        measured("hash of u64: raw_items(), in batches", lambda: sum(1 for _ in plain.raw_items()))
+        measured(
+            "hash of u64: a look-up a key",
+            lambda: sum(1 for _ in elements.read_each(plain.fileno(), 8, 8, ENTRIES)),
+        )
+        measured("hash of u64: plain[key]", lambda: [plain[key] for key in range(ENTRIES)])
+    for kind in (MapKind.PERCPU_HASH, MapKind.LRU_HASH):
+        # An LRU table gives up entries before it is full: room for twice as many.
+        with Map(MapSpec("plain", kind, U64, U64, 2 * ENTRIES)) as other:
+            other.update(numbers)
+            measured(f"{kind.name.lower()} of u64: items()", lambda other=other: sum(1 for _ in other.items()))
+    with Map(MapSpec("flows", MapKind.HASH, U64, Flow.layout, ENTRIES)) as flows:
+        flows.update({key: Flow(key, 1, 2) for key in range(ENTRIES)})
+        measured("hash of records: items()", lambda: sum(1 for _ in flows.items()))
+    with Map(MapSpec("counts", MapKind.ARRAY, U32, U64, ENTRIES, BPF_F_MMAPABLE)) as counts:
+        measured("array of u64: values(), in batches", lambda: sum(1 for _ in counts.values()))
+        window = counts.window()
+        measured("array of u64: window().tolist(), no system call", lambda: sum(1 for _ in window.tolist()))
+    table(("what", "entries a second"), rows)
+
+
+if __name__ == "__main__":
+    main()
