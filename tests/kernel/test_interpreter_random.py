@@ -11,15 +11,17 @@ import pytest
 from pyebpf.asm import OPS, Form, Instruction
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, exit_, mov64, st
 from pyebpf.kernel.cpus import possible_cpus
+from pyebpf.kernel.map_elements import map_delete_elem, map_update_elem
 from pyebpf.specs import ProgramKind
 from tests.vm_interpreter.both import VALUE, Both, differences, where
-from tests.vm_interpreter.generator import Random, generate
+from tests.vm_interpreter.generator import HELPERS, PROGRAM_KINDS, Generator, Palette, Random, generate
 
 #: Programs to compare; emulated machines are ten times slower. The seed of a longer run is given beside its length.
 COUNT = int(os.environ.get("PYEBPF_PROGRAMS", "211" if "PYEBPF_VM" in os.environ else "2003"))
 SEED = int(os.environ.get("PYEBPF_SEED", "1"))
 #: These need more than numbers: test_interpreter_forms.py has a program for each.
 BY_HAND = (Form.LDDW_KSYM, Form.LDDW_FUNCTION, Form.CALL_KFUNC, Form.CALL_REGISTER, Form.CAST)
+NOEXIST = 1
 TRIED = (Form.LOAD, Form.STORE, Form.STORE_IMM, Form.DST, Form.DST_IMM, Form.DST_SRC)
 
 
@@ -62,12 +64,41 @@ def accepted(both):
     return found
 
 
+def palette(both):
+    """What this kernel takes: each statement with a helper tried a few times in each kind of program."""
+    found = Palette(accepted(both), {}, tries=heeds_flags(both.descriptors["trie"].fileno()))
+    for kind in PROGRAM_KINDS:
+        found.helpers[kind] = []
+        for name in HELPERS:
+            tried = [both.load(Generator(random.Random(n), found, kind).make(0, name))[0] for n in range(5)]
+            for descriptor in tried:
+                if descriptor is not None:
+                    descriptor.close()
+            if None not in tried:
+                found.helpers[kind].append(name)
+    return found
+
+
+def heeds_flags(trie):
+    """Whether tries know BPF_NOEXIST, as since Linux 6.13 and in the stable releases that took it over."""
+    key, value = bytes(8), bytes(16)
+    map_update_elem(trie, key, value, NOEXIST)
+    try:
+        map_update_elem(trie, key, value, NOEXIST)
+    except FileExistsError:
+        return True
+    finally:
+        map_delete_elem(trie, key)
+    return False
+
+
 def test_random_programs_agree(both, capsys):
     """R0, packet or context, and every map afterwards; each operation that the kernel takes has run in both."""
-    ops = accepted(both)
+    found = palette(both)
+    ops = found.ops
     for number in range(COUNT):
         chance = random.Random(SEED * 1_000_003 + number)
-        program = generate(chance, ops)
+        program = generate(chance, found)
         descriptor, log = both.load(program)
         assert descriptor is not None, f"{number}: {log}"
         with descriptor:
