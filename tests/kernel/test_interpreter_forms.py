@@ -84,7 +84,12 @@ def in_both(items, body=(), maps=()):
     specs = [RESULT, *maps]
     with ExitStack() as stack:
         made = {each.name: stack.enter_context(Map(each)) for each in specs}
-        loaded = stack.enter_context(Program(program, made))
+        try:
+            loaded = stack.enter_context(Program(program, made))
+        except VerifierError as error:
+            if "cannot use helper" in str(error) or "unknown func" in str(error):
+                pytest.skip(f"this kernel's syscall programs lack it: {error}")
+            raise
         loaded.test_run()
         kernel = [list(made["result"][0]), {each.name: made[each.name].snapshot() for each in maps}]
     return kernel, interpreted(program, specs)
