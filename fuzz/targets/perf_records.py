@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import MalformedData
-from pyebpf.events.perf_records import read_records
+from pyebpf.events.perf_records import read_backward, read_records, uniform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,11 +16,14 @@ COVERS = ("pyebpf/events/perf_records.py",)
 TEXT = False
 DICTIONARY = (b"\x09\0\0\0\0\0\x10\0", b"\x02\0\0\0\0\0\x18\0", b"\x08\0", b"\xff\xff", b"\0\0\0\0")
 _SIZE = 256
+_WORD = (1 << 64) - 1
 _HEAD = struct.Struct("<IH")
 
 
 def target(data: bytes) -> None:
     """All records are read, or MalformedData; the same memory turned around its end gives the same.
+
+    So does reading samples of one length all at once. Read backward, the same memory gives samples or MalformedData.
 
     Input: u32 position of the reader, u16 bytes written behind it, then the memory as if read from its start.
     """
@@ -40,7 +44,19 @@ def target(data: bytes) -> None:
             assert batch.position == position + written
             assert sum(map(len, batch.samples)) <= written
             outcomes.append(repr((batch.samples, batch.lost)))
+            _check_uniform(turned, position, written, batch.samples)
     assert outcomes[0] == outcomes[1]
+    with suppress(MalformedData):
+        backward = read_backward(memoryview(content), tail + written & _WORD, tail)
+        assert sum(map(len, backward.samples)) <= min(written, _SIZE)
+
+
+def _check_uniform(data: bytes, position: int, written: int, samples: list[bytes]) -> None:
+    """Samples taken apart all at once are those that one after the other gives."""
+    found = uniform(memoryview(data), position, written)
+    if found is not None:
+        content, length, raw = found
+        assert [content[at + 12 : at + 12 + raw] for at in range(0, len(content), length)] == samples
 
 
 def seeds() -> Iterable[bytes]:
