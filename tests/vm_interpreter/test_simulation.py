@@ -1,0 +1,165 @@
+"""`Simulation`: events by name, kernel objects by their members, maps as user space reads them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pyebpf import BPF, KernelObject, Struct, char, comm, field, kstack, now, pid, u32, u64
+from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded
+from pyebpf.testing import Simulation
+from tests.dsl.fake_target import FakeTarget
+
+
+class Seen(Struct):
+    """A record."""
+
+    at: u64
+    pid: u32
+    comm: str = field(char[16])
+
+
+@pytest.fixture
+def bpf():
+    return BPF()
+
+
+def test_maps_are_read_while_the_simulation_is_open(bpf):
+    """As inside `with bpf:`; before and after they are not loaded."""
+    opens = bpf.hash(key=u32, value=u64, size=3)
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_open(dfd: int) -> None:
+        opens[dfd] += 1
+
+    with pytest.raises(NotLoaded):
+        len(opens)
+    with Simulation(bpf, FakeTarget()) as kernel:
+        for dfd in (1, 2, 1, 3, 1):
+            kernel.tracepoint("syscalls:sys_enter_openat", dfd=dfd)
+        assert dict(opens.items()) == {1: 3, 2: 1, 3: 1}
+        assert (opens[1], opens.get(9), 2 in opens, len(opens)) == (3, None, True, 3)
+        assert opens.interval() == {1: 3, 2: 1, 3: 1}
+        kernel.tracepoint("syscalls:sys_enter_openat", dfd=2)
+        assert opens.interval() == {2: 1}
+        kernel.tracepoint("syscalls:sys_enter_openat", dfd=4)
+        assert sum(bpf.lost.values()) == 1
+        with pytest.raises(KernelError, match="it is full: it holds 3 entries"):
+            opens[5] = 1
+        assert (opens.pop(1), opens.pop(1, 0), opens.add(2, 5)) == (3, 0, False)
+        del opens[2]
+        assert opens.drain() == {3: 1}
+        assert list(opens) == []
+    with pytest.raises(NotLoaded):
+        len(opens)
+
+
+def test_per_cpu_values_add_up(bpf):
+    """An event counts on the processor that it is on."""
+    counts = bpf.percpu_array(value=u64)
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_open() -> None:
+        counts[0] += 1
+
+    with Simulation(bpf, FakeTarget()) as kernel:
+        for cpu in (0, 1, 1, 0, 1):
+            kernel.process(cpu=cpu)
+            kernel.tracepoint("syscalls:sys_enter_openat")
+        assert (counts[0], counts.per_cpu[0]) == (5, [2, 3])
+        counts.clear()
+        assert counts[0] == 0
+        with pytest.raises(InvalidValue, match="there are 2 processors"):
+            kernel.process(cpu=2)
+
+
+def test_records_are_polled_and_iterated(bpf):
+    """Decoded, in order, once; by asyncio too."""
+    seen = bpf.ringbuf(Seen)
+
+    @bpf.raw_tracepoint("sched_process_exit")
+    def on_exit() -> None:
+        seen.emit(Seen(at=now(), pid=pid(), comm=comm()))
+
+    with Simulation(bpf, FakeTarget()) as kernel:
+        kernel.at([7, 11, 13])
+        for number in (42, 43, 44):
+            kernel.process(pid=number, comm=f"p{number}")
+            kernel.raw_tracepoint("sched_process_exit")
+
+        async def first() -> Seen:
+            async for record in seen:
+                return record
+            raise AssertionError
+
+        record = asyncio.run(first())
+        assert (record.at, record.pid, record.comm) == (7, 42, "p42")
+        assert seen.poll() == []
+
+
+def test_kernel_objects_have_their_members(bpf):
+    """By dictionary or by address, in programs with BTF trust and without; NULL reads as zeros."""
+    backlogs = bpf.hash(key=u32, value=u32)
+
+    @bpf.raw_tracepoint("tcp_a")
+    def read(sk: KernelObject) -> None:
+        backlogs[sk.sk_family] = sk.sk_ack_backlog
+
+    @bpf.btf_tracepoint("tcp_a")
+    def trusted(sk: KernelObject) -> None:
+        backlogs[sk.sk_family + 1] = sk.sk_max_ack_backlog
+
+    with Simulation(bpf, FakeTarget()) as kernel:
+        assert (
+            len(kernel.raw_tracepoint("tcp_a", {"sk_family": 2, "sk_ack_backlog": 17, "sk_max_ack_backlog": 128})) == 2
+        )
+        sock = kernel.object("struct sock", sk_family=10, sk_ack_backlog=5)
+        kernel.raw_tracepoint("tcp_a", sk=sock)
+        kernel.set(sock, "struct sock", sk_ack_backlog=6)
+        kernel.raw_tracepoint("tcp_a", sk=sock)
+        kernel.raw_tracepoint("tcp_a", sk=0)
+        assert dict(backlogs) == {2: 17, 3: 128, 10: 6, 11: 0, 0: 0, 1: 0}
+
+
+def test_stacks_are_counted(bpf):
+    """By number; the frames are read back."""
+    counts = bpf.counter(key=u32)
+
+    @bpf.sample(frequency=99)
+    def on_sample() -> None:
+        number = kstack()
+        if number >= 0:
+            counts[number].add(1)
+
+    with Simulation(bpf, FakeTarget()) as kernel:
+        for frames in ((0xA, 0xB), (0xC,), (0xA, 0xB), ()):
+            kernel.stacks(kernel=frames)
+            kernel.perf_event()
+        assert {tuple(bpf.stacks[number]): count for number, count in counts.items()} == {(0xA, 0xB): 2, (0xC,): 1}
+
+
+def test_wrong_names_and_values(bpf):
+    """Errors name what there is."""
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_open(dfd: int) -> None:
+        pass
+
+    @bpf.raw_tracepoint("tcp_a")
+    def on_tcp(sk: KernelObject) -> None:
+        pass
+
+    with Simulation(bpf, FakeTarget()) as kernel:
+        with pytest.raises(InvalidValue, match=r"has no field dfx \(did you mean dfd"):
+            kernel.tracepoint("syscalls:sys_enter_openat", dfx=1)
+        with pytest.raises(InvalidValue, match="field prio is unsigned char, 1 bytes"):
+            kernel.tracepoint("syscalls:sys_enter_openat", prio="text")
+        with pytest.raises(NotFound, match="no tracepoint syscalls:sys_enter_opnat"):
+            kernel.tracepoint("syscalls:sys_enter_opnat")
+        with pytest.raises(InvalidValue, match="raw tracepoint tcp_a has no argument sl"):
+            kernel.raw_tracepoint("tcp_a", sl=1)
+        with pytest.raises(NotFound, match="struct sock has no member sk_famly"):
+            kernel.object("struct sock", sk_famly=1)
+        with pytest.raises(InvalidValue, match="sk_family is unsigned short, not text"):
+            kernel.object("struct sock", sk_family="inet")
