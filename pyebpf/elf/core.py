@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyebpf.asm import Form, Instruction, find_op
 from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, Enumeration, Int, Kind, Ptr, Typedef
 from pyebpf.dataclass import replace
-from pyebpf.errors import InvalidValue, MalformedData, NotFound
+from pyebpf.errors import BtfError, InvalidValue, MalformedData, NotFound
 
 __all__ = ["CoreRelocation", "apply", "describe"]
 
@@ -78,7 +78,7 @@ def apply(item: Instruction, record: CoreRelocation, btf: Btf, kernel: Btf, plac
         if field is None:
             return [replace(item, imm=0)] if record.kind == _EXISTS else _poisoned(item)
         if record.kind == _OFFSET and item.op.form in (Form.LOAD, Form.STORE, Form.STORE_IMM):
-            local = _find_field(btf, btf, record.type, indices[0], path) or field
+            local = _field_in(btf, record.type, indices[0], path) or field
             types = (btf, local.type), (kernel, field.type)
             as_good = all(_zero_extended(*each) for each in types)
             return [_access(item, local, field, path, place, as_good=as_good)]
@@ -135,23 +135,33 @@ def _candidates(kernel: Btf, btf: Btf, type_id: int) -> list[int]:
 def _find_field(kernel: Btf, btf: Btf, type_id: int, index: int, path: str) -> _Field | None:
     """The member in the first of the kernel's types of that name that has it."""
     for candidate in _candidates(kernel, btf, type_id):
-        start = index * kernel.size_of(candidate) * 8
-        try:
-            if not path:
-                size = kernel.size_of(candidate)
-                return _Field(start // 8, size, start, size * 8, candidate)
-            found = kernel.resolve_path(candidate, path)
-        except (NotFound, InvalidValue):
-            continue
-        size, bit_offset = kernel.size_of(found.type), start + found.bit_offset
-        if not found.bit_size:
-            return _Field(bit_offset // 8, size, bit_offset, size * 8, found.type)
-        offset = bit_offset // 8 // size * size
-        while bit_offset + found.bit_size - offset * 8 > size * 8 and size < 8:
-            size *= 2
-            offset = bit_offset // 8 // size * size
-        return _Field(offset, size, bit_offset, found.bit_size, found.type)
+        field = _field_in(kernel, candidate, index, path)
+        if field is not None:
+            return field
     return None
+
+
+def _field_in(btf: Btf, type_id: int, index: int, path: str) -> _Field | None:
+    """The member at a path of a type, in element `index` of an array of such; None if the type has none."""
+    whole = btf.size_of(type_id)
+    start = index * whole * 8
+    if not path:
+        return _Field(start // 8, whole, start, whole * 8, type_id)
+    try:
+        found = btf.resolve_path(type_id, path)
+    except (NotFound, InvalidValue):
+        return None
+    size, bit_offset = btf.size_of(found.type), start + found.bit_offset
+    if not found.bit_size:
+        return _Field(bit_offset // 8, size, bit_offset, size * 8, found.type)
+    if not size:
+        raise BtfError(f"BTF has the bit-field {path!r} of no size")
+    # The naturally aligned bytes that hold all its bits: more of them than its type has, where it straddles two.
+    offset = bit_offset // 8 // size * size
+    while bit_offset + found.bit_size - offset * 8 > size * 8 and size < 8:
+        size *= 2
+        offset = bit_offset // 8 // size * size
+    return _Field(offset, size, bit_offset, found.bit_size, found.type)
 
 
 def _answer(kind: int, field: _Field, kernel: Btf) -> int:

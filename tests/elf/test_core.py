@@ -18,6 +18,7 @@ struct job {
     u32 id; char name[8]; union { u64 as_number; void *as_pointer; }; struct inner in; u32 low : 3, high : 9;
 };
 struct job___old { u32 former; };
+struct job___new { void *list[2]; u64 id; };
 struct gone { int x; };
 #pragma clang attribute pop
 enum state { IDLE, BUSY = 7, LOST };
@@ -35,6 +36,7 @@ SEC("socket") int former(struct job___old *job) {
     if (FIELD(job->former, 2)) return job->former;
     return 11;
 }
+SEC("socket") int flavoured(struct job___new *job) { return job->id; }
 SEC("socket") int vanished(struct gone *gone) { return gone->x; }
 SEC("socket") int questions(struct job *job) {
     return FIELD(job->in.y, 0) * 1000000 + FIELD(job->in.y, 1) * 1000 + FIELD(job->in.x, 2) * 100 + FIELD(job->in.x, 3);
@@ -91,6 +93,11 @@ def test_members_are_loaded_where_the_kernel_has_them(whole):
     """Also elements, members of anonymous unions and nested structs; as wide as there."""
     loads = re.findall(r"\*\((\w+) \*\)\(r\d \+ (\d+)\)", "\n".join(code(whole, "loads")))
     assert sorted(loads) == [("u64", "32"), ("u64", "40"), ("u64", "80"), ("u8", "18")]
+
+
+def test_flavours_stand_for_the_type_without_the_suffix(whole):
+    """Their own members say how wide the source loads; here as wide as the kernel has it."""
+    assert "r0 = *(u64 *)(r1 + 32)" in code(whole, "flavoured")
 
 
 def test_elements_of_an_array_of_structs(whole):
