@@ -37,7 +37,7 @@ class ConstructType(Type):
 
         try:
             built = self.construct.build(dict(value) if isinstance(value, Frozen) else value)
-        except (construct.ConstructError, TypeError, KeyError) as error:
+        except (construct.ConstructError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise InvalidValue(f"{value!r} does not fit {self.name}: {error}") from error
         return [built]
 
