@@ -31,7 +31,10 @@ class Hits(Struct):
 
 @TARGETS
 def test_augmented_assignment_inserts_zero_first(target):
-    body = "signed[w] -= 5\nsigned[w] |= 3\nsigned[w] ^= 1\nsigned[w] &= 0xff\ncounts[w] += s\ncounts[w] += 3\ncounts[w] += -1"
+    body = (
+        "signed[w] -= 5\nsigned[w] |= 3\nsigned[w] ^= 1\nsigned[w] &= 0xff\n"
+        "counts[w] += s\ncounts[w] += 3\ncounts[w] += -1"
+    )
     with Case(body, "w, s").loaded(target) as loaded:
         loaded.run(w=3, s=-7)
         loaded.run(w=4, s=1 << 40)
