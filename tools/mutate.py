@@ -1,7 +1,7 @@
 """Change the source in one place at a time and see whether the tests notice.
 
     tools/mutate.py                     all changes of tools/mutations.txt; prints the score and the survivors
-    tools/mutate.py --only passes       those in files whose name contains this (several with commas between them)
+    tools/mutate.py --only passes       those whose file or text contains this (several with | between them)
     tools/mutate.py --check             only whether each still applies: its text stands in the file exactly once
 
 The tests run in a copy of the tree in a temporary directory, each with a time limit: running out of it counts as
@@ -133,7 +133,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only whether each change still applies")
     parser.add_argument(
-        "--only", default="", help="changes in files whose name contains one of these, with commas between them"
+        "--only", default="", help="changes whose file or text contains one of these, with | between them"
     )
     parser.add_argument("--limit", type=float, default=120, help="seconds of CPU time for the tests of one change")
     arguments = parser.parse_args()
