@@ -66,6 +66,8 @@ class MapEntity(Entity):
         self.value = value
         self.max_entries = max_entries
         self.flags = flags
+        #: Whether the kernel gets BTF of key and value, for tools such as bpftool.
+        self.typed = False
 
     @property
     def map_name(self) -> str:
@@ -75,7 +77,7 @@ class MapEntity(Entity):
     @property
     def spec(self) -> MapSpec:
         """What the loader makes."""
-        return MapSpec(self.map_name, self.kind, self.key, self.value, self.max_entries, self.flags)
+        return MapSpec(self.map_name, self.kind, self.key, self.value, self.max_entries, self.flags, typed=self.typed)
 
     def describe(self) -> str:
         return f"the map {self.map_name}"

@@ -118,6 +118,7 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
     def __init__(self, kind: MapKind, key: Any, value: Any, size: int, name: str) -> None:
         self.name = name
         MapEntity.__init__(self, self.current_name, kind, _type(key, "key"), _type(value, "value"), _size(size))
+        self.typed = True
 
     # Two maps with equal entries are two maps all the same, and entries change by themselves.
     __eq__ = object.__eq__

@@ -10,16 +10,39 @@ from pyebpf.kernel import map_elements
 from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["drain", "keys", "read", "read_any", "read_each", "remove", "take", "write"]
+__all__ = ["drain", "keys", "once", "read", "read_any", "read_each", "remove", "take", "write"]
 
 _BATCH_BYTES = 1 << 20
 _FIRST_BATCH = 64  # below a bucket's population the kernel answers ENOSPC: doubled until it fits
+_ROUNDS = 4
 _NO_BATCH = frozenset({errno.EINVAL, ENOTSUPP, errno.EOPNOTSUPP})
 
 Batch = tuple[bytes, bytes, int]
 """Keys, values, how many."""
+
+
+def once(batches: Iterable[Batch], key_size: int, value_size: int, most: int) -> Iterator[Batch]:
+    """Each key's first element only, for tries: where the current key is removed, the kernel starts again.
+
+    Ends after several times the capacity, even if programs keep changing the map.
+    """
+    seen: set[bytes] = set()
+    read_so_far = 0
+    for keys_, values, count in batches:
+        split = [keys_[at : at + key_size] for at in range(0, len(keys_), key_size)]
+        fresh = {key: index for index, key in reversed(list(enumerate(split))) if key not in seen}
+        seen.update(fresh)
+        if len(fresh) == count:
+            yield keys_, values, count
+        elif fresh:
+            places = sorted(fresh.values())
+            kept = b"".join(values[index * value_size : (index + 1) * value_size] for index in places)
+            yield b"".join(split[index] for index in places), kept, len(places)
+        read_so_far += count
+        if read_so_far > _ROUNDS * most:
+            return
 
 
 def _batch_size(key_size: int, value_size: int, most: int) -> int:

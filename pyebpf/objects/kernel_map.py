@@ -88,7 +88,7 @@ class KernelMap:
                 inner = KernelMap(spec.inner)
                 held.append(inner)
                 options["inner_map_fd"] = inner.fileno()
-            if spec.typed or self._lock_flag or spec.kind.rules.needs_btf or _is_special(spec.value):
+            if spec.typed or self._needs_types:
                 value_size = self._describe(options, held, value_size)
             return bpf.map_create(
                 spec.kind, key_size, value_size, self.max_entries, flags=flags, name=spec.name, **options
@@ -113,12 +113,19 @@ class KernelMap:
             for each in held:
                 each.close()
 
+    @property
+    def _needs_types(self) -> bool:
+        """Whether the kernel makes no such map without BTF."""
+        return bool(self._lock_flag) or self.spec.kind.rules.needs_btf or _is_special(self.spec.value)
+
     def _describe(self, options: dict[str, int], held: list[Any], value_size: int) -> int:
         """Load BTF of key and value and note its numbers; the value's size, which a struct_ops map takes from BTF."""
         from pyebpf.objects.map_types import map_types
 
         types = map_types(self.key_type, self.value_type)
         loaded = bpf.btf_load(types.btf)
+        if loaded.descriptor is None and not self._needs_types:
+            return value_size  # only other tools would have read it
         if loaded.descriptor is None:
             loaded = bpf.btf_load(types.btf, log_level=1, log_size=PAGE_SIZE)
             reason = loaded.log.strip().rpartition("\n")[2]
@@ -226,7 +233,7 @@ class KernelMap:
                 f"freezing map {self.spec.name}",
                 needs=("CAP_BPF",),
                 meanings={
-                    errno.EBUSY: "it is mapped for writing: close its windows first",
+                    errno.EBUSY: "it is frozen already, or mapped for writing: close its windows first",
                     errno.EPERM: "it is frozen already, or was opened for reading only",
                 },
             ) from error

@@ -217,9 +217,12 @@ class Map(KernelMap, MutableMapping[Any, Any]):
             way = "look its keys up one by one" if can & Can.LOOKUP else "the kernel gives its values to programs only"
             raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) lists no items: {way}")
         try:
-            yield from elements.read_any(
+            batches = elements.read_any(
                 self.fileno(), self._key_size, self._value_size, self._capacity, self._lock_flag
             )
+            if self.spec.kind is MapKind.LPM_TRIE:
+                batches = elements.once(batches, self._key_size, self._value_size, self._capacity)
+            yield from batches
         except OSError as error:
             raise self._diagnose(error, "reading") from error
 
