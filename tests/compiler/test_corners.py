@@ -14,6 +14,8 @@ import pytest
 from pyebpf.compiler import ir
 from pyebpf.compiler.arithmetic import BINARY
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
+from pyebpf.compiler.passes.stores import store_early
+from tests.compiler.random_ir import JIFFIES
 from tests.compiler.support import CTX, MASK, NEWEST, OLDEST, Builder, run
 from tests.compiler.test_compiled_code import interpreted
 
@@ -212,3 +214,51 @@ def test_atomic_operations(name: str, size: int) -> None:
     old = b.emit(Op.ATOMIC, cell, b.load(3), symbol=name, size=size, imm=8)
     b.mix(old, b.emit(Op.LOAD, cell), b.emit(Op.LOAD, cell, imm=8))
     agree(b.done())
+
+
+def stored_late(*, between: str) -> Builder:
+    """A value, a call, something that touches the slot where the value is then stored, and all that was read."""
+    b = Builder(slots=(ir.Slot("a", 24),))
+    slot = b.emit(Op.SLOT, symbol="a", kind=Kind.POINTER)
+    for place in range(0, 24, 8):
+        b.emit(Op.STORE, slot, b.load(2), kind=None, imm=place)
+    value = b.load(0)
+    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    inner = b.emit(Op.SLOT, symbol="a", imm=8, kind=Kind.POINTER)
+    match between:
+        case "through an offset":
+            far = b.emit(Op.OFFSET, slot, b.emit(Op.AND, b.load(3), b.const(0)), kind=Kind.POINTER)
+            seen = b.emit(Op.LOAD, far, imm=8)
+        case "first byte":
+            seen = b.emit(Op.LOAD, slot, imm=8, size=1)
+        case "last byte":
+            seen = b.emit(Op.LOAD, slot, imm=11, size=1)
+        case "through another address":
+            seen = b.emit(Op.LOAD, inner, size=4)
+        case _:
+            seen = b.emit(Op.LOAD, slot, imm=12, size=4)
+    b.emit(Op.STORE, slot, value, kind=None, imm=8, size=4)
+    b.end(Return(b.emit(Op.ADD, b.emit(Op.MUL, seen, b.const(31)), b.emit(Op.LOAD, inner))))
+    return b
+
+
+@pytest.mark.parametrize(
+    "between", ["through an offset", "first byte", "last byte", "through another address", "beside"]
+)
+def test_a_store_moves_up_past_what_does_not_touch_its_bytes(between: str) -> None:
+    """Not past a read of any of them, whichever way the address was made."""
+    b = stored_late(between=between)
+    before = b.function()
+    after = store_early(before)
+    assert (after == before) == (between != "beside")
+    context = struct.pack("<8Q", *range(0x1111, 0x8889, 0x1111))
+    assert run(ir.Module((after,)), context) == run(ir.Module((before,)), context)
+
+
+def test_what_outlives_one_call_is_loaded_where_it_lasts() -> None:
+    """Into r6 at once, not moved there before the call."""
+    b = Builder()
+    word = b.load(0)
+    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    b.end(Return(word))
+    assert b.text() == ["r6 = *(u64 *)(r1 + 0)", f"call {JIFFIES}", "r0 = r6", "exit"]
