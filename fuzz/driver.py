@@ -71,7 +71,7 @@ class Search:
     corpus: list[bytes] = field(default_factory=list)
 
     def run(self, inputs: Iterable[bytes]) -> None:
-        """Search until the time is over."""
+        """Search until the time is over, or until SIGINT."""
         start = cpu_seconds()
         previous = signal.signal(signal.SIGVTALRM, _alarm)
         chance = random.Random(self.seed)  # noqa: S311 - a seed gives the same search again
@@ -86,6 +86,8 @@ class Search:
                 parent = chance.choice(recent if chance.randrange(2) else self.corpus)
                 data = mutate(parent, chance, self.corpus, self.target.DICTIONARY, text=self.target.TEXT)
                 self._one(data, coverage if chance.random() < self.share else None)
+        except KeyboardInterrupt:
+            self._say(f"{self.name}: interrupted")
         finally:
             signal.signal(signal.SIGVTALRM, previous)
         self._say(
