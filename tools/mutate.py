@@ -137,9 +137,8 @@ def main() -> int:
     )
     parser.add_argument("--limit", type=float, default=120, help="seconds of CPU time for the tests of one change")
     arguments = parser.parse_args()
-    mutations = [
-        each for each in read_list(LIST.read_text()) if any(part in each.file for part in arguments.only.split(","))
-    ]
+    mutations = read_list(LIST.read_text())
+    mutations = [each for each in mutations if any(part in str(each) for part in arguments.only.split("|"))]
     gone = rotten(mutations)
     if gone or arguments.check:
         print(f"{len(mutations)} changes, {len(gone)} do not apply", *gone, sep="\n")
