@@ -35,7 +35,7 @@ from pyebpf.asm.build import (
     st,
     stx,
 )
-from pyebpf.btf import Btf
+from pyebpf.btf import Btf, Kind
 from pyebpf.errors import VerifierError
 from pyebpf.features import Features
 from pyebpf.kernel import bpf
@@ -205,7 +205,10 @@ def test_open_coded_iterator():
 
 
 def test_tail_calls():
-    """A program that calls itself ends after 33 tail calls; a missing entry goes on behind the call."""
+    """A program that calls itself ends after 33 tail calls; a missing entry goes on behind the call.
+
+    Before Linux 6.12 calls of missing entries count, too: this program makes them at the end.
+    """
     items = [
         mov64(R6, R1),
         load_map_value(R7, "result"),
@@ -214,11 +217,11 @@ def test_tail_calls():
         stx(8, R7, 0, R1),
         mov64(R1, R6),
         load_map(R2, "programs"),
-        mov64(R3, 1),
+        mov64(R3, 0),
         call(12),
         mov64(R1, R6),
         load_map(R2, "programs"),
-        mov64(R3, 0),
+        mov64(R3, 1),
         call(12),
         st(8, R7, 8, 7),
         mov64(R0, 0),
@@ -280,25 +283,24 @@ def test_arena_casts():
 
 
 def test_kernel_symbols():
-    """The address of a function of the kernel, by its BTF id; the interpreter is told what it is."""
-    function = Btf(read_btf()).function("schedule").id
-    program = [
-        load_ksym(R1, "schedule"),
-        mov64(R0, 7),
-        jump_if("jne", R1, 0, "done"),
-        mov64(R0, 3),
-        Label("done"),
-        exit_(),
-    ]
+    """The address of a function or a variable of the kernel, by its BTF id; the interpreter is told what it is."""
+    btf = Btf(read_btf())
+    # Linux 6.1 takes variables only; a kernel without CONFIG_KALLSYMS_ALL cannot find them, but functions.
+    candidates = [btf.function("schedule").id, *btf.find("runqueues", {Kind.VAR})]
+    program = [load_ksym(R1, "symbol"), mov64(R0, 7), jump_if("jne", R1, 0, "done"), mov64(R0, 3)]
+    program += [Label("done"), exit_()]
     placed = place(program).instructions
-    code = encode(resolve(placed, ksyms={"schedule": (function, 0)}))
-    loaded = bpf.prog_load(ProgramKind.SYSCALL, code, flags=SLEEPABLE, log_level=1, log_size=1 << 16)
-    assert loaded.descriptor is not None, loaded.log
-    with loaded.descriptor:
-        returned = bpf.prog_test_run(loaded.descriptor.fileno(), in_place=True).retval
+    returned = []
+    for identifier in candidates:
+        code = encode(resolve(placed, ksyms={"symbol": (identifier, 0)}))
+        loaded = bpf.prog_load(ProgramKind.SYSCALL, code, flags=SLEEPABLE)
+        if loaded.descriptor is not None:
+            with loaded.descriptor:
+                returned.append(bpf.prog_test_run(loaded.descriptor.fileno(), in_place=True).retval)
     machine = Machine()
-    machine.ksyms["schedule"] = machine.memory.add(Region("kernel", "schedule", bytearray(64)))
-    assert machine.run(placed).value == returned == 7
+    machine.ksyms["symbol"] = machine.memory.add(Region("kernel", "symbol", bytearray(64)))
+    assert returned
+    assert {*returned} == {machine.run(placed).value} == {7}
 
 
 TEXTS = [

@@ -321,10 +321,16 @@ class Generator:
         self.add(mov64(R3, R10), add64(R3, -8 * self.r.randrange(2, STACK // 8 + 1)))
         flags = self.r.choice((0, 0, 1, 2, 2, 3, 4, 5, 9))
         self.add(mov64(R4, flags), call(2))
+        self.error()
 
     def delete(self) -> None:
         self.keyed()
         self.add(call(3))
+        self.error()
+
+    def error(self) -> None:
+        """R0 as the 32 bits that it has: before Linux 6.4 map operations return int, whose upper half is undefined."""
+        self.add(alu("lsh64", R0, 32), alu("arsh64", R0, 32))
 
     def queue(self) -> None:
         """Push, pop and peek."""
@@ -332,6 +338,7 @@ class Generator:
         self.add(add64(R2, -8 * self.r.randrange(2, STACK // 8 + 1)))
         helper = self.r.choice((87, 87, 88, 89))
         self.add(mov64(R3, self.r.choice((0, 0, 1, 2, 3))), call(helper))
+        self.error()
 
     def output(self) -> None:
         if self.r.random() < 0.3:
