@@ -6,7 +6,7 @@ import pytest
 
 from pyebpf import Struct, be16, be32, be64, field, s8, s16, s32, s64, u8, u16
 from tests.kernel.test_language_records import outer
-from tests.language.harness import Newest, Oldest
+from tests.language.harness import Host, Oldest
 
 
 class Narrow(Struct):
@@ -125,7 +125,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("target", [Newest(), Oldest()], ids=["newest", "oldest"])
+@pytest.mark.parametrize("target", [Host(), Oldest()], ids=["host", "oldest"])
 @pytest.mark.parametrize("name", CASES)
 def test_order(target, name):
     body, expected = CASES[name]
@@ -136,7 +136,7 @@ def test_order(target, name):
         assert loaded.run(w=1, s=1)[: len(expected)] == expected
 
 
-@pytest.mark.parametrize("target", [Newest(), Oldest()], ids=["newest", "oldest"])
+@pytest.mark.parametrize("target", [Host(), Oldest()], ids=["host", "oldest"])
 def test_negative_numbers_in_narrow_fields(target):
     outside = "from tests.kernel.test_language_order import Narrow"
     with outer(NARROW, "w, s", outside).loaded(target) as loaded:

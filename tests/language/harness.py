@@ -94,8 +94,14 @@ class Numbers(FakeTarget):
         return KernelRawTracepoint(name, 1, tuple(parameters))
 
 
-class Newest(Numbers):
-    """The same tracepoints on this machine's kernel: its functions, every feature."""
+class Host(Numbers):
+    """The same tracepoints on this machine's kernel: its functions, its features."""
+
+    def has(self, feature: str) -> bool:
+        from pyebpf.features import Features
+        from pyebpf.runtime.host import kernel_btf
+
+        return Features(kernel_btf).has(feature)
 
     def function(self, name: str) -> KernelFunction:
         from pyebpf.kernel.tracefs import Tracefs
@@ -175,7 +181,7 @@ class Case:
         """Load it into this machine's kernel; nothing is attached."""
         from pyebpf.runtime import BPF
 
-        runner = BPF(target or Newest())
+        runner = BPF(target or Host())
         runner.maps, runner.probes = self.bpf.maps, self.bpf.probes
         runner.load()
         try:
