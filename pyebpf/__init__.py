@@ -27,68 +27,32 @@ if TYPE_CHECKING:
     )
     from pyebpf.builder.annotations import (
         PerfEventContext as PerfEventContext,
-    )
-    from pyebpf.builder.annotations import (
         RawTracepointContext as RawTracepointContext,
-    )
-    from pyebpf.builder.annotations import (
         TracepointContext as TracepointContext,
     )
     from pyebpf.builder.kernel_words import (
         cast as cast,
-    )
-    from pyebpf.builder.kernel_words import (
         container_of as container_of,
-    )
-    from pyebpf.builder.kernel_words import (
         current_task as current_task,
-    )
-    from pyebpf.builder.kernel_words import (
         enum as enum,
-    )
-    from pyebpf.builder.kernel_words import (
         has_field as has_field,
-    )
-    from pyebpf.builder.kernel_words import (
         has_tracepoint as has_tracepoint,
-    )
-    from pyebpf.builder.kernel_words import (
         kernel_string as kernel_string,
-    )
-    from pyebpf.builder.kernel_words import (
         sizeof as sizeof,
-    )
-    from pyebpf.builder.kernel_words import (
         user_string as user_string,
     )
     from pyebpf.builder.stacks import (
         StackTraces as StackTraces,
-    )
-    from pyebpf.builder.stacks import (
         kstack as kstack,
-    )
-    from pyebpf.builder.stacks import (
         ustack as ustack,
     )
     from pyebpf.builder.words import (
         comm as comm,
-    )
-    from pyebpf.builder.words import (
         cpu as cpu,
-    )
-    from pyebpf.builder.words import (
         gid as gid,
-    )
-    from pyebpf.builder.words import (
         now as now,
-    )
-    from pyebpf.builder.words import (
         pid as pid,
-    )
-    from pyebpf.builder.words import (
         tid as tid,
-    )
-    from pyebpf.builder.words import (
         uid as uid,
     )
     from pyebpf.dsl.unroll import (
@@ -96,47 +60,19 @@ if TYPE_CHECKING:
     )
     from pyebpf.errors import (
         AssemblyError as AssemblyError,
-    )
-    from pyebpf.errors import (
         BtfError as BtfError,
-    )
-    from pyebpf.errors import (
         CompileError as CompileError,
-    )
-    from pyebpf.errors import (
         FormatError as FormatError,
-    )
-    from pyebpf.errors import (
         InvalidValue as InvalidValue,
-    )
-    from pyebpf.errors import (
         KernelError as KernelError,
-    )
-    from pyebpf.errors import (
         Location as Location,
-    )
-    from pyebpf.errors import (
         MalformedData as MalformedData,
-    )
-    from pyebpf.errors import (
         NotFound as NotFound,
-    )
-    from pyebpf.errors import (
         NotLoaded as NotLoaded,
-    )
-    from pyebpf.errors import (
         NotPermitted as NotPermitted,
-    )
-    from pyebpf.errors import (
         NotSupported as NotSupported,
-    )
-    from pyebpf.errors import (
         OnlyInProbe as OnlyInProbe,
-    )
-    from pyebpf.errors import (
         PyebpfError as PyebpfError,
-    )
-    from pyebpf.errors import (
         VerifierError as VerifierError,
     )
     from pyebpf.runtime.bpf import (
@@ -144,56 +80,29 @@ if TYPE_CHECKING:
     )
     from pyebpf.types import (
         Struct as Struct,
-    )
-    from pyebpf.types import (
         array as array,
-    )
-    from pyebpf.types import (
         be16 as be16,
-    )
-    from pyebpf.types import (
         be32 as be32,
-    )
-    from pyebpf.types import (
         be64 as be64,
-    )
-    from pyebpf.types import (
         char as char,
-    )
-    from pyebpf.types import (
         field as field,
-    )
-    from pyebpf.types import (
         ptr as ptr,
-    )
-    from pyebpf.types import (
         s8 as s8,
-    )
-    from pyebpf.types import (
         s16 as s16,
-    )
-    from pyebpf.types import (
         s32 as s32,
-    )
-    from pyebpf.types import (
         s64 as s64,
-    )
-    from pyebpf.types import (
         u8 as u8,
-    )
-    from pyebpf.types import (
         u16 as u16,
-    )
-    from pyebpf.types import (
         u32 as u32,
-    )
-    from pyebpf.types import (
         u64 as u64,
+    )
+    from pyebpf.types.prefix import (
+        ipv4_prefix as ipv4_prefix,
+        ipv6_prefix as ipv6_prefix,
+        prefix as prefix,
     )
     from pyebpf.uapi.network import (
         AddressFamily as AddressFamily,
-    )
-    from pyebpf.uapi.network import (
         TcpState as TcpState,
     )
 
@@ -268,6 +177,7 @@ _MODULES = {
         "u32",
         "u64",
     ),
+    "types.prefix": ("ipv4_prefix", "ipv6_prefix", "prefix"),
     "uapi.network": (
         "AddressFamily",
         "TcpState",
@@ -318,10 +228,13 @@ __all__ = [
     "gid",
     "has_field",
     "has_tracepoint",
+    "ipv4_prefix",
+    "ipv6_prefix",
     "kernel_string",
     "kstack",
     "now",
     "pid",
+    "prefix",
     "ptr",
     "s8",
     "s16",

@@ -9,8 +9,10 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from re import _constants as sre  # type: ignore[attr-defined]  # the parser behind `re`: it has no public name
-from re import _parser  # type: ignore[attr-defined]  # as above
+from re import (
+    _constants as sre,  # type: ignore[attr-defined]  # the parser behind `re`: it has no public name
+    _parser,  # type: ignore[attr-defined]  # as above
+)
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]

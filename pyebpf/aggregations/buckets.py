@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.aggregations.kind import add_word
 from pyebpf.builder.conditions import Compare
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.types import S64, U64
 

@@ -12,9 +12,7 @@ from pyebpf.builder.maps import FULL
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.operations import settled, store, to_int
 from pyebpf.builder.places import temporary, zero
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Kind as ValueKind
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import U32, U64, ArrayType

@@ -14,9 +14,7 @@ from pyebpf.aggregations.kind import Kind
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.function import Join
 from pyebpf.builder.lost import count_loss
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Kind as ValueKind
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

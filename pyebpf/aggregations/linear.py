@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.aggregations.buckets import count_bucket, filled, signed
 from pyebpf.aggregations.kind import Kind
 from pyebpf.builder.conditions import Compare
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import InvalidValue
 from pyebpf.output.histogram import Histogram, linear
 from pyebpf.types import S64

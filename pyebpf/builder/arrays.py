@@ -10,8 +10,7 @@ from pyebpf.builder.operations import store, to_int
 from pyebpf.builder.places import Place, copy, pieces
 from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import replace
 from pyebpf.types import ArrayType, BytesType
 

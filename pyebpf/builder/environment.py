@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.conditions import Compare
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Kind
+from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:

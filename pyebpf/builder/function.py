@@ -10,8 +10,7 @@ from pyebpf.builder.conditions import All, Always, Any, Compare, Not, negate
 from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, learn, merge
 from pyebpf.builder.order import reverse_post_order
 from pyebpf.compiler import ir
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from pyebpf.builder.places import Place, moved, write_bytes
 from pyebpf.builder.pointers import Pointer
 from pyebpf.builder.reading import read, read_int
 from pyebpf.builder.references import Reference
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import INTEGERS, S64, U32, U64, BytesType, IntType

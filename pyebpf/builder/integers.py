@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import ranges
-from pyebpf.builder.conditions import All, Compare, Test
-from pyebpf.builder.conditions import Any as AnyOf
+from pyebpf.builder.conditions import All, Any as AnyOf, Compare, Test
 from pyebpf.builder.division import divide
 from pyebpf.builder.entity import Entity, RunTime, describe
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import BOOL, S64, U64, IntType
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from pyebpf.builder.conditions import Compare, Test
 from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
 from pyebpf.builder.pointers import Pointer
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import NotFound
 from pyebpf.types import INTEGERS, S64, U64, ArrayType, BytesType, IntType
 

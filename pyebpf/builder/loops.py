@@ -18,8 +18,7 @@ from pyebpf.builder.function import Join, Loop
 from pyebpf.builder.integers import Int, relation
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.operations import binary, maximum, settled, to_int
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import dataclass
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import S64, U32, U64

@@ -18,8 +18,7 @@ from pyebpf.builder.places import Place, temporary
 from pyebpf.builder.reading import read, read_int
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference, note_change
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32, U64, IntType
 

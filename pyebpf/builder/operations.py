@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import integers
-from pyebpf.builder.conditions import All, Always, Test, negate
-from pyebpf.builder.conditions import Any as AnyOf
+from pyebpf.builder.conditions import All, Always, Any as AnyOf, Test, negate
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.integers import Int
 from pyebpf.types import BOOL, S64, IntType

@@ -12,8 +12,7 @@ from pyebpf.builder.operations import settled, store
 from pyebpf.builder.places import temporary
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import Struct, StructType
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Compare, Test
 from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U64, CharFactory, IntType, PointerType, StructType, Type
 
 if TYPE_CHECKING:

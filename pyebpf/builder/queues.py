@@ -13,8 +13,7 @@ from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.operations import settled, store
 from pyebpf.builder.places import Place, temporary
 from pyebpf.builder.reading import read, read_int
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import S64, U64, IntType
 

@@ -11,8 +11,7 @@ from pyebpf.builder.methods import method_of
 from pyebpf.builder.operations import settled, store
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import Struct, StructType
 

@@ -14,8 +14,7 @@ from pyebpf.builder.conditions import All, Compare
 from pyebpf.builder.integers import Int
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.words import word
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import InvalidValue, OnlyInProbe
 from pyebpf.specs import MapKind, MapSpec, ProgramKind
 from pyebpf.types import S64, U32, U64, ArrayType

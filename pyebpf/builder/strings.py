@@ -14,8 +14,7 @@ from pyebpf.builder.integers import Character, Int, relation
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.places import Place, copy, moved, zero
 from pyebpf.builder.references import CHANGING, Reference
-from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U8, CharArray
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from pyebpf.asm import Form, find_op
 from pyebpf.compiler import ir
 from pyebpf.compiler.graph import predecessors
-from pyebpf.compiler.ir import Condition, Kind
-from pyebpf.compiler.ir import Op as IrOp
+from pyebpf.compiler.ir import Condition, Kind, Op as IrOp
 from pyebpf.compiler.machine import (
     ADDRESS,
     COMPARE,

@@ -7,8 +7,10 @@ Each part is a record size, then for each section its name, a count, and records
 
 from __future__ import annotations
 
-from struct import error as StructError  # noqa: N812 - it is a class, spelled as no class is
-from struct import unpack_from
+from struct import (
+    error as StructError,  # noqa: N812 - it is a class, spelled as no class is
+    unpack_from,
+)
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.elf.core import CoreRelocation

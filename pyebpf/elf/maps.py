@@ -10,8 +10,7 @@ from pyebpf.btf import Array, DataSec, Int, Ptr, Struct, Var
 from pyebpf.errors import MalformedData, closest
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.specs.map_kinds import Key, Value
-from pyebpf.types import INTEGERS, U32, CharArray, IntType, array_of
-from pyebpf.types import U8 as BYTE
+from pyebpf.types import INTEGERS, U8 as BYTE, U32, CharArray, IntType, array_of
 from pyebpf.types.prefix import prefix
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ class FieldSpec:
 
 
 def field(type: type[T], *, default: T = MISSING) -> T:  # noqa: A002 - reads as the declaration it is
-    """Declare a field of a Struct whose BPF type is not its annotation: `name: str = field(char[16])`."""
+    """Declare a member of a Struct whose BPF type is not its annotation, as in see `Struct`."""
     return FieldSpec(type, default)  # type: ignore[return-value]  # the class body holds it, instances hold a T
 
 

@@ -7,8 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from pyebpf.aggregations import linear_hist, log2_hist, log_linear_hist
 from pyebpf.types import S8, S32, S64, U8, U16, U32, U64, IntType

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyebpf.aggregations import counter, log2_hist, maximum, minimum, stats
 from pyebpf.aggregations.extremes import _ROUNDS

@@ -7,8 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyebpf.asm import OPS, Form, Instruction, Label, Register, decode, encode, find_op, kernel_text, parse
 from pyebpf.asm.build import R0, R1, R2, R3, R10, exit_, lddw, load_map_value, mov64, stx

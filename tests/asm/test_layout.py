@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pyebpf.asm import Instruction, Label, decode, encode, layout, listing, place, resolve, slot_starts
 from pyebpf.asm.build import (

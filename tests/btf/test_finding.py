@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyebpf.btf import Btf, BtfBuilder, Kind
 from pyebpf.errors import BtfError, NotFound

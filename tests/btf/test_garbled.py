@@ -6,8 +6,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pyebpf.btf import Btf, BtfBuilder, Index, Kind, c_declaration, c_definition, raw_tracepoint
 from pyebpf.errors import BtfError, InvalidValue, NotFound

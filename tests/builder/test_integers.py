@@ -6,8 +6,7 @@ import operator
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from pyebpf.builder.operations import absolute, binary, compare, contains, convert, maximum, minimum, to_int, unary
 from pyebpf.errors import CompileError

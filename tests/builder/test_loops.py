@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pyebpf.builder.loops import MOST_ITERATIONS, MOST_ROUNDS, range_loop
 from pyebpf.builder.operations import binary, compare, maximum, minimum

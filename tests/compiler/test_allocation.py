@@ -6,8 +6,7 @@ import random
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyebpf.compiler import compile_module, compile_with_report, ir
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return

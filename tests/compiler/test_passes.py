@@ -6,8 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyebpf.compiler import compile_with_report, ir
 from pyebpf.compiler.checker import check_function, check_module

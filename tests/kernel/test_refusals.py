@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyebpf import Struct, array, char, comm, compiler, now, pid, u32, u64
-from pyebpf import field as member
+from pyebpf import Struct, array, char, comm, compiler, field as member, now, pid, u32, u64
 from pyebpf.asm.build import R0, R6, R9, R10
 from pyebpf.asm.op import Form
 from pyebpf.builder import arrays

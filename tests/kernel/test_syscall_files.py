@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData, NotFound
 from pyebpf.kernel import btf_files, cache, cpus, privileges

@@ -7,8 +7,7 @@ from struct import error as bad_pack
 
 import construct
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyebpf.errors import InvalidValue
 from pyebpf.objects.codec import decoder, encode_all, slot_decoder, slot_size

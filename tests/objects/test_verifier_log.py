@@ -6,8 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyebpf.objects.refusals import REFUSALS
 from pyebpf.objects.verifier_log import describe, explain

@@ -8,8 +8,7 @@ from ipaddress import ip_address
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyebpf.output.columns import Column, Row, plain
 from pyebpf.output.escape import display_width, fit, json_text, visible

@@ -9,8 +9,7 @@ import sys
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData, NotFound, PyebpfError
 from pyebpf.target import RecordedTarget, Recorder

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyebpf.errors import InvalidValue
 from pyebpf.types import BOOL, INTEGERS, S64, Struct, char, field, ptr, u8, u16, u32, u64

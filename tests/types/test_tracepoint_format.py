@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pyebpf.errors import FormatError, NotFound
 from pyebpf.types.tracepoint import TracepointField, TracepointFormat, parse_format
