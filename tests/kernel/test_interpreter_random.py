@@ -11,9 +11,11 @@ import pytest
 
 from pyebpf.asm import OPS, Form, Instruction
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, exit_, mov64, st
+from pyebpf.kernel import bpf
 from pyebpf.kernel.cpus import possible_cpus
-from pyebpf.kernel.map_elements import map_delete_elem, map_update_elem
+from pyebpf.kernel.map_elements import map_update_elem
 from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import MapType
 from tests.vm_interpreter.both import VALUE, Both, differences, where
 from tests.vm_interpreter.generator import HELPERS, PROGRAM_KINDS, Generator, Palette, Random, generate
 
@@ -70,7 +72,7 @@ def accepted(both):
 
 def palette(both):
     """What this kernel takes: each statement with a helper tried a few times in each kind of program."""
-    found = Palette(accepted(both), {}, tries=heeds_flags(both.descriptors["trie"].fileno()))
+    found = Palette(accepted(both), {}, tries=heeds_flags())
     for kind in PROGRAM_KINDS:
         found.helpers[kind] = []
         for name in HELPERS:
@@ -83,17 +85,16 @@ def palette(both):
     return found
 
 
-def heeds_flags(trie):
+def heeds_flags():
     """Whether tries know BPF_NOEXIST, as since Linux 6.13 and in the stable releases that took it over."""
-    key, value = bytes(8), bytes(16)
-    map_update_elem(trie, key, value, NOEXIST)
-    try:
-        map_update_elem(trie, key, value, NOEXIST)
-    except FileExistsError:
-        return True
-    finally:
-        map_delete_elem(trie, key)
-    return False
+    key, value = bytes(8), bytes(8)
+    with bpf.map_create(MapType.LPM_TRIE, len(key), len(value), 3, flags=1) as trie:
+        map_update_elem(trie.fileno(), key, value, NOEXIST)
+        try:
+            map_update_elem(trie.fileno(), key, value, NOEXIST)
+        except FileExistsError:
+            return True
+        return False
 
 
 @pytest.fixture(params=HARDENING, ids="harden-{}".format)
