@@ -28,7 +28,7 @@ class FieldSpec:
 
 
 def field(type: type[T], *, default: T = MISSING) -> T:  # noqa: A002 - reads as the declaration it is
-    """Declare a member of a Struct whose BPF type is not its annotation, as in see `Struct`."""
+    """Declare a member of a Struct whose BPF type is not its annotation, such as a string."""
     return FieldSpec(type, default)  # type: ignore[return-value]  # the class body holds it, instances hold a T
 
 
