@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         has_tracepoint as has_tracepoint,
         kernel_string as kernel_string,
         sizeof as sizeof,
+        user as user,
         user_string as user_string,
     )
     from pyebpf.builder.stacks import (
@@ -128,6 +129,7 @@ _MODULES = {
         "has_tracepoint",
         "kernel_string",
         "sizeof",
+        "user",
         "user_string",
     ),
     "builder.stacks": ("StackTraces", "kstack", "ustack"),
@@ -249,6 +251,7 @@ __all__ = [
     "u64",
     "uid",
     "unroll",
+    "user",
     "user_string",
     "ustack",
 ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.annotations import KernelObject
 from pyebpf.builder.entity import Entity
-from pyebpf.builder.kernel_objects import from_register, plain_name
+from pyebpf.builder.kernel_objects import as_number, from_register, plain_name
 from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import Pointer
 from pyebpf.compiler.ir import Kind, Op
@@ -96,10 +96,11 @@ def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) ->
         if argument.name == name:
             type_ = argument.type
             element = type_.element
-            typed = trusted and not argument.nullable and element is not None and element.composite and element.size > 0
             # Even where the type is known, the verifier hands out a number for `void *` and pointers to integers.
-            kind = Kind.POINTER if typed else Kind.SCALAR
-            register = p.b.load(p.context, 8 * index, 8, kind=kind)
+            typed = trusted and element is not None and element.composite and element.size > 0
+            register = p.b.load(p.context, 8 * index, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
+            if typed and argument.nullable:
+                register, typed = as_number(p, register), False
             return from_register(p, register, type_, trusted=typed)
     p.fail(f"raw tracepoint {event} has no argument {name}{closest(name, [a.name for a in arguments])}")
 

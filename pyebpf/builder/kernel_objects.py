@@ -16,7 +16,7 @@ from pyebpf.builder.memory import Space, at_offset, probe_read, probe_read_strin
 from pyebpf.builder.pointers import Pointer
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import NotFound
-from pyebpf.types import INTEGERS, S64, U64, ArrayType, BytesType, IntType
+from pyebpf.types import INTEGERS, S64, U64, ArrayType, BytesType, CharFactory, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelMember, KernelType
     from pyebpf.types import Type
 
-__all__ = ["KernelArray", "KernelReference", "cast", "container_of", "from_register", "integer_type", "plain_name"]
+__all__ = [
+    "KernelArray",
+    "KernelReference",
+    "as_number",
+    "cast",
+    "container_of",
+    "from_register",
+    "integer_type",
+    "plain_name",
+    "user",
+]
 
 #: Members whose value the verifier holds to be possibly NULL, so that it allows no load before a check (Linux commit
 #: 6fcd486b3a0a
@@ -67,13 +77,25 @@ def integer_type(type_: KernelType) -> IntType | None:
 
 
 class KernelReference(RunTime):
-    """A struct or union in the kernel: an address, and what BTF says lies there."""
+    """A struct or union of the kernel's: an address, and what BTF says lies there.
 
-    def __init__(self, address: ir.Value, type_: KernelType, *, offset: int = 0, trusted: bool = False) -> None:
+    `trusted` ones the verifier knows. `space` is whose memory it is: a system call's arguments point to user memory.
+    """
+
+    def __init__(
+        self,
+        address: ir.Value,
+        type_: KernelType,
+        *,
+        offset: int = 0,
+        trusted: bool = False,
+        space: Space = Space.KERNEL,
+    ) -> None:
         self.address = address
         self.type = type_
         self.offset = offset
         self.trusted = trusted
+        self.space = space
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
@@ -81,10 +103,10 @@ class KernelReference(RunTime):
 
     @property
     def shape(self) -> Hashable:
-        return ("kernel object", self.type.key, self.offset, self.trusted)
+        return ("kernel object", self.type.key, self.offset, self.trusted, self.space)
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> KernelReference:
-        return KernelReference(parts[0], self.type, offset=self.offset, trusted=self.trusted)
+        return KernelReference(parts[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
 
     def describe(self) -> str:
         return f"a {self.type.c_name}"
@@ -118,11 +140,17 @@ class KernelReference(RunTime):
             return self._bit_field(p, member)
         nullable = (self.type.name, plain_name(name)) in NULLABLE_MEMBERS
         return _value_at(
-            p, self.address, self.offset + member.offset, member.type, trusted=self.trusted, nullable=nullable
+            p,
+            self.address,
+            self.offset + member.offset,
+            member.type,
+            trusted=self.trusted,
+            space=self.space,
+            nullable=nullable,
         )
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
-        p.fail(f"{self.describe()} is kernel memory, which probes only read: {name} cannot be assigned")
+        p.fail(f"{self.describe()} is {self.space} memory, which probes only read: {name} cannot be assigned")
 
     def _bit_field(self, p: ProgramBuilder, member: KernelMember) -> Any:
         """Read the storage unit that holds a bit-field, then its bits."""
@@ -134,7 +162,7 @@ class KernelReference(RunTime):
         if shift + member.bit_size > 8 * unit:
             # A packed one, across two units: whole bytes from the first.
             start, shift, unit = member.offset, member.bit_offset % 8, 8
-        word = _load(p, self.address, self.offset + start, unit, trusted=self.trusted)
+        word = _load(p, self.address, self.offset + start, unit, trusted=self.trusted, space=self.space)
         top = p.b.emit(Op.SHL, word, p.b.const(64 - shift - member.bit_size))
         bits = p.b.emit(Op.ASHR if member.type.signed else Op.LSHR, top, p.b.const(64 - member.bit_size))
         if not member.type.signed and member.bit_size < 64:
@@ -146,13 +174,21 @@ class KernelArray(RunTime):
     """An array in the kernel, or a pointer to something that is no struct: indexed, never sliced."""
 
     def __init__(
-        self, address: ir.Value, element: KernelType, length: int | None, *, offset: int = 0, trusted: bool = False
+        self,
+        address: ir.Value,
+        element: KernelType,
+        length: int | None,
+        *,
+        offset: int = 0,
+        trusted: bool = False,
+        space: Space = Space.KERNEL,
     ) -> None:
         self.address = address
         self.element = element
         self.array_length = length
         self.offset = offset
         self.trusted = trusted
+        self.space = space
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
@@ -160,10 +196,18 @@ class KernelArray(RunTime):
 
     @property
     def shape(self) -> Hashable:
-        return ("kernel array", self.element.c_name, self.element.id, self.array_length, self.offset, self.trusted)
+        element = (self.element.c_name, self.element.id)
+        return ("kernel array", element, self.array_length, self.offset, self.trusted, self.space)
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> KernelArray:
-        return KernelArray(parts[0], self.element, self.array_length, offset=self.offset, trusted=self.trusted)
+        return KernelArray(
+            parts[0],
+            self.element,
+            self.array_length,
+            offset=self.offset,
+            trusted=self.trusted,
+            space=self.space,
+        )
 
     def describe(self) -> str:
         return f"a {self.element.c_name}{f'[{self.array_length}]' if self.array_length else ' *'}"
@@ -191,7 +235,8 @@ class KernelArray(RunTime):
         if isinstance(index, int):
             if index < 0 or (self.array_length and index >= self.array_length):
                 p.fail(f"index {index} is outside {self.describe()}")
-            return _value_at(p, self.address, self.offset + index * size, self.element, trusted=self.trusted)
+            offset = self.offset + index * size
+            return _value_at(p, self.address, offset, self.element, trusted=self.trusted, space=self.space)
         number = to_int(p, index).value
         low, high = p.b.bounds(number)
         if self.array_length and (low < 0 or high >= self.array_length):
@@ -201,8 +246,8 @@ class KernelArray(RunTime):
             )
         # The verifier takes no variable offset into a typed kernel pointer; probe_read_kernel needs none checked.
         place = p.b.emit(Op.MUL, number, p.b.const(size))
-        base = p.b.emit(Op.ADD, _scalar(p, self.address), p.b.const(self.offset))
-        return _value_at(p, p.b.emit(Op.ADD, base, place), 0, self.element, trusted=False)
+        base = p.b.emit(Op.ADD, as_number(p, self.address), p.b.const(self.offset))
+        return _value_at(p, p.b.emit(Op.ADD, base, place), 0, self.element, trusted=False, space=self.space)
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Copy the array into memory as a `type_` of elements of the same size."""
@@ -210,7 +255,7 @@ class KernelArray(RunTime):
         if not fits or integer_type(self.element) is None or type_.size > self.element.size * (self.array_length or 0):
             p.fail(f"{self.describe()} does not fit {type_.name}: copy it element by element")
         destination = at_offset(p, address, offset)
-        probe_read(p, Space.KERNEL, destination, type_.size, at_offset(p, self.address, self.offset))
+        probe_read(p, self.space, destination, type_.size, at_offset(p, self.address, self.offset))
 
 
 def _never() -> Test:
@@ -219,26 +264,26 @@ def _never() -> Test:
     return Always(holds=False)
 
 
-def _scalar(p: ProgramBuilder, address: ir.Value) -> ir.Value:
+def as_number(p: ProgramBuilder, address: ir.Value) -> ir.Value:
     """A typed pointer as a number that may be computed with.
 
-    Through memory, since the verifier forbids arithmetic on pointers.
+    Through memory, since the verifier forbids arithmetic on pointers, above all on those that may be NULL.
     """
     if address.kind is Kind.SCALAR:
         return address
     place = p.b.slot_address(p.b.slot(8, name="pointer"))
     p.b.store(place, 0, address, 8)
     copy = p.b.slot_address(p.b.slot(8, name="number"))
-    p.b.call(113, copy, p.b.const(8), place)
+    probe_read(p, Space.KERNEL, copy, 8, place)
     return p.b.load(copy, 0, 8)
 
 
 def _load(
-    p: ProgramBuilder, address: ir.Value, offset: int, size: int, *, trusted: bool, signed: bool = False
+    p: ProgramBuilder, address: ir.Value, offset: int, size: int, *, trusted: bool, space: Space, signed: bool = False
 ) -> ir.Value:
     if trusted:
         return p.b.load(address, offset, size, signed=signed)
-    return probe_read_value(p, Space.KERNEL, address, offset, size, signed=signed)
+    return probe_read_value(p, space, address, offset, size, signed=signed)
 
 
 def _value_at(
@@ -248,6 +293,7 @@ def _value_at(
     type_: KernelType,
     *,
     trusted: bool,
+    space: Space,
     nullable: bool = False,
 ) -> Any:
     """What a C object of `type_` at address + offset is in the language."""
@@ -255,7 +301,7 @@ def _value_at(
 
     integer = integer_type(type_)
     if integer is not None:
-        value = _load(p, address, offset, type_.size, trusted=trusted, signed=integer.signed)
+        value = _load(p, address, offset, type_.size, trusted=trusted, space=space, signed=integer.signed)
         if integer.big_endian:
             value = p.b.emit(Op.SWAP, value, size=type_.size)
             if type_.size < 8:
@@ -264,49 +310,50 @@ def _value_at(
             return Int(value, S64 if type_.signed else U64)
         return Int(value, S64, integer)
     if type_.composite:
-        return KernelReference(address, type_, offset=offset, trusted=trusted)
+        return KernelReference(address, type_, offset=offset, trusted=trusted, space=space)
     if type_.kind == "array":
         assert type_.element is not None
         if type_.element.character:
-            return _text(p, address, offset, type_.length or None)
-        return KernelArray(address, type_.element, type_.length or None, offset=offset, trusted=trusted)
+            return _text(p, address, offset, type_.length or None, space)
+        return KernelArray(address, type_.element, type_.length or None, offset=offset, trusted=trusted, space=space)
     if type_.kind == "pointer":
-        tags = set(type_.tags) | set(type_.element.tags if type_.element is not None else ())
-        follow = trusted and not nullable and not tags & UNTRUSTED_TAGS
-        follow = follow and type_.element is not None and type_.element.composite and type_.element.size > 0
-        if trusted:
-            pointer = p.b.load(address, offset, 8, kind=Kind.POINTER if follow else Kind.SCALAR)
+        assert type_.element is not None
+        typed = type_.element.composite and type_.element.size > 0
+        # What the verifier holds for possibly NULL may neither be loaded through nor computed with: the helper makes it
+        # a number like any other.
+        direct = trusted and not nullable and not UNTRUSTED_TAGS & {*type_.tags, *type_.element.tags}
+        if direct:
+            pointer = p.b.load(address, offset, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
         else:
-            pointer = probe_read_value(p, Space.KERNEL, address, offset, 8)
-        return pointer_to(pointer, type_, trusted=follow)
+            pointer = probe_read_value(p, space, address, offset, 8)
+        return pointer_to(pointer, type_, trusted=direct and typed, space=space)
     p.fail(f"a {type_.c_name} of {type_.size} bytes has no type in the language")
 
 
-def _text(program: ProgramBuilder, address: ir.Value, offset: int, size: int | None) -> Any:
+def _text(program: ProgramBuilder, address: ir.Value, offset: int, size: int | None, space: Space) -> Any:
     from pyebpf.builder.strings import StringSource
 
     def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
-        probe_read_string(p, Space.KERNEL, destination, length, at_offset(p, address, offset))
+        probe_read_string(p, space, destination, length, at_offset(p, address, offset))
 
     return StringSource("the kernel's char array", read_into, size, program.b.where)
 
 
-def pointer_to(address: ir.Value, type_: KernelType, *, trusted: bool) -> Any:
-    """What a C pointer of `type_` with this value is in the language."""
+def pointer_to(address: ir.Value, type_: KernelType, *, trusted: bool, space: Space = Space.KERNEL) -> Any:
+    """What a C pointer of `type_` with this value is in the language; one found in user memory points there, too."""
     element = type_.element
     assert element is not None
-    space = Space.USER if "user" in {*type_.tags, *element.tags} else Space.KERNEL
-    if element.composite and space is Space.KERNEL:
-        return KernelReference(address, element, trusted=trusted)
+    if "user" in {*type_.tags, *element.tags}:
+        space = Space.USER
+    if element.composite:
+        return KernelReference(address, element, trusted=trusted, space=space)
     if element.character:
-        from pyebpf.types import CharFactory
-
         return Pointer(address, CharFactory(), space)
     integer = integer_type(element)
     if integer is not None:
         return Pointer(address, integer, space)
-    if element.kind in ("pointer", "array") and space is Space.KERNEL:
-        return KernelArray(address, element, None)
+    if element.kind in ("pointer", "array"):
+        return KernelArray(address, element, None, space=space)
     return Pointer(address, None, space)
 
 
@@ -346,6 +393,27 @@ def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
     if type_.kind == "pointer":
         return pointer_to(address, type_, trusted=False)
     p.fail(f'cast("{name}", …): give a struct, a union or a pointer type')
+
+
+def user(p: ProgramBuilder, value: Any, target: Any = None) -> Any:
+    """`user(p)`: the same address in the process's memory; `user(n, u32)` of a number, or to see another type."""
+    from pyebpf.builder.integers import Int
+    from pyebpf.builder.operations import settled, to_int
+    from pyebpf.types import type_of
+
+    found = None if target is None else target if isinstance(target, CharFactory) else type_of(target)
+    if target is not None and found is None:
+        p.fail(f"user(…, {target!r}): give an integer type, a Struct or char")
+    value = settled(p, value)
+    if not hasattr(value, "as_int") and not isinstance(value, Int):
+        p.fail(f"user() takes an address, not {describe(value)}")
+    if isinstance(value, KernelReference) and found is None:
+        return KernelReference(as_number(p, value.address), value.type, offset=value.offset, space=Space.USER)
+    if isinstance(value, KernelArray) and found is None:
+        address = as_number(p, value.address)
+        return KernelArray(address, value.element, value.array_length, offset=value.offset, space=Space.USER)
+    pointed = value.target if isinstance(value, Pointer) and found is None else found
+    return Pointer(to_int(p, value).value, pointed, Space.USER)
 
 
 def container_of(p: ProgramBuilder, value: Any, struct: Any, member: Any) -> Any:

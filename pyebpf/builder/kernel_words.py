@@ -23,6 +23,7 @@ __all__ = [
     "has_tracepoint",
     "kernel_string",
     "sizeof",
+    "user",
     "user_string",
 ]
 
@@ -104,6 +105,12 @@ def cast(type_name: str, value: Any) -> Any:
 @word(kernel_objects.container_of)
 def container_of(value: Any, struct: str, member: str) -> Any:
     """The struct that a kernel object is a member of: `container_of(inode, "struct socket_alloc", "vfs_inode")`."""
+    raise OnlyInProbe
+
+
+@word(kernel_objects.user)
+def user(address: Any, target: Any = None) -> Any:
+    """The same address in the process's memory, where BTF does not say so: `user(ubuf)[0]`, `user(n, u32)[0]`."""
     raise OnlyInProbe
 
 

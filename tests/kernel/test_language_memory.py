@@ -25,7 +25,9 @@ from pyebpf import (
     pid,
     s64,
     sizeof,
+    u32,
     u64,
+    user,
     user_string,
 )
 
@@ -270,3 +272,45 @@ def test_kernel_strings():
     with open("/proc/self/mountinfo", encoding="utf-8") as mounts:  # noqa: PTH123 - read once
         kinds = {line.split()[4]: line.partition(" - ")[2].split()[0] for line in mounts}
     assert (found.a, found.name) == (1, kinds["/"])
+
+
+def test_user_memory_by_the_authors_word():
+    """clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t): a struct of the kernel's in a process's memory."""
+
+    def make(bpf, seen):
+        @bpf.tracepoint("syscalls:sys_enter_clock_nanosleep")
+        def probe(rqtp) -> None:
+            if pid() != ME:
+                return
+            request = user(cast("struct __kernel_timespec", rqtp))
+            seen[0].a = request.tv_sec * 1_000_000_000 + request.tv_nsec
+            seen[0].b = user(rqtp, s64)[0] * 1_000_000_000 + user(rqtp, u32)[2]
+
+    before = time.monotonic_ns()
+    found = seen_by(make, lambda: time.sleep(0.0017))
+    assert before < found.a < before + 5_000_000_000
+    assert found.a == found.b
+
+
+def test_a_pointer_that_the_verifier_holds_for_null_is_read_through_all_the_same():
+    """sk_buff.sk since Linux 6.4, and arguments of raw tracepoints since 6.13."""
+
+    def make(bpf, seen):
+        @bpf.btf_tracepoint("net_dev_queue")
+        def probe(skb) -> None:
+            if pid() == ME and skb.sk.sk_protocol == socket.IPPROTO_UDP:
+                seen[0].a += 1
+                seen[0].b += skb.sk is not None
+
+    def send():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for _ in range(7):
+                sender.sendto(b"x", ("127.0.0.1", 9))
+
+    found = seen_by(make, send)
+    assert (found.a, found.b) == (7, 7)
+
+
+def test_user_takes_addresses_and_types():
+    assert "user() takes an address, not" in refusal("x = user(comm())")
+    assert "give an integer type, a Struct or char" in refusal("x = user(id, 5)")
