@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue
 from pyebpf.kernel import bpf
 from pyebpf.objects.map import Map

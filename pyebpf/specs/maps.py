@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyebpf.specs.map_kinds import MapRules
