@@ -59,4 +59,5 @@ def connect(address: str, port: int, count: int) -> None:
 if __name__ == "__main__":
     name, role, address, *numbers = sys.argv[1:]
     Path("/proc/self/comm").write_text(name)
-    {"server": serve, "client": connect}[role](address, *map(int, numbers))
+    run = serve if role == "server" else connect
+    run(address, *map(int, numbers))
