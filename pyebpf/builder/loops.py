@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import IntType
 
-__all__ = ["CUT_OFF", "MANY_ROUNDS", "MOST_ITERATIONS", "MOST_ROUNDS", "limited_loop", "range_loop"]
+__all__ = ["CUT_OFF", "MANY_ROUNDS", "MOST_ITERATIONS", "MOST_ROUNDS", "counted_loop", "limited_loop", "range_loop"]
 
 #: Most rounds of a bounded loop. Verifiers keep a state for each round that may be left early, 8192 at the most.
 MOST_ROUNDS = 4096
@@ -107,6 +107,35 @@ def range_loop(
         else:
             p.b.assume_bounds(index, min(least + 1, high), high)
         yield loop, Int(index, numbers.type)
+
+
+@contextmanager
+def counted_loop(p: ProgramBuilder, most: int, carried: Iterable[Variable]) -> Iterator[Loop]:
+    """Build the body of a loop that is known to end within `most` rounds. `carried` are the variables that it assigns.
+
+    Linux 6.1's verifier tells two rounds apart by their registers alone, and takes a loop whose own counter lives on
+    the stack for an endless one. Rounds counted up to a constant are told apart wherever the count is; verifiers that
+    know may_goto, which is younger than what mended this, need no such count.
+    """
+    b = p.b
+    if p.target.has("isa:may_goto"):
+        with b.loop(carried) as loop:
+            yield loop
+        return
+    counter = b.variable(hint="round")
+    b.write(counter, b.const(0))
+    with b.loop([*carried, counter]) as loop:
+        rounds = b.read(counter)
+        assert rounds is not None
+        inside, again = Join("body"), Join("next round")
+        b.branch(Compare(Relation.ULT, rounds, b.const(most)), inside, loop.end)
+        b.start(inside)
+        yield Loop(loop.end, again)
+        b.jump(again)
+        b.start(again)
+        if b.reachable:
+            b.write(counter, b.binary(Op.ADD, rounds, b.const(1)))
+    b.forget(counter)
 
 
 @contextmanager

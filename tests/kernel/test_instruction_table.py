@@ -69,5 +69,8 @@ def test_the_verifier_reads_each_operation_as_we_do(op, array):
     printed = re.search(rf"^{SLOT}: \([0-9a-f]+\) ([^;\n]*)", loaded.log, re.MULTILINE)
     assert printed is not None, loaded.log
     if tested.slots == 1:
+        # Linux 6.1 takes gotol, but prints it as the 32-bit jump that its opcode would have been.
+        if op.name == "gotol" and printed[1].startswith("if "):
+            return
         assert plain(printed[1]) == plain(kernel_text(tested))
         assert parse_line(printed[1]) == tested

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
-from pyebpf.builder.loops import limited_loop, range_loop
-from pyebpf.dsl.translate.bounds import is_bounded
+from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
+from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, is_bounded
 from pyebpf.dsl.translate.conditions import branch, compile_time
 from pyebpf.dsl.translate.expressions import expression
 from pyebpf.dsl.translate.frame import Around, assigned_names
@@ -40,7 +40,9 @@ def while_statement(f: Frame, node: ast.While) -> None:
     bounded = is_bounded(f, node)
     f.settle(names)
     carried = f.carried(names)
-    with f.b.loop(carried) if bounded else limited_loop(f.p, carried) as loop:
+    # One more than the rounds themselves: the test that ends them comes after the count.
+    loops = counted_loop(f.p, MOST_COUNTED + 1, carried) if bounded else limited_loop(f.p, carried)
+    with loops as loop:
         around = Around(
             loop.end,
             loop.again,
