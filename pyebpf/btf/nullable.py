@@ -5,21 +5,23 @@ from __future__ import annotations
 __all__ = ["NULLABLE_ARGUMENTS"]
 
 # The verifier has a list of its own, raw_tp_null_args (Linux commit 838a10bd2ebf "bpf: Augment raw_tp arguments with
-# PTR_MAYBE_NULL", in v6.13, and later ones), and refuses to load through these before a check. These are the ones
-# that 6.18 refuses, found by trying every argument of every tracepoint; earlier kernels allow the load, and lose
-# nothing by being treated alike. Those of modules are all taken to be nullable there.
+# PTR_MAYBE_NULL", in v6.13 and Debian's 6.12, and later ones), and refuses to load through these before a check. These
+# are the ones that 6.18 and Debian's 6.12 refuse, found by trying every argument of every tracepoint, by each name that
+# they had; other kernels allow the load, and lose nothing by being treated alike. Those of modules are all taken to be
+# nullable there.
 NULLABLE_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "sched_pi_setprio": ("pi_task",),
+    "sched_process_wait": ("pid",),
     "sched_stick_numa": ("dst_tsk",),
     "sched_swap_numa": ("dst_tsk",),
     "tmigr_update_events": ("child",),
     "mm_page_alloc": ("page",),
     "mm_page_alloc_zone_locked": ("page",),
     "mm_page_pcpu_drain": ("page",),
-    "mm_khugepaged_scan_pmd": ("folio",),
-    "mm_collapse_huge_page_isolate": ("folio",),
-    "mm_khugepaged_scan_file": ("folio",),
-    "mm_khugepaged_collapse_file": ("new_folio",),
+    "mm_khugepaged_scan_pmd": ("folio", "page"),
+    "mm_collapse_huge_page_isolate": ("folio", "page"),
+    "mm_khugepaged_scan_file": ("folio", "page"),
+    "mm_khugepaged_collapse_file": ("new_folio", "hpage"),
     "writeback_dirty_folio": ("mapping",),
     "folio_wait_writeback": ("mapping",),
     "posix_lock_inode": ("fl",),
