@@ -8,6 +8,8 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.vm.deadline import LATE
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -50,13 +52,34 @@ def _first_line(element: ET.Element) -> str:
     return message.strip().partition("\n")[0]
 
 
+# Steps whose failures are those of tests, which the files of results tell one by one.
+_OF_TESTS = frozenset({"tests", "tests in virtual machines"})
+
+
+def read_steps(path: Path) -> Report:
+    """What failed, or never came to an end, of the steps that `.ci/steps` noted; no notes are a failure too."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        return Report(0, (("steps", f"none begun: {error}"),))
+    ended = {name: int(status) for _, status, name in (line.split(" ", 2) for line in lines if line.startswith("end "))}
+    begun = [line.removeprefix("begin ") for line in lines if line.startswith("begin ")]
+    failures = [(name, "not finished") for name in begun if name not in ended]
+    failures += [(name, f"status {status}") for name, status in ended.items() if status and name not in _OF_TESTS]
+    # A run of tests that was cut off may have written no failure of its own.
+    failures += [(name, "ended by its limit") for name in ended if name in _OF_TESTS and ended[name] >= LATE]
+    return Report(0, tuple(failures))
+
+
 def main() -> int:
     """Print the sum of several JUnit files as one line; 1 if anything failed or a file is missing."""
     parser = argparse.ArgumentParser(prog="python -m tests.vm.report", description=main.__doc__)
-    parser.add_argument("--failed", type=int, default=0, help="failures of other kinds, to be added")
+    parser.add_argument("--steps", type=Path, help="the notes of `.ci/steps`, whose failures are added")
     parser.add_argument("files", nargs="+", type=Path)
     options = parser.parse_args()
-    total = Report(0, (("", ""),) * options.failed)
+    total = read_steps(options.steps) if options.steps else Report(0)
+    for name, reason in total.failures:
+        sys.stdout.write(f"step {name}: {reason}\n")
     for path in options.files:
         try:
             total += read(path)
