@@ -1,0 +1,1 @@
+"""From addresses to names: the kernel's symbols, ELF files, and the mappings of processes."""

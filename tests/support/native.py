@@ -1,0 +1,27 @@
+"""Programs and libraries for this processor, from C written in a test."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["build_native"]
+
+
+def build_native(source: str, target: Path, *options: str) -> Path:
+    """Compile C to `target` with debug information; skips where no C compiler is installed."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("probe: gcc is not installed")
+    path = target.with_suffix(".c")
+    path.write_text(source)
+    # Frame pointers: what the kernel follows when it walks a stack in user space.
+    command = [compiler, "-O1", "-g", "-fno-omit-frame-pointer", *options, "-o", str(target), str(path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return target
