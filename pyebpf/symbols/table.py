@@ -43,9 +43,10 @@ class SymbolTable:
             if address < start + size:
                 return self._found(index, address)
             index -= 1
-        if nearest >= 0 and self._symbols[nearest][1] == 0 and self._symbols[nearest][2]:
-            return self._found(nearest, address)
-        return None
+        if nearest < 0:
+            return None
+        start, size, name = self._symbols[nearest]
+        return self._found(nearest, address) if name and size == 0 and self._reach[nearest] <= start else None
 
     def _found(self, index: int, address: int) -> Found:
         start, _, name = self._symbols[index]
