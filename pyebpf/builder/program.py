@@ -11,6 +11,7 @@ from pyebpf.compiler import ir
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyebpf.builder.contexts import Place
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec, ProgramKind
     from pyebpf.target import Target
@@ -32,6 +33,7 @@ class ProgramBuilder:
         self.kind = kind
         self.attach = attach
         self.target = target
+        self._place: Place[Any] | None = None
         self.maps: dict[str, MapSpec] = {}
         #: Reasons that this program counts in the map of losses, in order of first use: the index is the map's key.
         self.finished: list[ir.Function] = []
@@ -44,6 +46,15 @@ class ProgramBuilder:
     def context(self) -> ir.Value:
         """The program's context, of the main function."""
         return self.b.parameters[0]
+
+    @property
+    def place(self) -> Place[Any]:
+        """What the attachment means to the program."""
+        if self._place is None:
+            from pyebpf.builder.contexts import place
+
+            self._place = place(self.attach)
+        return self._place
 
     def fail(self, message: str, where: Location | None = None) -> NoReturn:
         """Raise CompileError at `where`, or at the place being compiled."""

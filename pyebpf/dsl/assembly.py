@@ -4,62 +4,75 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.contexts import place
 from pyebpf.builder.lost import LossTable
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.naming import first_identifiers, unique_name
+from pyebpf.dsl.probe import Attachment
 from pyebpf.dsl.programs import build_program
-from pyebpf.errors import CompileError, NotFound
-from pyebpf.specs import BtfTracepoint, ModuleSpec, ProgramSpec, RawTracepoint, Tracepoint
+from pyebpf.errors import CompileError, NotSupported
+from pyebpf.specs import Choice, ModuleSpec, ProgramSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     from pyebpf.builder.lost import Loss
     from pyebpf.compiler import ir
     from pyebpf.dsl.maps import Declared
-    from pyebpf.dsl.probe import Attachment, Probe
+    from pyebpf.dsl.probe import Probe, Request, Way
     from pyebpf.dsl.programs import Built
-    from pyebpf.specs import AttachSpec, Code, MapSpec
+    from pyebpf.specs import AttachSpec, Code, MapSpec, ProgramKind
     from pyebpf.target import Target
+
+    #: What a kernel was found to refuse: by probe, number of its request and way, the reason.
+    Struck: TypeAlias = Mapping[tuple[str, int, str], str]
 
 __all__ = ["assemble", "name_maps"]
 
-#: BPF_TRACE_RAW_TP of enum bpf_attach_type.
-TRACE_RAW_TP = 23
-
 
 def assemble(
-    probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared], target: Target
+    probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared], target: Target, struck: Struck | None = None
 ) -> tuple[ModuleSpec, tuple[Loss, ...]]:
-    """Compile probes and maps. Programs with equal code hold the same `Code` object."""
+    """Compile probes and maps. Programs with equal code hold the same `Code` object.
+
+    `struck` are ways that are out of the question. Raises NotSupported where a request has no way left.
+    """
     name_maps(probes, maps)
     losses = LossTable()
     programs: list[ProgramSpec] = []
+    choices: list[Choice] = []
+    chosen: list[int] = []
     compiled: dict[ir.Module, Code] = {}
     used: dict[str, MapSpec] = {}
     names: list[str] = []
     for probe in probes:
         name = unique_name(probe.__name__.replace("<lambda>", "lambda"), names)
         names.append(name)
-        for attachment, built in _programs(probe, name, target, losses):
-            losses = built.losses
-            for spec in built.maps.values():
-                used.setdefault(spec.name, spec)
-            code = compiled.get(built.module)
-            if code is None:
-                code = compiled[built.module] = compile_module(built.module, target)
-            attach = attachment.attach
-            btf = isinstance(attach, BtfTracepoint)
-            programs.append(
-                ProgramSpec(
-                    name,
-                    attachment.kind,
-                    code,
-                    attach,
-                    expected_attach_type=TRACE_RAW_TP if btf else 0,
-                    attach_btf=target.raw_tracepoint_btf_id(attach.name) if isinstance(attach, BtfTracepoint) else 0,
+        for number, request in enumerate(probe.requests):
+            way, choice = _choose(name, number, request, target, struck or {})
+            choices.append(choice)
+            for attach, kind, built in _programs(probe, way, name, target, losses):
+                losses = built.losses
+                for spec in built.maps.values():
+                    used.setdefault(spec.name, spec)
+                code = compiled.get(built.module)
+                if code is None:
+                    code = compiled[built.module] = compile_module(built.module, target)
+                loading = place(attach).loading(target)
+                programs.append(
+                    ProgramSpec(
+                        name,
+                        kind,
+                        code,
+                        attach,
+                        expected_attach_type=attach.attach_type,
+                        attach_btf=loading.attach_btf,
+                        attach_module=loading.module,
+                        flags=attach.load_flags,
+                    )
                 )
-            )
+                chosen.append(len(choices) - 1)
     lost = losses.spec()
     specs = {spec.name: spec for each in maps for spec in each.specs()}
     # Maps that entities made for themselves come after the author's.
@@ -67,51 +80,66 @@ def assemble(
         specs.setdefault(name, spec)
     if lost is not None:
         specs[lost.name] = lost
-    return ModuleSpec(tuple(specs.values()), tuple(programs)), losses.losses
+    return ModuleSpec(tuple(specs.values()), tuple(programs), tuple(choices), tuple(chosen)), losses.losses
+
+
+def _choose(name: str, number: int, request: Request, target: Target, struck: Struck) -> tuple[Way, Choice]:
+    """The first way of a request that nothing is known against."""
+    rejected: list[tuple[str, str]] = []
+    for way in request.ways:
+        reason = struck.get((name, number, way.name))
+        if reason is None and len(request.ways) > 1:
+            reason = next((f"this kernel lacks {need}" for need in way.needs if not target.has(need)), None)
+        if reason is None:
+            last = way is request.ways[-1]
+            return way, Choice(name, str(request), number, way.name, tuple(rejected), last)
+        rejected.append((way.name, reason))
+    reasons = "; ".join(f"{way}: {reason}" for way, reason in rejected)
+    raise NotSupported(f"{request} on {name}: there is no way to run it here: {reasons}")
 
 
 def _programs(
-    probe: Probe[Any, Any], name: str, target: Target, losses: LossTable
-) -> Iterator[tuple[Attachment, Built]]:
-    """A probe's programs. Where one decorator names several targets, they give the same or it is an error."""
-    for request in probe.requests:
-        first: tuple[Attachment, Built] | None = None
-        for attachment in request.attachments:
-            if attachment.optional and not _exists(attachment.attach, target):
-                continue
-            try:
-                built = build_program(probe, attachment, target, losses, name)
-            except CompileError as error:
-                if first is None:
-                    raise
-                message = f"{error.message}; so it is with {attachment.attach}, while {first[0].attach} compiles"
-                raise CompileError(message, error.location) from error
-            losses = built.losses
+    probe: Probe[Any, Any], way: Way, name: str, target: Target, losses: LossTable
+) -> Iterator[tuple[AttachSpec, ProgramKind, Built]]:
+    """A request's programs. Where one decorator names several targets, they give the same or it is an error."""
+    first: tuple[AttachSpec, Built] | None = None
+    same: dict[Hashable, Built] = {}
+    for attachment, attach in _expanded(way, target):
+        key = place(attach).same_code()
+        if key is not None and key in same:
+            yield attach, attachment.kind, same[key]
+            continue
+        try:
+            built = build_program(probe, Attachment(attachment.kind, attach), target, losses, name)
+        except CompileError as error:
             if first is None:
-                first = attachment, built
-            for parameter, given in built.parameters.items():
-                before = first[1].parameters[parameter]
-                if given.shape != before.shape:
-                    raise CompileError(
-                        f"{parameter} is {before.what} with {first[0].attach} and {given.what} with "
-                        f"{attachment.attach}: "
-                        "write a probe for each",
-                        given.where,
-                    )
-            yield attachment, built
+                raise
+            message = f"{error.message}; so it is with {attach}, while {first[0]} compiles"
+            raise CompileError(message, error.location) from error
+        losses = built.losses
+        if key is not None and not built.knows_target:
+            same[key] = built
+        if first is None:
+            first = attach, built
+        for parameter, given in built.parameters.items():
+            before = first[1].parameters[parameter]
+            if given.shape != before.shape:
+                raise CompileError(
+                    f"{parameter} is {before.what} with {first[0]} and {given.what} with {attach}: "
+                    "write a probe for each",
+                    given.where,
+                )
+        yield attach, attachment.kind, built
 
 
-def _exists(attach: AttachSpec, target: Target) -> bool:
-    """Whether the target has what an optional probe is to be attached to."""
-    try:
-        match attach:
-            case Tracepoint(category, event):
-                target.tracepoint_format(category, event)
-            case RawTracepoint(event) | BtfTracepoint(event):
-                target.raw_tracepoint(event)
-    except NotFound:
-        return False
-    return True
+def _expanded(way: Way, target: Target) -> Iterator[tuple[Attachment, AttachSpec]]:
+    """What a way's attachments stand for, without optional ones that the kernel lacks."""
+    for attachment in way.attachments:
+        meant = place(attachment.attach)
+        if attachment.optional and not meant.exists(target):
+            continue
+        for attach in meant.expand(target):
+            yield attachment, attach
 
 
 def name_maps(probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared]) -> None:

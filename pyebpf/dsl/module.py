@@ -8,34 +8,25 @@ from __future__ import annotations
 import linecache
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf import aggregations
 from pyebpf.dsl import maps
 from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring
-from pyebpf.dsl.probe import Attachment, Probe, Request, SubprogramEntity, plain_function
-from pyebpf.errors import CompileError, InvalidValue, Location
-from pyebpf.specs import BtfTracepoint, MapKind, PerfEvent, ProgramKind, RawTracepoint, Tracepoint
+from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
+from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
+from pyebpf.dsl.probe import SubprogramEntity, plain_function
+from pyebpf.errors import CompileError, Location
+from pyebpf.specs import MapKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
 
     from pyebpf.builder.lost import Loss
-    from pyebpf.specs import ModuleSpec
+    from pyebpf.dsl.assembly import Struck
+    from pyebpf.specs import Choice, ModuleSpec
     from pyebpf.target import Target
-
-    P = ParamSpec("P")
-
-    class TracingDecorator(Protocol):
-        """A decorator of probes that return nothing; it stacks on another."""
-
-        @overload
-        def __call__(self, function: Callable[P, None], /) -> Probe[P, None]: ...
-        @overload
-        def __call__(self, function: Probe[P, None], /) -> Probe[P, None]: ...
-
 
 __all__ = ["Module"]
 
@@ -43,27 +34,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 F = TypeVar("F", bound="Callable[..., Any]")
 
-#: PERF_TYPE_SOFTWARE and its events, enum perf_sw_ids.
-SOFTWARE = 1
-SOFTWARE_EVENTS = {
-    "cpu_clock": 0,
-    "task_clock": 1,
-    "page_faults": 2,
-    "context_switches": 3,
-    "cpu_migrations": 4,
-    "page_faults_min": 5,
-    "page_faults_maj": 6,
-    "alignment_faults": 7,
-    "emulation_faults": 8,
-}
-#: Events whose number is a time in nanoseconds.
-CLOCKS = ("cpu_clock", "task_clock")
-
 DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
 
 
-class Module:
+class Module(PerfEventDecorators, TracepointDecorators):
     """Maps and probes of one program.
 
     Each method that declares a map returns it; each decorator returns a Probe. Nothing is compiled before
@@ -71,9 +46,10 @@ class Module:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.maps: list[maps.Declared] = []
-        self.probes: list[Probe[Any, Any]] = []
         self._losses: tuple[Loss, ...] = ()
+        self._choices: tuple[Choice, ...] = ()
 
     # -- maps ----------------------------------------------------------------------------------------------------------
 
@@ -160,103 +136,7 @@ class Module:
     maximum = Declaring(aggregations.maximum)
     stats = Declaring(aggregations.stats)
 
-    # -- probes --------------------------------------------------------------------------------------------------------
-
-    def tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
-        """Run at tracepoints, each "category:name" as under tracefs `events/`. Parameters are fields of its record.
-
-        With `optional`, targets that the kernel lacks are left out.
-        """
-        attachments = []
-        for target in targets:
-            category, colon, name = target.partition(":")
-            if not colon or not category or not name or ":" in name:
-                raise InvalidValue(
-                    f'@bpf.tracepoint({target!r}): write "category:name", such as "syscalls:sys_enter_openat"'
-                )
-            attachments.append(Attachment(ProgramKind.TRACEPOINT, Tracepoint(category, name), optional))
-        return self._decorator("tracepoint", targets, attachments)
-
-    def raw_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
-        """Run at tracepoints by their bare names, before any record is made; cheaper to attach.
-
-        Parameters are the kernel's arguments. With `optional`, targets that the kernel lacks are left out.
-        """
-        self._bare("raw_tracepoint", targets)
-        attachments = [Attachment(ProgramKind.RAW_TRACEPOINT, RawTracepoint(target), optional) for target in targets]
-        return self._decorator("raw_tracepoint", targets, attachments)
-
-    def btf_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
-        """`raw_tracepoint` whose pointers the verifier knows (tp_btf, since Linux 5.5): objects load directly."""
-        self._bare("btf_tracepoint", targets)
-        attachments = [Attachment(ProgramKind.TRACING, BtfTracepoint(target), optional) for target in targets]
-        return self._decorator("btf_tracepoint", targets, attachments)
-
-    def sample(self, *, frequency: int = 99, pid: int = -1) -> TracingDecorator:
-        """Run on every processor `frequency` times a second of its time at work (PERF_COUNT_SW_CPU_CLOCK).
-
-        `pid` limits it to one process.
-        """
-        if frequency <= 0:
-            raise InvalidValue(f"@bpf.sample(frequency={frequency}): give samples a second, such as 99")
-        event = PerfEvent(SOFTWARE, SOFTWARE_EVENTS["cpu_clock"], frequency=frequency, pid=pid)
-        return self._decorator("sample", (f"{frequency} Hz",), [Attachment(ProgramKind.PERF_EVENT, event)])
-
-    def software_event(self, name: str, *, period: int = 1, pid: int = -1) -> TracingDecorator:
-        """Run on every `period`-th software event, such as "page_faults"; of a clock, every `period` nanoseconds."""
-        if name not in SOFTWARE_EVENTS:
-            from pyebpf.errors import closest
-
-            raise InvalidValue(
-                f"@bpf.software_event({name!r}): no such event{closest(name, SOFTWARE_EVENTS)}; there are "
-                f"{', '.join(SOFTWARE_EVENTS)}"
-            )
-        if period <= 0:
-            raise InvalidValue(
-                f"@bpf.software_event(period={period}): give a number of "
-                f"{'nanoseconds' if name in CLOCKS else 'events'}"
-            )
-        event = PerfEvent(SOFTWARE, SOFTWARE_EVENTS[name], period=period, pid=pid)
-        return self._decorator("software_event", (name,), [Attachment(ProgramKind.PERF_EVENT, event)])
-
-    def perf_event(
-        self,
-        *,
-        type: int,  # noqa: A002 - the kernel's word
-        config: int,
-        period: int = 0,
-        frequency: int = 0,
-        pid: int = -1,
-    ) -> TracingDecorator:
-        """Run on a perf event by struct perf_event_attr's `type` and `config`.
-
-        Every `period` events, or `frequency` times a second.
-        """
-        if (period > 0) == (frequency > 0):
-            raise InvalidValue("@bpf.perf_event: give period=, in events, or frequency=, in Hz")
-        event = PerfEvent(type, config, period=period, frequency=frequency, pid=pid)
-        return self._decorator("perf_event", (f"{type}:{config}",), [Attachment(ProgramKind.PERF_EVENT, event)])
-
-    @staticmethod
-    def _bare(decorator: str, targets: tuple[str, ...]) -> None:
-        for target in targets:
-            if ":" in target:
-                raise InvalidValue(f'@bpf.{decorator}({target!r}): write the bare name, "{target.rpartition(":")[2]}"')
-
-    def _decorator(self, decorator: str, targets: tuple[str, ...], attachments: list[Attachment]) -> TracingDecorator:
-        if not targets:
-            raise InvalidValue(f"@bpf.{decorator}() names no target")
-        request = Request(decorator, targets, tuple(attachments))
-
-        def decorate(function: Any) -> Probe[Any, None]:
-            if isinstance(function, Probe):
-                function.requests = (*function.requests, request)
-                return function
-            probe: Probe[Any, None] = Probe(plain_function(function, decorator), (request,))
-            self.probes.append(probe)
-            return probe
-
-        return decorate
+    # -- probes: their decorators are inherited, one class a family of attachments ------------------------------------
 
     def subprogram(self, function: F) -> F:
         """Compile a function once for each program that calls it (BPF-to-BPF).
@@ -297,15 +177,22 @@ class Module:
 
     # -- compiling -----------------------------------------------------------------------------------------------------
 
-    def compile(self, target: Target) -> ModuleSpec:
+    def compile(self, target: Target, *, struck: Struck | None = None) -> ModuleSpec:
         """Compile every probe for each of its targets.
 
-        Raises CompileError, or NotFound for a target that the kernel lacks.
+        `struck` are ways of attaching that are out of the question, each with the reason. Raises CompileError,
+        NotFound for a target that the kernel lacks, or NotSupported for a probe that has no way left.
         """
-        spec, self._losses = assemble(self.probes, self.maps, target)
+        spec, self._losses = assemble(self.probes, self.maps, target, struck)
+        self._choices = spec.choices
         return spec
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What the compiled programs count as lost, in the order of the counters in the map `.lost`."""
         return self._losses
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Of what was compiled last: which way each probe's request takes, and why not those before it."""
+        return self._choices

@@ -10,16 +10,28 @@ from pyebpf.builder.conditions import Always
 from pyebpf.builder.entity import Entity
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.scope import Scope
-from pyebpf.errors import InvalidValue, OnlyInProbe
+from pyebpf.errors import InvalidValue, NotLoaded, OnlyInProbe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Protocol, TypeAlias
 
     from pyebpf.builder.conditions import Test
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.specs import AttachSpec, ProgramKind
 
-__all__ = ["Attachment", "Probe", "Request", "SubprogramEntity", "plain_function"]
+    class Attached(Protocol):
+        """What `Probe.attach` returns: a link (`pyebpf.link.Link`)."""
+
+        @property
+        def target(self) -> str: ...
+        def detach(self) -> None: ...
+        def __enter__(self) -> Any: ...
+        def __exit__(self, *error: object) -> None: ...
+
+    Attacher: TypeAlias = Callable[["Probe[Any, Any]", tuple[Any, ...], dict[str, Any]], Attached]
+
+__all__ = ["Attachment", "Probe", "Request", "SubprogramEntity", "Way", "plain_function"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,12 +47,27 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run at what a request names.
+
+    `name` is what `-v` and messages call it, `needs` the features without which the kernel is known to lack it.
+    """
+
+    name: str
+    attachments: tuple[Attachment, ...]
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """What one decorator asked for: `kind` is the decorator's name, `targets` what the author wrote."""
+    """What one decorator asked for: `kind` is the decorator's name, `targets` what the author wrote.
+
+    Of its `ways` the first is taken that the kernel has; most requests have just one.
+    """
 
     kind: str
     targets: tuple[str, ...]
-    attachments: tuple[Attachment, ...]
+    ways: tuple[Way, ...]
 
     def __str__(self) -> str:
         return f"@{self.kind}({', '.join(map(repr, self.targets))})"
@@ -56,6 +83,7 @@ class Probe(Generic[P, R]):
         self.function = function
         self.scope = Scope(function)
         self.requests = requests
+        self._attacher: Attacher | None = None
         self.__name__ = function.__name__
         self.__qualname__ = function.__qualname__
         self.__doc__ = function.__doc__
@@ -64,8 +92,22 @@ class Probe(Generic[P, R]):
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
-        """Every place that the requests name, in order."""
-        return tuple(attachment for request in self.requests for attachment in request.attachments)
+        """Every place that the requests name, in order, each by its request's first way."""
+        return tuple(attachment for request in self.requests for attachment in request.ways[0].attachments)
+
+    def bind(self, attacher: Attacher | None) -> None:
+        """Connect with the loaded programs; None when they are closed."""
+        self._attacher = attacher
+
+    def attach(self, *place: Any, **options: Any) -> Attached:
+        """Attach the loaded program at a place named now, such as an interface; the link that holds it.
+
+        For decorators that were given no place. The link ends with its `detach()`, or with the program. Raises
+        NotLoaded outside `with bpf:`, InvalidValue for a kind whose place is known, and what attaching raises.
+        """
+        if self._attacher is None:
+            raise NotLoaded(f"{self.__name__} is not loaded: attach it inside `with bpf:`, or after bpf.load()")
+        return self._attacher(self, place, options)
 
     if not TYPE_CHECKING:  # to a checker a probe is no callable, so it finds a call before Python does
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts import context, parameter
+from pyebpf.builder.contexts import Context
+from pyebpf.builder.contexts.base import ASKED_TARGET
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.lost import LossTable
 from pyebpf.builder.program import ProgramBuilder
@@ -49,13 +50,14 @@ class Built:
     """A program's IR.
 
     `maps` are those that it uses, by their names, `losses` what it or an earlier program counts, `parameters` what the
-    target gave.
+    target gave. `knows_target` says that it reads `ctx.target`.
     """
 
     module: ir.Module
     maps: dict[str, MapSpec]
     losses: LossTable
     parameters: dict[str, BoundParameter]
+    knows_target: bool = False
 
 
 def build_program(
@@ -83,7 +85,7 @@ def build_program(
         if not strings_change and p.notes.get(CHANGED):
             strings_change = True
         elif not times.changed:
-            return Built(p.finish(), p.maps, table, p.notes[_PARAMETERS])
+            return Built(p.finish(), p.maps, table, p.notes[_PARAMETERS], ASKED_TARGET in p.notes)
 
 
 def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times: BindingTimes) -> None:
@@ -102,6 +104,7 @@ def _parameters(f: Frame, probe: Probe[Any, Any]) -> None:
             f.fail(f"a probe's parameters are named one by one: leave out *{extra.arg}", extra)
     bound: dict[str, BoundParameter] = {}
     f.p.notes[_PARAMETERS] = bound
+    position = 0
     for number, argument in enumerate((*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)):
         f.b.where = f.at(argument)
         if arguments.defaults or any(arguments.kw_defaults):
@@ -109,10 +112,11 @@ def _parameters(f: Frame, probe: Probe[Any, Any]) -> None:
         if argument.arg == "ctx":
             if number:
                 f.fail("`ctx`, the context, is the first parameter; a kernel argument of that name is `ctx_`")
-            f.bind_constant("ctx", context(f.p))
+            f.bind_constant("ctx", Context())
             continue
         name = "ctx" if argument.arg == "ctx_" else argument.arg
-        value = parameter(f.p, name, _annotation(probe, argument))
+        value = f.p.place.parameter(f.p, name, _annotation(probe, argument), position)
+        position += 1
         if isinstance(value, RunTime):
             bound[argument.arg] = BoundParameter(value.shape, value.describe(), f.at(argument))
         f.assign(argument.arg, value)

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pyebpf.link.base import Link
-from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
+from pyebpf.link.host import Host
 
 if TYPE_CHECKING:
-    from pyebpf.kernel.tracefs import Tracefs
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
     from pyebpf.objects import Program
     from pyebpf.specs import AttachSpec
 
-__all__ = ["Link", "attach"]
+    Attacher: TypeAlias = Callable[[Program, Any, Host], Link]
+
+__all__ = ["ATTACHERS", "Host", "Link", "attach"]
+
+#: For each class of pyebpf.specs.attach, the function that attaches a loaded program: the module here, and its name.
+#: Each takes the program, the spec and the `Host`, and returns a Link.
+ATTACHERS = {
+    "BtfTracepoint": ("btf_tracepoint", "attach_btf_tracepoint"),
+    "PerfEvent": ("perf_event", "attach_perf_event"),
+    "RawTracepoint": ("raw_tracepoint", "attach_raw_tracepoint"),
+    "Tracepoint": ("tracepoint", "attach_tracepoint"),
+}
 
 
-def attach(program: Program, target: AttachSpec, *, tracefs: Tracefs | None = None) -> Link:
+def attach(program: Program, target: AttachSpec, host: Host | None = None) -> Link:
     """Attach a loaded program; the link that holds it.
 
-    Raises NotFound, NotPermitted, NotSupported or KernelError, each with one line that says what is missing.
+    `host` keeps what many attachments open in common. Raises NotFound, NotPermitted, NotSupported or KernelError, each
+    with one line that says what is missing.
     """
-    match target:
-        case Tracepoint():
-            from pyebpf.link.tracepoint import attach_tracepoint
-
-            return attach_tracepoint(program, target, tracefs=tracefs)
-        case RawTracepoint():
-            from pyebpf.link.raw_tracepoint import attach_raw_tracepoint
-
-            return attach_raw_tracepoint(program, target)
-        case BtfTracepoint():
-            from pyebpf.link.btf_tracepoint import attach_btf_tracepoint
-
-            return attach_btf_tracepoint(program, target)
-        case PerfEvent():
-            from pyebpf.link.perf_event import attach_perf_event
-
-            return attach_perf_event(program, target)
+    module, name = ATTACHERS[type(target).__name__]
+    function: Attacher = getattr(import_module(f"{__name__}.{module}"), name)
+    if host is not None:
+        return function(program, target, host)
+    with Host() as own:
+        return function(program, target, own)

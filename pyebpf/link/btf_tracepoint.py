@@ -11,6 +11,7 @@ from pyebpf.uapi.bpf import AttachType
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs import BtfTracepoint
 
@@ -20,7 +21,7 @@ __all__ = ["attach_btf_tracepoint"]
 _COOKIE_OFFSET = 8
 
 
-def attach_btf_tracepoint(program: Program, target: BtfTracepoint) -> Link:
+def attach_btf_tracepoint(program: Program, target: BtfTracepoint, _: Host) -> Link:
     """Attach `program` (kind TRACING, attach type BPF_TRACE_RAW_TP) to the tracepoint that it was loaded for."""
     cookie = program.spec.cookie
     how = "BTF link"

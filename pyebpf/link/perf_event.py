@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs import PerfEvent
 
@@ -24,7 +25,7 @@ __all__ = ["attach_perf_event"]
 _HARDWARE, _HW_CACHE, _RAW = 0, 3, 4
 
 
-def attach_perf_event(program: Program, target: PerfEvent) -> Link:
+def attach_perf_event(program: Program, target: PerfEvent, _: Host) -> Link:
     """Attach `program` (kind PERF_EVENT); it runs at every `period`-th event or `frequency` times a second.
 
     With `pid`, in all threads of that process, on whatever processor they run; else on each processor that is online

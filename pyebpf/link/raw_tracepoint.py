@@ -10,6 +10,7 @@ from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
 
 if TYPE_CHECKING:
+    from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs import RawTracepoint
 
@@ -18,7 +19,7 @@ __all__ = ["attach_raw_tracepoint"]
 _SYSCALLS = ("sys_enter_", "sys_exit_")
 
 
-def attach_raw_tracepoint(program: Program, target: RawTracepoint) -> Link:
+def attach_raw_tracepoint(program: Program, target: RawTracepoint, _: Host) -> Link:
     """Attach `program` (kind RAW_TRACEPOINT) to `target`. Raises NotFound, NotPermitted, KernelError."""
     try:
         # A cookie came with Linux commit 68ca5d4eebb8 ("bpf: support BPF cookie in raw_tracepoint (raw_tp, tp_btf)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotSupported
 from pyebpf.kernel import perf
-from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 
 if TYPE_CHECKING:
+    from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs import Tracepoint
 
@@ -20,17 +20,13 @@ __all__ = ["attach_tracepoint"]
 _PERF_TYPE_TRACEPOINT = 2
 
 
-def attach_tracepoint(program: Program, target: Tracepoint, *, tracefs: Tracefs | None = None) -> Link:
+def attach_tracepoint(program: Program, target: Tracepoint, host: Host) -> Link:
     """Attach `program` (kind TRACEPOINT) to `target`; it runs for every process on every processor.
 
-    `tracefs` saves opening it again for each of many. Raises NotFound with the closest names; NotPermitted;
+    Raises NotFound with the closest names; NotPermitted;
     KernelError if the program reads beyond the tracepoint's fields, which the kernel finds out only now.
     """
-    if tracefs is None:
-        with Tracefs() as own:
-            number = own.event_id(target.category, target.name)
-    else:
-        number = tracefs.event_id(target.category, target.name)
+    number = host.tracefs().event_id(target.category, target.name)
     what = str(target)
     try:
         # One event on one processor serves all: a tracepoint's programs run wherever it fires.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.dsl.module import Module
-from pyebpf.errors import NotFound, NotLoaded, closest
+from pyebpf.errors import NotFound, NotLoaded, NotPermitted, NotSupported, closest
 from pyebpf.runtime.loaded import Loaded
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyebpf.builder.stacks import StackTraces
+    from pyebpf.dsl.probe import Probe
     from pyebpf.objects import KernelMap, Program
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
@@ -49,12 +50,14 @@ class BPF(Module):
     # ------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        self.load()
-        try:
-            self.attach()
-        except BaseException:
-            self.close()
-            raise
+        if self._loaded is None:
+            self._start(attach=True)
+        else:
+            try:
+                self.attach()
+            except BaseException:
+                self.close()
+                raise
         return self
 
     def __exit__(
@@ -64,19 +67,45 @@ class BPF(Module):
 
     def load(self) -> None:
         """Compile, and load maps and programs; attach nothing. Events come after `attach`."""
-        if self._loaded is not None:
-            return
-        loaded = Loaded()
-        try:
-            spec = self.compile(self._target or loaded.target())
-            loaded.load(spec)
-            for each in self.maps:
-                options = getattr(each, "reader_options", {})
-                each.bind(loaded.backend(each.spec, getattr(each, "record_class", None), **options))
-        except BaseException:
-            self._release(loaded)
-            raise
-        self._loaded = loaded
+        if self._loaded is None:
+            self._start(attach=False)
+
+    def _start(self, *, attach: bool) -> None:
+        """Load, and attach if asked to, each probe in the first way that the kernel does not refuse."""
+        struck: dict[tuple[str, int, str], str] = {}
+        while True:
+            loaded = Loaded()
+            try:
+                loaded.load(self.compile(self._target or loaded.target(), struck=struck))
+                self._bind(loaded)
+                if attach:
+                    loaded.attach()
+            except (NotSupported, NotPermitted) as error:
+                self._release(loaded)
+                choice = loaded.failing
+                if choice is None or (choice.last and not choice.rejected):
+                    raise
+                # The next way is another program: it is compiled, loaded and attached anew.
+                struck[choice.probe, choice.number, choice.way] = str(error)
+            except BaseException:
+                self._release(loaded)
+                raise
+            else:
+                self._loaded = loaded
+                return
+
+    def _bind(self, loaded: Loaded) -> None:
+        """Connect maps with what they read, and probes with what attaches them."""
+        for each in self.maps:
+            options = getattr(each, "reader_options", {})
+            each.bind(loaded.backend(each.spec, getattr(each, "record_class", None), **options))
+        for probe in self.probes:
+            probe.bind(self._attach_at)
+
+    def _attach_at(self, probe: Probe[Any, Any], place: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        numbers = iter(range(len(self.choices)))
+        requests = {id(each): [next(numbers) for _ in each.requests] for each in self.probes}
+        return self._running.attach_at(requests[id(probe)], place, options)
 
     def attach(self) -> None:
         """Attach every loaded program to what it was written for."""
@@ -95,6 +124,8 @@ class BPF(Module):
     def _release(self, loaded: Loaded) -> None:
         for each in self.maps:
             each.bind(None)
+        for probe in self.probes:
+            probe.bind(None)
         loaded.close()
 
     @property

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyebpf.builder.lost import Loss
-    from pyebpf.kernel.tracefs import Tracefs
     from pyebpf.link import Link
     from pyebpf.objects import Program
-    from pyebpf.specs import MapSpec, ModuleSpec
+    from pyebpf.specs import AttachSpec, Choice, MapSpec, ModuleSpec, ProgramSpec
     from pyebpf.target import Target
     from pyebpf.types import Struct
 
@@ -20,14 +19,25 @@ __all__ = ["Loaded"]
 
 
 class Loaded:
-    """Owns every descriptor of a module. tracefs is opened once, and only if something asks for it."""
+    """Owns every descriptor of a module. What attaching opens in common is opened once, and only if asked for.
+
+    `failing` is the choice whose program could not be loaded or attached, after an error of either.
+    """
 
     def __init__(self) -> None:
+        from pyebpf.link.host import Host
+
         self.maps: dict[str, Any] = {}
         self.programs: dict[str, Program] = {}
-        self.links: list[Link] = []
+        self.failing: Choice | None = None
+        self._spec: ModuleSpec | None = None
+        #: For each program of the spec, the loaded one: those that differ in nothing but their place are one.
+        self._loaded: list[Program] = []
+        self._links: list[tuple[Program, Link]] = []
+        #: How many of the spec's programs are attached, or left for later.
+        self._done = 0
         self._open = ExitStack()
-        self._tracefs: Tracefs | None = None
+        self.host = self._open.enter_context(Host())
 
     def __enter__(self) -> Self:
         return self
@@ -35,19 +45,11 @@ class Loaded:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def tracefs(self) -> Tracefs:
-        """The `events` directory, open as long as this is."""
-        if self._tracefs is None:
-            from pyebpf.kernel.tracefs import Tracefs
-
-            self._tracefs = self._open.enter_context(Tracefs())
-        return self._tracefs
-
     def target(self) -> Target:
         """This machine."""
         from pyebpf.runtime.host import host_target
 
-        return host_target(self.tracefs)
+        return host_target(self.host.tracefs)
 
     def load(self, spec: ModuleSpec) -> None:
         """Make the maps, then load the programs; programs that share code are loaded once for each way of attaching."""
@@ -58,9 +60,16 @@ class Loaded:
             made = make_map(map_spec)
             self._open.callback(made.close)
             self.maps[map_spec.name] = made
-        for program_spec in spec.programs:
-            program = Program(program_spec, self.maps, btf=kernel_btf)
-            self._open.callback(program.close)
+        self._spec = spec
+        shared: dict[Any, Program] = {}
+        for number, program_spec in enumerate(spec.programs):
+            key = _sharing(program_spec)
+            program = shared.get(key)
+            if program is None:
+                with self._blaming(number):
+                    program = shared[key] = Program(program_spec, self.maps, btf=kernel_btf)
+                self._open.callback(program.close)
+            self._loaded.append(program)
             self.programs[f"{program_spec.name}@{program_spec.attach}"] = program
 
     def backend(self, spec: MapSpec, record: type[Struct] | None, **options: Any) -> Any:
@@ -80,21 +89,48 @@ class Loaded:
         return reader
 
     def attach(self) -> None:
-        """Attach each program that has a target and is not attached yet."""
-        from pyebpf.link import attach
-        from pyebpf.specs import Tracepoint
-
-        attached = len(self.links)
-        for program in list(self.programs.values())[attached:]:
-            target = program.spec.attach
+        """Attach each program that has a place and is not attached yet; those whose place is open are left."""
+        assert self._spec is not None
+        for number in range(self._done, len(self._loaded)):
+            target = self._spec.programs[number].attach
             assert target is not None
-            tracefs = self.tracefs() if isinstance(target, Tracepoint) else None
-            self.links.append(attach(program, target, tracefs=tracefs))
+            if not target.is_open:
+                with self._blaming(number):
+                    self._attach(self._loaded[number], target)
+            self._done = number + 1
+
+    def attach_at(self, choices: Sequence[int], place: tuple[Any, ...], options: dict[str, Any]) -> Link:
+        """Attach the program of one of `choices` whose place was left open."""
+        assert self._spec is not None
+        specs = [each.attach for each in self._spec.programs]
+        mine = [i for i, chosen in enumerate(self._spec.chosen) if chosen in choices]
+        opens = [i for i in mine if (attach := specs[i]) is not None and attach.is_open]
+        number = (opens or mine)[0]
+        target = specs[number]
+        assert target is not None
+        return self._attach(self._loaded[number], target.at(*place, **options))
+
+    def _attach(self, program: Program, target: AttachSpec) -> Link:
+        from pyebpf.link import attach
+
+        link = attach(program, target, self.host)
+        self._links.append((program, link))
+        return link
+
+    @contextmanager
+    def _blaming(self, number: int) -> Iterator[None]:
+        """Note whose program it is that an error comes from."""
+        try:
+            yield
+        except Exception:
+            assert self._spec is not None
+            if self._spec.choices:
+                self.failing = self._spec.choices[self._spec.chosen[number]]
+            raise
 
     def attachments(self) -> list[str]:
-        """A line for each link."""
-        programs = self.programs.values()
-        return [f"{p.name}: {link.target}, by {link.how}" for p, link in zip(programs, self.links, strict=False)]
+        """A line for each link that is attached."""
+        return [f"{p.name}: {link.target}, by {link.how}" for p, link in self._links if not link.detached]
 
     def lost(self, losses: Sequence[Loss]) -> dict[str, int]:
         """Exact losses so far by reason, without those that never happened."""
@@ -104,21 +140,35 @@ class Loaded:
         if losses:
             for loss, count in zip(losses, self.maps[LOST_MAP][0], strict=True):
                 found[str(loss)] = count
-        for program in self.programs.values():
+        for program in {id(each): each for each in self._loaded}.values():
             reason = f"{program.name}: running already on the processor"
             found[reason] = found.get(reason, 0) + program.recursion_misses
-        for link in self.links:
+        for _, link in self._links:
             found[f"{link.target}: missed by the kernel"] = link.missed or 0
         return {reason: count for reason, count in found.items() if count}
 
     def detach(self) -> None:
         """Detach everything; maps and readers stay."""
-        links, self.links = self.links, []
+        links, self._links, self._done = self._links, [], 0
         with ExitStack() as stack:
-            for link in links:
+            for _, link in links:
                 stack.callback(link.detach)
 
     def close(self) -> None:
         """Detach, then close programs, readers and maps: in the reverse order of their making."""
         with self._open:
             self.detach()
+
+
+def _sharing(spec: ProgramSpec) -> tuple[Any, ...]:
+    """What programs have in common that are loaded as one."""
+    return (
+        id(spec.code),
+        spec.name,
+        spec.kind,
+        spec.expected_attach_type,
+        spec.attach_btf,
+        spec.attach_module,
+        spec.flags,
+        spec.cookie,
+    )

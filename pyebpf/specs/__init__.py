@@ -2,11 +2,12 @@
 
 from pyebpf.specs.attach import AttachSpec, BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.specs.maps import MapKind, MapSpec
-from pyebpf.specs.programs import Code, ModuleSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs.programs import Choice, Code, ModuleSpec, ProgramKind, ProgramSpec, Subprogram
 
 __all__ = [
     "AttachSpec",
     "BtfTracepoint",
+    "Choice",
     "Code",
     "MapKind",
     "MapSpec",

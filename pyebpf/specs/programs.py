@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyebpf.specs.attach import AttachSpec
     from pyebpf.specs.maps import MapSpec
 
-__all__ = ["Code", "ModuleSpec", "ProgramKind", "ProgramSpec", "Subprogram"]
+__all__ = ["Choice", "Code", "ModuleSpec", "ProgramKind", "ProgramSpec", "Subprogram"]
 
 
 class ProgramKind(IntEnum):
@@ -80,7 +80,8 @@ class ProgramSpec:
     """One program, ready to load.
 
     `attach_btf` is a BTF id to attach to (0 for none) and `expected_attach_type` enum bpf_attach_type's number, where
-    the kind wants them. `cookie` is read back by the helper get_attach_cookie.
+    the kind wants them; `attach_module` the kernel module whose BTF has that id, empty for vmlinux. `cookie` is read
+    back by the helper get_attach_cookie.
     """
 
     name: str
@@ -92,11 +93,33 @@ class ProgramSpec:
     license: str = "GPL"
     flags: int = 0
     cookie: int = 0
+    attach_module: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which of several ways a probe's request takes, and why not those before.
+
+    `probe` is the probe's name, `request` what its decorator was given, `number` which of the probe's requests it is;
+    `rejected` has each way that comes before, with the reason.
+    """
+
+    probe: str
+    request: str
+    number: int
+    way: str
+    rejected: tuple[tuple[str, str], ...] = ()
+    last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleSpec:
-    """Maps and programs that belong together."""
+    """Maps and programs that belong together.
+
+    `choices` has one entry for each request of a probe; `chosen` for each program the index of its request's choice.
+    """
 
     maps: tuple[MapSpec, ...]
     programs: tuple[ProgramSpec, ...]
+    choices: tuple[Choice, ...] = ()
+    chosen: tuple[int, ...] = ()

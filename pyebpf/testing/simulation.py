@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import pack_into
 from typing import TYPE_CHECKING, Any, Self
 
-from pyebpf.builder.contexts import PERF_EVENT_FIELDS, REGISTERS
+from pyebpf.builder.contexts.perf_events import PERF_EVENT_FIELDS, REGISTERS
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs import BtfTracepoint, MapKind, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.testing.backends import EventsBackend, MapBackend

@@ -26,8 +26,7 @@ from pyebpf.features import Features
 from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.cpus import online_cpus
-from pyebpf.kernel.tracefs import Tracefs
-from pyebpf.link import attach
+from pyebpf.link import Host, attach
 from pyebpf.objects import Map, Program
 from pyebpf.specs import (
     BtfTracepoint,
@@ -143,8 +142,8 @@ def test_a_tracepoint_link_holds_one_descriptor():
 
 def test_one_tracefs_serves_many_attachments():
     """It is opened once."""
-    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our, Tracefs() as tracefs:
-        with attach(our.program, GETCPU, tracefs=tracefs):
+    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our, Host() as host:
+        with attach(our.program, GETCPU, host):
             getcpu(3)
         assert our.count == 3
 

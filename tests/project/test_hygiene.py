@@ -90,5 +90,10 @@ def test_no_file_names_a_place_of_this_machine():
     found = []
     for path in _tracked():
         content = path.read_bytes()
-        found += [f"{path.relative_to(ROOT)}: {place}" for place in places if f"{place}/".encode() in content]
+        # Not where it ends a longer path: /proc/PID/root/ is nobody's home.
+        found += [
+            f"{path.relative_to(ROOT)}: {place}"
+            for place in places
+            if re.search(rb"(?<![\w}])" + re.escape(f"{place}/".encode()), content)
+        ]
     assert found == []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import number
 from pyebpf.dsl.translate.frame import RETURN
-from pyebpf.specs import ProgramKind
 
 if TYPE_CHECKING:
     import ast
@@ -15,15 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["end_of_function", "return_statement"]
-
-#: What a program that has nothing to say returns. A tracepoint's 0 would drop the event for every other perf user.
-SILENT: dict[ProgramKind, int] = {
-    ProgramKind.TRACEPOINT: 1,
-    ProgramKind.RAW_TRACEPOINT: 0,
-    ProgramKind.TRACING: 0,
-    ProgramKind.PERF_EVENT: 0,
-    ProgramKind.KPROBE: 0,
-}
 
 
 def return_statement(f: Frame, node: ast.Return) -> None:
@@ -60,7 +50,7 @@ def end_of_function(f: Frame) -> None:
             )
         f.b.ret(f.b.const(0))
         return
-    silent = SILENT.get(f.p.kind)
+    silent = f.p.place.silent(f.p.kind)
     if silent is None:
         f.p.fail(
             f"{f.scope.function.__name__}: every path of a program of this kind returns a value, and one "
@@ -99,7 +89,7 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
         assert converted is not None
         f.b.ret(converted.value)
         return
-    silent = SILENT.get(f.p.kind)
+    silent = f.p.place.silent(f.p.kind)
     if silent is not None:
         if value is not None:
             f.fail(

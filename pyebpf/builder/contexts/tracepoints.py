@@ -1,93 +1,73 @@
-"""A probe's parameters and its context, by what the program is attached to."""
+"""Tracepoints: fields of a record, or the arguments that the kernel passes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.annotations import KernelObject
-from pyebpf.builder.entity import Entity
-from pyebpf.builder.kernel_objects import as_number, from_register, plain_name
+from pyebpf.builder.contexts.base import Loading, Place
+from pyebpf.builder.kernel_objects import as_number, from_register
 from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import Pointer
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import NotFound, closest
-from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
-from pyebpf.types import S64, U64, CharFactory, IntType, PointerType, array_of
+from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
+from pyebpf.types import S64, U64, CharFactory, array_of
 from pyebpf.types.integers import INTEGERS
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.target import Target
     from pyebpf.types.tracepoint import TracepointField
 
-__all__ = ["Context", "context", "parameter"]
-
-#: struct bpf_perf_event_data after its registers, whose size depends on the machine: name and offset.
-PERF_EVENT_FIELDS = {"sample_period": 0, "addr": 8}
-#: Size of the user-visible registers, and where the instruction pointer stands in them.
-REGISTERS = {"x86_64": (168, 128), "aarch64": (272, 256)}
+__all__ = ["BtfTracepointPlace", "RawTracepointPlace", "TracepointPlace"]
 
 
-class Context(Entity):
-    """`ctx`: what the program was called with. Its attributes are what parameters of those names would be."""
+class TracepointPlace(Place[Tracepoint]):
+    """Parameters are the fields of the tracepoint's record."""
 
-    def describe(self) -> str:
-        return "the context"
+    def exists(self, target: Target) -> bool:
+        try:
+            target.tracepoint_format(self.attach.category, self.attach.name)
+        except NotFound:
+            return False
+        return True
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        if name == "target":
-            return _target_name(p)
-        return parameter(p, name, None)
-
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
-        p.fail(f"the context of a {p.kind.name.lower().replace('_', ' ')} program cannot be written: {name}")
-
-
-def context(p: ProgramBuilder) -> Context:
-    """Return the program's context as an entity."""
-    return Context()
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        return _field(p, self.attach.category, self.attach.name, name)
 
 
-def parameter(p: ProgramBuilder, name: str, annotation: Any) -> Any:
-    """Return what the target calls `name`.
+class RawTracepointPlace(Place[RawTracepoint]):
+    """Parameters are the kernel's own arguments, numbers and pointers that the verifier does not trust."""
 
-    `annotation` is what the author wrote: a type of the language, KernelObject, or None.
-    """
-    found = _named(p, plain_name(name))
-    if annotation is None or annotation is int or annotation is KernelObject:
-        return found
-    if isinstance(annotation, PointerType) and hasattr(found, "as_int"):
-        space = found.space if isinstance(found, Pointer) else Space.KERNEL
-        return Pointer(found.as_int(p).value, annotation.target, space)
-    if isinstance(annotation, IntType) and hasattr(found, "convert"):
-        return found.convert(p, annotation)
-    return found
+    def exists(self, target: Target) -> bool:
+        return _exists(self.attach.name, target)
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        return _argument(p, self.attach.name, name, trusted=False)
 
 
-def _target_name(p: ProgramBuilder) -> str:
-    match p.attach:
-        case Tracepoint(category, name):
-            return f"{category}:{name}"
-        case RawTracepoint(name) | BtfTracepoint(name):
-            return name
-        case _:
-            return str(p.attach)
+class BtfTracepointPlace(Place[BtfTracepoint]):
+    """Parameters are the kernel's own arguments; objects load directly."""
+
+    def exists(self, target: Target) -> bool:
+        return _exists(self.attach.name, target)
+
+    def loading(self, target: Target) -> Loading:
+        return Loading(target.raw_tracepoint_btf_id(self.attach.name))
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        return _argument(p, self.attach.name, name, trusted=True)
 
 
-def _named(p: ProgramBuilder, name: str) -> Any:
-    match p.attach:
-        case Tracepoint(category, event):
-            return _tracepoint_field(p, category, event, name)
-        case RawTracepoint(event):
-            return _raw_argument(p, event, name, trusted=False)
-        case BtfTracepoint(event):
-            return _raw_argument(p, event, name, trusted=True)
-        case PerfEvent():
-            return _perf_event_field(p, name)
-        case _:
-            p.fail(f"{name}: this program's context has no named fields")
+def _exists(event: str, target: Target) -> bool:
+    try:
+        target.raw_tracepoint(event)
+    except NotFound:
+        return False
+    return True
 
 
-def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> Any:
+def _argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> Any:
     try:
         arguments = p.target.raw_tracepoint_parameters(event)
     except NotFound as error:
@@ -105,7 +85,7 @@ def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) ->
     p.fail(f"raw tracepoint {event} has no argument {name}{closest(name, [a.name for a in arguments])}")
 
 
-def _tracepoint_field(p: ProgramBuilder, category: str, event: str, name: str) -> Any:
+def _field(p: ProgramBuilder, category: str, event: str, name: str) -> Any:
     try:
         field = p.target.tracepoint_format(category, event).field(name)
     except NotFound as error:
@@ -160,13 +140,3 @@ def _dynamic(p: ProgramBuilder, field: TracepointField) -> Any:
         program.b.call(115, destination, program.b.const(length), program.b.emit(Op.OFFSET, program.context, offset))
 
     return StringSource(f"field {field.name}", read_into, None, p.b.where)
-
-
-def _perf_event_field(p: ProgramBuilder, name: str) -> Any:
-    from pyebpf.builder.integers import Int
-
-    registers, instruction_pointer = REGISTERS[p.target.arch]
-    offsets = {"ip": instruction_pointer, **{key: registers + offset for key, offset in PERF_EVENT_FIELDS.items()}}
-    if name not in offsets:
-        p.fail(f"a perf event's context has no field {name}{closest(name, offsets)}: it has {', '.join(offsets)}")
-    return Int(p.b.load(p.context, offsets[name], 8), U64)

@@ -1,0 +1,137 @@
+"""`Place`: what a kind of attachment means to a program; `Context`: what the program was called with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from pyebpf.builder.annotations import KernelObject
+from pyebpf.builder.entity import Entity
+from pyebpf.builder.kernel_objects import plain_name
+from pyebpf.builder.memory import Space
+from pyebpf.builder.pointers import Pointer
+from pyebpf.dataclass import dataclass
+from pyebpf.specs import AttachSpec, ProgramKind
+from pyebpf.types import IntType, PointerType
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.target import Target
+
+__all__ = ["Context", "Loading", "Place", "annotated"]
+
+S = TypeVar("S", bound=AttachSpec)
+
+#: What a program of a kind returns that has nothing to say. A tracepoint's 0 would drop the event for every other perf
+#: user. In a program of another kind every path returns a value.
+SILENT: dict[ProgramKind, int] = {
+    ProgramKind.TRACEPOINT: 1,
+    ProgramKind.RAW_TRACEPOINT: 0,
+    ProgramKind.TRACING: 0,
+    ProgramKind.PERF_EVENT: 0,
+    ProgramKind.KPROBE: 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What loading a program for a place needs of the kernel's types.
+
+    `attach_btf` is the BTF id that the program attaches to, 0 for none; `module` the kernel module whose BTF has it,
+    empty for vmlinux.
+    """
+
+    attach_btf: int = 0
+    module: str = ""
+
+
+class Place(Generic[S]):
+    """One attachment, seen from the program: its parameters, its context, its result.
+
+    A family of attachments defines one for each of its specs. What is not overridden is refused with a message.
+    """
+
+    #: Whether a probe may take `ctx`, the context itself.
+    has_context: ClassVar[bool] = True
+
+    def __init__(self, attach: S) -> None:
+        self.attach = attach
+
+    # -- questions to the kernel that the program is compiled for ------------------------------------------------------
+
+    def expand(self, target: Target) -> Iterable[AttachSpec]:
+        """The attachments that this one stands for: itself, or what a pattern matches."""
+        return (self.attach,)
+
+    def exists(self, target: Target) -> bool:
+        """Whether the kernel has the place; an optional attachment without one is left out."""
+        return True
+
+    def loading(self, target: Target) -> Loading:
+        """What PROG_LOAD is told of the place. Raises NotFound if the kernel's types lack it."""
+        return Loading()
+
+    def same_code(self) -> Hashable | None:
+        """A key under which places of one request give the same code; None if each is compiled for itself.
+
+        For places that programs see no difference of unless they ask for `ctx.target`.
+        """
+        return None
+
+    # -- the program's side --------------------------------------------------------------------------------------------
+
+    def silent(self, kind: ProgramKind) -> int | None:
+        """What a program returns that has nothing to say; None: every path of it returns a value."""
+        return SILENT.get(kind)
+
+    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+        """What a parameter is bound to: by its name here; kinds whose target names nothing override it.
+
+        `name` is as the author wrote it, `position` counts from 0 without `ctx`.
+        """
+        return annotated(p, self.named(p, plain_name(name)), annotation)
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        """What the target calls `name`: a parameter of that name, or an attribute of `ctx`."""
+        p.fail(f"{name}: this program's context has no named fields")
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        """`ctx.name`."""
+        return annotated(p, self.named(p, plain_name(name)), None)
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        """`ctx.name = value`."""
+        p.fail(f"the context of a {p.kind.name.lower().replace('_', ' ')} program cannot be written: {name}")
+
+
+class Context(Entity):
+    """`ctx`: what the program was called with. Its attributes are what parameters of those names would be."""
+
+    def describe(self) -> str:
+        return "the context"
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if name == "target":
+            p.notes[ASKED_TARGET] = True
+            return p.attach.target if p.attach is not None else str(p.attach)
+        return p.place.attribute(p, name)
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        p.place.set_attribute(p, name, value)
+
+
+#: The key in a program's notes that says that it reads `ctx.target`, so that its code is one target's own.
+ASKED_TARGET = "contexts: target"
+
+
+def annotated(p: ProgramBuilder, found: Any, annotation: Any) -> Any:
+    """`found` as the type that the author wrote: a type of the language, KernelObject, int or None."""
+    if annotation is None or annotation is int or annotation is KernelObject:
+        return found
+    if isinstance(annotation, PointerType) and hasattr(found, "as_int"):
+        space = found.space if isinstance(found, Pointer) else Space.KERNEL
+        return Pointer(found.as_int(p).value, annotation.target, space)
+    if isinstance(annotation, IntType) and hasattr(found, "convert"):
+        return found.convert(p, annotation)
+    return found

@@ -1,0 +1,33 @@
+"""Perf events: the registers, the period and the address of a sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.contexts.base import Place
+from pyebpf.errors import closest
+from pyebpf.specs import PerfEvent
+from pyebpf.types import U64
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = ["PERF_EVENT_FIELDS", "REGISTERS", "PerfEventPlace"]
+
+#: struct bpf_perf_event_data after its registers, whose size depends on the machine: name and offset.
+PERF_EVENT_FIELDS = {"sample_period": 0, "addr": 8}
+#: Size of the user-visible registers, and where the instruction pointer stands in them.
+REGISTERS = {"x86_64": (168, 128), "aarch64": (272, 256)}
+
+
+class PerfEventPlace(Place[PerfEvent]):
+    """Parameters are `ip`, `sample_period` and `addr`."""
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        from pyebpf.builder.integers import Int
+
+        registers, instruction_pointer = REGISTERS[p.target.arch]
+        offsets = {"ip": instruction_pointer, **{key: registers + offset for key, offset in PERF_EVENT_FIELDS.items()}}
+        if name not in offsets:
+            p.fail(f"a perf event's context has no field {name}{closest(name, offsets)}: it has {', '.join(offsets)}")
+        return Int(p.b.load(p.context, offsets[name], 8), U64)

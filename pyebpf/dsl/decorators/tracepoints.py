@@ -1,0 +1,52 @@
+"""`@bpf.tracepoint`, `@bpf.raw_tracepoint`, `@bpf.btf_tracepoint`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.dsl.decorators.base import Decorators
+from pyebpf.errors import InvalidValue
+from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
+
+if TYPE_CHECKING:
+    from pyebpf.dsl.decorators.base import TracingDecorator
+
+__all__ = ["TracepointDecorators"]
+
+
+class TracepointDecorators(Decorators):
+    """Probes at the kernel's tracepoints."""
+
+    def tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
+        """Run at tracepoints, each "category:name" as under tracefs `events/`. Parameters are fields of its record.
+
+        With `optional`, targets that the kernel lacks are left out.
+        """
+        places = []
+        for target in targets:
+            category, colon, name = target.partition(":")
+            if not colon or not category or not name or ":" in name:
+                raise InvalidValue(
+                    f'@bpf.tracepoint({target!r}): write "category:name", such as "syscalls:sys_enter_openat"'
+                )
+            places.append(Tracepoint(category, name))
+        return self._tracing("tracepoint", targets, places, optional=optional)
+
+    def raw_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
+        """Run at tracepoints by their bare names, before any record is made; cheaper to attach.
+
+        Parameters are the kernel's arguments. With `optional`, targets that the kernel lacks are left out.
+        """
+        _bare("raw_tracepoint", targets)
+        return self._tracing("raw_tracepoint", targets, map(RawTracepoint, targets), optional=optional)
+
+    def btf_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
+        """`raw_tracepoint` whose pointers the verifier knows (tp_btf, since Linux 5.5): objects load directly."""
+        _bare("btf_tracepoint", targets)
+        return self._tracing("btf_tracepoint", targets, map(BtfTracepoint, targets), optional=optional)
+
+
+def _bare(decorator: str, targets: tuple[str, ...]) -> None:
+    for target in targets:
+        if ":" in target:
+            raise InvalidValue(f'@bpf.{decorator}({target!r}): write the bare name, "{target.rpartition(":")[2]}"')

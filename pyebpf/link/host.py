@@ -1,0 +1,38 @@
+"""`Host`: what attachments open in common, each thing once and only if something asks for it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from pyebpf.kernel.tracefs import Tracefs
+
+__all__ = ["Host"]
+
+
+class Host:
+    """This machine, for as long as something is attached to it. Closing it ends no attachment."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._tracefs: Tracefs | None = None
+
+    def tracefs(self) -> Tracefs:
+        """The `events` directory, open as long as this is. Raises NotPermitted, NotSupported."""
+        if self._tracefs is None:
+            from pyebpf.kernel.tracefs import Tracefs
+
+            self._tracefs = self._open.enter_context(Tracefs())
+        return self._tracefs
+
+    def close(self) -> None:
+        """Close what was opened. A second call does nothing."""
+        self._tracefs = None
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

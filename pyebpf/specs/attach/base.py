@@ -1,0 +1,52 @@
+"""What every attachment says of itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyebpf.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from pyebpf.specs.programs import ProgramKind
+
+__all__ = ["AttachSpec"]
+
+
+class AttachSpec:
+    """Where a program is to run: frozen data, one class a kind of attachment, `str()` for messages.
+
+    What such a place means to the program (context, parameters, result) says the class of the same name's `Place` in
+    `builder/contexts/`; how a loaded program gets there, its function in `link/`.
+    """
+
+    __slots__ = ()
+
+    #: The type of program that is loaded for it.
+    kind: ClassVar[ProgramKind]
+
+    @property
+    def attach_type(self) -> int:
+        """Enum bpf_attach_type's number for PROG_LOAD's expected_attach_type, where the kind wants one; else 0."""
+        return 0
+
+    @property
+    def load_flags(self) -> int:
+        """PROG_LOAD's flags, such as BPF_F_SLEEPABLE (16)."""
+        return 0
+
+    @property
+    def target(self) -> str:
+        """What a probe reads as `ctx.target`."""
+        return str(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the place is named later, by `Probe.attach(...)`: entering `with bpf:` only loads the program."""
+        return False
+
+    def at(self, *place: Any, **options: Any) -> AttachSpec:  # noqa: ARG002 - open kinds take them
+        """The same kind of attachment at a place named now: what `Probe.attach(...)` was given.
+
+        Raises InvalidValue for a kind whose place is known or that is never attached.
+        """
+        raise InvalidValue(f"{self} is attached by `with bpf:`, at the place that its decorator names")

@@ -1,0 +1,65 @@
+"""Tracepoints: through perf events, raw, and raw with BTF types."""
+
+from __future__ import annotations
+
+from pyebpf.dataclass import dataclass
+from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.programs import ProgramKind
+
+__all__ = ["BtfTracepoint", "RawTracepoint", "Tracepoint"]
+
+#: BPF_TRACE_RAW_TP of enum bpf_attach_type.
+TRACE_RAW_TP = 23
+
+
+@dataclass(frozen=True, slots=True)
+class Tracepoint(AttachSpec):
+    """A tracepoint through perf_event_open: `category` and `name` as under tracefs `events/`."""
+
+    category: str
+    name: str
+
+    kind = ProgramKind.TRACEPOINT
+
+    def __str__(self) -> str:
+        return f"tracepoint {self.category}:{self.name}"
+
+    @property
+    def target(self) -> str:
+        return f"{self.category}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class RawTracepoint(AttachSpec):
+    """A raw tracepoint by name (BPF_RAW_TRACEPOINT_OPEN): arguments as the kernel passes them, no BTF trust."""
+
+    name: str
+
+    kind = ProgramKind.RAW_TRACEPOINT
+
+    def __str__(self) -> str:
+        return f"raw_tp {self.name}"
+
+    @property
+    def target(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class BtfTracepoint(AttachSpec):
+    """A raw tracepoint whose arguments the verifier knows by BTF (BPF_TRACE_RAW_TP): typed pointers load directly."""
+
+    name: str
+
+    kind = ProgramKind.TRACING
+
+    def __str__(self) -> str:
+        return f"tp_btf {self.name}"
+
+    @property
+    def attach_type(self) -> int:
+        return TRACE_RAW_TP
+
+    @property
+    def target(self) -> str:
+        return self.name
