@@ -15,10 +15,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 from xml.etree.ElementTree import ParseError
 
 from tests.vm import kernels, report
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parents[2]
 JUNIT = "junit.xml"
 TEST_MODULES = ("loop",)  # what tests use and the kernel does not load by itself when asked for
+SLOTS = 2  # machines up at once
 LOST = 125  # exit status when a machine did not report one, which no test runner uses
 
 
@@ -42,7 +44,7 @@ def main() -> int:
     series = options.kernel or list(kernels.SERIES)
     results = Path(options.results or tempfile.mkdtemp(prefix="pyebpf-vm-")).resolve()
     output = _Output(prefixed=len(series) > 1)
-    with ThreadPoolExecutor(len(series) if options.parallel else 1) as pool:
+    with ThreadPoolExecutor(SLOTS) as pool:
         statuses = list(pool.map(lambda name: _run(name, options, results / name, output), series))
     output.say("")
     for name, (_, summary) in zip(series, statuses, strict=True):
@@ -70,7 +72,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory", type=int, default=4096, help="in MiB (default: 4096)")
     parser.add_argument("--processors", type=int, default=2)
     parser.add_argument("--limit", type=float, default=1200, help="seconds until the machine is killed (default: 1200)")
-    parser.add_argument("--parallel", action="store_true", help="run the kernels at the same time")
     parser.add_argument("--cache", type=Path, default=kernels.default_cache(), help="where unpacked kernels are kept")
     parser.add_argument("--results", help="folder for logs and JUnit files (default: a new temporary one)")
     parser.add_argument("command", nargs="*", help="run in the checkout's root; default: the kernel tests")
@@ -103,7 +104,7 @@ def _run(series: str, options: argparse.Namespace, results: Path, output: _Outpu
         machine = Machine(kernel, options.memory, options.processors, options.qemu, options.parameter)
         modules = [*options.module, *(() if options.command else TEST_MODULES)]
         task = Task(options.command or _pytest(), CHECKOUT, _environment(kernel, options.env), modules)
-        with nullcontext() if options.parallel else _turn(options.cache):
+        with _slot(options.cache):
             outcome = machine.run(task, results, limit=options.limit, output=lambda piece: output.add(series, piece))
     except (KernelUnavailable, MachineUnusable, FileNotFoundError) as error:
         return LOST, f"not run: {error}"
@@ -124,11 +125,24 @@ def _run(series: str, options: argparse.Namespace, results: Path, output: _Outpu
 
 
 @contextmanager
-def _turn(cache: Path) -> Iterator[None]:
-    """Wait until no other run on this computer has a machine up: two at once take as long, and miss their limits."""
-    with (cache / "turn.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _slot(cache: Path) -> Iterator[None]:
+    """Wait until fewer than SLOTS machines are up on this computer, whoever started them, and be one of them.
+
+    More than it has processors for would all take longer, and miss their limits.
+    """
+    with ExitStack() as stack:
+        locks = [stack.enter_context((cache / f"slot-{number}.lock").open("w")) for number in range(SLOTS)]
+        while not any(_locked(lock) for lock in locks):
+            time.sleep(0.5)
         yield
+
+
+def _locked(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _pytest() -> list[str]:
