@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, MalformedData
 from pyebpf.events.perf_records import SAMPLE_HEADER, read_backward, read_records, uniform
-from pyebpf.events.stream import EventStream
+from pyebpf.events.stream import EventStream, collected_afterwards
 from pyebpf.kernel import map_elements, perf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.diagnosis import diagnose
@@ -156,7 +156,8 @@ class PerfBuffer(EventStream[Any]):
 
     def _take(self, *, everything: bool) -> list[Any]:  # noqa: ARG002 - perf buffers are small
         decode = self._decode
-        return [record for buffer in self._buffers for record in buffer.take(decode)]
+        with collected_afterwards():
+            return [record for buffer in self._buffers for record in buffer.take(decode)]
 
     def _decode(self, alike: tuple[bytes, int, int] | None, samples: list[bytes]) -> list[Any]:
         record = self._record
@@ -170,7 +171,7 @@ class PerfBuffer(EventStream[Any]):
             content, length, _ = alike
             plain = Struct(f"<{SAMPLE_HEADER}x{record.format}{length - SAMPLE_HEADER - record.size}x")
             assert self._assemble is not None
-            return self._assemble(plain.iter_unpack(content))
+            return self._assemble(plain.iter_unpack(content), len(content) // plain.size)
         size, decode = record.size, record.decode
         short = next((sample for sample in samples if len(sample) < size), None)
         if short is not None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from operator import length_hint
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, MalformedData
 from pyebpf.events.records import HEADER_SIZE, next_run, stride
-from pyebpf.events.stream import EventStream
+from pyebpf.events.stream import EventStream, collected_afterwards
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.objects.codec import assembler
 from pyebpf.specs import MapKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyebpf.objects import Map
     from pyebpf.types import Type
@@ -22,15 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["RingBuffer"]
 
 _MOST = 1 << 12
-"""Records decoded before their room is given back to the programs."""
+"""Records copied before their room is given back to the programs."""
 _PIECE = 1 << 16
-"""Bytes read at a time while iterating: records that are still in the processor's cache when they are used."""
+"""Bytes copied out at a time while iterating."""
+_PORTION = 256
+"""Records decoded at a time while iterating: they are still in the processor's cache when they are used, and so few
+that Python's garbage collector, which looks at every 700 new objects, is never due."""
 
 
 class RingBuffer(EventStream[Any]):
     """Reads the ring buffer `ring`; each record is decoded by `record` (bytes without one).
 
-    Reads in place: room is given back once a batch is decoded. A program that finds no room has to count that itself:
+    Room is given back as soon as the records are copied out. A program that finds no room has to count that itself:
     the buffer does not know. Raises KernelError if the buffer can't be mapped, MalformedData for records of another
     size than `record`.
     """
@@ -58,7 +62,8 @@ class RingBuffer(EventStream[Any]):
         self._data = self._producer_map.part(PAGE_SIZE, 2 * self.size, "B")
         self._words = self._producer_map.part(PAGE_SIZE, 2 * self.size, "I")
         self._closed = False
-        self._assemble: Callable[[Any], list[Any]] | None = None
+        #: Copied out, not yet decoded.
+        self._rows: Iterator[tuple[Any, ...]] = iter(())
         if record is not None:
             padding = stride(record.size) - HEADER_SIZE - record.size
             self._plain = Struct(f"<{HEADER_SIZE}x{record.format}{padding}x")
@@ -84,42 +89,37 @@ class RingBuffer(EventStream[Any]):
         return [self._fd]
 
     def _take(self, *, everything: bool) -> list[Any]:
-        limit = self.size if everything else _PIECE
-        record = self._record
-        if record is None:
-            return self._read(_copies, limit)
-        plain, assemble, size = self._plain, self._assemble, record.size
-        assert assemble is not None
+        if self._record is None:
+            return self._read(_copies, self.size if everything else _PIECE)
+        if not everything:
+            if not length_hint(self._rows):
+                self._rows = self._unpacked(_PIECE)
+            return self._assemble(self._rows, min(length_hint(self._rows), _PORTION))
+        with collected_afterwards():
+            result = self._assemble(self._rows, length_hint(self._rows))
+            self._rows = self._unpacked(self.size)
+            latest = self._assemble(self._rows, length_hint(self._rows))
+        return result + latest if result else latest
 
-        def decode(data: memoryview, length: int) -> list[Any]:
-            if length != size:
-                raise MalformedData(f"ring buffer {self._map_name}: a record of {length} bytes, {record} has {size}")
-            return assemble(plain.iter_unpack(data))
-
-        return self._read(decode, limit)
+    def _unpacked(self, size: int) -> Iterator[tuple[Any, ...]]:
+        """What the next `size` bytes hold, as tuples: copied at once, unpacked when they are asked for."""
+        return self._plain.iter_unpack(b"".join(self._read(_whole, size)))
 
     def tuples(self) -> list[tuple[Any, ...]]:
         """All records that are there as the tuples that `struct` unpacks: the fastest way, without field names.
 
         Integers are numbers, character and byte arrays bytes with their padding, big-endian integers bytes.
         """
-        record = self._record
-        if record is None:
+        if self._record is None:
             raise InvalidValue(f"ring buffer {self._map_name} has no record type to unpack")
-        unpack, size = self._plain.iter_unpack, record.size
-
-        def decode(data: memoryview, length: int) -> list[Any]:
-            if length != size:
-                raise MalformedData(f"ring buffer {self._map_name}: a record of {length} bytes, {record} has {size}")
-            return list(unpack(data))
-
         self._waiter()
-        with self._lock:
-            return self._read(decode, self.size)
+        with self._lock, collected_afterwards():
+            return [*self._rows, *self._unpacked(self.size)]
 
-    def _read(self, decode: Callable[[memoryview, int], list[Any]], size: int) -> list[Any]:
-        result: list[Any] = []
+    def _read(self, copy: Callable[[memoryview, int], list[bytes]], size: int) -> list[bytes]:
+        result: list[bytes] = []
         data, words = self._data, self._words
+        expected = None if self._record is None else self._record.size
         position: int = self._consumer[0]
         producer: int = self._producer[0]
         # No more than what one buffer holds, so that a fast producer can't keep the reader here for ever.
@@ -135,23 +135,28 @@ class RingBuffer(EventStream[Any]):
                 producer = latest
                 continue
             if run.count:
-                end = run.start + run.count * stride(run.length)
-                try:
-                    with data[run.start : end] as part:
-                        result += decode(part, run.length)
-                except MalformedData:
-                    # Passed over, so that the next call does not meet it again; what was read before is kept.
+                if expected is not None and run.length != expected:
+                    if result:
+                        break  # what came before is good; the next call meets this one first
                     self._consumer[0] = run.position
-                    self._pending = iter([*self._pending, *result])
-                    raise
+                    raise MalformedData(
+                        f"ring buffer {self._map_name}: a record of {run.length} bytes, {self._record} has {expected}"
+                    )
+                with data[run.start : run.start + run.count * stride(run.length)] as part:
+                    result += copy(part, run.length)
             position = run.position
             self._consumer[0] = position
         return result
 
     def _release(self) -> None:
         self._closed = True
+        self._rows = iter(())
         self._consumer_map.close()
         self._producer_map.close()
+
+
+def _whole(data: memoryview, _length: int) -> list[bytes]:
+    return [bytes(data)]
 
 
 def _copies(data: memoryview, length: int) -> list[bytes]:

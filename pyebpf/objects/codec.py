@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import struct
+from itertools import islice, repeat
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.types import CharArray, IntType, Struct, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterator
 
     from pyebpf.types import Type
+
+    Assembler = Callable[[Iterator[tuple[Any, ...]], int], list[Any]]
 
 __all__ = ["assembler", "decoder", "encode_all", "slot_decoder", "slot_size"]
 
@@ -50,20 +53,20 @@ def encode_all(kind: Type, values: Collection[Any]) -> bytes:
 
 
 def _decoder(kind: Type, packer: Packer) -> Callable[[Buffer], list[Any]]:
-    iter_unpack, assemble = packer.iter_unpack, assembler(kind)
-    return lambda data: assemble(iter_unpack(data))
+    iter_unpack, size, assemble = packer.iter_unpack, packer.size, assembler(kind)
+    return lambda data: assemble(iter_unpack(data), len(data) // size)
 
 
-def assembler(kind: Type) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
-    """Function from unpacked tuples of plain values to a list of Python values."""
+def assembler(kind: Type) -> Assembler:
+    """Function from unpacked tuples of plain values, and how many of them to take, to a list of Python values."""
     if _is_plain(kind):
-        return lambda rows: [value for (value,) in rows]
+        return lambda rows, count: [value for (value,) in islice(rows, count)]
     if isinstance(kind, StructType) and kind.cls is not None and kind.cls.__init__ is Struct.__init__:
         converters = [_converter(f.type) for f in kind.fields]
         if all(f.type.count == 1 for f in kind.fields):
             return _struct_assembler(kind.cls, tuple(f.name for f in kind.fields), converters)
     assemble = kind.assemble
-    return lambda rows: [assemble(iter(plain)) for plain in rows]
+    return lambda rows, count: [assemble(iter(plain)) for plain in islice(rows, count)]
 
 
 def _converter(kind: Type) -> Callable[[Any], Any] | None:
@@ -78,20 +81,33 @@ def _converter(kind: Type) -> Callable[[Any], Any] | None:
 
 def _struct_assembler(
     cls: type[Struct], names: tuple[str, ...], converters: list[Callable[[Any], Any] | None]
-) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
-    """Make records by a loop written for this class, without its constructor: seven times as fast.
+) -> Assembler:
+    """Make records by a loop written for this class, without its constructor: ten times as fast.
 
-    A decoded value always fits its field, so that the constructor has nothing to check. Only the fields' names reach
-    the source, which Python has read as identifiers before.
+    A decoded value always fits its field, so that the constructor has nothing to check. All records are made first, by
+    code in C; the loop then unpacks straight into their attributes. Only the fields' names reach the source, which
+    Python has read as identifiers before.
     """
-    values = [f"v{index}" for index in range(len(names))]
-    lines = ["def assemble(rows):", " out = []", f" for {', '.join(values)}, in rows:", "  record = new(cls)"]
+    # Instances share one table of attribute names, which takes up new names only while few instances were made.
+    first = cls.__new__(cls)
+    for name in names:
+        object.__setattr__(first, name, None)
+    targets, lines = [], []
     for index, (name, converter) in enumerate(zip(names, converters, strict=True)):
-        value = f"c{index}({values[index]})" if converter is not None else values[index]
-        lines.append(f"  record.{name} = {value}")
-    lines += ["  out.append(record)", " return out"]
-    scope: dict[str, Any] = {"new": cls.__new__, "cls": cls}
+        if converter is None:
+            targets.append(f"record.{name}")
+        else:
+            targets.append(f"v{index}")
+            lines.append(f"  record.{name} = c{index}(v{index})")
+    text = [
+        "def assemble(rows, count):",
+        " out = list(map(new, repeat(cls, count)))",
+        f" for record, ({', '.join(targets)},) in zip(out, rows):",
+        *(lines or ["  pass"]),
+        " return out",
+    ]
+    scope: dict[str, Any] = {"new": cls.__new__, "cls": cls, "repeat": repeat}
     scope.update({f"c{index}": converter for index, converter in enumerate(converters)})
-    exec("\n".join(lines), scope)  # noqa: S102 - as dataclasses does; see the docstring for what gets in
-    assemble: Callable[[Iterable[tuple[Any, ...]]], list[Any]] = scope["assemble"]
+    exec("\n".join(text), scope)  # noqa: S102 - as dataclasses does; see the docstring for what gets in
+    assemble: Assembler = scope["assemble"]
     return assemble
