@@ -112,13 +112,14 @@ def test_as_an_ordinary_user():
         pytest.skip("probe: not root, so not able to become nobody")
     if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) <= 1:
         pytest.skip("probe: kernel.perf_event_paranoid lets everybody see addresses")
+    # Asked once before the privileges go: what Python imports may be where nobody can read.
     program = (
-        "import os; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "import os\nfrom pyebpf.symbols.kernel import KernelSymbols\n"
+        "KernelSymbols(b'').hidden, KernelSymbols(b'0000000000000000 T x').hidden\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "symbols = KernelSymbols()\n"
         "print(len(symbols.names()) > 10_000, symbols.hidden)"
     )
-    # Once before the privileges go: what Python imports may be where nobody can read.
-    program = "from pyebpf.symbols.kernel import KernelSymbols\nKernelSymbols(b'').hidden\n" + program
     root = Path(__file__).parents[2]
     run = subprocess.run(
         [sys.executable, "-c", program], cwd=root, check=True, capture_output=True, text=True, timeout=60
