@@ -248,16 +248,19 @@ def test_in_a_pid_namespace(tmp_path):
         path.touch()
     with running("opensnoop", "--json", prefix=["unshare", "--pid", "--fork", "--mount-proc"]) as tool:
         (child,) = Path(f"/proc/{tool.process.pid}/task/{tool.process.pid}/children").read_text().split()
-        workers = [subprocess.Popen([sys.executable, "-c", script, path, str(opens)]) for path in outside]
         enter = ["nsenter", f"--pid=/proc/{child}/ns/pid"]
+        subprocess.run([*enter, sys.executable, "-c", script, inside, "23"], check=True)
+        workers = [subprocess.Popen([sys.executable, "-c", script, path, str(opens)]) for path in outside]
         subprocess.run([*enter, sys.executable, "-c", script, inside, "23"], check=True)
         assert [worker.wait(PATIENCE) for worker in workers] == [0, 0]
         os.kill(int(child), signal.SIGINT)
         assert tool.wait() == 0
     lost = sum(map(int, re.findall(r"Lost (\d+) events", tool.err.splitlines()[-1])))
     found = [(o["PID"], o["PATH"]) for o in tool.objects()]
-    assert {pid for pid, path in found if path == str(inside)} == {2}  # the first process after the tool itself
-    assert [path for _, path in found].count(str(inside)) <= 23
+    assert found.count((2, str(inside))) == 23  # the first process after the tool itself
+    # Among thousands of others, of which some may have been lost.
+    assert {pid for pid, path in found if path == str(inside)} <= {2, 3}
+    assert found.count((3, str(inside))) <= 23
     counts = [found.count((0, str(path))) for path in outside]
     assert max(counts) <= opens
     assert lost or counts == [opens, opens]
