@@ -37,6 +37,8 @@ def perf_event_open(
     wakeup_events: int = 0,
     new_threads: bool = False,
     backward: bool = False,
+    config1: int = 0,
+    config2: int = 0,
     what: str = "perf event",
 ) -> Descriptor:
     """Open an event of `enum perf_type_id` (or PMU number) `kind`: one thread `pid` or all (-1), one CPU or all (-1).
@@ -44,12 +46,15 @@ def perf_event_open(
     Sampled every `period` events or `frequency` times a second (EINVAL above kernel.perf_event_max_sample_rate).
     `new_threads`: also in threads that this thread starts from now on, not in processes (since Linux 5.13).
     `backward`: records are written towards the start of the buffer, so that one mapped for reading is overwritten.
+    `config1` and `config2` are the PMU's own: of kprobe and uprobe an address of a name, and an offset.
     ENOENT: the host lacks the event; EACCES: kernel.perf_event_paranoid; EINVAL: `pid` and `cpu` both -1.
     """
     flags = (_FREQ if frequency else 0) | (_INHERIT | _INHERIT_THREAD if new_threads else 0)
     flags |= _BACKWARD if backward else 0
     attribute = bytearray(
-        _ATTR.pack(kind, _ATTR.size, config, frequency or period, sample_type, 0, flags, wakeup_events, 0, 0, 0)
+        _ATTR.pack(
+            kind, _ATTR.size, config, frequency or period, sample_type, 0, flags, wakeup_events, 0, config1, config2
+        )
     )
     fd = syscall("perf_event_open", address_of(attribute), pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)
     return Descriptor(fd, what)
