@@ -14,7 +14,9 @@ from pyebpf.uapi.perf import (
     PERF_FLAG_FD_CLOEXEC,
 )
 
-__all__ = ["enable", "pause_output", "perf_event_open", "set_bpf"]
+__all__ = ["enable", "pause_output", "perf_event_open", "pmu_type", "set_bpf"]
+
+_PMUS = "/sys/bus/event_source/devices"
 
 # struct perf_event_attr (PERF_ATTR_SIZE_VER1):
 #     __u32 type, size; __u64 config, sample_period /* or sample_freq */, sample_type, read_format, flags (bit-field);
@@ -45,6 +47,7 @@ def perf_event_open(
 
     Sampled every `period` events or `frequency` times a second (EINVAL above kernel.perf_event_max_sample_rate).
     `new_threads`: also in threads that this thread starts from now on, not in processes (since Linux 5.13).
+    `config1` and `config2` are the PMU's own (kprobe and uprobe: address of a name or path, and an offset).
     `backward`: records are written towards the start of the buffer, so that one mapped for reading is overwritten.
     `config1` and `config2` are the PMU's own: of kprobe and uprobe an address of a name, and an offset.
     ENOENT: the host lacks the event; EACCES: kernel.perf_event_paranoid; EINVAL: `pid` and `cpu` both -1.
@@ -58,6 +61,15 @@ def perf_event_open(
     )
     fd = syscall("perf_event_open", address_of(attribute), pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)
     return Descriptor(fd, what)
+
+
+def pmu_type(name: str) -> int | None:
+    """The number of the PMU `name` ("kprobe", "uprobe"), which differs from kernel to kernel; None without it."""
+    try:
+        with open(f"{_PMUS}/{name}/type", encoding="ascii") as file:
+            return int(file.read())
+    except FileNotFoundError:
+        return None
 
 
 def set_bpf(event_fd: int, prog_fd: int) -> None:
