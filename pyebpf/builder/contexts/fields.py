@@ -1,0 +1,283 @@
+"""Structs that the kernel shows to programs in place of its own, by tables: where each field stands, what it means.
+
+The verifier rewrites every access to such a struct (`struct bpf_sock_addr`, `struct bpf_sock`, …) into one to the
+kernel's own, so each field is loaded and stored in the width that it allows, and in no other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+
+from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.places import Place as Memory, write_bytes
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.dataclass import replace
+from pyebpf.errors import closest
+from pyebpf.specs import AttachSpec
+from pyebpf.types import INTEGERS, S64, U8, U64, IntType, array_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pyebpf.builder.conditions import Test
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Bytes", "ContextField", "FieldTable", "FieldsPlace", "Mirrored", "Number", "To", "Words"]
+
+S = TypeVar("S", bound=AttachSpec)
+
+_WORD = 4
+
+
+class ContextField:
+    """A member of such a struct: `name` at byte `offset`, `size` bytes in all.
+
+    `on` names the hooks whose programs may use it, None for all; `writable` says whether they may write it, or on
+    which hooks.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        offset: int,
+        size: int,
+        *,
+        writable: bool | tuple[str, ...] = False,
+        on: tuple[str, ...] | None = None,
+    ) -> None:
+        self.name = name
+        self.offset = offset
+        self.size = size
+        self.writable = writable
+        self.on = on
+
+    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+        """The field's value, of the struct at `base`."""
+        raise NotImplementedError
+
+    def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
+        """Set the field."""
+        p.fail(f"{self.name} cannot be assigned to")
+
+
+class Number(ContextField):
+    """An integer of `size` bytes.
+
+    `network` says how many of its low bits are a number in network byte order (16 or 32), which programs read and
+    write in the machine's order; `readable` is False for what is only written.
+    """
+
+    def __init__(
+        self, name: str, offset: int, size: int = _WORD, *, network: int = 0, signed: bool = False, **rules: Any
+    ) -> None:
+        super().__init__(name, offset, size, **rules)
+        self.network = network
+        self.signed = signed
+        self.type: IntType = INTEGERS[f"{'s' if signed else 'u'}{network or 8 * size}"]
+
+    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+        from pyebpf.builder.integers import Int
+
+        value = p.b.load(base, self.offset, self.size, signed=self.signed)
+        if self.network:
+            value = p.b.emit(Op.SWAP, value, size=self.network // 8)
+            p.b.assume_bounds(value, 0, self.type.maximum)
+        if self.size == U64.size:
+            return Int(value, S64 if self.signed else U64)
+        return Int(value, S64, self.type)
+
+    def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
+        from pyebpf.builder.writing import integer
+
+        wire = INTEGERS[f"be{self.network}"] if self.network else self.type
+        p.b.store(base, self.offset, integer(p, wire, value), self.size)
+
+
+class Bytes(ContextField):
+    """Bytes in the order in which they stand, such as an IPv6 address: `u8[N]`, moved by words."""
+
+    def __init__(self, name: str, offset: int, length: int, **rules: Any) -> None:
+        super().__init__(name, offset, length, **rules)
+
+    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+        from pyebpf.builder.arrays import Array
+
+        slot = p.b.slot(-(-self.size // 8) * 8, name=self.name)
+        place = p.b.slot_address(slot)
+        for at in range(0, self.size, _WORD):
+            p.b.store(place, at, p.b.load(base, self.offset + at, _WORD), _WORD)
+        return Array(array_of(U8, self.size), Memory(slot=slot, owner=self.name, writable=False))
+
+    def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
+        from pyebpf.builder.operations import settled, store
+        from pyebpf.builder.places import temporary
+
+        value = settled(p, value)
+        if isinstance(value, bytes) and len(value) != self.size:
+            p.fail(f"{value!r} does not fit {self.name}, which has {self.size} bytes")
+        with temporary(p, self.size) as slot:
+            place = p.b.slot_address(slot)
+            if isinstance(value, bytes):
+                write_bytes(p, place, 0, value)
+            else:
+                store(p, place, 0, array_of(U8, self.size), value)
+            for at in range(0, self.size, _WORD):
+                p.b.store(base, self.offset + at, p.b.load(place, at, _WORD), _WORD)
+
+
+class Words(ContextField):
+    """An array of `count` u32, indexed by numbers known while compiling."""
+
+    def __init__(self, name: str, offset: int, count: int, **rules: Any) -> None:
+        super().__init__(name, offset, _WORD * count, **rules)
+
+    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+        return WordArray(self, base)
+
+
+class WordArray(Entity):
+    """`ctx.name` of a `Words` field."""
+
+    def __init__(self, field: Words, base: ir.Value) -> None:
+        self.field = field
+        self.base = base
+
+    def describe(self) -> str:
+        return f"the array {self.field.name} of the context"
+
+    def _element(self, p: ProgramBuilder, index: Any) -> Number:
+        count = self.field.size // _WORD
+        if not isinstance(index, int):
+            p.fail(f"{self.describe()} is indexed by numbers known while compiling, not by {describe(index)}")
+        if not 0 <= index < count:
+            p.fail(f"index {int(index)} is outside {self.describe()}: 0 to {count - 1}")
+        return Number(self.field.name, self.field.offset + _WORD * int(index))
+
+    def length(self, p: ProgramBuilder) -> int:
+        return self.field.size // _WORD
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        return self._element(p, index).read(p, self.base)
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        if not self.field.writable:
+            p.fail(f"{self.describe()} is only read")
+        self._element(p, index).write(p, self.base, value)
+
+
+class To(ContextField):
+    """A pointer to another such struct; `nullable` where there may be none."""
+
+    def __init__(self, name: str, offset: int, table: FieldTable, *, nullable: bool = False, **rules: Any) -> None:
+        super().__init__(name, offset, U64.size, **rules)
+        self.table = table
+        self.nullable = nullable
+
+    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+        address = p.b.load(base, self.offset, U64.size, kind=Kind.POINTER)
+        if not self.nullable:
+            p.b.assume_present(address)
+        return Mirrored(self.table, Memory(base=address, owner=self.name, presence=address if self.nullable else None))
+
+
+class FieldTable:
+    """Such a struct, as C calls it, and its fields by name."""
+
+    def __init__(self, c_name: str, *fields: ContextField) -> None:
+        self.c_name = c_name
+        self.fields = {field.name: field for field in fields}
+
+    def find(self, p: ProgramBuilder, name: str, hook: str = "") -> ContextField:
+        """The field of that name, if programs of `hook` have it; `hook` is empty for what a pointer leads to."""
+        found = self.fields.get(name)
+        if found is None or (hook and found.on is not None and hook not in found.on):
+            self._refuse(p, name, hook)
+        return found
+
+    def _refuse(self, p: ProgramBuilder, name: str, hook: str) -> NoReturn:
+        there = [each.name for each in self.fields.values() if not hook or each.on is None or hook in each.on]
+        if name in self.fields:
+            p.fail(f"{self.c_name} has no {name} in {hook} programs: it has {', '.join(there)}")
+        p.fail(f"{self.c_name} has no field {name}{closest(name, there)}: it has {', '.join(there)}")
+
+    def read(self, p: ProgramBuilder, base: ir.Value, name: str, hook: str = "") -> Any:
+        """The value of the field `name` of the struct at `base`."""
+        return self.find(p, name, hook).read(p, base)
+
+    def write(self, p: ProgramBuilder, base: ir.Value, name: str, value: Any, hook: str = "") -> None:
+        """Set the field `name`, if programs of `hook` may."""
+        found = self.find(p, name, hook)
+        allowed = found.writable
+        if isinstance(allowed, tuple):
+            if hook not in allowed:
+                p.fail(f"{name} of {self.c_name} is only read in {hook} programs: {', '.join(allowed)} may write it")
+        elif not allowed:
+            able = [each.name for each in self.fields.values() if each.writable is True]
+            others = f": what may be written is {', '.join(able)}" if able else ""
+            p.fail(f"{name} of {self.c_name} is only read{others}")
+        found.write(p, base, value)
+
+
+class Mirrored(RunTime):
+    """Such a struct that a pointer leads to, as `ctx.sk` does. It can be given to helpers."""
+
+    def __init__(self, table: FieldTable, place: Memory) -> None:
+        self.table = table
+        self.place = place
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return self.place.parts
+
+    @property
+    def shape(self) -> Hashable:
+        return ("mirrored", self.table.c_name, self.place.shape)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Mirrored:
+        return Mirrored(self.table, self.place.rebuild(parts))
+
+    def describe(self) -> str:
+        return f"a {self.table.c_name}"
+
+    def local(self, p: ProgramBuilder) -> Mirrored:
+        return self
+
+    def is_none(self, p: ProgramBuilder) -> Test:
+        from pyebpf.builder.conditions import Always, Compare
+        from pyebpf.compiler.ir import Condition as Relation
+
+        presence = self.place.presence
+        if presence is None:
+            p.fail(f"{self.describe()} is never None here")
+        if p.b.is_present(presence):
+            return Always(holds=False)
+        return Compare(Relation.EQ, presence, p.b.const(0), presence=True)
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return self.table.read(p, self._address(p), name)
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        self.table.write(p, self._address(p), name, value)
+
+    def _address(self, p: ProgramBuilder) -> ir.Value:
+        self.place.check(p, self.describe())
+        return replace(self.place, presence=None).exact(p)
+
+
+class FieldsPlace(Place[S]):
+    """A place whose programs' context is such a struct; parameters are its fields, too."""
+
+    table: ClassVar[FieldTable]
+
+    @property
+    def hook(self) -> str:
+        """The name by which fields say where they are to be had."""
+        return ""
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        return self.table.read(p, p.context, name, self.hook)
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        self.table.write(p, p.context, name, value, self.hook)
