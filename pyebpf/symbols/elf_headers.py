@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from io import BytesIO
 from struct import Struct, unpack_from
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from pyebpf.errors import KernelError, MalformedData, NotFound, NotPermitted
+from pyebpf.errors import MalformedData, NotFound
+from pyebpf.symbols.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,7 +106,7 @@ class ElfHeaders:
         return self
 
     def _open_file(self) -> BinaryIO:
-        stream = _open(self.path)
+        stream = open_regular(self.path)
         status = os.fstat(stream.fileno())
         identity = (status.st_dev, status.st_ino)
         if self.identity not in {(0, 0), identity}:
@@ -240,20 +240,6 @@ class ElfHeaders:
                 continue  # a debug file keeps the headers of what it leaves out
             data = self._bytes(stream, offset, size, f"section {section}")
             yield from _parse_notes(data, self._layout.order, 8 if alignment == 8 else 4, section)
-
-
-def _open(path: str) -> BinaryIO:
-    # Looked at before it is opened: a FIFO would wait for a writer, a device might do anything.
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise MalformedData(f"{path} is no regular file")
-        return open(path, "rb")
-    except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
-        raise NotFound(f"there is no file {path}") from None
-    except PermissionError as error:
-        raise NotPermitted(f"{path} cannot be read by this user", error.errno) from error
-    except OSError as error:
-        raise KernelError(f"{path} cannot be read: {error.strerror}", error.errno) from error
 
 
 def _is_elf(ident: bytes) -> bool:

@@ -1,0 +1,101 @@
+"""Separate symbols of a stripped file: debug files by build id or .gnu_debuglink, and .gnu_debugdata inside it.
+
+Where debug files lie: https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import MalformedData, PyebpfError
+from pyebpf.symbols.elf import ElfSymbols
+from pyebpf.symbols.files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["include_debug_symbols"]
+
+_FOLDER = "/usr/lib/debug"
+# What a distribution puts into .gnu_debugdata is some 100 kB; a file that claims more is not unpacked.
+_MOST_UNPACKED = 1 << 26
+_SMALLEST_ID = 2  # bytes: the first is the folder
+_CHUNK = 1 << 20
+
+
+def include_debug_symbols(elf: ElfSymbols, *, root: str = "", path: str = "") -> str:
+    """Add to `elf`, unless it is unstripped, what there is of symbols for it elsewhere; return where that was.
+
+    `root` is where the file's own file system begins (`/proc/PID/root` for a container's), `path` its name there. A
+    debug file counts if it has the same build id, or the CRC-32 that .gnu_debuglink says. Nothing found: "".
+    """
+    if elf.section(".symtab") is not None:
+        return ""
+    for candidate in _candidates(elf, root, path or elf.path):
+        other = _read(candidate)
+        if other is not None and _belongs(elf, other):
+            elf.include(other)
+            return candidate
+    return ".gnu_debugdata" if _unpack(elf) else ""
+
+
+def _candidates(elf: ElfSymbols, root: str, path: str) -> Iterator[str]:
+    build_id = elf.build_id
+    # The container's own packages first, then the host's, which may have been installed for its sake.
+    roots = (root, "") if root else ("",)
+    if len(build_id) >= 2 * _SMALLEST_ID:
+        for top in roots:
+            yield f"{top}{_FOLDER}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+    link = elf.debug_link
+    if link is not None and "/" not in link[0] and link[0] not in {".", ".."}:
+        folder = path.rpartition("/")[0]
+        for top in roots:
+            yield f"{top}{folder}/{link[0]}"
+            yield f"{top}{folder}/.debug/{link[0]}"
+            yield f"{top}{_FOLDER}{folder}/{link[0]}"
+
+
+def _read(path: str) -> ElfSymbols | None:
+    try:
+        return ElfSymbols(path)
+    except PyebpfError:
+        return None  # not there, not readable or something else: the file is traced without its names
+
+
+def _belongs(elf: ElfSymbols, other: ElfSymbols) -> bool:
+    if other.identity == elf.identity or other.section(".symtab") is None:
+        return False
+    if elf.build_id or other.build_id:
+        return elf.build_id == other.build_id
+    link = elf.debug_link
+    return link is not None and _crc32(other.path) == link[1]
+
+
+def _crc32(path: str) -> int:
+    from zlib import crc32
+
+    value = 0
+    try:
+        with open_regular(path) as file:
+            while chunk := file.read(_CHUNK):
+                value = crc32(chunk, value)
+    except (PyebpfError, OSError):
+        return -1
+    return value
+
+
+def _unpack(elf: ElfSymbols) -> bool:
+    section = elf.section(".gnu_debugdata")
+    if section is None:
+        return False
+    from lzma import LZMADecompressor, LZMAError
+
+    try:
+        unpacker = LZMADecompressor()
+        data = unpacker.decompress(elf.contents(section), _MOST_UNPACKED)
+        if not unpacker.eof:
+            return False
+        elf.include(ElfSymbols.from_bytes(data, f"{elf.path} .gnu_debugdata"))
+    except (LZMAError, MalformedData):
+        return False
+    return True

@@ -1,0 +1,32 @@
+"""Opening what may be anything: files named by other processes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import BinaryIO
+
+from pyebpf.errors import KernelError, MalformedData, NotFound, NotPermitted
+
+__all__ = ["open_regular"]
+
+
+def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
+    """Open a regular file for reading, and nothing else: a FIFO would wait for a writer, a device might do anything.
+
+    Raises NotFound, NotPermitted, MalformedData (no regular file), KernelError.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    try:
+        if stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode):
+            stream = os.fdopen(os.open(path, flags), "rb")
+            if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                return stream
+            stream.close()
+    except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
+        raise NotFound(f"there is no file {path}") from None
+    except PermissionError as error:
+        raise NotPermitted(f"{path} cannot be read by this user", error.errno) from error
+    except OSError as error:
+        raise KernelError(f"{path} cannot be read: {error.strerror}", error.errno) from error
+    raise MalformedData(f"{path} is no regular file")

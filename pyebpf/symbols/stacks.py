@@ -1,0 +1,46 @@
+"""Call stacks: addresses as the kernel walks them, and the frames that they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.symbols.kernel import KernelSymbols
+from pyebpf.symbols.process import Processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyebpf.symbols.frame import Frame
+
+__all__ = ["Symbols", "resolve_stack"]
+
+
+def resolve_stack(addresses: Sequence[int], resolve: Callable[[int], Frame]) -> tuple[Frame, ...]:
+    """Frames of addresses, the innermost first.
+
+    All but the innermost are where a call returns to, which behind a call that never returns is the next function;
+    so the byte before is looked up.
+    """
+    frames = []
+    for index, address in enumerate(addresses):
+        frame = resolve(address - 1) if index and address else resolve(address)
+        if frame.address != address:
+            frame = frame._replace(offset=frame.offset + 1, address=address) if frame.name else resolve(address)
+        frames.append(frame)
+    return tuple(frames)
+
+
+class Symbols:
+    """What names the addresses of stacks: the kernel's symbols, and those of every process that was seen."""
+
+    def __init__(self) -> None:
+        self.kernel = KernelSymbols()
+        self.processes = Processes()
+
+    def kernel_frames(self, addresses: Sequence[int]) -> tuple[Frame, ...]:
+        """Frames of a stack in the kernel. `kernel.hidden` says why, if none has a name."""
+        return resolve_stack(addresses, self.kernel.resolve)
+
+    def user_frames(self, pid: int, addresses: Sequence[int]) -> tuple[Frame, ...]:
+        """Frames of a stack in a process; from what was seen of it, if it has ended."""
+        return resolve_stack(addresses, lambda address: self.processes.resolve(pid, address))
