@@ -11,6 +11,7 @@ from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.lost import count_loss
+from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.operations import fits, settled, store, to_int
@@ -44,7 +45,7 @@ OUT_OF_RANGE = "index out of range"
 _USER_SIDE = ("clear", "interval", "items", "keys", "per_cpu", "popitem", "setdefault", "update", "values")
 
 
-class MapEntity(Entity):
+class MapEntity(MapWord):
     """A map of the hash, array, per-CPU or LRU kinds.
 
     `name_source` is the name, or answers it when the map is first used. `max_entries` counts entries.
@@ -67,11 +68,6 @@ class MapEntity(Entity):
         self.flags = flags
         #: Whether the kernel gets BTF of key and value, for tools such as bpftool.
         self.typed = False
-
-    @property
-    def map_name(self) -> str:
-        """The map's name in the kernel."""
-        return self._name_source if isinstance(self._name_source, str) else self._name_source()
 
     @property
     def spec(self) -> MapSpec:
@@ -200,7 +196,7 @@ class MapEntity(Entity):
             nothing = p.b.slot_address(zeros)
             p.b.store(nothing, 0, p.b.const(0), type_.size)
             # Another processor may be first to insert: then this does nothing, and the entry is found all the same.
-            p.b.call(_UPDATE, self._handle(p), key, nothing, p.b.const(_NOEXIST))
+            p.b.call(_UPDATE, self.handle(p), key, nothing, p.b.const(_NOEXIST))
             second = self._call(p, _LOOKUP, key)
             p.b.write(entry, second)
             p.b.branch(_present(p, second), place, missed)
@@ -261,13 +257,8 @@ class MapEntity(Entity):
         if self.kind.is_array:
             p.fail(f"the entries of {self.describe()} always exist, {what} removes none: assign 0 to one")
 
-    def _handle(self, p: ProgramBuilder) -> ir.Value:
-        return p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
-
     def _call(self, p: ProgramBuilder, helper: int, *arguments: ir.Value) -> ir.Value:
-        result = p.b.call(
-            helper, self._handle(p), *arguments, result=Kind.POINTER if helper == _LOOKUP else Kind.SCALAR
-        )
+        result = p.b.call(helper, self.handle(p), *arguments, result=Kind.POINTER if helper == _LOOKUP else Kind.SCALAR)
         if helper == _LOOKUP:
             p.b.assume_origin(result, self.map_name)
         return result
@@ -331,9 +322,8 @@ class MapEntity(Entity):
     def _element(self, p: ProgramBuilder, index: Any) -> ir.Value:
         """Address of an array's entry; NULL for an index out of range."""
         inside = self._in_range(p, index)
-        name = p.use_map(self.spec)
-        if self.max_entries == 1 and not self.kind.per_cpu and isinstance(index, int):
-            entry = p.b.emit(Op.MAP_VALUE, symbol=name)
+        if self.max_entries == 1 and not self.kind.per_cpu and isinstance(index, int) and self.address is None:
+            entry = p.b.emit(Op.MAP_VALUE, symbol=p.use_map(self.spec))
             p.b.assume_present(entry)
             return entry
         number = to_int(p, index).value

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Compare
-from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.entity import describe
 from pyebpf.builder.lost import count_loss
+from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.operations import settled, store
 from pyebpf.builder.places import temporary
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
-from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import Struct, StructType
 
@@ -31,17 +32,12 @@ _CURRENT_CPU = 0xFFFF_FFFF
 NO_ROOM = "perf buffer full"
 
 
-class PerfBufferEntity(Entity):
+class PerfBufferEntity(MapWord):
     """Perf buffers, one a processor, of records of one type."""
 
     def __init__(self, name_source: str | Callable[[], str], record: Type) -> None:
         self._name_source = name_source
         self.record = record
-
-    @property
-    def map_name(self) -> str:
-        """The map's name in the kernel."""
-        return self._name_source if isinstance(self._name_source, str) else self._name_source()
 
     @property
     def spec(self) -> MapSpec:
@@ -67,7 +63,7 @@ class PerfBufferEntity(Entity):
         with temporary(p, self.record.size) as slot:
             address = p.b.slot_address(slot)
             store(p, address, 0, self.record, value)
-            handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+            handle = self.handle(p)
             status = p.b.call(_OUTPUT, p.context, handle, p.b.const(_CURRENT_CPU), address, p.b.const(self.record.size))
         with p.b.if_(Compare(Relation.NE, status, p.b.const(0))):
             count_loss(p, NO_ROOM, self.map_name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Compare, Test
-from pyebpf.builder.entity import Entity
 from pyebpf.builder.lost import count_loss
+from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.none import MaybeInt
@@ -31,7 +31,7 @@ _PUSH, _POP, _PEEK = 87, 88, 89
 _ANY, _EXIST = 0, 2
 
 
-class _Keyless(Entity):
+class _Keyless(MapWord):
     """A map of values without keys; `extra` as in MapSpec."""
 
     def __init__(
@@ -44,11 +44,6 @@ class _Keyless(Entity):
         self.extra = extra
 
     @property
-    def map_name(self) -> str:
-        """The map's name in the kernel."""
-        return self._name_source if isinstance(self._name_source, str) else self._name_source()
-
-    @property
     def spec(self) -> MapSpec:
         """What the loader makes."""
         return MapSpec(self.map_name, self.kind, None, self.value, self.max_entries, extra=self.extra)
@@ -57,7 +52,7 @@ class _Keyless(Entity):
         return f"the {self.kind.name.lower().replace('_', ' ')} {self.map_name}"
 
     def _status(self, p: ProgramBuilder, helper: int, *arguments: ir.Value) -> ir.Value:
-        handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+        handle = self.handle(p)
         # The upper half is junk before Linux 6.4, where the verifier calls the map's own function for the helper.
         return p.b.emit(Op.SEXT, p.b.call(helper, handle, *arguments), size=4)
 

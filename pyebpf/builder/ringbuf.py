@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Compare
-from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.entity import describe
 from pyebpf.builder.lost import count_loss
+from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.operations import settled, store
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import Struct, StructType
 
@@ -29,7 +30,7 @@ _RESERVE, _SUBMIT = 131, 132
 NO_ROOM = "ring buffer full"
 
 
-class RingBufferEntity(Entity):
+class RingBufferEntity(MapWord):
     """A ring buffer of records of one type. `size` is bytes: a power of two and a multiple of the page."""
 
     def __init__(self, name_source: str | Callable[[], str], record: Type, size: int, flags: int = 0) -> None:
@@ -37,11 +38,6 @@ class RingBufferEntity(Entity):
         self.record = record
         self.size = size
         self.flags = flags
-
-    @property
-    def map_name(self) -> str:
-        """The map's name in the kernel."""
-        return self._name_source if isinstance(self._name_source, str) else self._name_source()
 
     @property
     def spec(self) -> MapSpec:
@@ -67,7 +63,7 @@ class RingBufferEntity(Entity):
             p.fail(f"{self.describe()} takes {self.record.name} records, not {describe(value)}")
         if isinstance(value, Reference):
             value.check(p)
-        handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+        handle = self.handle(p)
         room = p.b.call(_RESERVE, handle, p.b.const(self.record.size), p.b.const(0), result=Kind.POINTER)
         with p.b.if_(Compare(Relation.NE, room, p.b.const(0), presence=True)):
             store(p, room, 0, self.record, value)

@@ -54,6 +54,8 @@ __all__ = [
     "QueueMap",
     "RingBuffer",
     "TrieMap",
+    "bpf_type",
+    "map_size",
 ]
 
 K = TypeVar("K")
@@ -97,7 +99,8 @@ class Bound:
         return int(self.backend.fileno())
 
 
-def _type(declared: Any, what: str) -> Type:
+def bpf_type(declared: Any, what: str) -> Type:
+    """The type that an argument means, or InvalidValue."""
     found = type_of(declared)
     if found is None:
         raise InvalidValue(
@@ -106,7 +109,8 @@ def _type(declared: Any, what: str) -> Type:
     return found
 
 
-def _size(size: object) -> int:
+def map_size(size: object) -> int:
+    """A number of entries, or InvalidValue."""
     if not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 32:
         raise InvalidValue(f"size={size!r}: a map has 1 to {(1 << 32) - 1} entries")
     return size
@@ -117,7 +121,9 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
 
     def __init__(self, kind: MapKind, key: Any, value: Any, size: int, name: str) -> None:
         self.name = name
-        MapEntity.__init__(self, self.current_name, kind, _type(key, "key"), _type(value, "value"), _size(size))
+        MapEntity.__init__(
+            self, self.current_name, kind, bpf_type(key, "key"), bpf_type(value, "value"), map_size(size)
+        )
         self.typed = True
 
     # Two maps with equal entries are two maps all the same, and entries change by themselves.
@@ -235,7 +241,7 @@ class TrieMap(TrieEntity, KeyedMap[K, V]):
     """`bpf.lpm_trie(key=ipv4_prefix, value=V)`."""
 
     def __init__(self, key: Any, value: Any, size: int, name: str) -> None:
-        found = _type(key, "key")
+        found = bpf_type(key, "key")
         if not hasattr(found, "address_size"):
             raise InvalidValue(f"bpf.lpm_trie(key={key!r}): give ipv4_prefix, ipv6_prefix or prefix(bytes)")
         super().__init__(MapKind.LPM_TRIE, found, value, size, name)
@@ -247,7 +253,7 @@ class QueueMap(Bound, QueueEntity, Generic[T]):
 
     def __init__(self, kind: MapKind, value: Any, size: int, name: str) -> None:
         self.name = name
-        QueueEntity.__init__(self, self.current_name, kind, _type(value, "value"), _size(size))
+        QueueEntity.__init__(self, self.current_name, kind, bpf_type(value, "value"), map_size(size))
 
     def __repr__(self) -> str:
         return f"<{self.kind.name.capitalize()} {self.current_name()}>"
@@ -285,7 +291,9 @@ class BloomFilter(Bound, BloomEntity, Generic[T]):
 
     def __init__(self, value: Any, size: int, hashes: int, name: str) -> None:
         self.name = name
-        BloomEntity.__init__(self, self.current_name, MapKind.BLOOM_FILTER, _type(value, "value"), _size(size), hashes)
+        BloomEntity.__init__(
+            self, self.current_name, MapKind.BLOOM_FILTER, bpf_type(value, "value"), map_size(size), hashes
+        )
 
     def __repr__(self) -> str:
         return f"<BloomFilter {self.current_name()}>"

@@ -16,6 +16,7 @@ from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
 from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
+from pyebpf.dsl.object_maps import ObjectMaps
 from pyebpf.dsl.probe import SubprogramEntity, plain_function
 from pyebpf.errors import CompileError, Location
 from pyebpf.specs import MapKind
@@ -38,7 +39,7 @@ DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
 
 
-class Module(PerfEventDecorators, TracepointDecorators):
+class Module(PerfEventDecorators, TracepointDecorators, ObjectMaps):
     """Maps and probes of one program.
 
     Each method that declares a map returns it; each decorator returns a Probe. Nothing is compiled before

@@ -71,6 +71,13 @@ class MapOfMaps(ObjectArray):
         except KeyError:
             return default
 
+    def make(self) -> KernelMap:
+        """A new map of the inner maps' shape, the caller's to close; one that was put in lives on there."""
+        from pyebpf.objects.opening import make_map
+
+        assert self.spec.inner is not None
+        return make_map(self.spec.inner)
+
     def ids(self) -> dict[Any, int]:
         """The maps' ids by key."""
         return self.snapshot()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded
+from pyebpf.specs import MapKind
 from pyebpf.types import IntType
 from pyebpf.vm.maps.arrays import PerfEventArrayMap
 from pyebpf.vm.maps.buffers import RingBufferMap
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from pyebpf.types import Struct
     from pyebpf.vm import VmMap
 
-__all__ = ["EventsBackend", "MapBackend"]
+__all__ = ["EVENTS", "EventsBackend", "MapBackend"]
+
+EVENTS = (MapKind.RINGBUF, MapKind.PERF_EVENT_ARRAY)
+"""Kinds that are read as events."""
 
 _MISSING: Any = object()
 _NOEXIST, _EEXIST, _E2BIG = 1, 17, 7

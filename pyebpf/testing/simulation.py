@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.builder.contexts.perf_events import PERF_EVENT_FIELDS, REGISTERS
 from pyebpf.errors import InvalidValue, NotFound, closest
-from pyebpf.specs import BtfTracepoint, MapKind, PerfEvent, RawTracepoint, Tracepoint
-from pyebpf.testing.backends import EventsBackend, MapBackend
+from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
+from pyebpf.testing.backends import EVENTS, EventsBackend
 from pyebpf.testing.kernel_objects import KernelMemory
+from pyebpf.testing.object_backends import backend_of
 from pyebpf.vm import Machine
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Simulation"]
 
-_EVENTS = (MapKind.RINGBUF, MapKind.PERF_EVENT_ARRAY)
 _ARGUMENTS = 12
 _POINTER = 8
 
@@ -49,9 +49,7 @@ class Simulation:
         self._programs: list[tuple[Any, LoadedProgram]] = [
             (program.attach, self.machine.load(program)) for program in self.spec.programs
         ]
-        self.maps = {
-            name: made if made.spec.kind in _EVENTS else MapBackend(made) for name, made in self.machine.maps.items()
-        }
+        self.maps = {name: backend_of(made, self.machine.memory) for name, made in self.machine.maps.items()}
 
     def _cpus(self) -> int:
         try:
@@ -75,7 +73,7 @@ class Simulation:
 
     def _bind(self, each: Any) -> None:
         made = self.machine.maps[each.spec.name]
-        if made.spec.kind in _EVENTS:
+        if made.spec.kind in EVENTS:
             each.bind(EventsBackend(made, getattr(each, "record_class", None)))
         else:
             each.bind(self.maps[each.spec.name])
@@ -85,7 +83,7 @@ class Simulation:
         from pyebpf.builder.lost import LOST_MAP
 
         losses = losses or self.module.losses
-        counts = self.maps[LOST_MAP][0] if losses else ()  # type: ignore[index]  # an array, so that it is a mapping
+        counts = self.maps[LOST_MAP][0] if losses else ()
         return {str(loss): count for loss, count in zip(losses, counts, strict=True) if count}
 
     # --- who and when ---

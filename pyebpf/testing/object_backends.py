@@ -1,0 +1,120 @@
+"""User space's side of the rarer kinds of maps, served from the interpreter's: queues, filters, maps of maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.errors import InvalidValue, KernelError
+from pyebpf.specs import MapKind
+from pyebpf.testing.backends import EVENTS, MapBackend
+from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST
+from pyebpf.vm.maps import make_map
+from pyebpf.vm.maps.buffers import QueueMap
+from pyebpf.vm.maps.others import BloomFilterMap, MapOfMaps
+
+if TYPE_CHECKING:
+    from pyebpf.vm import VmMap
+    from pyebpf.vm.memory import Memory
+
+__all__ = ["backend_of"]
+
+
+def backend_of(made: VmMap, memory: Memory) -> Any:
+    """What serves user space for a map: its kind's backend; the map itself for kinds that are read as events."""
+    if isinstance(made, MapOfMaps):
+        return MapOfMapsBackend(made, memory)
+    if isinstance(made, QueueMap):
+        return QueueBackend(made)
+    if isinstance(made, BloomFilterMap):
+        return BloomBackend(made)
+    return made if made.spec.kind in EVENTS else MapBackend(made)
+
+
+class QueueBackend:
+    """A queue or stack."""
+
+    def __init__(self, vm: QueueMap) -> None:
+        self.vm = vm
+        assert vm.spec.value is not None
+        self._value = vm.spec.value
+
+    def push(self, value: Any, *, make_room: bool = False) -> None:
+        """Add a value; KernelError without room."""
+        error = self.vm.push(self._value.encode(value), BPF_EXIST if make_room else BPF_ANY)
+        if error:
+            raise KernelError(f"writing map {self.vm.name}: it is full: it holds {self.vm.max_entries} entries", -error)
+
+    def pop(self, default: Any = None) -> Any:
+        """Take the next value out."""
+        raw = self.vm.take(remove=True)
+        return default if raw is None else self._value.decode(raw)
+
+    def peek(self, default: Any = None) -> Any:
+        """The next value, which stays."""
+        raw = self.vm.take(remove=False)
+        return default if raw is None else self._value.decode(raw)
+
+    def drain(self) -> list[Any]:
+        """Take out all values."""
+        return [self.pop() for _ in range(len(self.vm.items))]
+
+
+class BloomBackend:
+    """A Bloom filter, which here is never wrong."""
+
+    def __init__(self, vm: BloomFilterMap) -> None:
+        self.vm = vm
+        assert vm.spec.value is not None
+        self._value = vm.spec.value
+
+    def add(self, value: Any) -> None:
+        """Add a value."""
+        self.vm.push(self._value.encode(value), BPF_ANY)
+
+    def __contains__(self, value: object) -> bool:
+        return not self.vm.holds(self._value.encode(value))
+
+
+class MapOfMapsBackend(MutableMapping[Any, Any]):
+    """A map of maps: its values are other backends."""
+
+    def __init__(self, vm: MapOfMaps, memory: Memory) -> None:
+        self.vm = vm
+        self.spec = vm.spec
+        self._memory = memory
+        assert self.spec.key is not None
+        self._key = self.spec.key
+        self._given: dict[Any, Any] = {}
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._given[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        shape = self.spec.inner
+        assert shape is not None
+        if (value.spec.kind, value.spec.key, value.spec.value) != (shape.kind, shape.key, shape.value):
+            raise InvalidValue(f"map {self.vm.name} holds maps like {shape.name}, not {value.spec.name}")
+        if key not in self._given and self.spec.kind is MapKind.ARRAY_OF_MAPS and not 0 <= key < self.vm.max_entries:
+            raise InvalidValue(f"map {self.vm.name} has indices 0 to {self.vm.max_entries - 1}, not {key!r}")
+        self.vm.inner[self._key.encode(key)] = value.vm
+        self._given[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self._given[key]
+        del self.vm.inner[self._key.encode(key)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._given))
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def make(self) -> Any:
+        """A new map of the inner maps' shape."""
+        assert self.spec.inner is not None
+        return backend_of(make_map(self.spec.inner, self._memory, self.vm.cpus), self._memory)
+
+    def ids(self) -> dict[Any, int]:
+        """A number for each map that is there."""
+        return {key: each.vm.address for key, each in self._given.items()}
