@@ -206,7 +206,7 @@ def test_a_perf_map(folder):
 
 
 def test_stripped_files(folder, tmp_path):
-    """Debug files are found by .gnu_debuglink and by build id, .gnu_debugdata in the file; another build's is refused."""
+    """Debug files by .gnu_debuglink and by build id, and .gnu_debugdata; the file of another build is refused."""
 
     def objcopy(*arguments):
         subprocess.run(["objcopy", *arguments], check=True, timeout=60, capture_output=True)
