@@ -40,6 +40,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.usefixtures("bpf_allowed"))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what asks for hardware or modules (`machine`) that this kernel has not got."""
+    for mark in item.iter_markers("machine"):
+        from tests.support.needs import needs
+
+        needs(*(f"module:{name}" for name in mark.kwargs.get("modules", ())))
+        needs(*(f"device:{name}" for name in mark.kwargs.get("devices", ())))
+
+
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind() -> Iterator[None]:
     """Every test closes what it opened, so a descriptor or mount that outlives it is a fault of the code it tests."""

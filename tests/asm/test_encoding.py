@@ -136,7 +136,7 @@ def corpus():
             )
 
 
-@pytest.mark.skipif(shutil.which("llvm-mc-19") is None, reason="probe: llvm-mc-19 is not installed")
+@pytest.mark.skipif(shutil.which("llvm-mc-19") is None, reason="probe command:llvm-mc-19: no")
 @pytest.mark.parametrize(("triple", "byteorder"), [("bpfel", "little"), ("bpfeb", "big")])
 def test_llvm_assembles_our_text_to_our_bytes(triple, byteorder):
     """The text of every operation that LLVM 19 knows is read by llvm-mc, and gives the bytes that encode() gives."""
@@ -154,7 +154,7 @@ def test_llvm_assembles_our_text_to_our_bytes(triple, byteorder):
         assert encode([instruction], byteorder) == expected, kernel_text(instruction)
 
 
-@pytest.mark.skipif(shutil.which("llvm-objdump-19") is None, reason="probe: llvm-objdump-19 is not installed")
+@pytest.mark.skipif(shutil.which("llvm-objdump-19") is None, reason="probe command:llvm-objdump-19: no")
 def test_llvm_disassembles_as_we_do(tmp_path):
     """llvm-objdump's lines read back as the instructions, and say what ours say but for bases and register widths."""
     program, compiled = list(corpus()), tmp_path / "corpus.o"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import subprocess
 import sys
 
@@ -12,6 +11,7 @@ import pytest
 from pyebpf.asm import assemble, encode
 from pyebpf.asm.build import R0, R1, exit_, lddw, mov64
 from pyebpf.cli import main
+from tests.support.needs import needs
 
 CODE = encode([lddw(R1, 0x1122334455667788), mov64(R0, R1), exit_()])
 HEX = "18 01 00 00 88 77 66 55\n00 00 00 00 44 33 22 11\nbf 10 00 00 00 00 00 00\n95 00 00 00 00 00 00 00\n"
@@ -113,8 +113,7 @@ def test_what_goes_wrong_is_a_line(command, arguments, data, status, message):
 
 def test_disasm_of_an_object(command, tmp_path):
     """All sections with code, or one; an unknown one names the closest."""
-    if shutil.which("llvm-mc-19") is None:
-        pytest.skip("probe: llvm-mc-19 is not installed")
+    needs("command:llvm-mc-19")
     path = tmp_path / "two.o"
     text = '.section xdp,"ax"\nfirst:\nr0 = 2\nexit\n.section socket,"ax"\nsecond:\nr0 = 0\nexit\n'
     command_line = ["llvm-mc-19", "-triple=bpfel", "-filetype=obj", "-o", path]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
+
+from tests.support.needs import needs
 
 # What libbpf's headers give, as far as these sources need it: conventions, in our words.
 PRELUDE = """
@@ -25,8 +26,7 @@ char _license[] SEC("license") = "GPL";
 @pytest.fixture(scope="session")
 def compile_c(tmp_path_factory):
     """A function from C to the bytes of an object; skips where clang-19 is not installed."""
-    if shutil.which("clang-19") is None:
-        pytest.skip("probe: clang-19 is not installed")
+    needs("command:clang-19")
     folder = tmp_path_factory.mktemp("objects")
 
     def compiled(source, *options, name="test"):

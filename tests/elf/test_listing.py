@@ -75,7 +75,7 @@ def plain(text):
     return re.sub(r"\bw(\d+)", r"r\1", text).replace("call pc", "call ").replace("call +", "call ")
 
 
-@pytest.mark.skipif(shutil.which("llvm-objdump-19") is None, reason="probe: llvm-objdump-19 is not installed")
+@pytest.mark.skipif(shutil.which("llvm-objdump-19") is None, reason="probe command:llvm-objdump-19: no")
 def test_the_listing_says_what_llvm_objdump_says(compiled, tmp_path):
     """Instruction by instruction; and our parser reads theirs, relocations included."""
     path = tmp_path / "listed.o"

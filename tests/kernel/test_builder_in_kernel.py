@@ -26,6 +26,7 @@ from pyebpf.specs import MapKind, ProgramKind, ProgramSpec
 from pyebpf.types import S32, S64, U8, U16, U32, U64, CharArray, IntType, Struct, field, u8, u16, u32, u64
 from tests.builder.harness import Nothing, Probe
 from tests.builder.test_integers import ARITHMETIC, EDGES, RELATIONS, TYPES, model
+from tests.support.needs import needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -384,8 +385,7 @@ def test_loops_that_may_be_left_early_pass_the_verifier(target: Any, start: Any,
 def test_a_hundred_thousand_rounds_are_iterated(carry: bool) -> None:
     """With an array indexed by the number, break, continue, and return from inside a nested loop."""
     target = host()
-    if not target.has("kfunc:bpf_iter_num_new"):
-        pytest.skip("the kernel says that it has no open-coded iterators")
+    needs("kfunc:bpf_iter_num_new")
     p = Probe(target)
     n = minimum(p, p.number(0, U64), 100_003)
     rounds = MapEntity("rounds", MapKind.ARRAY, U32, U64, 1000)

@@ -61,7 +61,7 @@ def test_a_loaded_program_is_listed():
     assert assemble(kernel.stdout) == assemble(mnemonic.stdout)
 
 
-@pytest.mark.skipif(shutil.which("bpftool") is None, reason="probe: bpftool is not installed")
+@pytest.mark.skipif(shutil.which("bpftool") is None, reason="probe command:bpftool: no")
 def test_bpftool_shows_the_same():
     """Its dump, read by our parser, is our dump: also maps by id and local calls. Helpers' calls are by name there."""
     with contextlib.ExitStack() as stack:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from pyebpf.btf import Btf
 from pyebpf.elf import read_object
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
+from tests.support.needs import needs
 
 SOURCE = """
 #define SEC(name) __attribute__((section(name), used))
@@ -63,8 +61,7 @@ char _license[] SEC("license") = "GPL";
 
 def compiled(source, folder):
     """The object of a source."""
-    if shutil.which("clang-19") is None:
-        pytest.skip("probe: clang-19 is not installed")
+    needs("command:clang-19")
     path, target = folder / "source.c", folder / "source.o"
     path.write_text(source)
     subprocess.run(["clang-19", "-target", "bpf", "-O2", "-g", "-c", path, "-o", target], check=True)

@@ -10,6 +10,7 @@ from pyebpf import BPF, CompileError, u32, u64
 from pyebpf.builder.loops import CUT_OFF
 from pyebpf.features import Features
 from pyebpf.runtime.host import kernel_btf
+from tests.support.needs import needs
 
 #: No process can have such an id, so nobody else asks for it.
 FIRST = 1 << 30
@@ -73,8 +74,7 @@ def test_loops_end_where_the_program_says(has_may_goto):
 
 def test_loops_cut_off_are_counted(has_may_goto):
     """Each time that the kernel ends a loop counts once, and the program goes on behind the loop."""
-    if not has_may_goto:
-        pytest.skip("the kernel says that it has no may_goto")
+    needs("isa:may_goto")
     bpf = BPF()
     left = bpf.array(value=u64, size=2)
 
@@ -98,8 +98,7 @@ def test_loops_cut_off_are_counted(has_may_goto):
 
 def test_a_loop_that_waits_for_memory(has_may_goto):
     """The verifier accepts loops whose numbers it forgets: a walk through a map until a key is missing."""
-    if not has_may_goto:
-        pytest.skip("the kernel says that it has no may_goto")
+    needs("isa:may_goto")
     bpf = BPF()
     following = bpf.hash(key=u64, value=u64)
     ends = bpf.array(value=u64, size=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 
 import pytest
@@ -37,18 +38,17 @@ from pyebpf.asm.build import (
 )
 from pyebpf.btf import Btf, Kind
 from pyebpf.errors import VerifierError
-from pyebpf.features import Features
 from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.map_elements import map_lookup_elem, map_update_elem
 from pyebpf.objects import Map, Program
-from pyebpf.runtime.host import kernel_btf
 from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, ArrayType
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.helpers import HELPER_IDS
 from pyebpf.vm import Machine
 from pyebpf.vm.memory import Region
+from tests.support.needs import needs
 
 SLEEPABLE = 1 << 4
 RESULT = MapSpec("result", MapKind.ARRAY, U32, ArrayType(U64, 4), 1)
@@ -87,8 +87,9 @@ def in_both(items, body=(), maps=()):
         try:
             loaded = stack.enter_context(Program(program, made))
         except VerifierError as error:
-            if "cannot use helper" in str(error) or "unknown func" in str(error):
-                pytest.skip(f"this kernel's syscall programs lack it: {error}")
+            # 6.1: "unknown func bpf_x#35" where the kind lacks it; 6.12: "program of this type cannot use helper …".
+            if lacking := re.search(r"(?:cannot use helper|unknown func) bpf_(\w+)", str(error)):
+                needs(f"helper:{lacking[1]}@syscall")
             raise
         loaded.test_run()
         kernel = [list(made["result"][0]), {each.name: made[each.name].snapshot() for each in maps}]
@@ -176,8 +177,7 @@ def test_for_each_map_elem():
 
 def test_open_coded_iterator():
     """bpf_iter_num_new, _next and _destroy: called by the name of the kernel's function."""
-    if not Features(kernel_btf).has("kfunc:bpf_iter_num_new"):
-        pytest.skip("the kernel has no bpf_iter_num_new")
+    needs("kfunc:bpf_iter_num_new")
     items = [
         mov64(R7, 0),
         mov64(R1, R10),
@@ -247,8 +247,7 @@ def test_tail_calls():
 
 def test_arena_casts():
     """addr_space_cast gives the lower half for the kernel and the user's address for user space; NULL stays NULL."""
-    if not Features(kernel_btf).has("isa:addr_space_cast"):
-        pytest.skip("the kernel has no addr_space_cast")
+    needs("isa:addr_space_cast")
     base = 1 << 40
     items = [
         load_map(R1, "arena"),

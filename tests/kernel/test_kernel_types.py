@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.target import LiveTarget, RecordedTarget, Recorder
 from pyebpf.types.tracepoint import parse_format
+from tests.support.needs import needs
 
 BPF_PROG_TYPE_SOCKET_FILTER = 1
 BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP = 26, 23
@@ -55,8 +55,7 @@ def formats():
 
 def test_every_type_agrees_with_bpftool(btf):
     """Kind, name, size and number of entries of each of the kernel's types; each prints as C."""
-    if shutil.which("bpftool") is None:
-        pytest.skip("bpftool, the oracle, is not installed")
+    needs("command:bpftool")
     dump = subprocess.run(
         ["bpftool", "btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "raw"],
         capture_output=True,
@@ -84,8 +83,7 @@ def test_every_type_agrees_with_bpftool(btf):
 
 def test_members_agree_with_bpftool(btf):
     """Every member of struct sk_buff and task_struct that bpftool prints lies where it says."""
-    if shutil.which("bpftool") is None:
-        pytest.skip("bpftool, the oracle, is not installed")
+    needs("command:bpftool")
     dump = subprocess.run(
         ["bpftool", "btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "raw"],
         capture_output=True,
@@ -259,7 +257,7 @@ def test_the_verifier_shows_the_line_that_line_info_names():
 def test_modules_have_split_btf_on_top_of_vmlinux(btf):
     modules = [path for path in Path("/sys/kernel/btf").iterdir() if path.name != "vmlinux"]
     if not modules:
-        pytest.skip("no module with BTF is loaded")
+        needs("setting:/sys/kernel/btf/overlay")
     for path in modules[:5]:
         split = Btf(path.read_bytes(), btf)
         assert split.start == btf.stop

@@ -10,9 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from pyebpf import BPF, Struct, char, comm, cpu, field, gid, now, pid, s64, tid, u64, uid, user_string
+from tests.support.needs import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 ME = os.getpid()
@@ -78,8 +77,7 @@ with bpf:
 def test_in_a_pid_namespace_ids_are_the_namespaces(tmp_path):
     """Process 1 of a new namespace sees itself, and no other process is 1 there."""
     unshare = shutil.which("unshare")
-    if unshare is None:
-        pytest.skip("unshare(1) is not installed")
+    needs("command:unshare")
     script = tmp_path / "first.py"
     script.write_text(SCRIPT, encoding="utf-8")
     command = [unshare, "--pid", "--fork", sys.executable, str(script)]

@@ -22,7 +22,6 @@ from pyebpf.asm import Instruction, Label, build, layout
 from pyebpf.asm.build import R0, R1, R2, R6, R10
 from pyebpf.btf import Btf, Kind
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported
-from pyebpf.features import Features
 from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.cpus import online_cpus
@@ -43,6 +42,7 @@ from pyebpf.specs import (
 from pyebpf.types import U32, U64
 from pyebpf.uapi.bpf import AttachType
 from pyebpf.uapi.helpers import helper
+from tests.support.needs import needs
 
 libc = ctypes.CDLL(None, use_errno=True)
 GETCPU = Tracepoint("syscalls", "sys_enter_getcpu")
@@ -227,8 +227,7 @@ def test_a_raw_tracepoint_counts_exactly_until_it_is_detached():
 
 def test_a_raw_tracepoint_program_reads_its_cookie_where_the_kernel_has_that():
     """Since Linux 6.10."""
-    if not Features().has("attach:raw_tp_cookie"):
-        pytest.skip("the kernel says that raw tracepoints have no cookie")
+    needs("attach:raw_tp_cookie")
     with Counter(ProgramKind.RAW_TRACEPOINT, counter(8, cookie=True), cookie=1000) as our:
         with attach(our.program, RawTracepoint("sys_enter")):
             no_such_call(3)

@@ -14,6 +14,7 @@ import pytest
 
 from pyebpf import BPF, Struct, char, field, u32, u64, user_string
 from tests.support.command import PATIENCE, running
+from tests.support.needs import needs
 
 EVENTS = 1009
 #: No process can have such an id, so nobody else asks for it.
@@ -174,7 +175,7 @@ def test_a_program_that_is_entered_again(hole):
 
     with bpf:
         if len(bpf.attachments) < 2:
-            pytest.skip("this architecture has no tracepoint page_fault_kernel")
+            needs("tracepoint:exceptions:page_fault_kernel")
         place[0] = hole
         ask(23)
         place[0] = 0

@@ -11,12 +11,12 @@ from pyebpf.asm import Label, build, layout
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R10
 from pyebpf.errors import InvalidValue, NotLoaded
 from pyebpf.events import PerfBuffer, UserRingBuffer
-from pyebpf.features import Answer, Features
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.objects import Map, Program, make_map
 from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, Struct, u32, u64
 from pyebpf.uapi.helpers import helper
+from tests.support.needs import needs
 
 
 class Drop(Struct):
@@ -130,8 +130,7 @@ class Sums(Struct):
 
 @pytest.fixture
 def user_rig():
-    if Features().ask("map:user_ringbuf") is Answer.NO:
-        pytest.skip("the kernel has no user ring buffers")
+    needs("map:user_ringbuf")
     ring = make_map(MapSpec("ring", MapKind.USER_RINGBUF, None, None, 4096))
     sums = Map(MapSpec("sums", MapKind.ARRAY, U32, Sums.layout, 1))
     program = Program(ProgramSpec("drain", ProgramKind.RAW_TRACEPOINT, drainer()), {"ring": ring, "sums": sums})

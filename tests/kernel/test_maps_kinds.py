@@ -9,7 +9,6 @@ from struct import pack
 import pytest
 
 from pyebpf.errors import InvalidValue, KernelError
-from pyebpf.features import Answer, Features
 from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.objects import KernelMap, make_map
@@ -20,6 +19,7 @@ from pyebpf.types.prefix import ipv4_prefix
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.errnos import ENOTSUPP
 from pyebpf.uapi.flags import BPF_F_NUMA_NODE
+from tests.support.needs import needs
 
 INNER = MapSpec("inner", MapKind.ARRAY, U32, U64, 1)
 REFUSALS = {ENOTSUPP, errno.EOPNOTSUPP}
@@ -39,8 +39,7 @@ def spec(kind: MapKind, **more) -> MapSpec:
 
 def made(kind: MapKind, **more) -> KernelMap:
     """The map, or a skip if a probe says that the kernel has no such kind."""
-    if Features().ask(f"map:{kind.name.lower()}") is Answer.NO:
-        pytest.skip(f"the kernel has no {kind.name} maps")
+    needs(f"map:{kind.name.lower()}")
     return make_map(spec(kind, **more))
 
 

@@ -9,7 +9,7 @@ import os
 import socket
 import subprocess
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import construct
 import pytest
@@ -26,6 +26,10 @@ from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, array_of, char, f
 from pyebpf.types.prefix import ipv4_prefix, ipv6_prefix, prefix
 from pyebpf.types.special import spin_lock
 from pyebpf.uapi.flags import BPF_F_MMAPABLE, BPF_F_NO_PREALLOC
+from tests.support.needs import needs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Flow(Struct):
@@ -41,8 +45,7 @@ class Locked(Struct):
 
 
 def need(kind: MapKind) -> None:
-    if Features().ask(f"map:{kind.name.lower()}") is Answer.NO:
-        pytest.skip(f"the kernel has no {kind.name} maps")
+    needs(f"map:{kind.name.lower()}")
 
 
 def test_a_queue_gives_the_oldest_and_a_stack_the_newest():
@@ -347,8 +350,7 @@ def test_dumps_are_json_whatever_the_bytes():
 
 def test_bpftool_shows_fields_of_typed_maps():
     """The BTF made from the types is what another program reads."""
-    if not Path("/usr/sbin/bpftool").exists():
-        pytest.skip("bpftool is not installed")
+    needs("command:bpftool")
     with Map(MapSpec("flows", MapKind.HASH, U32, Flow.layout, 5, typed=True)) as flows:
         flows[9] = Flow(80, 17, "http")
         shown = subprocess.run(

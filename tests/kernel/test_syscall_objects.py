@@ -13,7 +13,6 @@ from pyebpf.asm import Instruction, build
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R6, R10
 from pyebpf.btf import Btf, Kind
 from pyebpf.errors import Location, NotFound, NotLoaded, NotSupported
-from pyebpf.features import Features
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.link import attach
@@ -32,6 +31,7 @@ from pyebpf.specs import (
 from pyebpf.types import U32, U64
 from pyebpf.uapi.bpf import AttachType
 from pyebpf.uapi.helpers import helper
+from tests.support.needs import needs
 
 RETURN = (build.mov64(R0, 0), build.exit_())
 
@@ -113,8 +113,7 @@ def iterator_sum() -> tuple[Instruction, ...]:
 def test_kernel_functions_are_found_by_name():
     """In the kernel's BTF, without being asked to."""
     types = Btf(read_btf())
-    if not Features(lambda: types).has("kfunc:bpf_iter_num_new"):
-        pytest.skip("the kernel says that it has no number iterator")
+    needs("kfunc:bpf_iter_num_new")
     for btf in (None, lambda: types):
         with Program(spec(ProgramKind.SYSCALL, *iterator_sum(), flags=16), {}, btf=btf) as program:
             assert program.test_run(context=bytes(8)).retval == 45

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 
 import pytest
 
@@ -16,6 +15,7 @@ from pyebpf.objects import Map, Program
 from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, RawTracepoint, Subprogram
 from pyebpf.types import U32, U64
 from pyebpf.uapi.helpers import helper
+from tests.support.needs import needs
 
 
 def read_user(address: int) -> tuple[Instruction, ...]:
@@ -64,7 +64,8 @@ def test_a_program_that_causes_its_own_event_is_left_out_and_counted(hole, runs)
         try:
             link = attach(program, RawTracepoint("page_fault_kernel"))
         except NotFound:
-            pytest.skip(f"{os.uname().machine} has no tracepoint page_fault_kernel")
+            needs("tracepoint:exceptions:page_fault_kernel")
+            raise
         with link, load((*read_user(hole), build.mov64(R0, 0), build.exit_()), runs) as other:
             for _ in range(23):
                 other.test_run()

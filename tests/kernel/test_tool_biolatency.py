@@ -19,6 +19,7 @@ from pyebpf import BPF, KernelObject, u64
 from pyebpf.programs import biolatency
 from tests.support.command import PATIENCE, pyebpf, running
 from tests.support.loop import LoopDevice
+from tests.support.needs import needs
 
 READS, WRITES = 17, 29
 
@@ -264,13 +265,9 @@ SHORT_TRANSFER, HOST_BUSY = "0x100", "0x8000"
 
 
 @pytest.fixture
-def scsi_disk(machine_release):
+def scsi_disk():
     """A disk, by its name, and a function that lets it misbehave at every second command."""
-    if machine_release is not None:  # a machine of the test's own, where it may load what it likes
-        for module in ("scsi_debug", "sd_mod"):
-            subprocess.run(["/usr/sbin/modprobe", module], check=True)
-    if not SCSI_DEBUG.exists():
-        pytest.skip("the driver scsi_debug is not loaded")
+    needs("module:scsi_debug", "module:sd_mod")
     before = {name: (SCSI_DEBUG / name).read_text() for name in ("opts", "every_nth")}
     deadline = time.monotonic() + PATIENCE
     while not (disks := list(Path("/sys/devices").glob("pseudo*/adapter*/host*/target*/*:*/block/*"))):
@@ -288,6 +285,7 @@ def scsi_disk(machine_release):
             (SCSI_DEBUG / name).write_text(value)
 
 
+@pytest.mark.machine(modules=("scsi_debug", "sd_mod"))
 @pytest.mark.parametrize("how", [SHORT_TRANSFER, HOST_BUSY])
 def test_partial_completions_and_requeues_count_once(scsi_disk, how):
     """A read that the device answers in parts, or sends back, is one request, whenever its time begins."""

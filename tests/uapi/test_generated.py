@@ -100,7 +100,7 @@ def test_error_names():
     assert errno_name(4000) == "4000"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="probe: error numbers of another operating system")
+@pytest.mark.skipif(sys.platform != "linux", reason="probe platform:linux: no")
 def test_every_error_number_of_the_c_library_has_a_name():
     """Aliases aside, the names are the C library's."""
     for number, name in errno.errorcode.items():

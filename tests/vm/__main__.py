@@ -1,7 +1,8 @@
 """Run a command, or the kernel tests, under other kernels: `python -m tests.vm --kernel 6.12 -- COMMAND`.
 
 Without a command it runs pytest over tests/kernel with this interpreter, in each kernel asked for, and ends
-with a summary of each. Needs qemu-system-x86, busybox-static, kmod and, for a kernel not fetched before, apt.
+with a summary of each (`tests.vm.plan` says which tests). Needs qemu-system-x86, busybox-static, kmod and, for a
+kernel not fetched before, apt.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import compileall
 import fcntl
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -20,34 +20,42 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
-from xml.etree.ElementTree import ParseError
 
-from tests.vm import kernels, report
+from tests.vm import kernels, plan, report
+from tests.vm.devices import DEVICES
 from tests.vm.initramfs import RESULTS, Task
 from tests.vm.kernels import Kernel, KernelUnavailable
 from tests.vm.machine import Machine, MachineUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from tests.vm.plan import Run, Wishes
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-JUNIT = "junit.xml"
-TEST_MODULES = ("loop",)  # what tests use and the kernel does not load by itself when asked for
+RECORD = "record"  # what the tests' results are written to, in a machine's folder of results
 SLOTS = 2  # machines up at once
+_WORTH_BOOTING = 30.0  # seconds
 LOST = 125  # exit status when a machine did not report one, which no test runner uses
 
 
 def main() -> int:
     """Parse the command line, run the machines, print what came of them; 0 if all went well."""
-    options = _parser().parse_args()
-    _compile(tests=not options.command)
-    series = options.kernel or list(kernels.SERIES)
+    parser = _parser()
+    options = parser.parse_args()
+    names = options.kernel or list(plan.RUNS)
+    if options.interactive and len(names) != 1:
+        parser.error("--interactive takes one --kernel")
+    options.deadline = time.monotonic() + options.total if options.total else float("inf")
+    compileall.compile_dir(CHECKOUT / "pyebpf", quiet=1)
+    asked = bool(options.command or options.interactive)
+    wishes = [] if asked else plan.collect(options.tests or plan.TESTS)
     results = Path(options.results or tempfile.mkdtemp(prefix="pyebpf-vm-")).resolve()
-    output = _Output(prefixed=len(series) > 1)
+    output = _Output(prefixed=len(names) > 1)
     with ThreadPoolExecutor(SLOTS) as pool:
-        statuses = list(pool.map(lambda name: _run(name, options, results / name, output), series))
+        statuses = list(pool.map(lambda name: _run(name, options, wishes, results / name, output), names))
     output.say("")
-    for name, (_, summary) in zip(series, statuses, strict=True):
+    for name, (_, summary) in zip(names, statuses, strict=True):
         output.say(f"Linux {name}: {summary}")
     worst = max(status for status, _ in statuses)
     if options.results is None and worst == 0:
@@ -60,10 +68,21 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.vm", description=__doc__)
     parser.add_argument(
-        "--kernel", action="append", metavar="SERIES", help="6.1 or 6.12; may be repeated (default: both)"
+        "--kernel",
+        action="append",
+        metavar="NAME",
+        choices=tuple(plan.RUNS),
+        help=f"may be repeated; one of {', '.join(plan.RUNS)} (default: all)",
     )
     parser.add_argument(
-        "--flavour", default="", choices=kernels.FLAVOURS, help="Debian's flavour (default: the plain one)"
+        "--tests", action="append", metavar="PATH", help="run these tests instead of all; may be repeated"
+    )
+    parser.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        choices=tuple(DEVICES),
+        help="have this device, and its driver loaded; may be repeated",
     )
     parser.add_argument("--module", action="append", default=[], help="load this module first; may be repeated")
     parser.add_argument("--qemu", action="append", default=[], metavar="ARG", help="a further argument for QEMU")
@@ -71,69 +90,77 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the command")
     parser.add_argument("--memory", type=int, default=4096, help="in MiB (default: 4096)")
     parser.add_argument("--processors", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=1200, help="seconds until the machine is killed (default: 1200)")
+    parser.add_argument(
+        "--thread",
+        choices=("multi", "single"),
+        default="multi",
+        help="emulate processors at the same time, or in turn: slower, but without the emulation's own races",
+    )
+    parser.add_argument("--limit", type=float, help="seconds until a machine is killed (default: by its tests)")
+    parser.add_argument("--total", type=float, help="seconds until no machine is left, whatever is not done")
     parser.add_argument("--cache", type=Path, default=kernels.default_cache(), help="where unpacked kernels are kept")
-    parser.add_argument("--results", help="folder for logs and JUnit files (default: a new temporary one)")
+    parser.add_argument("--results", help="folder for logs and results (default: a new temporary one)")
+    parser.add_argument("--interactive", action="store_true", help="sit at the command, by default a shell")
     parser.add_argument("command", nargs="*", help="run in the checkout's root; default: the kernel tests")
     return parser
 
 
-def _compile(*, tests: bool) -> None:
-    """Leave bytecode for the guests, whose own would be lost in the overlay, so that each import compiled afresh."""
-    compileall.compile_dir(CHECKOUT / "pyebpf", quiet=1)
-    if tests:
-        # pytest caches test modules, and plugins, with its assertions rewritten: 8 s of a guest's time.
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        subprocess.run(
-            [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/kernel"],
-            cwd=CHECKOUT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            check=False,  # what is wrong with a test module is told by the run itself
-        )
-
-
-def _run(series: str, options: argparse.Namespace, results: Path, output: _Output) -> tuple[int, str]:
+def _run(
+    name: str, options: argparse.Namespace, wishes: Sequence[Wishes], results: Path, output: _Output
+) -> tuple[int, str]:
     """Exit status and one paragraph of summary for one kernel."""
+    run = plan.RUNS[name]
     results.mkdir(parents=True, exist_ok=True)
-    junit = results / JUNIT
-    junit.unlink(missing_ok=True)
+    record = results / RECORD
+    record.unlink(missing_ok=True)
+    asked = bool(options.command or options.interactive)
     try:
-        kernel = kernels.obtain(series, options.cache, flavour=options.flavour)
-        machine = Machine(kernel, options.memory, options.processors, options.qemu, options.parameter)
-        modules = [*options.module, *(() if options.command else TEST_MODULES)]
-        task = Task(options.command or _pytest(), CHECKOUT, _environment(kernel, options.env), modules)
-        with _slot(options.cache):
-            outcome = machine.run(task, results, limit=options.limit, output=lambda piece: output.add(series, piece))
+        kernel = kernels.obtain(run.series, options.cache, flavour=run.flavour)
+        devices, modules = ([], []) if asked else plan.union(run, wishes)
+        devices = list(dict.fromkeys((*devices, *options.device)))
+        command = options.command or (["bash", "-i"] if options.interactive else _pytest(run, options.tests))
+        task = Task(
+            command,
+            CHECKOUT,
+            _environment(kernel, options.env),
+            [*plan.drivers(devices), *modules, *options.module],
+            interactive=options.interactive,
+        )
+        machine = Machine(
+            kernel, options.memory, options.processors, devices, options.qemu, options.parameter, options.thread
+        )
+        with _slot(options.cache, options.deadline):
+            limit = min(options.limit or run.limit, options.deadline - time.monotonic())
+            limit = float("inf") if options.interactive else limit
+            outcome = machine.run(task, results, limit=limit, output=lambda piece: output.add(name, piece))
     except (KernelUnavailable, MachineUnusable, FileNotFoundError) as error:
-        return LOST, f"not run: {error}"
-    output.end(series)
+        return LOST, f"machine unusable: {error}"
+    output.end(name)
     took = f"{kernel.release}, {outcome.seconds:.0f} s"
-    if outcome.status is None:
-        return LOST, f"machine lost ({took}): {outcome.reason}; see {outcome.console}"
-    if options.command:
-        return outcome.status, f"exit status {outcome.status} ({took})"
-    try:
-        tests = report.read(junit)
-    except (OSError, ParseError) as error:
-        return outcome.status or LOST, f"exit status {outcome.status} and no results ({took}): {error}"
-    lines = [f"{tests} ({took})"]
-    lines += [f"  failed: {name}: {reason}" for name, reason in tests.failures]
-    lines += [f"  skipped: {name}: {reason}" for name, reason in tests.skips]
-    return outcome.status, "\n".join(lines)
+    lost = "" if outcome.status is not None else f"machine lost: {outcome.reason}; see {outcome.console}"
+    status = LOST if outcome.status is None else outcome.status
+    if asked:
+        return status, f"{lost or f'exit status {status}'} ({took})"
+    tests = report.read(record)
+    lines = [f"{tests} ({took})", *([lost] if lost else []), *tests.lines()]
+    return status or (1 if tests.failed else 0), "\n  ".join(lines)
 
 
 @contextmanager
-def _slot(cache: Path) -> Iterator[None]:
+def _slot(cache: Path, deadline: float) -> Iterator[None]:
     """Wait until fewer than SLOTS machines are up on this computer, whoever started them, and be one of them.
 
-    More than it has processors for would all take longer, and miss their limits.
+    More than it has processors for would all take longer, and miss their limits. Raises MachineUnusable where
+    `deadline` (time.monotonic) leaves no time for one.
     """
     with ExitStack() as stack:
         locks = [stack.enter_context((cache / f"slot-{number}.lock").open("w")) for number in range(SLOTS)]
         while not any(_locked(lock) for lock in locks):
+            if time.monotonic() > deadline:
+                break
             time.sleep(0.5)
+        if time.monotonic() + _WORTH_BOOTING > deadline:
+            raise MachineUnusable("no time is left for it")
         yield
 
 
@@ -145,13 +172,17 @@ def _locked(lock: TextIO) -> bool:
     return True
 
 
-def _pytest() -> list[str]:
-    options = ["-ra", "-q", "-p", "no:cacheprovider", f"--junitxml={RESULTS}/{JUNIT}"]
-    return [sys.executable, "-m", "pytest", *options, "tests/kernel"]
+def _pytest(run: Run, tests: Sequence[str] | None) -> list[str]:
+    return [
+        *(sys.executable, "-m", "pytest", "-ra", "-q", "-p", "no:cacheprovider"),
+        *("-p", "tests.vm.record", "--record", f"{RESULTS}/{RECORD}", "--test-limit", str(run.test_limit)),
+        *("-m", run.select),
+        *(tests or plan.TESTS),
+    ]
 
 
 def _environment(kernel: Kernel, extra: list[str]) -> dict[str, str]:
-    environment = {name: os.environ[name] for name in ("HOME", "LANG", "CI") if name in os.environ}
+    environment = {name: os.environ[name] for name in ("HOME", "LANG", "TERM", "CI") if name in os.environ}
     # This interpreter's programs first: version managers' shims on a user's PATH are slow in emulation.
     environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
     environment |= {

@@ -1,6 +1,6 @@
 """The initial file system: busybox, the modules for the root file system, and what the machine is to do.
 
-The guest's root is the host's, read-only over 9p, under an overlay whose writes stay in the guest's memory.
+The guest's root is the host's, read-only over 9p or virtiofs, under an overlay whose writes stay in the guest's memory.
 """
 
 from __future__ import annotations
@@ -18,8 +18,25 @@ if TYPE_CHECKING:
 
     from tests.vm.kernels import Kernel
 
-# What the root file system needs, in order of insertion. Those built into a kernel are skipped.
-ROOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A file system that the host shares: modules in order of insertion (built-in ones are skipped), mount options."""
+
+    modules: tuple[str, ...]
+    root: str
+    results: str
+
+
+SHARES = {
+    "9p": Share(
+        ("virtio_pci", "9pnet_virtio", "9p", "overlay"),
+        "-t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000",
+        "-t 9p -o trans=virtio,version=9p2000.L,cache=none,msize=512000",
+    ),
+    # For kernels without 9p, as Debian's "cloud" ones are. How much is cached, its daemon on the host decides.
+    "virtiofs": Share(("virtio_pci", "virtiofs", "overlay"), "-t virtiofs -o ro", "-t virtiofs"),
+}
 
 # Where the guest finds the writable share for results.
 RESULTS = "/run/results"
@@ -34,7 +51,7 @@ bb=/bin/busybox
 $bb mount -t devtmpfs none /dev
 $bb mount -t proc none /proc
 for module in /modules/*; do $bb insmod $module; done
-$bb mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 root /lower
+$bb mount {options} root /lower
 $bb mount -t tmpfs -o size=75% none /upper
 $bb mkdir /upper/data /upper/work
 $bb mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work none /newroot
@@ -56,23 +73,30 @@ $bb mkdir -p /dev/pts /dev/shm {results} /lib/modules
 $bb mount -t devpts none /dev/pts
 $bb mount -t tmpfs none /dev/shm
 $bb mount -t cgroup2 none /sys/fs/cgroup
-$bb mount -t 9p -o trans=virtio,version=9p2000.L,cache=none,msize=512000 results {results}
+$bb mount {options} results {results}
 $bb mount -o bind {modules_folder} /lib/modules
 $bb ip link set lo up
 $bb hostname pyebpf-vm
-$bb stty -F /dev/ttyS1 raw
+$bb stty -F /dev/ttyS1 {terminal}
 $bb stty -F /dev/ttyS2 raw
 ulimit -Hn 524288
 for module in {modules}; do
-    PATH=/usr/sbin:/sbin:/usr/bin:/bin modprobe $module || $bb echo "module $module: not loaded" >/dev/ttyS1
-done
+    PATH=/usr/sbin:/sbin:/usr/bin:/bin modprobe $module || $bb echo "module $module: not loaded"
+done >/dev/ttyS1 2>&1
 # The host's shell: busybox's would prefer its own applets to the programs of the environment's PATH.
-/bin/sh /run/vm/command </dev/null >/dev/ttyS1 2>&1
+{session}
 $bb echo "status $?" >/dev/ttyS2
 $bb sync
 $bb umount {results}
 $bb poweroff -f
 """
+
+# How the command is run, by whether somebody sits at the terminal; and how the terminal is set.
+_SESSIONS = {
+    False: "/bin/sh /run/vm/command </dev/null >/dev/ttyS1 2>&1",
+    True: "$bb setsid -c /bin/sh /run/vm/command </dev/ttyS1 >/dev/ttyS1 2>&1",
+}
+_TERMINALS = {False: "raw", True: "sane"}
 
 _COMMAND = """\
 cd {folder} && exec env -i {environment} {command}
@@ -87,9 +111,10 @@ class Task:
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     modules: Sequence[str] = ()
+    interactive: bool = False
 
 
-def build(kernel: Kernel, task: Task) -> bytes:
+def build(kernel: Kernel, task: Task, share: Share) -> bytes:
     """A cpio archive for QEMU's `-initrd`. Raises FileNotFoundError without a static busybox on the host."""
     busybox = shutil.which("busybox")
     if busybox is None:
@@ -98,6 +123,9 @@ def build(kernel: Kernel, task: Task) -> bytes:
         results=RESULTS,
         modules_folder=shlex.quote(str(kernel.folder / "lib" / "modules")),
         modules=" ".join(map(shlex.quote, task.modules)),
+        options=share.results,
+        session=_SESSIONS[task.interactive],
+        terminal=_TERMINALS[task.interactive],
     )
     command = _COMMAND.format(
         folder=shlex.quote(str(task.folder)),
@@ -109,10 +137,10 @@ def build(kernel: Kernel, task: Task) -> bytes:
         archive.directory(directory)
     archive.device("dev/console", 5, 1)  # the kernel gives it to init as its three descriptors
     archive.file("bin/busybox", Path(busybox).read_bytes())
-    archive.file("init", _INIT.encode())
+    archive.file("init", _INIT.format(options=share.root).encode())
     archive.file("start", start.encode())
     archive.file("command", command.encode())
-    for number, path in enumerate(kernel.files_for_modules(ROOT_MODULES)):
+    for number, path in enumerate(kernel.files_for_modules(share.modules)):
         archive.file(f"modules/{number:02}-{path.name.removesuffix('.xz')}", _module(path))
     return archive.finish()
 

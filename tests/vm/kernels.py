@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SERIES = ("6.1", "6.12")
-FLAVOURS = ("", "rt")  # "cloud" has no 9p, which the root file system needs
+FLAVOURS = ("", "rt", "cloud")
 
 
 class KernelUnavailable(Exception):
@@ -29,6 +29,14 @@ class Kernel:
     def image(self) -> Path:
         """The bzImage."""
         return self.folder / "boot" / f"vmlinuz-{self.release}"
+
+    def has_module(self, name: str) -> bool:
+        """Whether there is a module of this name, built in or in a file."""
+        try:
+            self.files_for_modules((name,))
+        except KernelUnavailable:
+            return False
+        return True
 
     def files_for_modules(self, names: tuple[str, ...]) -> list[Path]:
         """The module files to insert, in this order, for all `names`; those built in need none."""

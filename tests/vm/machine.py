@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.vm.initramfs import HIDDEN, Task, build
+from tests.vm import devices
+from tests.vm.initramfs import HIDDEN, SHARES, Task, build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
 # Serial ports: the kernel's messages, the command's output, the command's exit status.
 _PORTS = ("console", "output", "status")
+
+_VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")  # where QEMU 7's package puts it
+_SOCKET_PATIENCE = 10.0  # seconds until a daemon has its socket
 
 
 class MachineUnusable(Exception):
@@ -38,19 +44,25 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A kernel, the memory (MiB) and processors it gets, and further arguments for QEMU (devices, drives)."""
+    """A kernel, the memory (MiB) and processors it gets, devices by name, further arguments for QEMU and the kernel.
+
+    `thread` is how TCG emulates processors: "multi", a thread for each, or "single", one after the other, which is
+    slower, and free of races of the emulation's own.
+    """
 
     kernel: Kernel
     memory: int = 4096
     processors: int = 2
     devices: Sequence[str] = ()
+    arguments: Sequence[str] = ()
     parameters: Sequence[str] = ()
+    thread: str = "multi"
 
     def run(self, task: Task, results: Path, *, limit: float, output: Callable[[bytes], object]) -> Outcome:
         """Run `task`, handing its output to `output` piece by piece; kill the machine after `limit` seconds.
 
-        `results` is a folder that the guest may write; the console's log is put there too.
-        Raises MachineUnusable.
+        `results` is a folder that the guest may write; the console's log is put there too. An interactive task has
+        this process's terminal, and no limit. Raises MachineUnusable.
         """
         qemu = shutil.which("qemu-system-x86_64")
         if qemu is None:
@@ -61,22 +73,33 @@ class Machine:
         files = {port: results / f"{port}.log" for port in _PORTS}
         for path in files.values():
             path.write_bytes(b"")
+        kind = "9p" if self.kernel.has_module("9p") else "virtiofs"
         initramfs = results / "initramfs"
-        initramfs.write_bytes(build(self.kernel, task))
-        began = time.monotonic()
-        process = subprocess.Popen(
-            [qemu, *self._arguments(initramfs, results, files)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            in_time = _follow(process, files["output"], began + limit, output)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            errors = process.communicate()[1].decode(errors="replace").strip()
-            initramfs.unlink()
+        with ExitStack() as stack:
+            stack.callback(devices.remove_disks, results)
+            stack.callback(initramfs.unlink, missing_ok=True)
+            initramfs.write_bytes(build(self.kernel, task, SHARES[kind]))
+            arguments = [qemu, *self._arguments(initramfs)]
+            arguments += _shares_over_9p(results) if kind == "9p" else self._shares_over_virtiofs(results, stack)
+            ports = {port: f"file:{path}" for port, path in files.items()}
+            if task.interactive:
+                ports["output"] = "mon:stdio"
+            for port in _PORTS:
+                arguments += ["-serial", ports[port]]
+            arguments += [*devices.arguments(list(self.devices), results), *self.arguments]
+            began = time.monotonic()
+            process = subprocess.Popen(
+                arguments,
+                stdin=None if task.interactive else subprocess.DEVNULL,
+                stdout=None if task.interactive else subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+            try:
+                in_time = _follow(process, files["output"], began + limit, output)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                errors = _last_errors(process)
         seconds = time.monotonic() - began
         word, _, number = files["status"].read_text(errors="replace").strip().partition(" ")
         if word == "status" and number.isdigit():
@@ -86,7 +109,7 @@ class Machine:
             reason = f"not finished after {limit:.0f} s; last on the console: {_last_words(files['console'])}"
         return Outcome(None, reason, seconds, files["console"])
 
-    def _arguments(self, initramfs: Path, results: Path, files: dict[str, Path]) -> list[str]:
+    def _arguments(self, initramfs: Path) -> list[str]:
         parameters = [
             "console=ttyS0",
             "panic=-1",  # with -no-reboot a panic ends QEMU
@@ -95,27 +118,63 @@ class Machine:
             "random.trust_cpu=on",
             *self.parameters,
         ]
-        arguments = ["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(self.processors)]
+        arguments = ["-accel", f"tcg,thread={self.thread}", "-cpu", "max", "-smp", str(self.processors)]
         arguments += ["-m", str(self.memory), "-no-reboot", "-nodefaults", "-display", "none"]
-        arguments += [
-            "-kernel",
-            str(self.kernel.image),
-            "-initrd",
-            str(initramfs),
-            "-append",
-            " ".join(parameters),
-        ]
-        shares = (("root", "/", "readonly=on"), ("results", str(results), "readonly=off"))
-        for tag, path, mode in shares:
-            escaped = path.replace(",", ",,")
-            arguments += [
-                "-fsdev",
-                f"local,id={tag},path={escaped},security_model=none,multidevs=remap,{mode}",
-            ]
-            arguments += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
-        for port in _PORTS:
-            arguments += ["-serial", f"file:{files[port]}"]
-        return [*arguments, *self.devices]
+        arguments += ["-kernel", str(self.kernel.image), "-initrd", str(initramfs)]
+        return [*arguments, "-append", " ".join(parameters)]
+
+    def _shares_over_virtiofs(self, results: Path, stack: ExitStack) -> list[str]:
+        """Start a daemon for each share; they end with the machine, and at the latest with `stack`."""
+        if not _VIRTIOFSD.exists():
+            raise MachineUnusable(f"{self.kernel.release} has no 9p, and there is no {_VIRTIOFSD} (Debian 12 has it)")
+        # The daemons see the guest's memory.
+        arguments = ["-object", f"memory-backend-memfd,id=memory,size={self.memory}M,share=on"]
+        arguments += ["-machine", "pc,memory-backend=memory"]
+        sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyebpf-vm-")))
+        for tag, path, cache in (("root", Path("/"), "always"), ("results", results, "none")):
+            socket = sockets / tag
+            daemon = subprocess.Popen(
+                [
+                    *(_VIRTIOFSD, f"--socket-path={socket}", "-o", f"source={path}", "-o", f"cache={cache}"),
+                    *("-o", "sandbox=chroot"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=(results / f"virtiofsd-{tag}.log").open("wb"),
+            )
+            stack.callback(_end, daemon)
+            deadline = time.monotonic() + _SOCKET_PATIENCE
+            while not socket.exists():
+                if daemon.poll() is not None or time.monotonic() > deadline:
+                    log = (results / f"virtiofsd-{tag}.log").read_text(errors="replace").strip()
+                    raise MachineUnusable(f"virtiofsd has not started: {log.rpartition(chr(10))[2]}")
+                time.sleep(0.05)
+            arguments += ["-chardev", f"socket,id={tag},path={socket}"]
+            arguments += ["-device", f"vhost-user-fs-pci,chardev={tag},tag={tag}"]
+        return arguments
+
+
+def _shares_over_9p(results: Path) -> list[str]:
+    arguments = []
+    for tag, path, mode in (("root", "/", "readonly=on"), ("results", str(results), "readonly=off")):
+        escaped = path.replace(",", ",,")
+        arguments += ["-fsdev", f"local,id={tag},path={escaped},security_model=none,multidevs=remap,{mode}"]
+        arguments += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+    return arguments
+
+
+def _last_errors(process: subprocess.Popen[bytes]) -> str:
+    """What QEMU, which has ended or been killed, wrote to its standard error."""
+    try:
+        return process.communicate(timeout=30)[1].decode(errors="replace").strip()
+    except subprocess.TimeoutExpired:
+        return f"QEMU, process {process.pid}, does not end"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+    process.wait(30)
 
 
 def _follow(process: subprocess.Popen[bytes], path: Path, deadline: float, output: Callable[[bytes], object]) -> bool:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.vm import kernels, report
+from tests.support.needs import needs
+from tests.vm import devices, kernels, plan, report, table
 from tests.vm.initramfs import Archive
 from tests.vm.kernels import KernelUnavailable
+from tests.vm.plan import Wishes
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def test_the_newest_kernel_is_newest_by_number(monkeypatch, tmp_path):
@@ -44,7 +51,7 @@ def test_another_program_reads_the_archive(tmp_path):
     """The program cpio unpacks directory, file and contents, of lengths that need padding and that need none."""
     program = [found for name in ("cpio", "busybox") if (found := shutil.which(name))]
     if not program:
-        pytest.skip("neither cpio nor busybox is installed")
+        needs("command:busybox")
     command = [program[0], "cpio"] if program[0].endswith("busybox") else [program[0]]
     contents = {f"folder/file{size}": bytes(range(size)) for size in range(9)}
     archive = Archive()
@@ -56,27 +63,126 @@ def test_another_program_reads_the_archive(tmp_path):
     assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o755
 
 
+TESTS = (
+    "import pytest, time\n"
+    "@pytest.fixture\n"
+    "def broken(): raise ValueError('no such device')\n"
+    "@pytest.mark.parametrize('n', range(5))\n"
+    "def test_good(n): pass\n"
+    "@pytest.mark.xfail(strict=True)\n"
+    "def test_expected(): raise KeyError\n"
+    "def test_bad(): raise KeyError('what')\n"
+    "def test_error(broken): pass\n"
+    "def test_skip(): pytest.skip('probe isa:sdiv: no')\n"
+    "def test_excuse(): pytest.skip('not today')\n"
+    "@pytest.mark.any_kernel\n"
+    "@pytest.mark.machine(modules=('sch_fq', 'veth'), devices=('nvme',))\n"
+    "def test_slow(): time.sleep(60)\n"
+)
+
+
+def run_pytest(tmp_path, *options):
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  any_kernel\n  machine\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.vm.record", *options]
+    return subprocess.run(
+        [*command, f"--rootdir={tmp_path}", tmp_path / "test_it.py"], cwd=CHECKOUT, capture_output=True, check=False
+    )
+
+
 def test_the_report_counts_what_pytest_counted(tmp_path):
-    """Passes, failures, errors of fixtures and skips come back with names and reasons."""
-    (tmp_path / "test_it.py").write_text(
-        "import pytest\n"
-        "@pytest.fixture\n"
-        "def broken(): raise ValueError('no such device')\n"
-        "@pytest.mark.parametrize('n', range(5))\n"
-        "def test_good(n): pass\n"
-        "def test_bad(): raise KeyError('what')\n"
-        "def test_error(broken): pass\n"
-        "def test_skip(): pytest.skip('the probe said no')\n"
+    """Passes, failures, errors of fixtures, tests that took too long, and skips come back with names and reasons."""
+    record = tmp_path / "record"
+    assert run_pytest(tmp_path, "--record", str(record), "--test-limit=1").returncode == 1
+    read = report.read(record)
+    assert read.kernel == os.uname().release
+    assert str(read) == "6 passed, 4 failed, 1 skipped"
+    told = {test.id.partition("::")[2]: test.reason for test in read.failures}
+    assert list(told) == ["test_bad", "test_error", "test_excuse", "test_slow"]
+    assert told["test_bad"] == "KeyError: 'what'"
+    assert told["test_error"] == "ValueError: no such device"
+    assert told["test_slow"].startswith("Failed: not finished after 1 s, in ")
+    assert [test.reason for test in read.skips] == ["probe isa:sdiv: no"]
+    assert str(read + read) == "12 passed, 8 failed, 2 skipped"
+    assert any(line.startswith("skipped without a probe's no: ") and "not today" in line for line in read.lines())
+
+
+def test_results_cut_short_are_trouble(tmp_path):
+    """As a machine that was killed leaves them: what ended counts, the test that ran is named."""
+    record = tmp_path / "record"
+    run_pytest(tmp_path, "--record", str(record), "--test-limit=1")
+    lines = record.read_text().splitlines()
+    begin = next(number for number, line in enumerate(lines) if "test_bad" in line)
+    record.write_text("\n".join([*lines[: begin + 1], lines[begin + 1][:9]]))
+    read = report.read(record)
+    assert (read.passed, read.failed) == (6, 1)
+    assert read.trouble[0].endswith(f": cut short after 6 of 11 tests, in {lines[begin].split(chr(34))[3]}")
+    assert report.read(tmp_path / "none").failed == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "accepted"),
+    [
+        ("probe attach:kprobe: no", True),
+        ("probe helper:get_current_comm@xdp: no", True),
+        ("probe tracepoint:tcp:tcp_probe: no", True),
+        ("probe command:bpftool: no", False),
+        ("probe attach:kprobe: could not tell", False),
+        ("needs root", False),
+    ],
+)
+def test_only_a_probes_no_excuses_a_skip(reason, accepted):
+    """A program that is not installed is the test bed's fault, not the kernel's."""
+    assert report.Test("a.py::b", "skipped", reason).accepted is accepted
+
+
+def test_what_tests_ask_of_a_machine_is_known_before_it_boots(tmp_path):
+    """A flavour takes what is marked so, a plain kernel all but what no kernel can change; wishes are united."""
+    run_pytest(tmp_path, "--plan", str(tmp_path / "plan"), "--collect-only")
+    items = json.loads((tmp_path / "plan").read_text())
+    assert len(items) == 11
+    assert items[-1] == {"marks": ["any_kernel", "machine"], "modules": ["sch_fq", "veth"], "devices": ["nvme"]}
+    plain, flavour = plan.RUNS["6.12"], plan.RUNS["6.12-rt"]
+    wishes = [
+        Wishes(frozenset({"machine"}), ("veth",), ("nic",)),
+        Wishes(frozenset({"machine", "flavours"}), ("sch_fq", "veth"), ("nvme",)),
+        Wishes(frozenset({"any_kernel", "machine"}), ("null_blk",), ()),
+    ]
+    assert plan.union(plain, wishes) == (["nic", "nvme"], ["loop", "veth", "sch_fq"])
+    assert plan.union(flavour, wishes) == (["nvme"], ["loop", "sch_fq", "veth"])
+    assert plan.drivers(["nvme", "scsi", "wifi"]) == ["nvme", "virtio_scsi", "sd_mod", "mac80211_hwsim"]
+
+
+def test_disks_of_devices_live_as_long_as_the_machine(tmp_path):
+    """Sparse files, named in QEMU's arguments, removed afterwards."""
+    arguments = devices.arguments(["nvme", "nic"], tmp_path)
+    disk = tmp_path / "disk-nvme"
+    assert f"if=none,id=nvme,format=raw,file={disk}" in arguments
+    assert (disk.stat().st_size, disk.stat().st_blocks) == (64 << 20, 0)
+    devices.remove_disks(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_table_says_what_ran_where(tmp_path):
+    """A row a file, a column a kernel; skips by reason. The page around it stays."""
+    page = tmp_path / "kernels.md"
+    page.write_text(f"Before.\n\n{table.BEGIN}\nold\n{table.END}\nAfter.\n")
+    rows = {
+        "6.1.0-56-rt-amd64": [("a", "passed", ""), ("a", "skipped", "probe isa:v4: no")],
+        "6.12.117+deb12-amd64": [("a", "passed", ""), ("b", "failed", "AssertionError")],
+    }
+    for kernel, tests in rows.items():
+        lines = [{"kernel": kernel, "tests": 2}]
+        lines += [
+            {"test": f"tests/kernel/test_{n}.py::t", "outcome": o, "reason": r, "seconds": 1} for n, o, r in tests
+        ]
+        (tmp_path / kernel).write_text("\n".join(map(json.dumps, [*lines, {"end": 0}])))
+    command = [sys.executable, "-m", "tests.vm.table", "--page", page, *(tmp_path / kernel for kernel in rows)]
+    subprocess.run(command, cwd=CHECKOUT, check=True)
+    assert page.read_text() == (
+        f"Before.\n\n{table.BEGIN}\n"
+        "| tests/kernel/ | 6.1.0-56-rt | 6.12.117 |\n|---|---:|---:|\n"
+        "| test_a | 1, 1 s | 1 |\n| test_b | - | 0, 1 f |\n| all | 1, 1 s | 1, 1 f |\n\n"
+        "| probe that said no | tests skipped by kernel |\n|---|---|\n| `isa:v4` | 6.1.0-56-rt: 1 |\n"
+        f"{table.END}\nAfter.\n"
     )
-    junit = tmp_path / "junit.xml"
-    options = ["-q", "-p", "no:cacheprovider", f"--junitxml={junit}", "--rootdir", str(tmp_path)]
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "test_it.py"], cwd=tmp_path, capture_output=True, check=False
-    )
-    assert run.returncode == 1
-    read = report.read(junit)
-    assert str(read) == "5 passed, 2 failed, 1 skipped"
-    assert [name.rpartition(":")[2] for name, _ in read.failures] == ["test_bad", "test_error"]
-    assert "what" in read.failures[0][1]
-    assert read.skips[0][1] == "the probe said no"
-    assert str(read + read) == "10 passed, 4 failed, 2 skipped"

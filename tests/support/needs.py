@@ -1,0 +1,92 @@
+"""The one way to skip a test: it names what it needs, and a probe says no.
+
+    needs("isa:sdiv", "kfunc:bpf_iter_num_new", "tracepoint:tcp:tcp_probe")
+
+A skip reads "probe NAME: no"; `tests.vm.report` counts any other as a failure. A probe that cannot tell fails the test.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.btf import Btf
+
+
+def needs(*names: str) -> None:
+    """Skip the running test unless every probe says yes; a name's first word is its kind.
+
+    All kinds of `pyebpf.features`, and those of PROBES. Fails the test for a probe that cannot tell.
+    """
+    for name in names:
+        kind, _, what = name.partition(":")
+        if kind in PROBES:
+            answer = "yes" if PROBES[kind](what) else "no"
+        else:
+            from pyebpf.features import Features  # here, so that tests of the pure half can ask for programs
+
+            answer = Features(_btf).ask(name).value
+        if answer == "no":
+            pytest.skip(f"probe {name}: no")
+        if answer != "yes":
+            pytest.fail(f"probe {name}: {answer}")
+
+
+@cache
+def _btf() -> Btf:
+    from pyebpf.btf import Btf
+    from pyebpf.kernel.btf_files import read_btf
+
+    return Btf(read_btf())
+
+
+def _device(name: str) -> bool:
+    from tests.vm.devices import DEVICES
+
+    return DEVICES[name].present()
+
+
+def _module(name: str) -> bool:
+    # A module's folder is there once it is loaded; of built-in ones only those with parameters have one, so the
+    # list that comes with a kernel's modules is asked too. A parameter may stand behind the name.
+    name = name.split(maxsplit=1)[0]
+    if Path("/sys/module", name.replace("-", "_")).is_dir():
+        return True
+    builtin = Path("/lib/modules", platform.release(), "modules.builtin")
+    return builtin.exists() and any(
+        Path(line).name.partition(".")[0].replace("-", "_") == name.replace("-", "_")
+        for line in builtin.read_text().splitlines()
+    )
+
+
+def _tracepoint(name: str) -> bool:
+    from pyebpf.kernel.tracefs import Tracefs
+
+    category, _, event = name.partition(":")
+    with Tracefs() as files:
+        return event in files.events(category)
+
+
+def _function(name: str) -> bool:
+    with Path("/proc/kallsyms").open() as lines:
+        return any(line.split()[2] == name and line.split()[1] in "tT" for line in lines)
+
+
+PROBES: dict[str, Callable[[str], bool]] = {
+    "arch": lambda name: platform.machine() == name,
+    "command": lambda name: shutil.which(name) is not None,
+    "device": _device,
+    "function": _function,
+    "module": _module,
+    "tracepoint": _tracepoint,
+    # Files of sysfs, procfs and /dev by which a kernel shows a driver or a setting.
+    "setting": lambda path: Path(path).exists(),
+}

@@ -1,0 +1,96 @@
+"""Which tests run in which machine, and what they ask of it: read from the tests before it boots.
+
+A plain kernel runs all of tests/kernel but what is marked `any_kernel`, whose result cannot depend on the kernel; a
+flavour runs what is marked `flavours`. `machine(modules=(…), devices=(…))` marks what a test asks for: a machine is
+started once, with all that its tests ask for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.vm.devices import DEVICES
+from tests.vm.kernels import FLAVOURS, SERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+TESTS = ("tests/kernel",)
+MODULES = ("loop",)  # what tests use and the kernel does not load by itself when asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A kernel and its share of the tests: a pytest `-m` expression, a limit in seconds for all and for one test."""
+
+    series: str
+    flavour: str
+    select: str
+    limit: float
+    test_limit: float = 300
+
+    def takes(self, marks: Collection[str]) -> bool:
+        """Whether a test with these marks is among them; as `select` says."""
+        return "flavours" in marks if self.flavour else "any_kernel" not in marks
+
+
+def _run(series: str, flavour: str) -> Run:
+    return Run(series, flavour, "flavours", 420) if flavour else Run(series, "", "not any_kernel", 1600)
+
+
+# Plain ones first: they take longest.
+RUNS = {f"{series}{flavour and '-'}{flavour}": _run(series, flavour) for flavour in FLAVOURS for series in SERIES}
+"""By the name that `--kernel` takes: 6.1, 6.12, 6.1-rt, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """One test's marks, and the modules and devices that it asks for."""
+
+    marks: frozenset[str]
+    modules: tuple[str, ...]
+    devices: tuple[str, ...]
+
+
+def collect(tests: Sequence[str]) -> list[Wishes]:
+    """Ask pytest. Collecting also leaves the bytecode of test modules, which guests would compile anew each time.
+
+    What is wrong with a test module is told by the run itself.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with tempfile.TemporaryDirectory(prefix="pyebpf-plan-") as folder:
+        plan = Path(folder, "plan")
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"),
+                *("-p", "tests.vm.record", "--plan", str(plan), *tests),
+            ],
+            cwd=CHECKOUT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
+        items = json.loads(plan.read_text()) if plan.exists() else []
+    return [Wishes(frozenset(item["marks"]), tuple(item["modules"]), tuple(item["devices"])) for item in items]
+
+
+def union(run: Run, wishes: Sequence[Wishes]) -> tuple[list[str], list[str]]:
+    """The devices and the modules for all tests that the run takes, each once."""
+    taken = [wish for wish in wishes if run.takes(wish.marks)]
+    devices = dict.fromkeys(device for wish in taken for device in wish.devices)
+    modules = dict.fromkeys((*MODULES, *(module for wish in taken for module in wish.modules)))
+    return list(devices), list(modules)
+
+
+def drivers(devices: Sequence[str]) -> list[str]:
+    """The modules that drive some devices."""
+    return list(dict.fromkeys(module for device in devices for module in DEVICES[device].modules))
