@@ -71,7 +71,7 @@ def _no_start(token: Token, node: dict[str, Any]) -> str:
 def _expected(token: Token | None, node: dict[str, Any]) -> str:
     kinds = sorted(node, key=lambda kind: (kind not in _MEANINGS, kind))
     if len(kinds) > _MOST:
-        hint = closest(token.text, kinds) if token is not None else ""
+        hint = closest(token.text, [kind for kind in kinds if kind not in _MEANINGS]) if token is not None else ""
         kinds = kinds[:_MOST]
         return f"expected {', '.join(_MEANINGS.get(kind, f'`{kind}`') for kind in kinds)} or another{hint}"
     shown = [_MEANINGS.get(kind, f"`{kind}`") for kind in kinds]

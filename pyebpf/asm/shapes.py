@@ -65,6 +65,8 @@ def _kind(text: str, words: Mapping[str, str]) -> str:
         return words.get(bare, "@")
     if _REGISTER.fullmatch(text):
         return "!"
+    if text in _VARIABLE:
+        return f"`{text}`"  # a sign that no instruction has; not the kind that it happens to spell
     return "@" if first.isalpha() or (first in "_.$" and len(text) > 1) else text
 
 

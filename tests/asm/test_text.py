@@ -252,6 +252,8 @@ REFUSALS = [
     ("mov %r0 1", "1:9: `1` cannot stand here: expected `,`"),
     ("moov %r0, 1", "1:1: there is no instruction `moov` (did you mean mov or mov64 or mov32?)"),
     ("r1 = r2 + 3", "1:9: `+ 3` cannot stand here: expected the end of the line"),
+    ("mod %r3,#", "1:9: `#` cannot stand here: expected a number"),
+    ("call @", "1:6: `@` cannot stand here: expected a number"),
     ("if r1 == 5 got L1", "1:12: `got` cannot stand here: expected `goto`"),
     ("= 5", "1:1: no instruction starts with `=`"),
     ("jeq %r1, 5", "1:11: the instruction is not complete: expected `,`"),
