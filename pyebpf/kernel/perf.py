@@ -49,7 +49,6 @@ def perf_event_open(
     `new_threads`: also in threads that this thread starts from now on, not in processes (since Linux 5.13).
     `config1` and `config2` are the PMU's own (kprobe and uprobe: address of a name or path, and an offset).
     `backward`: records are written towards the start of the buffer, so that one mapped for reading is overwritten.
-    `config1` and `config2` are the PMU's own: of kprobe and uprobe an address of a name, and an offset.
     ENOENT: the host lacks the event; EACCES: kernel.perf_event_paranoid; EINVAL: `pid` and `cpu` both -1.
     """
     flags = (_FREQ if frequency else 0) | (_INHERIT | _INHERIT_THREAD if new_threads else 0)

@@ -7,29 +7,16 @@ probe_offset, uprobe_path and probe_offset).
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotSupported
-from pyebpf.kernel.perf import perf_event_open
+from pyebpf.kernel.perf import perf_event_open, pmu_type
 from pyebpf.kernel.syscall import address_of
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
 
-__all__ = ["open_probe", "pmu_type"]
-
-_DEVICES = "/sys/bus/event_source/devices"
-
-
-@cache
-def pmu_type(name: str) -> int:
-    """The number that this kernel gave a PMU ("kprobe", "uprobe"). Raises NotSupported if it has none of the name."""
-    try:
-        with open(f"{_DEVICES}/{name}/type", encoding="ascii") as file:
-            return int(file.read())
-    except FileNotFoundError:
-        raise NotSupported(f"this kernel has no {name}s: there is no {_DEVICES}/{name}") from None
+__all__ = ["open_probe"]
 
 
 def open_probe(
@@ -48,9 +35,12 @@ def open_probe(
     process (a kprobe's is no limit for BPF programs). Raises NotSupported without the PMU, else OSError: ENOENT no such
     function or file, EINVAL not a place for a probe, ESRCH no such process.
     """
+    number = pmu_type(pmu)
+    if number is None:
+        raise NotSupported(f"this kernel has no {pmu}s: there is no /sys/bus/event_source/devices/{pmu}")
     text = bytearray(name + b"\0") if name else None
     event = perf_event_open(
-        pmu_type(pmu),
+        number,
         ref_ctr_offset << 32 | returns,
         pid=pid,
         cpu=0 if pid < 0 else -1,

@@ -21,12 +21,22 @@ __all__ = ["Link", "attach_error"]
 class Link:
     """One attachment. `target` says to what ("tracepoint sched:sched_switch"), `how` by which interface of the kernel.
 
-    It ends with `detach()`, with `with`, or with the process, however that ends.
+    `notes` are lines on what was asked for and left out, such as one function of several that a library lacks. It ends
+    with `detach()`, with `with`, or with the process, however that ends.
     """
 
-    def __init__(self, target: str, how: str, links: Sequence[Descriptor], held: Sequence[Descriptor] = ()) -> None:
+    def __init__(
+        self,
+        target: str,
+        how: str,
+        links: Sequence[Descriptor],
+        held: Sequence[Descriptor] = (),
+        *,
+        notes: Sequence[str] = (),
+    ) -> None:
         self.target = target
         self.how = how
+        self.notes = tuple(notes)
         self._links = tuple(links)
         # Perf events that ioctl attached to, and links of kernels that keep no event of their own.
         self._held = tuple(held)

@@ -153,6 +153,11 @@ class BPF(Module):
         return self._running.attachments()
 
     @property
+    def notes(self) -> Sequence[str]:
+        """Lines on what probes ask for and this host lacks, where the rest was attached: one function of several."""
+        return self._running.notes()
+
+    @property
     def programs(self) -> Mapping[str, Program]:
         """The loaded programs, by their names and targets."""
         return self._running.programs
@@ -164,6 +169,17 @@ class BPF(Module):
                 return each
         msg = f"no map is called {name!r}{closest(name, [each.name for each in self.maps])}"
         raise NotFound(msg)
+
+    @staticmethod
+    def iterators() -> Sequence[str]:
+        """The running kernel's lists, as `@bpf.iter` names them."""
+        from pyebpf.btf import Kind
+        from pyebpf.runtime.host import kernel_btf
+
+        context = "bpf_iter__"
+        structs = (name for name in kernel_btf().names((Kind.STRUCT,)) if name.startswith(context))
+        names = sorted({name.removeprefix(context) for name in structs})
+        return [name for name in names if kernel_btf().find(f"bpf_iter_{name}", (Kind.FUNC,))]
 
     @property
     def stacks(self) -> StackTraces:

@@ -108,6 +108,8 @@ class Loaded:
         number = (opens or mine)[0]
         target = specs[number]
         assert target is not None
+        # A program may be attached again and again, as an iterator is for each pass.
+        self._links = [(program, link) for program, link in self._links if not link.detached]
         return self._attach(self._loaded[number], target.at(*place, **options))
 
     def _attach(self, program: Program, target: AttachSpec) -> Link:
@@ -131,6 +133,10 @@ class Loaded:
     def attachments(self) -> list[str]:
         """A line for each link that is attached."""
         return [f"{p.name}: {link.target}, by {link.how}" for p, link in self._links if not link.detached]
+
+    def notes(self) -> list[str]:
+        """A line for each thing that was asked for and left out, of all links that are attached."""
+        return [note for _, link in self._links if not link.detached for note in link.notes]
 
     def lost(self, losses: Sequence[Loss]) -> dict[str, int]:
         """Exact losses so far by reason, without those that never happened."""
