@@ -14,6 +14,7 @@ from pyebpf import aggregations
 from pyebpf.dsl import maps
 from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring
+from pyebpf.dsl.decorators.cgroups import CgroupDecorators
 from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
 from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
 from pyebpf.dsl.object_maps import ObjectMaps
@@ -39,7 +40,7 @@ DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
 
 
-class Module(PerfEventDecorators, TracepointDecorators, ObjectMaps):
+class Module(CgroupDecorators, PerfEventDecorators, TracepointDecorators, ObjectMaps):
     """Maps and probes of one program.
 
     Each method that declares a map returns it; each decorator returns a Probe. Nothing is compiled before

@@ -23,8 +23,15 @@ __all__ = ["ATTACHERS", "Host", "Link", "attach"]
 #: Each takes the program, the spec and the `Host`, and returns a Link.
 ATTACHERS = {
     "BtfTracepoint": ("btf_tracepoint", "attach_btf_tracepoint"),
+    "CgroupDevice": ("cgroup", "attach_cgroup"),
+    "CgroupSkb": ("cgroup", "attach_cgroup"),
+    "CgroupSock": ("cgroup", "attach_cgroup"),
+    "CgroupSockAddr": ("cgroup", "attach_cgroup"),
+    "CgroupSockopt": ("cgroup", "attach_cgroup"),
+    "CgroupSysctl": ("cgroup", "attach_cgroup"),
     "PerfEvent": ("perf_event", "attach_perf_event"),
     "RawTracepoint": ("raw_tracepoint", "attach_raw_tracepoint"),
+    "SockOps": ("cgroup", "attach_cgroup"),
     "Tracepoint": ("tracepoint", "attach_tracepoint"),
 }
 

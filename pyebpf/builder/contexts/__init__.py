@@ -15,8 +15,14 @@ __all__ = ["PLACES", "Context", "Loading", "Place", "place"]
 #: For each class of pyebpf.specs.attach, its Place: the module beside this one, and the class in it.
 PLACES = {
     "BtfTracepoint": ("tracepoints", "BtfTracepointPlace"),
+    "CgroupDevice": ("cgroups", "CgroupDevicePlace"),
+    "CgroupSock": ("cgroups", "CgroupSockPlace"),
+    "CgroupSockAddr": ("cgroups", "CgroupSockAddrPlace"),
+    "CgroupSockopt": ("cgroups", "CgroupSockoptPlace"),
+    "CgroupSysctl": ("cgroups", "CgroupSysctlPlace"),
     "PerfEvent": ("perf_events", "PerfEventPlace"),
     "RawTracepoint": ("tracepoints", "RawTracepointPlace"),
+    "SockOps": ("cgroups", "SockOpsPlace"),
     "Tracepoint": ("tracepoints", "TracepointPlace"),
 }
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
     from pyebpf.target import Target
 
 __all__ = ["Context", "Loading", "Place", "annotated"]
@@ -84,6 +85,25 @@ class Place(Generic[S]):
     def silent(self, kind: ProgramKind) -> int | None:
         """What a program returns that has nothing to say; None: every path of it returns a value."""
         return SILENT.get(kind)
+
+    @property
+    def results(self) -> tuple[int, int] | None:
+        """The least and the greatest number that a program may return; None where the kernel has no limits."""
+        return None
+
+    def check_result(self, p: ProgramBuilder, value: ir.Value) -> None:
+        """Refuse to return a number that the verifier does not know to be within `results`."""
+        if self.results is None:
+            return
+        least, most = self.results
+        low, high = p.b.bounds(value)
+        if least <= low and high <= most:
+            return
+        wanted = str(most) if least == most else f"{least} or {most}" if most == least + 1 else f"{least} to {most}"
+        if low == high:
+            p.fail(f"a program at {self.attach} returns {wanted}, not {low}")
+        hint = f": write {most}" if least == most else f": write `return {most} if … else {least}`"
+        p.fail(f"a program at {self.attach} returns {wanted}, and this number is not known to be{hint}")
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
         """What a parameter is bound to: by its name here; kinds whose target names nothing override it.

@@ -102,4 +102,5 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
     found = number(f.p, value)
     if found is None:
         f.fail(f"a program returns an integer, not {describe(value)}", node.value)
+    f.p.place.check_result(f.p, found.value)
     f.b.ret(found.value)

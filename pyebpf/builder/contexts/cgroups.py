@@ -1,0 +1,88 @@
+"""Control groups: what programs at each hook are given, and what they may return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.contexts import structs
+from pyebpf.builder.contexts.fields import FieldsPlace
+from pyebpf.specs.attach.cgroups import HOOKS, CgroupAttachSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = [
+    "CgroupDevicePlace",
+    "CgroupSockAddrPlace",
+    "CgroupSockPlace",
+    "CgroupSockoptPlace",
+    "CgroupSysctlPlace",
+    "SockOpsPlace",
+]
+
+#: Bytes of a name that the kernel gives of a setting, "net/ipv4/ip_forward": more than any has.
+SYSCTL_NAME = 128
+SYSCTL_GET_NAME = 101
+
+
+class CgroupPlace(FieldsPlace[CgroupAttachSpec]):
+    """Parameters are the fields of the context's struct."""
+
+    @property
+    def hook(self) -> str:
+        return self.attach.hook
+
+    @property
+    def results(self) -> tuple[int, int]:
+        return HOOKS[self.attach.hook].results
+
+    def same_code(self) -> Hashable:
+        return self.attach.hook
+
+
+class CgroupSockPlace(CgroupPlace):
+    """A socket that is made, bound or closed."""
+
+    table = structs.SOCK
+
+
+class CgroupSockAddrPlace(CgroupPlace):
+    """An address that a system call was given, or is about to give."""
+
+    table = structs.SOCK_ADDR
+
+
+class CgroupSockoptPlace(CgroupPlace):
+    """A socket option."""
+
+    table = structs.SOCKOPT
+
+
+class CgroupDevicePlace(CgroupPlace):
+    """A device file. `access_type` is what for (BPF_DEVCG_ACC_*), shifted by 16, and the kind of device."""
+
+    table = structs.CGROUP_DEVICE
+
+
+class SockOpsPlace(CgroupPlace):
+    """An event of a TCP socket, `op` (BPF_SOCK_OPS_*)."""
+
+    table = structs.SOCK_OPS
+
+
+class CgroupSysctlPlace(CgroupPlace):
+    """Beside the struct's fields there is `name`, the setting's path below /proc/sys."""
+
+    table = structs.SYSCTL
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        if name != "name":
+            return super().named(p, name)
+        from pyebpf.builder.strings import StringSource
+
+        def read_into(program: ProgramBuilder, destination: Any, size: int) -> None:
+            program.b.call(SYSCTL_GET_NAME, program.context, destination, program.b.const(size), program.b.const(0))
+
+        return StringSource("the setting's name", read_into, SYSCTL_NAME, p.b.where)
