@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         RawTracepointContext as RawTracepointContext,
         TracepointContext as TracepointContext,
     )
+    from pyebpf.builder.contexts.iterators import (
+        emit as emit,
+    )
     from pyebpf.builder.kernel_words import (
         cast as cast,
         container_of as container_of,
@@ -120,6 +123,7 @@ _MODULES = {
         "RawTracepointContext",
         "TracepointContext",
     ),
+    "builder.contexts.iterators": ("emit",),
     "builder.kernel_words": (
         "cast",
         "container_of",
@@ -225,6 +229,7 @@ __all__ = [
     "container_of",
     "cpu",
     "current_task",
+    "emit",
     "enum",
     "field",
     "gid",

@@ -15,6 +15,7 @@ from pyebpf.dsl import maps
 from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.decorators.cgroups import CgroupDecorators
+from pyebpf.dsl.decorators.iterators import IteratorDecorators
 from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
 from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
 from pyebpf.dsl.object_maps import ObjectMaps
@@ -40,7 +41,7 @@ DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
 
 
-class Module(CgroupDecorators, PerfEventDecorators, TracepointDecorators, ObjectMaps):
+class Module(CgroupDecorators, IteratorDecorators, PerfEventDecorators, TracepointDecorators, ObjectMaps):
     """Maps and probes of one program.
 
     Each method that declares a map returns it; each decorator returns a Probe. Nothing is compiled before

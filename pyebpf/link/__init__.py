@@ -29,6 +29,7 @@ ATTACHERS = {
     "CgroupSockAddr": ("cgroup", "attach_cgroup"),
     "CgroupSockopt": ("cgroup", "attach_cgroup"),
     "CgroupSysctl": ("cgroup", "attach_cgroup"),
+    "KernelIterator": ("iterator", "attach_iterator"),
     "PerfEvent": ("perf_event", "attach_perf_event"),
     "RawTracepoint": ("raw_tracepoint", "attach_raw_tracepoint"),
     "SockOps": ("cgroup", "attach_cgroup"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import runpy
 import signal
@@ -124,6 +125,23 @@ def test_sessions():
     assert sorted(line.partition(" ")[2] for line in done.stdout.splitlines()) == [
         "sent 21 and received 7 bytes",
         "sent 7 and received 21 bytes",
+    ]
+
+
+def test_holders(tmp_path):
+    """Three descriptors of one file are three lines, of this process."""
+    path = tmp_path / "held"
+    with path.open("w") as first, path.open() as second, path.open() as third:
+        done = subprocess.run(
+            [sys.executable, EXAMPLES / "holders.py", path],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        held = sorted(each.fileno() for each in (first, second, third))
+    assert [(line.split()[0], int(line.split()[-1])) for line in done.stdout.splitlines()] == [
+        (str(os.getpid()), number) for number in held
     ]
 
 

@@ -15,15 +15,19 @@ __all__ = ["PLACES", "Context", "Loading", "Place", "place"]
 #: For each class of pyebpf.specs.attach, its Place: the module beside this one, and the class in it.
 PLACES = {
     "BtfTracepoint": ("tracepoints", "BtfTracepointPlace"),
+    "Clsact": ("skb", "TcPlace"),
     "CgroupDevice": ("cgroups", "CgroupDevicePlace"),
     "CgroupSock": ("cgroups", "CgroupSockPlace"),
     "CgroupSockAddr": ("cgroups", "CgroupSockAddrPlace"),
     "CgroupSockopt": ("cgroups", "CgroupSockoptPlace"),
     "CgroupSysctl": ("cgroups", "CgroupSysctlPlace"),
+    "KernelIterator": ("iterators", "IteratorPlace"),
     "PerfEvent": ("perf_events", "PerfEventPlace"),
     "RawTracepoint": ("tracepoints", "RawTracepointPlace"),
     "SockOps": ("cgroups", "SockOpsPlace"),
+    "Tcx": ("skb", "TcPlace"),
     "Tracepoint": ("tracepoints", "TracepointPlace"),
+    "Xdp": ("xdp", "XdpPlace"),
 }
 
 

@@ -1,0 +1,331 @@
+"""Iterators: the kernel's lists read as records, each element once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pyebpf import (
+    BPF,
+    CompileError,
+    InvalidValue,
+    KernelError,
+    NotFound,
+    NotLoaded,
+    Struct,
+    char,
+    emit,
+    field,
+    u32,
+    u64,
+)
+from tests.support.command import PATIENCE
+
+
+class Task(Struct):
+    pid: u32
+    tid: u32
+    comm: str = field(char[16])
+
+
+class File(Struct):
+    fd: u32
+    inode: u64
+
+
+class Entry(Struct):
+    key: u32
+    value: u64
+
+
+class Number(Struct):
+    number: u64
+
+
+@contextmanager
+def threads(count):
+    """So many threads that do nothing."""
+    stop = threading.Event()
+    started = [threading.Thread(target=stop.wait) for _ in range(count)]
+    for thread in started:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in started:
+            thread.join(PATIENCE)
+
+
+def test_tasks():
+    """Every thread of this process is a record; limited to one thread, only that one; a second pass counts again."""
+    bpf = BPF()
+    runs = bpf.array(value=u64, size=2)
+
+    @bpf.iter("task", Task)
+    def tasks(task):
+        if task is None:
+            runs[1] += 1
+            return
+        runs[0] += 1
+        emit(Task(pid=task.tgid, tid=task.pid, comm=task.comm))
+
+    with bpf, threads(17):
+        mine = {int(path.name) for path in Path("/proc/self/task").iterdir()}
+        assert len(mine) >= 18
+        assert {task.tid for task in tasks.read() if task.pid == os.getpid()} == mine
+        runs.clear()
+        own = Path("/proc/self/comm").read_text().strip()
+        assert {task.tid for task in tasks.read(pid=os.getpid())} == mine
+        assert dict(runs.items()) == {0: len(mine), 1: 1}
+        assert list(tasks.read(tid=threading.get_native_id())) == [
+            Task(pid=os.getpid(), tid=threading.get_native_id(), comm=own)
+        ]
+        assert bpf.attachments == []
+        assert runs[1] == 2
+    with pytest.raises(NotLoaded):
+        tasks.read()
+
+
+def test_the_end():
+    """Elements are counted from 0; after the last the program runs with None, and what it emits then comes last."""
+    bpf = BPF()
+
+    @bpf.iter("task", Number)
+    def tasks(ctx, task):
+        if task is None:
+            emit(Number(1 << 32))
+        else:
+            emit(Number(ctx.meta.seq_num))
+
+    with bpf, threads(11):
+        *each, last = tasks.read(pid=os.getpid())
+        assert last.number == 1 << 32
+        assert [number.number for number in each] == list(range(len(list(Path("/proc/self/task").iterdir()))))
+
+
+def test_files(tmp_path):
+    """23 descriptors of one file are 23 records, each with its number."""
+    bpf = BPF()
+
+    @bpf.iter("task_file", File)
+    def files(task, fd, file):
+        if task is not None and file is not None:
+            emit(File(fd, file.f_inode.i_ino))
+
+    path = tmp_path / "held"
+    path.touch()
+    with bpf:
+        held = [os.open(path, os.O_RDONLY) for _ in range(23)]
+        try:
+            inode = path.stat().st_ino
+            found = [file.fd for file in files.read(tid=threading.get_native_id()) if file.inode == inode]
+            assert found == sorted(held)
+        finally:
+            for descriptor in held:
+                os.close(descriptor)
+        assert [f for f in files.read(tid=threading.get_native_id()) if f.inode == inode] == []
+
+
+def test_map_entries():
+    """Each entry of a hash, with key and value of the map's own types, more than one read of the descriptor takes."""
+    bpf = BPF()
+    squares = bpf.hash(key=u32, value=u64)
+    others = bpf.hash(key=u32, value=u64)
+
+    @bpf.iter("bpf_map_elem", Entry, map=squares)
+    def entries(key, value):
+        if key is None or value is None:
+            return
+        if key != 7:
+            emit(Entry(key, value))
+
+    with bpf:
+        squares.update({n: n * n for n in range(7919)})
+        others[5] = 6
+        # Programs that use a map see it; this one never names `others`.
+        assert sorted((e.key, e.value) for e in entries.read()) == [(n, n * n) for n in range(7919) if n != 7]
+        assert list(entries.read(map=others)) == [Entry(5, 6)]
+        for first in entries.read():
+            assert first.value == first.key**2
+            break  # a pass that is left early ends
+
+
+def test_map_of_records_and_of_processors():
+    """A value that is a record is read by its fields; a per-CPU value as one number for each processor."""
+    bpf = BPF()
+    tasks = bpf.hash(key=Entry, value=Task)
+    counts = bpf.percpu_array(value=u64, size=3)
+
+    @bpf.iter("bpf_map_elem", Number, map=tasks)
+    def walk(key, value):
+        if key is None or value is None:
+            return
+        emit(Number(key.value * 100 + value.tid))
+
+    @bpf.iter("bpf_map_elem", Number, map=counts)
+    def first(key, value):
+        if key is None or value is None:
+            return
+        emit(Number(value[0] * 10 + key))
+
+    with bpf:
+        tasks[Entry(1, 2)] = Task(3, 4, "x")
+        tasks[Entry(1, 5)] = Task(3, 6, "x")
+        counts[1] = 7
+        assert sorted(n.number for n in walk.read()) == [204, 506]
+        assert [n.number for n in first.read()] == [0, 71, 2]
+
+
+def test_sockets():
+    """Sockets of the reader's namespace: 13 that listen, and one of UDP."""
+    bpf = BPF()
+
+    @bpf.iter("tcp", Number)
+    def listening(sk_common):
+        if sk_common is not None and sk_common.skc_state == 10:  # TCP_LISTEN
+            emit(Number(sk_common.skc_num))
+
+    @bpf.iter("udp", Number)
+    def bound(udp_sk):
+        if udp_sk is not None:
+            emit(Number(udp_sk.inet.sk.__sk_common.skc_num))
+
+    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(13)]
+    datagram = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        datagram.bind(("127.0.0.1", 0))
+        ports = {each.getsockname()[1] for each in opened}
+        with bpf:
+            found = [each.number for each in listening.read()]
+            assert sorted(port for port in found if port in ports) == sorted(ports)
+            assert [n.number for n in bound.read()].count(datagram.getsockname()[1]) == 1
+    finally:
+        for each in (*opened, datagram):
+            each.close()
+
+
+def test_refusals(tmp_path):
+    """An iterator that there is none of, a limit that does not fit, a missing process: one line each."""
+
+    def made(name, function=None, **options):
+        bpf = BPF()
+
+        def nothing():
+            pass
+
+        return bpf, bpf.iter(name, Number, **options)(function or nothing)
+
+    for name in ("tsk", "num_new"):  # bpf_iter_num_new is a function of another kind
+        bpf, _ = made(name)
+        with pytest.raises(NotFound, match=rf"^this kernel has no iterator '{name}': bpf.iterators\(\) lists"):
+            bpf.load()
+
+    def unchecked(task):
+        emit(Number(task.pid))
+
+    bpf, _ = made("task", unchecked)
+    with pytest.raises(CompileError, match="a struct task_struct may be None: test it with `is None` first"):
+        bpf.load()
+
+    def misnamed(taks):
+        emit(Number(taks.pid))
+
+    bpf, _ = made("task", misnamed)
+    with pytest.raises(CompileError, match=r"has no taks \(did you mean task\?\): it has meta, task"):
+        bpf.load()
+
+    def wrong(task):
+        emit(Entry(1, 2))
+
+    bpf, _ = made("task", wrong)
+    with pytest.raises(CompileError, match="is read as Number records: emit\\(\\) takes one, not the new record Entry"):
+        bpf.load()
+
+    bpf = BPF()
+
+    @bpf.raw_tracepoint("sys_enter")
+    def elsewhere():
+        emit(Number(1))
+
+    with pytest.raises(CompileError, match="emit\\(\\) gives a record to who reads an iterator"):
+        bpf.load()
+
+    bpf, probe = made("task")
+    with bpf:
+        with pytest.raises(NotFound, match=r"^iterator task: there is no process 4194304$"):
+            probe.read(pid=1 << 22)
+        with pytest.raises(InvalidValue, match="takes no cgroup"):
+            probe.read(cgroup="/")
+        assert list(probe.read()) == []
+    bpf, probe = made("bpf_map_elem")
+    with bpf, pytest.raises(InvalidValue, match="walks a map: write @bpf\\.iter"):
+        probe.read()
+    bpf, probe = made("cgroup")
+    with bpf, pytest.raises(KernelError, match="no directory of a cgroup2 file system") as refused:
+        probe.read(cgroup=str(tmp_path))
+    assert refused.value.errno == errno.EBADF
+    with pytest.raises(InvalidValue, match="give the Struct class"):
+        BPF().iter("task", u64)
+
+
+def test_the_kernel_lists_them():
+    """What `iterators()` lists can be compiled for."""
+    names = BPF.iterators()
+    assert {"task", "task_file", "bpf_map", "bpf_map_elem"} <= set(names)
+    for name in names:
+        bpf = BPF()
+
+        @bpf.iter(name, Number)
+        def nothing(ctx):
+            emit(Number(ctx.meta.seq_num))
+
+        bpf.load()
+        bpf.close()
+
+
+def test_killed_while_reading():
+    """A process killed in the middle of a pass leaves no program and no link."""
+    script = """
+import os, signal
+from pyebpf import BPF, Struct, emit, u64
+class Number(Struct):
+    number: u64
+bpf = BPF()
+@bpf.iter("task", Number)
+def killed_walk(task):
+    if task is not None:
+        emit(Number(task.pid))
+with bpf:
+    for _ in killed_walk.read():
+        print(bpf.programs["killed_walk@iterator task"].info().id, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    # Its source comes from a file: a probe needs one.
+    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"killed_walk_{os.getpid()}.py"
+    path.write_text(script)
+    try:
+        done = subprocess.run(
+            [sys.executable, path], capture_output=True, text=True, timeout=PATIENCE, check=False, env=os.environ
+        )
+    finally:
+        path.unlink()
+    number = int(done.stdout)
+    assert done.returncode == -9
+    from pyebpf.kernel import bpf as syscalls
+
+    for _ in range(100):
+        try:
+            syscalls.prog_get_fd_by_id(number).close()
+        except FileNotFoundError:
+            return
+        threading.Event().wait(0.05)
+    pytest.fail(f"program {number} is still there")
