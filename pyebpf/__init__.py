@@ -45,6 +45,10 @@ if TYPE_CHECKING:
         user as user,
         user_string as user_string,
     )
+    from pyebpf.builder.network_contexts import (
+        SkBuff as SkBuff,
+        XdpContext as XdpContext,
+    )
     from pyebpf.builder.stacks import (
         StackTraces as StackTraces,
         kstack as kstack,
@@ -105,9 +109,30 @@ if TYPE_CHECKING:
         ipv6_prefix as ipv6_prefix,
         prefix as prefix,
     )
+    from pyebpf.types.bits import (
+        bits as bits,
+    )
     from pyebpf.uapi.network import (
         AddressFamily as AddressFamily,
         TcpState as TcpState,
+    )
+    from pyebpf.uapi.tc import (
+        TC_ACT_OK as TC_ACT_OK,
+        TC_ACT_PIPE as TC_ACT_PIPE,
+        TC_ACT_REDIRECT as TC_ACT_REDIRECT,
+        TC_ACT_SHOT as TC_ACT_SHOT,
+        TC_ACT_UNSPEC as TC_ACT_UNSPEC,
+    )
+    from pyebpf.uapi.verdicts import (
+        TCX_DROP as TCX_DROP,
+        TCX_NEXT as TCX_NEXT,
+        TCX_PASS as TCX_PASS,
+        TCX_REDIRECT as TCX_REDIRECT,
+        XDP_ABORTED as XDP_ABORTED,
+        XDP_DROP as XDP_DROP,
+        XDP_PASS as XDP_PASS,
+        XDP_REDIRECT as XDP_REDIRECT,
+        XDP_TX as XDP_TX,
     )
 
     #: Any attribute that the running kernel's BTF gives, which no type checker can know.
@@ -136,6 +161,7 @@ _MODULES = {
         "user",
         "user_string",
     ),
+    "builder.network_contexts": ("SkBuff", "XdpContext"),
     "builder.stacks": ("StackTraces", "kstack", "ustack"),
     "builder.words": (
         "comm",
@@ -184,9 +210,22 @@ _MODULES = {
         "u64",
     ),
     "types.prefix": ("ipv4_prefix", "ipv6_prefix", "prefix"),
+    "types.bits": ("bits",),
     "uapi.network": (
         "AddressFamily",
         "TcpState",
+    ),
+    "uapi.tc": ("TC_ACT_OK", "TC_ACT_PIPE", "TC_ACT_REDIRECT", "TC_ACT_SHOT", "TC_ACT_UNSPEC"),
+    "uapi.verdicts": (
+        "TCX_DROP",
+        "TCX_NEXT",
+        "TCX_PASS",
+        "TCX_REDIRECT",
+        "XDP_ABORTED",
+        "XDP_DROP",
+        "XDP_PASS",
+        "XDP_REDIRECT",
+        "XDP_TX",
     ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
@@ -195,6 +234,20 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BPF",
+    "TCX_DROP",
+    "TCX_NEXT",
+    "TCX_PASS",
+    "TCX_REDIRECT",
+    "TC_ACT_OK",
+    "TC_ACT_PIPE",
+    "TC_ACT_REDIRECT",
+    "TC_ACT_SHOT",
+    "TC_ACT_UNSPEC",
+    "XDP_ABORTED",
+    "XDP_DROP",
+    "XDP_PASS",
+    "XDP_REDIRECT",
+    "XDP_TX",
     "AddressFamily",
     "AssemblyError",
     "BtfError",
@@ -213,16 +266,19 @@ __all__ = [
     "PerfEventContext",
     "PyebpfError",
     "RawTracepointContext",
+    "SkBuff",
     "StackTraces",
     "Stats",
     "Struct",
     "TcpState",
     "TracepointContext",
     "VerifierError",
+    "XdpContext",
     "array",
     "be16",
     "be32",
     "be64",
+    "bits",
     "cast",
     "char",
     "comm",

@@ -53,13 +53,15 @@ class Always:
 class Compare:
     """`left relation right` on 64 bits.
 
-    `presence` marks a comparison of an address with 0 that decides whether it is None.
+    `presence` marks a comparison of an address with 0 that decides whether it is None; `guards` is an address in a
+    packet that may be read where `left` is at or below `right`.
     """
 
     relation: Relation
     left: Value
     right: Value
     presence: bool = False
+    guards: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def negate(test: Test) -> Test:
             return Always(not holds)
         case Not(condition):
             return condition
-        case Compare(relation, left, right, presence) if relation in NEGATED:
-            return Compare(NEGATED[relation], left, right, presence)
+        case Compare(relation, left, right, presence, guards) if relation in NEGATED:
+            return Compare(NEGATED[relation], left, right, presence, guards)
         case _:
             return Not(test)

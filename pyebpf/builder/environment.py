@@ -146,6 +146,8 @@ def learn(environment: Environment, fact: Test) -> None:
     left, right = environment.interval(fact.left.number), environment.interval(fact.right.number)
     if right == (0, 0) and fact.relation is Relation.NE and (fact.presence or fact.left.kind is Kind.POINTER):
         environment.present.add(fact.left.number)
+    if fact.guards is not None and fact.relation is Relation.ULE:
+        environment.present.add(fact.guards.number)
     low, high = (S64_MIN, S64_MAX) if right is None else right
     relation = fact.relation
     if relation is Relation.EQ and right is not None:

@@ -199,6 +199,15 @@ class FunctionBuilder:
         """Note that an address is used here: an earlier round of a loop may have made it invalid."""
         self._uses.append((value.number, what, self.where))
 
+    def definition(self, value: ir.Value) -> ir.Instruction | None:
+        """The instruction that a value is the result of; None for a parameter of a block."""
+        for block in reversed(self._blocks):
+            if block.first <= value.number:
+                for instruction in reversed(block.instructions):
+                    if instruction.result == value:
+                        return instruction
+        return None
+
     # -- variables -----------------------------------------------------------------------------------------------------
 
     def variable(self, kind: ir.Kind = Kind.SCALAR, hint: str = "") -> Variable:

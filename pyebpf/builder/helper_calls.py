@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts import Context
+from pyebpf.builder.contexts.packets import MOVES, packet_moved
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.integers import Int
 from pyebpf.builder.kernel_objects import KernelReference
@@ -111,7 +112,10 @@ class HelperWord(Entity):
             p.notes.setdefault(GPL_ONLY, set()).add(called.name)
         call = _Call(p, called)
         values = [call.argument(index, value) for index, value in enumerate(given)]
-        return call.result(values)
+        result = call.result(values)
+        if called.name in MOVES:
+            packet_moved(p, called.name)
+        return result
 
 
 def _refuse_unfit(p: ProgramBuilder, called: Helper) -> None:

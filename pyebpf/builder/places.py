@@ -24,7 +24,8 @@ class Place:
     """Byte `offset` from the address `base`, or of the stack slot `slot`.
 
     `owner` is what messages call it. `presence` is the address whose being NULL means that there is no value: nothing
-    may be read before a check. Other programs may write a `shared` place at the same time.
+    may be read before a check. Other programs may write a `shared` place at the same time. Of a `packet` the presence
+    is decided by where the packet ends.
     """
 
     base: ir.Value | None = None
@@ -34,6 +35,7 @@ class Place:
     presence: ir.Value | None = None
     shared: bool = False
     writable: bool = True
+    packet: bool = False
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
@@ -46,7 +48,8 @@ class Place:
         """All but the parts, as `RunTime.shape`: two stack slots are two shapes."""
         same = self.base is not None and self.base == self.presence
         present = self.presence is not None
-        return (self.slot, self.base is not None, present, same, self.offset, self.owner, self.shared, self.writable)
+        kind = (self.owner, self.shared, self.writable, self.packet)
+        return (self.slot, self.base is not None, present, same, self.offset, *kind)
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> Place:
         """Return the place of this shape with these parts."""
@@ -68,6 +71,10 @@ class Place:
         """Refuse a use where there may be no value, or not the value that it was."""
         if self.missing(p):
             p.fail(f"{what} may be None: test it with `is None` first")
+        self.check_gone(p, what)
+
+    def check_gone(self, p: ProgramBuilder, what: str) -> None:
+        """Refuse a use where it may be another value than it was."""
         if self.base is not None:
             reason = p.b.gone(self.base)
             if reason is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.atomics import augment
+from pyebpf.builder.bits import bits_of, changed_bits, read_bits
 from pyebpf.builder.entity import Entity, RunTime
 from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place, copy, zero
@@ -38,23 +39,30 @@ class Record(Reference):
         """Return a field's layout, or refuse with the closest names."""
         found = self.type.by_name.get(name)
         if found is None:
-            p.fail(f"{self.type.name} has no field {name}{closest(name, self.type.by_name)}")
+            known = [*self.type.by_name, *(key for key in vars(self.type.cls or object) if bits_of(self.type, key))]
+            p.fail(f"{self.type.name} has no field {name}{closest(name, known)}")
         return found
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        bits = bits_of(self.type, name)
+        if bits is not None:
+            return read_bits(p, self.attribute(p, bits.field), bits)
         field = self.field(p, name)
         self.check(p)
         # What is nested in a record that is there is there.
         return read(p, replace(self.place.at(field.offset), presence=None), field.type)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        bits = bits_of(self.type, name)
+        if bits is not None:
+            name, value = bits.field, changed_bits(p, self.attribute(p, bits.field), bits, value)
         field = self.field(p, name)
         self.check_writable(p)
         note_change(p, field.type)
         store(p, *self.place.at(field.offset).address(p), field.type, value)
 
     def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
-        if not self.place.shared:
+        if not self.place.shared or bits_of(self.type, name) is not None:
             super().augment_attribute(p, name, operator, value)
             return
         field = self.field(p, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Always, Compare, Test
+from pyebpf.builder.conditions import Always, Compare, Test, negate
 from pyebpf.builder.entity import RunTime
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.types import CharArray, StructType
@@ -63,6 +63,11 @@ class Reference(RunTime):
             p.fail(f"{self.describe()} is never None")
         if p.b.is_present(presence):
             return Always(holds=False)
+        if self.place.packet:
+            from pyebpf.builder.contexts.packets import inside
+
+            self.place.check_gone(p, self.describe())
+            return negate(inside(p, presence, self.type.size))
         return Compare(Relation.EQ, presence, p.b.const(0), presence=True)
 
     def truth(self, p: ProgramBuilder) -> Test:

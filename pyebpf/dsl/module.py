@@ -16,6 +16,7 @@ from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.decorators.cgroups import CgroupDecorators
 from pyebpf.dsl.decorators.iterators import IteratorDecorators
+from pyebpf.dsl.decorators.network import NetworkDecorators
 from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
 from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
 from pyebpf.dsl.object_maps import ObjectMaps
@@ -41,7 +42,7 @@ DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
 
 
-class Module(CgroupDecorators, IteratorDecorators, PerfEventDecorators, TracepointDecorators, ObjectMaps):
+class Module(CgroupDecorators, IteratorDecorators, NetworkDecorators, PerfEventDecorators, TracepointDecorators, ObjectMaps):
     """Maps and probes of one program.
 
     Each method that declares a map returns it; each decorator returns a Probe. Nothing is compiled before

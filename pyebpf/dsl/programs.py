@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import Context
 from pyebpf.builder.contexts.base import ASKED_TARGET
+from pyebpf.builder.contexts.packets import MOVED, MOVING
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.lost import LossTable
 from pyebpf.builder.program import ProgramBuilder
@@ -66,7 +67,9 @@ def build_program(
     """Translate a probe for one attachment. Raises CompileError."""
     source = find_source(probe.function)
     times = BindingTimes()
-    strings_change = False
+    # What holds of the whole program and is found out while it is built: it is then built anew, knowing it.
+    learnt = {CHANGING: CHANGED, MOVING: MOVED}
+    known = dict.fromkeys(learnt, False)
     while True:
         times.changed = False
         table = LossTable()
@@ -75,15 +78,16 @@ def build_program(
         p = ProgramBuilder(name, attachment.kind, attachment.attach, target, source.location)
         p.notes["losses"] = table
         p.notes[TIMES] = times
-        p.notes[CHANGING] = strings_change
+        p.notes.update(known)
         try:
             _translate(p, probe, source, times)
         except CompileError:
             # What this pass took for known while compiling was not: its errors mean nothing.
             if not times.changed:
                 raise
-        if not strings_change and p.notes.get(CHANGED):
-            strings_change = True
+        found = {knowing: known[knowing] or bool(p.notes.get(finding)) for knowing, finding in learnt.items()}
+        if found != known:
+            known = found
         elif not times.changed:
             return Built(p.finish(), p.maps, table, p.notes[_PARAMETERS], ASKED_TARGET in p.notes)
 

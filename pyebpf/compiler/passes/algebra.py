@@ -151,6 +151,20 @@ def _compare_constant(r: Rewriter, x: Value, c: int) -> Value | None:
     return None if known is None else r.const(int(known))
 
 
+def _unswapped(r: Rewriter, condition: Condition, x: Value, c: int) -> tuple[Value, int] | None:
+    """`swap(x) == c` as `x == swap(c)`: bytes in network order are compared as they are."""
+    definition = r.definitions.get(x.number)
+    if condition not in (Condition.EQ, Condition.NE) or definition is None or definition.op is not Op.SWAP:
+        return None
+    (inner,), size = definition.operands, definition.size
+    return (inner, swap(c, size)) if r.bits(inner) <= 8 * size and c >> 8 * size == 0 else None
+
+
+def _compare_swapped(r: Rewriter, x: Value, c: int) -> Value | None:
+    found = _unswapped(r, _condition(r), x, c)
+    return None if found is None else r.emit(Op.COMPARE, found[0], r.const(found[1]), condition=_condition(r))
+
+
 def _compare_exchanged(r: Rewriter, a: int, x: Value) -> Value:
     return r.emit(Op.COMPARE, x, r.const(a), condition=EXCHANGED[_condition(r)])
 
@@ -265,6 +279,7 @@ RULES = table(
     rule(Op.COMPARE, (_X, SAME("x")), _compare_same),
     rule(Op.COMPARE, (OF(Op.COMPARE, ANY("a"), ANY("b")), CONST("c")), _compare_comparison),
     rule(Op.COMPARE, (_X, CONST("c")), _compare_constant),
+    rule(Op.COMPARE, (_X, CONST("c")), _compare_swapped),
     rule(Op.OFFSET, (_X, _ZERO), lambda _, x: x),  # p + 0  ->  p
     rule(Op.OFFSET, (OF(Op.OFFSET, ANY("p"), CONST("a")), CONST("b")), _offset_twice),  # p + (a + b)
     rule(Op.OFFSET, (ANY("p"), CONST("c")), _offset_constant),
@@ -291,6 +306,10 @@ def _branch(r: Rewriter, branch: Branch) -> Terminator:
             holds = _known_comparison(r, condition, left, b)
         if holds is not None:
             return Jump(then if holds else otherwise, (), branch.where)
+        unswapped = None if b is None else _unswapped(r, condition, left, b)
+        if unswapped is not None:
+            left, right = unswapped[0], r.const(unswapped[1])
+            continue
         # A comparison's 1 or 0 tested again: test what it compared.
         inner = r.definitions.get(left.number)
         if inner is None or inner.op is not Op.COMPARE or b is None or b > 1:

@@ -1,0 +1,227 @@
+"""`ctx.packet`: a packet's bytes, read and written where they lie, never beyond its end.
+
+A header is an address in the packet and one comparison with its end, made where the program tests `is None`. The
+verifier learns from that comparison what may be read (Linux kernel/bpf/verifier.c, find_good_pkt_pointers).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.integers import Int
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.operations import settled, to_int
+from pyebpf.builder.places import Place, moved
+from pyebpf.builder.reading import read
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.specs import ProgramKind
+from pyebpf.types import S64, U32, ArrayType, BytesType, StructType, Type, type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["MOVED", "MOVES", "MOVING", "Packet", "inside", "packet_moved"]
+
+#: Keys in a program's notes: a helper that may move the packet was called; the program was found to do so, and is
+#: built anew, with the packet's ends read each time.
+MOVED = "packets: moved"
+MOVING = "packets: moving"
+_DATA, _DATA_END = "packets: data", "packets: data_end"
+#: What the addresses of packets come from, as maps are for those of their entries.
+ORIGIN = "packets: the packet"
+
+#: Helpers after which the kernel holds every address in a packet for stale (net/core/filter.c,
+#: bpf_helper_changes_pkt_data).
+MOVES = frozenset(
+    {
+        "clone_redirect",
+        "l3_csum_replace",
+        "l4_csum_replace",
+        "lwt_push_encap",
+        "lwt_seg6_action",
+        "lwt_seg6_adjust_srh",
+        "lwt_seg6_store_bytes",
+        "msg_pop_data",
+        "msg_pull_data",
+        "msg_push_data",
+        "skb_adjust_room",
+        "skb_change_head",
+        "skb_change_proto",
+        "skb_change_tail",
+        "skb_pull_data",
+        "skb_store_bytes",
+        "skb_vlan_pop",
+        "skb_vlan_push",
+        "sk_skb_adjust_room",
+        "store_hdr_opt",
+        "xdp_adjust_head",
+        "xdp_adjust_meta",
+        "xdp_adjust_tail",
+    }
+)
+
+#: MAX_PACKET_OFF: further out the verifier believes no comparison.
+_FURTHEST = 0xFFFF
+#: Helper numbers of enum bpf_func_id.
+_SKB_LOAD_BYTES, _XDP_GET_BUFF_LEN, _XDP_LOAD_BYTES = 26, 188, 189
+
+
+class Packet(Entity):
+    """The packet of a program whose context has `data` and `data_end`, u32 fields at these offsets.
+
+    Without them the program reads copies only. `length_at` is the offset of a u32 with the packet's length; None where
+    a helper tells it.
+    """
+
+    REMEDIES: ClassVar[Mapping[str, str]] = {
+        "item": "write ctx.packet.header(Ethernet, at=0), or ctx.packet.load(u8[6], at=n) for a copy"
+    }
+
+    def __init__(self, ends: tuple[int, int] | None, length_at: int | None, *, writable: bool) -> None:
+        self.ends = ends
+        self.length_at = length_at
+        self.writable = writable
+
+    def describe(self) -> str:
+        return "the packet"
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"header": self._header, "load": self._load})
+
+    def length(self, p: ProgramBuilder) -> Int:
+        """Bytes from the packet's first to its last, fragments included."""
+        if self.length_at is not None:
+            return Int(p.b.load(p.context, self.length_at, 4), S64, U32)
+        if p.target.has("helper:xdp_get_buff_len@xdp"):
+            value = p.b.call(_XDP_GET_BUFF_LEN, p.context, comment="bpf_xdp_get_buff_len")
+            p.b.assume_bounds(value, 0, U32.maximum)
+            return Int(value, S64, U32)
+        assert self.ends is not None
+        data, data_end = (p.b.load(p.context, offset, 4, kind=Kind.POINTER) for offset in self.ends)
+        value = p.b.emit(Op.SUB, data_end, data)
+        p.b.assume_bounds(value, 0, U32.maximum)
+        return Int(value, S64, U32)
+
+    def _header(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
+        """`header(T, at=n)`: the T that begins n bytes into the packet, in place, or None where it ends before."""
+        found = _type(p, type, "header")
+        if self.ends is None:
+            p.fail(f"this kind of program reads copies of its packet: write ctx.packet.load({found.name}, at=…)")
+        address = moved_in(p, self._end(p, _DATA), _offset(p, at, found))
+        p.b.assume_origin(address, ORIGIN)
+        place = Place(base=address, owner="the packet", presence=address, writable=self.writable, packet=True)
+        return read(p, place, found)
+
+    def _load(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
+        """`load(T, at=n)`: a copy of the T that begins n bytes into the packet, or None where it ends before.
+
+        Works for every part of a packet, also where it lies in several pieces.
+        """
+        found = _type(p, type, "load")
+        at = settled(p, at)
+        if isinstance(at, int) and not 0 <= at <= _FURTHEST:
+            p.fail(f"at={int(at)} lies outside every packet")
+        helper, name = (
+            (_XDP_LOAD_BYTES, "bpf_xdp_load_bytes")
+            if p.kind is ProgramKind.XDP
+            else (_SKB_LOAD_BYTES, "bpf_skb_load_bytes")
+        )
+        slot = p.b.slot(-(-found.size // 8) * 8, name="packet")
+        status = p.b.call(
+            helper, p.context, to_int(p, at).value, p.b.slot_address(slot), p.b.const(found.size), comment=name
+        )
+        there = p.b.truth_value(Compare(Relation.EQ, status, p.b.const(0)))
+        return read(p, Place(slot=slot, owner="a copy from the packet", presence=there), found)
+
+    def _end(self, p: ProgramBuilder, which: str) -> ir.Value:
+        """The packet's first address or the one behind its last: read once, where nothing moves it."""
+        assert self.ends is not None
+        variable = p.notes.get((which, p.b))
+        if variable is None:
+            variable = p.notes[which, p.b] = p.b.variable(Kind.POINTER, which.rpartition(" ")[2])
+        value = None if p.notes.get(MOVING) else p.b.read(variable)
+        if value is None or p.b.gone(value) is not None:
+            value = p.b.load(p.context, self.ends[which == _DATA_END], 4, kind=Kind.POINTER)
+            p.b.assume_origin(value, ORIGIN)
+            p.b.write(variable, value)
+        return value
+
+    def data_end(self, p: ProgramBuilder) -> ir.Value:
+        """The address behind the packet's last byte (of its first piece)."""
+        return self._end(p, _DATA_END)
+
+
+def inside(p: ProgramBuilder, address: ir.Value, size: int) -> Test:
+    """Whether `size` bytes at `address` end before the packet does."""
+    packet = p.place.attribute(p, "packet")
+    assert isinstance(packet, Packet)
+    return Compare(Relation.ULE, moved(p, address, size), packet.data_end(p), guards=address)
+
+
+def packet_moved(p: ProgramBuilder, helper: str) -> None:
+    """Note that a helper may have moved the packet: no address in it is good any more."""
+    p.notes[MOVED] = True
+    p.b.invalidate_origin(ORIGIN, f"helpers.{helper}()")
+
+
+def _type(p: ProgramBuilder, declared: Any, word: str) -> Type:
+    found = type_of(declared)
+    if not isinstance(found, StructType | BytesType | ArrayType):
+        p.fail(f"ctx.packet.{word}() takes a Struct, such as IPv4 of pyebpf.packet, or u8[n], not {describe(declared)}")
+    return found
+
+
+def moved_in(p: ProgramBuilder, data: ir.Value, offset: int | ir.Value) -> ir.Value:
+    """`data` + `offset`, always as a value of its own: what is known of one header is not known of another."""
+    return p.b.emit(Op.OFFSET, data, p.b.const(offset) if isinstance(offset, int) else offset)
+
+
+def _offset(p: ProgramBuilder, at: Any, type_: Type) -> int | ir.Value:
+    """Where a header begins: a constant, or a number with bounds that the verifier sees, too."""
+    at = settled(p, at)
+    most = _FURTHEST - type_.size
+    if isinstance(at, int):
+        if not 0 <= at <= most:
+            p.fail(f"at={int(at)} lies outside every packet: give 0 to {most}")
+        return int(at)
+    number = to_int(p, at)
+    low, high = p.b.bounds(number.value)
+    mask = (1 << max(high, 1).bit_length()) - 1
+    if low < 0 or mask > most:
+        p.fail(
+            f"this offset may lie outside 0 to {most}, where no verifier believes it: test it first, if n <= 1500, "
+            "or mask it"
+        )
+    if _certain(p, number.value):
+        return number.value
+    # REFINE keeps the mask, which says nothing that is not known here, but may be all that the verifier knows.
+    masked = p.b.binary(Op.AND, p.b.emit(Op.REFINE, number.value), p.b.const(mask))
+    p.b.assume_bounds(masked, low, high)
+    return masked
+
+
+def _certain(p: ProgramBuilder, value: ir.Value) -> bool:
+    """Whether every verifier knows the bounds of a number as they are known here, from how it was computed.
+
+    Not from a SWAP, whose result Linux 6.1 takes for any number, nor from what branches found out.
+    """
+    definition = p.b.definition(value)
+    if definition is None:
+        return False
+    match definition.op:
+        case Op.CONST:
+            return True
+        case Op.LOAD:
+            return definition.size < 8 and not definition.signed
+        case Op.AND:
+            mask = p.b.definition(definition.operands[1])
+            return (mask is not None and mask.op is Op.CONST and mask.imm >= 0) or _certain(p, definition.operands[0])
+        case Op.ADD | Op.SHL | Op.LSHR | Op.MUL:
+            return all(_certain(p, operand) for operand in definition.operands)
+        case _:
+            return False

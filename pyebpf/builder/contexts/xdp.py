@@ -1,0 +1,40 @@
+"""XDP: a frame as the driver has it, before the kernel makes an sk_buff of it (struct xdp_md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.packets import Packet
+from pyebpf.builder.integers import Int
+from pyebpf.errors import closest
+from pyebpf.specs.attach.network import Xdp
+from pyebpf.types import S64, U32
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = ["XDP_FIELDS", "XdpPlace"]
+
+#: struct xdp_md: offsets of `data` and `data_end`, and of the fields that are numbers. The verifier takes loads of 4
+#: bytes only.
+ENDS = (0, 4)
+XDP_FIELDS = {"ingress_ifindex": 12, "rx_queue_index": 16}
+
+
+class XdpPlace(Place[Xdp]):
+    """`ctx.packet`, and where the frame came in."""
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if name == "packet":
+            return Packet(ENDS, None, writable=True)
+        return self.named(p, name)
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        offset = XDP_FIELDS.get(name)
+        if offset is None:
+            known = ("packet", *XDP_FIELDS)
+            p.fail(
+                f"the context of an XDP program has no field {name}{closest(name, known)}: it has {', '.join(known)}"
+            )
+        return Int(p.b.load(p.context, offset, 4), S64, U32)

@@ -1,0 +1,94 @@
+"""`@bpf.xdp`, `@bpf.tc`, `@bpf.netkit`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.dsl.decorators.base import Decorators, attachments
+from pyebpf.dsl.probe import Way
+from pyebpf.errors import InvalidValue
+from pyebpf.specs.attach.network import DIRECTIONS, MODES, Clsact, Tcx, Xdp
+
+if TYPE_CHECKING:
+    from pyebpf.dsl.decorators.base import VerdictDecorator
+
+__all__ = ["NetworkDecorators"]
+
+
+class NetworkDecorators(Decorators):
+    """Programs at network interfaces. Each returns what is to become of the packet, on every path."""
+
+    def xdp(self, *interfaces: str, mode: str = "", frags: bool = False, by: str = "") -> VerdictDecorator:
+        """Run on each frame that comes in at an interface, before the kernel makes an sk_buff of it.
+
+        Returns XDP_PASS, XDP_DROP, XDP_TX (back out), XDP_REDIRECT (what `redirect` of a devmap or cpumap gave) or
+        XDP_ABORTED. `mode` is "native" (the driver's), "generic" (any interface), or the better one that there is.
+        `frags` takes frames in several pieces, which jumbo frames may be. Without an interface the program is only
+        loaded: `probe.attach("eth0")`.
+
+        `by` is "link" or "netlink"; links where there are, by default. What netlink attached, others can replace.
+        """
+        _check("xdp", interfaces, "mode", mode, MODES)
+        _check("xdp", interfaces, "by", by, ("", "link", "netlink"))
+        places = interfaces or ("",)
+        link = tuple(Xdp(interface, mode, frags) for interface in places)
+        netlink = tuple(Xdp(interface, mode, frags, netlink=True) for interface in places)
+        ways = (
+            Way("link", attachments(link), ("attach:xdp",)),
+            Way("netlink", attachments(netlink)),
+        )
+        return self._one_of("xdp", interfaces, ways, by)
+
+    def tc(
+        self, *where: str, by: str = "", first: bool = False, before: int = 0, after: int = 0, priority: int = 0
+    ) -> VerdictDecorator:
+        """Run on each sk_buff that comes in or goes out at an interface: `tc("eth0", "egress")`, or `tc("ingress")`.
+
+        Several interfaces stand before the direction. Returns TCX_PASS (stop here, let it go), TCX_NEXT (let the next
+        program decide), TCX_DROP or TCX_REDIRECT, the same numbers as TC_ACT_*. Without an interface the program is
+        only loaded: `probe.attach("eth0")`.
+
+        `by` is "tcx" (links, since Linux 6.6; the default where there are) or "clsact", a filter of the clsact queue
+        that a guard process removes if this one is killed. Of several programs, tcx runs the `first` one first, and one
+        `before` or `after` a program named by id; clsact the one with the lowest `priority`.
+        """
+        *interfaces, direction = where or ("",)
+        if direction not in DIRECTIONS:
+            raise InvalidValue(f'@bpf.tc({", ".join(map(repr, where))}): write tc("eth0", "ingress") or "egress"')
+        _check("tc", tuple(interfaces), "by", by, ("", "tcx", "clsact"))
+        if (first or before or after) and not by:
+            by = "tcx"
+        elif priority and not by:
+            by = "clsact"
+        places = interfaces or [""]
+        tcx = tuple(Tcx(interface, direction, before, after, first) for interface in places)
+        clsact = tuple(Clsact(interface, direction, priority) for interface in places)
+        ways = (Way("tcx", attachments(tcx), ("attach:tcx",)), Way("clsact", attachments(clsact)))
+        return self._one_of("tc", where, ways, by)
+
+    def netkit(self, *where: str) -> VerdictDecorator:
+        """Run on what a netkit pair of interfaces passes on: `netkit("nk0", "primary")` or `"peer"` (Linux 6.7).
+
+        Returns as tc does. The kernel drops by itself what a device without a program would have to pass on, if it was
+        made so.
+        """
+        *interfaces, end = where or ("",)
+        directions = {"primary": "egress", "peer": "ingress"}
+        if end not in directions:
+            raise InvalidValue(f'@bpf.netkit({", ".join(map(repr, where))}): write netkit("nk0", "primary") or "peer"')
+        places = tuple(Tcx(interface, directions[end], netkit=True) for interface in interfaces or [""])
+        return self._verdict("netkit", where, places)
+
+    def _one_of(self, decorator: str, targets: tuple[str, ...], ways: tuple[Way, ...], by: str) -> VerdictDecorator:
+        chosen = tuple(way for way in ways if way.name == by) if by else ways
+        made: Any = self._decorator(decorator, targets, chosen)
+        return made  # type: ignore[no-any-return]  # as the class promises
+
+
+def _check(decorator: str, interfaces: tuple[str, ...], name: str, value: str, known: tuple[str, ...]) -> None:
+    for interface in interfaces:
+        if not interface:
+            raise InvalidValue(f'@bpf.{decorator}({interface!r}): give names of interfaces, such as "eth0"')
+    if value not in known:
+        choices = " or ".join(repr(each) for each in known if each)
+        raise InvalidValue(f"@bpf.{decorator}({name}={value!r}): {name} is {choices}")
