@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from pyebpf.builder.maps_of_maps import MapOfMapsEntity
+from pyebpf.builder.program_arrays import ProgramArrayEntity
 from pyebpf.dsl.maps import BloomFilter, Bound, KeyedMap, QueueMap, bpf_type, map_size
+from pyebpf.dsl.probe import Attachment, Probe, Request, Way, plain_function
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapKind
+from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.types import U32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyebpf.dsl.maps import D
+    from pyebpf.specs import AttachSpec
 
-__all__ = ["MapOfMaps", "ObjectMaps"]
+__all__ = ["MapOfMaps", "ObjectMaps", "ProgramArray"]
 
 K = TypeVar("K")
 M = TypeVar("M")
 V = TypeVar("V")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _DEFAULT_SIZE = 10_240
 
@@ -82,10 +88,81 @@ class MapOfMaps(Bound, MapOfMapsEntity, Generic[K, M]):
             return self.backend.get(key, default)
 
 
+class ProgramArray(Bound, ProgramArrayEntity):
+    """`bpf.program_array(size=N)`: programs that probes go on with, by `tail_call(i)`.
+
+    In user space `steps[i]` is the id of the program that is there, `del` takes it out, and a loaded program
+    (`pyebpf.objects.Program`) may be put in.
+    """
+
+    def __init__(self, size: int, probes: list[Probe[Any, Any]], name: str) -> None:
+        self.name = name
+        self._probes = probes
+        ProgramArrayEntity.__init__(self, self.current_name, map_size(size))
+
+    def __repr__(self) -> str:
+        return f"<ProgramArray {self.current_name()}>"
+
+    def entry(self, index: int, *, like: Probe[P, R]) -> Callable[[Any], Probe[Any, R]]:
+        """A decorator: the function is the program under `index`, run by tail calls from the probe `like`.
+
+        Context, parameters and result are as in that probe, and so it is called only from probes of its kind. It is
+        put in when the module is loaded; where that probe has several places, it is made for the first.
+        """
+        if not isinstance(like, Probe):
+            raise InvalidValue(f"entry({index}, like={like!r}): give the probe that makes the tail call")
+        if not 0 <= index < self.max_entries:
+            raise InvalidValue(f"entry({index!r}): {self.describe()} has the indices 0 to {self.max_entries - 1}")
+
+        def called(attach: AttachSpec) -> TailCalled:
+            return TailCalled(attach.like if isinstance(attach, TailCalled) else attach, self.current_name, index)
+
+        ways = tuple(
+            Way(way.name, tuple(Attachment(each.kind, called(each.attach)) for each in way.attachments[:1]), way.needs)
+            for way in like.requests[0].ways
+        )
+        request = Request("entry", (str(index),), ways)
+
+        def decorate(function: Any) -> Probe[Any, R]:
+            if isinstance(function, Probe):
+                function.requests = (*function.requests, request)
+                return function
+            probe: Probe[Any, R] = Probe(plain_function(function, "entry"), (request,))
+            self._probes.append(probe)
+            return probe
+
+        return decorate
+
+    def __getitem__(self, index: int) -> int:
+        found: int = self.backend[index]
+        return found
+
+    def __setitem__(self, index: int, program: Any) -> None:
+        self.backend[index] = program
+
+    def __delitem__(self, index: int) -> None:
+        del self.backend[index]
+
+    def __contains__(self, index: object) -> bool:
+        return index in self.backend
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.backend)
+
+    def __len__(self) -> int:
+        return len(self.backend)
+
+    if TYPE_CHECKING:
+
+        def tail_call(self, index: int) -> None:
+            """In a probe: go on with that program, and do not come back; without one there, go on here."""
+
+
 class ObjectMaps:
     """The methods of `Module` that declare such maps."""
 
     if TYPE_CHECKING:
+        probes: list[Probe[Any, Any]]
 
         def declare(self, entity: D) -> D:
             """Make a map part of this module, and return it."""
@@ -97,3 +174,7 @@ class ObjectMaps:
     def hash_of_maps(self, shape: V, *, key: type[K], size: int = _DEFAULT_SIZE, name: str = "") -> MapOfMaps[K, V]:
         """Maps by key, at most `size`, all like the declared map `shape`."""
         return self.declare(MapOfMaps(MapKind.HASH_OF_MAPS, key, shape, size, name))
+
+    def program_array(self, *, size: int, name: str = "") -> ProgramArray:
+        """`size` places for programs that probes go on with: `steps.tail_call(i)`; `@steps.entry(i, like=probe)`."""
+        return self.declare(ProgramArray(size, self.probes, name))

@@ -10,6 +10,7 @@ from pyebpf.specs import MapKind
 from pyebpf.testing.backends import EVENTS, MapBackend
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST
 from pyebpf.vm.maps import make_map
+from pyebpf.vm.maps.arrays import ProgramArrayMap
 from pyebpf.vm.maps.buffers import QueueMap
 from pyebpf.vm.maps.others import BloomFilterMap, MapOfMaps
 
@@ -28,6 +29,8 @@ def backend_of(made: VmMap, memory: Memory) -> Any:
         return QueueBackend(made)
     if isinstance(made, BloomFilterMap):
         return BloomBackend(made)
+    if isinstance(made, ProgramArrayMap):
+        return ProgramArrayBackend(made)
     return made if made.spec.kind in EVENTS else MapBackend(made)
 
 
@@ -74,6 +77,31 @@ class BloomBackend:
 
     def __contains__(self, value: object) -> bool:
         return not self.vm.holds(self._value.encode(value))
+
+
+class ProgramArrayBackend(MutableMapping[int, Any]):
+    """Programs by index: what `Simulation.programs` holds."""
+
+    def __init__(self, vm: ProgramArrayMap) -> None:
+        self.vm = vm
+        self.spec = vm.spec
+
+    def __getitem__(self, index: int) -> Any:
+        return id(self.vm.programs[index])
+
+    def __setitem__(self, index: int, program: Any) -> None:
+        if not 0 <= index < self.vm.max_entries:
+            raise InvalidValue(f"map {self.vm.name} has indices 0 to {self.vm.max_entries - 1}, not {index!r}")
+        self.vm.programs[index] = program
+
+    def __delitem__(self, index: int) -> None:
+        del self.vm.programs[index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self.vm.programs))
+
+    def __len__(self) -> int:
+        return len(self.vm.programs)
 
 
 class MapOfMapsBackend(MutableMapping[Any, Any]):

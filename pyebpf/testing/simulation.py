@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyebpf.builder.contexts.perf_events import PERF_EVENT_FIELDS, REGISTERS
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
+from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.testing.backends import EVENTS, EventsBackend
 from pyebpf.testing.kernel_objects import KernelMemory
 from pyebpf.testing.object_backends import backend_of
@@ -49,6 +50,9 @@ class Simulation:
         self._programs: list[tuple[Any, LoadedProgram]] = [
             (program.attach, self.machine.load(program)) for program in self.spec.programs
         ]
+        for attach, program in self._programs:
+            if isinstance(attach, TailCalled):
+                self.machine.maps[attach.map_name].programs[attach.index] = program  # type: ignore[attr-defined]  # it is one
         self.maps = {name: backend_of(made, self.machine.memory) for name, made in self.machine.maps.items()}
 
     def _cpus(self) -> int:

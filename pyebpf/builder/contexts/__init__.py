@@ -26,6 +26,7 @@ PLACES = {
     "RawTracepoint": ("tracepoints", "RawTracepointPlace"),
     "SockOps": ("cgroups", "SockOpsPlace"),
     "Tcx": ("skb", "TcPlace"),
+    "TailCalled": ("tail_calls", "TailCalledPlace"),
     "Tracepoint": ("tracepoints", "TracepointPlace"),
     "Xdp": ("xdp", "XdpPlace"),
 }

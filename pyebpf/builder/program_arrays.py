@@ -1,0 +1,59 @@
+"""Program arrays in a probe: `steps.tail_call(i)` goes on with another program, and never comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.map_word import MapWord
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.operations import settled, to_int
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import U32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = ["ProgramArrayEntity"]
+
+#: Helper number of enum bpf_func_id (since Linux 4.2).
+_TAIL_CALL = 12
+
+
+class ProgramArrayEntity(MapWord):
+    """Programs by index."""
+
+    def __init__(self, name_source: str | Callable[[], str], max_entries: int) -> None:
+        self._name_source = name_source
+        self.max_entries = max_entries
+
+    @property
+    def spec(self) -> MapSpec:
+        return MapSpec(self.map_name, MapKind.PROG_ARRAY, None, None, self.max_entries)
+
+    def describe(self) -> str:
+        return f"the program array {self.map_name}"
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"tail_call": self._tail_call})
+
+    def _tail_call(self, p: ProgramBuilder, index: Any) -> None:
+        """What follows runs only if the entry is empty or out of range, or after 33 tail calls in a row."""
+        index = settled(p, index)
+        if isinstance(index, int) and not 0 <= index < self.max_entries:
+            p.fail(f"index {int(index)} is outside {self.describe()}, which has {self.max_entries} entries")
+        number = to_int(p, index).value
+        low, high = p.b.bounds(number)
+        if not 0 <= low <= high <= U32.maximum:
+            # The helper takes the low 32 bits: what lies above must not fold into the range.
+            from pyebpf.builder.conditions import Compare
+            from pyebpf.compiler.ir import Condition
+
+            with p.b.if_(Compare(Condition.ULT, number, p.b.const(self.max_entries))):
+                self._call(p, number)
+            return
+        self._call(p, number)
+
+    def _call(self, p: ProgramBuilder, number: Any) -> None:
+        p.b.call(_TAIL_CALL, p.context, self.handle(p), number, comment="tail call")
