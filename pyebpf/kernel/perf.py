@@ -41,13 +41,15 @@ def perf_event_open(
     backward: bool = False,
     config1: int = 0,
     config2: int = 0,
+    bp_type: int = 0,
     what: str = "perf event",
 ) -> Descriptor:
     """Open an event of `enum perf_type_id` (or PMU number) `kind`: one thread `pid` or all (-1), one CPU or all (-1).
 
     Sampled every `period` events or `frequency` times a second (EINVAL above kernel.perf_event_max_sample_rate).
     `new_threads`: also in threads that this thread starts from now on, not in processes (since Linux 5.13).
-    `config1` and `config2` are the PMU's own (kprobe and uprobe: address of a name or path, and an offset).
+    `config1` and `config2` are the PMU's own (kprobe and uprobe: address of a name or path, and an offset). `bp_type`:
+    what a breakpoint (PERF_TYPE_BREAKPOINT) stops at, HW_BREAKPOINT_R, _W, _X; its address and length are the configs.
     `backward`: records are written towards the start of the buffer, so that one mapped for reading is overwritten.
     ENOENT: the host lacks the event; EACCES: kernel.perf_event_paranoid; EINVAL: `pid` and `cpu` both -1.
     """
@@ -55,7 +57,17 @@ def perf_event_open(
     flags |= _BACKWARD if backward else 0
     attribute = bytearray(
         _ATTR.pack(
-            kind, _ATTR.size, config, frequency or period, sample_type, 0, flags, wakeup_events, 0, config1, config2
+            kind,
+            _ATTR.size,
+            config,
+            frequency or period,
+            sample_type,
+            0,
+            flags,
+            wakeup_events,
+            bp_type,
+            config1,
+            config2,
         )
     )
     fd = syscall("perf_event_open", address_of(attribute), pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)

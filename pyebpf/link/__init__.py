@@ -9,7 +9,7 @@ from pyebpf.link.base import Link
 from pyebpf.link.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
 
     from pyebpf.objects import Program
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     Attacher: TypeAlias = Callable[[Program, Any, Host], Link]
 
-__all__ = ["ATTACHERS", "Host", "Link", "attach"]
+__all__ = ["ATTACHERS", "Host", "Link", "attach", "attach_group"]
 
 #: For each class of pyebpf.specs.attach, the function that attaches a loaded program: the module here, and its name.
 #: Each takes the program, the spec and the `Host`, and returns a Link.
 ATTACHERS = {
+    "Breakpoint": ("breakpoint", "attach_breakpoint"),
     "BtfTracepoint": ("btf_tracepoint", "attach_btf_tracepoint"),
     "CgroupDevice": ("cgroup", "attach_cgroup"),
     "CgroupSkb": ("cgroup", "attach_cgroup"),
@@ -29,11 +30,27 @@ ATTACHERS = {
     "CgroupSockAddr": ("cgroup", "attach_cgroup"),
     "CgroupSockopt": ("cgroup", "attach_cgroup"),
     "CgroupSysctl": ("cgroup", "attach_cgroup"),
+    "Fentry": ("trampoline", "attach_trampoline"),
+    "Fexit": ("trampoline", "attach_trampoline"),
+    "FlowDissector": ("netns", "attach_netns"),
+    "FmodRet": ("trampoline", "attach_trampoline"),
     "KernelIterator": ("iterator", "attach_iterator"),
+    "Kprobe": ("kprobe", "attach_kprobe"),
+    "KprobeMulti": ("kprobe_multi", "attach_kprobe_multi"),
     "PerfEvent": ("perf_event", "attach_perf_event"),
     "RawTracepoint": ("raw_tracepoint", "attach_raw_tracepoint"),
+    "SkLookup": ("netns", "attach_netns"),
+    "SkMsg": ("sockmap", "attach_sockmap"),
+    "SkReuseport": ("sockets", "attach_reuseport"),
+    "SkSkb": ("sockmap", "attach_sockmap"),
     "SockOps": ("cgroup", "attach_cgroup"),
+    "SocketFilter": ("sockets", "attach_socket_filter"),
+    "StructOpsMember": ("struct_ops", "attach_struct_ops"),
     "Tracepoint": ("tracepoint", "attach_tracepoint"),
+    "Uprobe": ("uprobe", "attach_uprobe"),
+    "UprobeMulti": ("uprobe_multi", "attach_uprobe_multi"),
+    "Usdt": ("usdt", "attach_usdt"),
+    "UsdtMulti": ("usdt", "attach_usdt"),
 }
 
 
@@ -49,3 +66,12 @@ def attach(program: Program, target: AttachSpec, host: Host | None = None) -> Li
         return function(program, target, host)
     with Host() as own:
         return function(program, target, own)
+
+
+def attach_group(members: Sequence[tuple[Program, AttachSpec]], host: Host) -> Link:
+    """Attach loaded programs whose places are of one group; the one link that holds them."""
+    module, name = ATTACHERS[type(members[0][1]).__name__]
+    function: Callable[[Sequence[tuple[Program, Any]], Host], Link] = getattr(
+        import_module(f"{__name__}.{module}"), name
+    )
+    return function(members, host)

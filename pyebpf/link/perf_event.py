@@ -1,4 +1,4 @@
-"""Perf events: software counters and sampling, one event for each online processor or for one process."""
+"""Perf events: counters and sampling, one event for each online processor or for each thread of a process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeAlias
 
+    from pyebpf.errors import KernelError
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs import PerfEvent
 
-__all__ = ["attach_perf_event"]
+    #: Opens an event for a thread, or for a processor: one of them is -1.
+    Opener: TypeAlias = Callable[[int, int], Descriptor]
+
+__all__ = ["attach_events", "attach_perf_event"]
 
 _HARDWARE, _HW_CACHE, _RAW = 0, 3, 4
 
@@ -37,44 +42,10 @@ def attach_perf_event(program: Program, target: PerfEvent, _: Host) -> Link:
     what = str(target)
     if bool(target.period) == bool(target.frequency):
         raise InvalidValue(f"{what}: give either a period or a frequency")
-    links: list[Descriptor] = []
-    held: list[Descriptor] = []
-    opened: list[Descriptor] = []
-    try:
-        for event in _events(program, target):
-            opened.append(event)
-            holder, is_link = _attach(program, event, what)
-            (links if is_link else held).append(holder)
-    except BaseException:
-        for descriptor in (*links, *opened):
-            descriptor.close()
-        raise
-    return Link(what, "perf link" if links else "perf ioctl", links, held)
+    hardware = target.type in {_HARDWARE, _HW_CACHE, _RAW}
+    lacking = "this host has no hardware counters" if hardware else "this host has no such event"
 
-
-def _events(program: Program, target: PerfEvent) -> Iterator[Descriptor]:
-    """An event for each online processor; for one process an event for each of its threads."""
-    if target.pid < 0:
-        for cpu in online_cpus():
-            event = _open(program, target, -1, cpu)
-            if event is not None:
-                yield event
-        return
-    seen: set[int] = set()
-    # Threads started by threads that are seen already are followed by the kernel: again until no other is found.
-    while new := threads(target.pid) - seen:
-        for thread in sorted(new):
-            event = _open(program, target, thread, -1)
-            if event is not None:
-                yield event
-        seen |= new
-    if not seen:
-        raise InvalidValue(f"{target}: there is no process {target.pid}")
-
-
-def _open(program: Program, target: PerfEvent, thread: int, cpu: int) -> Descriptor | None:
-    what = str(target)
-    try:
+    def open_event(thread: int, cpu: int) -> Descriptor:
         return perf.perf_event_open(
             target.type,
             target.config,
@@ -85,24 +56,68 @@ def _open(program: Program, target: PerfEvent, thread: int, cpu: int) -> Descrip
             new_threads=thread >= 0,
             what=what,
         )
-    except ProcessLookupError:
-        return None  # the thread has ended since the list was read
-    except OSError as error:
-        if error.errno == errno.ENODEV and cpu >= 0:
-            return None  # went offline since the list was read
-        hardware = target.type in {_HARDWARE, _HW_CACHE, _RAW}
-        lacking = "this host has no hardware counters" if hardware else "this host has no such event"
-        raise attach_error(
-            error,
-            program.name,
-            what,
-            needs=("CAP_PERFMON",),
-            meanings={
-                errno.ENOENT: NotSupported(f"{what}: {lacking}"),
-                errno.EOPNOTSUPP: NotSupported(f"{what}: this host cannot sample it"),
-                errno.EINVAL: "no such event, or a frequency above kernel.perf_event_max_sample_rate",
-            },
-        ) from error
+
+    meanings: dict[int, str | KernelError] = {
+        errno.ENOENT: NotSupported(f"{what}: {lacking}"),
+        errno.EOPNOTSUPP: NotSupported(f"{what}: this host cannot sample it"),
+        errno.EINVAL: "no such event, or a frequency above kernel.perf_event_max_sample_rate",
+    }
+    return attach_events(program, what, target.pid, open_event, meanings)
+
+
+def attach_events(
+    program: Program, what: str, pid: int, open_event: Opener, meanings: Mapping[int, str | KernelError]
+) -> Link:
+    """Open an event on each processor, or with `pid` >= 0 for each thread of the process, and attach to all of them.
+
+    `meanings` are those of what opening may fail with. Raises InvalidValue without such a process, and as they say.
+    """
+    links: list[Descriptor] = []
+    held: list[Descriptor] = []
+    opened: list[Descriptor] = []
+    try:
+        for event in _events(program, what, pid, open_event, meanings):
+            opened.append(event)
+            holder, is_link = _attach(program, event, what)
+            (links if is_link else held).append(holder)
+    except BaseException:
+        for descriptor in (*links, *opened):
+            descriptor.close()
+        raise
+    return Link(what, "perf link" if links else "perf ioctl", links, held)
+
+
+def _events(
+    program: Program, what: str, pid: int, open_event: Opener, meanings: Mapping[int, str | KernelError]
+) -> Iterator[Descriptor]:
+    """An event for each online processor; for one process an event for each of its threads."""
+
+    def opened(thread: int, cpu: int) -> Descriptor | None:
+        try:
+            return open_event(thread, cpu)
+        except ProcessLookupError:
+            return None  # the thread has ended since the list was read
+        except OSError as error:
+            if error.errno == errno.ENODEV and cpu >= 0:
+                return None  # went offline since the list was read
+            raise attach_error(error, program.name, what, needs=("CAP_PERFMON",), meanings=meanings) from error
+
+    if pid < 0:
+        for cpu in online_cpus():
+            event = opened(-1, cpu)
+            if event is not None:
+                yield event
+        return
+    seen: set[int] = set()
+    # Threads started by threads that are seen already are followed by the kernel: again until no other is found.
+    while new := threads(pid) - seen:
+        for thread in sorted(new):
+            event = opened(thread, -1)
+            if event is not None:
+                yield event
+        seen |= new
+    if not seen:
+        raise InvalidValue(f"{what}: there is no process {pid}")
 
 
 def _attach(program: Program, event: Descriptor, what: str) -> tuple[Descriptor, bool]:

@@ -17,7 +17,7 @@ from pyebpf.symbols.perf_map import PerfMap
 if TYPE_CHECKING:
     from pyebpf.symbols.table import SymbolTable
 
-__all__ = ["Processes"]
+__all__ = ["Processes", "mount_namespace", "open_mapped"]
 
 _VDSO = "[vdso]"
 _PERF_MAP = "/tmp/perf-{}.map"  # noqa: S108 - where just-in-time compilers and perf have agreed to look for it
@@ -65,18 +65,16 @@ class _Modules:
             self._known[key] = self._open(pid, mapping, namespace)
         return self._known[key]
 
-    def _open(self, pid: int, mapping: Mapping, namespace: str) -> _Module | None:
-        root = f"/proc/{pid}/root" if namespace else ""
-        link = f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"  # the very file, whatever its name is by now
-        for path in (link,) if mapping.deleted else (root + mapping.path, link):
-            try:
-                module = _Module(ElfSymbols(path), root, mapping.path)
-            except PyebpfError:
-                continue
-            if path != mapping.path:
-                module.table()  # out of reach once the process has ended
-            return module
-        return None
+    @staticmethod
+    def _open(pid: int, mapping: Mapping, namespace: str) -> _Module | None:
+        opened = open_mapped(pid, mapping, namespace)
+        if opened is None:
+            return None
+        elf, root = opened
+        module = _Module(elf, root, mapping.path)
+        if elf.path != mapping.path:
+            module.table()  # out of reach once the process has ended
+        return module
 
     def _read_vdso(self, pid: int, mapping: Mapping) -> _Module | None:
         try:
@@ -112,7 +110,7 @@ class _Process:
             return False
         if not mappings:
             return False
-        namespace = _mount_namespace(self._pid)
+        namespace = mount_namespace(self._pid)
         if not self._snapshots or self._snapshots[-1][0] != mappings:
             modules = tuple(self._modules.get(self._pid, mapping, namespace) for mapping in mappings)
             self._snapshots.append((mappings, modules))
@@ -193,7 +191,22 @@ class Processes:
         return process
 
 
-def _mount_namespace(pid: int) -> str:
+def open_mapped(pid: int, mapping: Mapping, namespace: str) -> tuple[ElfSymbols, str] | None:
+    """The file of a mapping of a living process, and where its file system begins; None if it is no ELF file.
+
+    `namespace` as `mount_namespace` tells it.
+    """
+    root = f"/proc/{pid}/root" if namespace else ""
+    link = f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"  # the very file, whatever its name is by now
+    for path in (link,) if mapping.deleted else (root + mapping.path, link):
+        try:
+            return ElfSymbols(path), root
+        except PyebpfError:
+            continue
+    return None
+
+
+def mount_namespace(pid: int) -> str:
     """Another mount namespace than ours; "" for the same, or where that cannot be told."""
     try:
         namespace = os.readlink(f"/proc/{pid}/ns/mnt")

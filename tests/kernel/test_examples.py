@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from pyebpf.errors import NotSupported
 from tests.support.command import PATIENCE, ROOT
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -80,6 +81,15 @@ def test_busy(during_sleep):
     out = during_sleep("busy.py", lambda: child("busy-1s", script))
     samples = sum(int(count) for count in re.findall(r"^ *(\d+) CPU \d+ +\d+ busy-1s$", out, re.MULTILINE))
     assert 20 <= samples <= 200
+
+
+def test_watch(capsys):
+    """17 writes of a variable, where the machine has debug registers."""
+    try:
+        runpy.run_path(str(EXAMPLES / "watch.py"), run_name="__main__")
+    except NotSupported as missing:
+        pytest.skip(f"probe: {missing}")
+    assert capsys.readouterr().out == "written 17 times\n"
 
 
 def test_exits():

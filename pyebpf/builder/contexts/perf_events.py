@@ -1,12 +1,12 @@
-"""Perf events: the registers, the period and the address of a sample."""
+"""Perf events and breakpoints: the registers, the period and the address of a sample."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.builder.contexts.base import Place
 from pyebpf.errors import closest
-from pyebpf.specs import PerfEvent
+from pyebpf.specs.attach.perf_events import Breakpoint, PerfEvent
 from pyebpf.types import U64
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ PERF_EVENT_FIELDS = {"sample_period": 0, "addr": 8}
 REGISTERS = {"x86_64": (168, 128), "aarch64": (272, 256)}
 
 
-class PerfEventPlace(Place[PerfEvent]):
+Event: TypeAlias = PerfEvent | Breakpoint
+
+
+class PerfEventPlace(Place[Event]):
     """Parameters are `ip`, `sample_period` and `addr`."""
 
     def named(self, p: ProgramBuilder, name: str) -> Any:

@@ -1,14 +1,16 @@
-"""`@bpf.sample`, `@bpf.software_event`, `@bpf.perf_event`."""
+"""`@bpf.sample`, `@bpf.software_event`, `@bpf.hardware_event`, `@bpf.perf_event`, `@bpf.breakpoint`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pyebpf.dsl.decorators.base import Decorators
-from pyebpf.errors import InvalidValue
-from pyebpf.specs import PerfEvent
+from pyebpf.errors import InvalidValue, closest
+from pyebpf.specs.attach.perf_events import Breakpoint, PerfEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyebpf.dsl.decorators.base import TracingDecorator
 
 __all__ = ["PerfEventDecorators"]
@@ -26,6 +28,22 @@ SOFTWARE_EVENTS = {
     "alignment_faults": 7,
     "emulation_faults": 8,
 }
+#: PERF_TYPE_HARDWARE and its events, enum perf_hw_id.
+HARDWARE = 0
+HARDWARE_EVENTS = {
+    "cpu_cycles": 0,
+    "instructions": 1,
+    "cache_references": 2,
+    "cache_misses": 3,
+    "branch_instructions": 4,
+    "branch_misses": 5,
+    "bus_cycles": 6,
+    "stalled_cycles_frontend": 7,
+    "stalled_cycles_backend": 8,
+    "ref_cpu_cycles": 9,
+}
+ACCESSES = ("w", "rw", "x")
+LENGTHS = (1, 2, 4, 8)
 #: Events whose number is a time in nanoseconds.
 CLOCKS = ("cpu_clock", "task_clock")
 
@@ -45,13 +63,7 @@ class PerfEventDecorators(Decorators):
 
     def software_event(self, name: str, *, period: int = 1, pid: int = -1) -> TracingDecorator:
         """Run on every `period`-th software event, such as "page_faults"; of a clock, every `period` nanoseconds."""
-        if name not in SOFTWARE_EVENTS:
-            from pyebpf.errors import closest
-
-            raise InvalidValue(
-                f"@bpf.software_event({name!r}): no such event{closest(name, SOFTWARE_EVENTS)}; there are "
-                f"{', '.join(SOFTWARE_EVENTS)}"
-            )
+        _check_name("software_event", name, SOFTWARE_EVENTS)
         if period <= 0:
             raise InvalidValue(
                 f"@bpf.software_event(period={period}): give a number of "
@@ -59,6 +71,16 @@ class PerfEventDecorators(Decorators):
             )
         event = PerfEvent(SOFTWARE, SOFTWARE_EVENTS[name], period=period, pid=pid)
         return self._tracing("software_event", (name,), (event,))
+
+    def hardware_event(self, name: str, *, period: int = 0, frequency: int = 0, pid: int = -1) -> TracingDecorator:
+        """Run on every `period`-th event of the processor's own counters, such as "cache_misses".
+
+        Or `frequency` times a second. Virtual machines mostly have no such counters: then it is NotSupported.
+        """
+        _check_name("hardware_event", name, HARDWARE_EVENTS)
+        _check_rate("hardware_event", period, frequency)
+        event = PerfEvent(HARDWARE, HARDWARE_EVENTS[name], period=period, frequency=frequency, pid=pid)
+        return self._tracing("hardware_event", (name,), (event,))
 
     def perf_event(
         self,
@@ -73,7 +95,33 @@ class PerfEventDecorators(Decorators):
 
         Every `period` events, or `frequency` times a second.
         """
-        if (period > 0) == (frequency > 0):
-            raise InvalidValue("@bpf.perf_event: give period=, in events, or frequency=, in Hz")
+        _check_rate("perf_event", period, frequency)
         event = PerfEvent(type, config, period=period, frequency=frequency, pid=pid)
         return self._tracing("perf_event", (f"{type}:{config}",), (event,))
+
+    def breakpoint(self, place: int | str, length: int = 8, access: str = "w", *, pid: int = -1) -> TracingDecorator:
+        """Run each time that `length` bytes of memory are written ("w"), read or written ("rw"), or run ("x").
+
+        `place` is an address, or a symbol of the kernel; with `pid` a symbol of that process: "name", or "FILE:name"
+        for one of its libraries'. A processor has four such places at most, and memory is aligned to its length.
+        """
+        if access not in ACCESSES:
+            raise InvalidValue(f"@bpf.breakpoint(access={access!r}): it is one of {', '.join(map(repr, ACCESSES))}")
+        if access != "x" and length not in LENGTHS:
+            raise InvalidValue(f"@bpf.breakpoint(length={length}): it is 1, 2, 4 or 8 bytes")
+        if isinstance(place, int) and access != "x" and place % length:
+            raise InvalidValue(f"@bpf.breakpoint({place:#x}): not aligned to its length of {length} bytes")
+        spec = Breakpoint(place, 8 if access == "x" else length, access, pid)
+        return self._tracing("breakpoint", (str(spec),), (spec,))
+
+
+def _check_name(decorator: str, name: str, names: Mapping[str, int]) -> None:
+    if name not in names:
+        raise InvalidValue(
+            f"@bpf.{decorator}({name!r}): no such event{closest(name, names)}; there are {', '.join(names)}"
+        )
+
+
+def _check_rate(decorator: str, period: int, frequency: int) -> None:
+    if (period > 0) == (frequency > 0):
+        raise InvalidValue(f"@bpf.{decorator}: give period=, in events, or frequency=, in Hz")

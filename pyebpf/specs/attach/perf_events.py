@@ -1,4 +1,4 @@
-"""Perf events: counters and samples."""
+"""Perf events: counters, samples and breakpoints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyebpf.dataclass import dataclass
 from pyebpf.specs.attach.base import AttachSpec
 from pyebpf.specs.programs import ProgramKind
 
-__all__ = ["PerfEvent"]
+__all__ = ["Breakpoint", "PerfEvent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +28,23 @@ class PerfEvent(AttachSpec):
     def __str__(self) -> str:
         rate = f"{self.frequency} Hz" if self.frequency else f"every {self.period}"
         return f"perf event {self.type}:{self.config} {rate}"
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint(AttachSpec):
+    """Each time that the processor touches a place in memory, by its debug registers.
+
+    `place` is an address, or a symbol: the kernel's, or with `pid` a process's ("name" or "FILE:name"). `access` is
+    "w" (writes), "rw" (reads and writes) or "x" (the instruction there is run); `length` in bytes: 1, 2, 4 or 8.
+    """
+
+    place: int | str
+    length: int = 8
+    access: str = "w"
+    pid: int = -1
+
+    kind = ProgramKind.PERF_EVENT
+
+    def __str__(self) -> str:
+        where = f"{self.place:#x}" if isinstance(self.place, int) else self.place
+        return f"breakpoint {where}/{self.length}:{self.access}"
