@@ -52,6 +52,7 @@ def assemble(
         for number, request in enumerate(probe.requests):
             way, choice = _choose(name, number, request, target, struck or {})
             choices.append(choice)
+            made = []
             for attach, kind, built in _programs(probe, way, name, target, losses):
                 losses = built.losses
                 for spec in built.maps.values():
@@ -59,6 +60,8 @@ def assemble(
                 code = compiled.get(built.module)
                 if code is None:
                     code = compiled[built.module] = compile_module(built.module, target)
+                made.append((attach, kind, code))
+            for attach, kind, code in _joined(made):
                 loading = place(attach).loading(target)
                 programs.append(
                     ProgramSpec(
@@ -66,7 +69,9 @@ def assemble(
                         kind,
                         code,
                         attach,
-                        expected_attach_type=attach.attach_type,
+                        expected_attach_type=(
+                            attach.attach_type if loading.attach_type is None else loading.attach_type
+                        ),
                         attach_btf=loading.attach_btf,
                         attach_module=loading.module,
                         flags=attach.load_flags,
@@ -90,6 +95,9 @@ def _choose(name: str, number: int, request: Request, target: Target, struck: St
         reason = struck.get((name, number, way.name))
         if reason is None and len(request.ways) > 1:
             reason = next((f"this kernel lacks {need}" for need in way.needs if not target.has(need)), None)
+            if reason is None:
+                unfit = (place(attachment.attach).unfit(target) for attachment in way.attachments)
+                reason = next((each for each in unfit if each is not None), None)
         if reason is None:
             last = way is request.ways[-1]
             return way, Choice(name, str(request), number, way.name, tuple(rejected), last)
@@ -104,8 +112,10 @@ def _programs(
     """A request's programs. Where one decorator names several targets, they give the same or it is an error."""
     first: tuple[AttachSpec, Built] | None = None
     same: dict[Hashable, Built] = {}
+    code = probe.function.__code__
+    parameters = [name for name in code.co_varnames[: code.co_argcount] if name != "ctx"]
     for attachment, attach in _expanded(way, target):
-        key = place(attach).same_code()
+        key = place(attach).signature(target, parameters)
         if key is not None and key in same:
             yield attach, attachment.kind, same[key]
             continue
@@ -130,6 +140,20 @@ def _programs(
                     given.where,
                 )
         yield attach, attachment.kind, built
+
+
+def _joined(made: Sequence[tuple[AttachSpec, ProgramKind, Code]]) -> Iterator[tuple[AttachSpec, ProgramKind, Code]]:
+    """Places that run the same code, as one attachment where their kind has such: hundreds of functions by one call."""
+    groups: dict[tuple[Hashable, ...], list[tuple[AttachSpec, ProgramKind, Code]]] = {}
+    for attach, kind, code in made:
+        groups.setdefault((type(attach).__name__, kind, id(code)), []).append((attach, kind, code))
+    for group in groups.values():
+        attach, kind, code = group[0]
+        joined = place(attach).joined([other for other, *_ in group[1:]]) if len(group) > 1 else None
+        if joined is None:
+            yield from group
+        else:
+            yield joined, kind, code
 
 
 def _expanded(way: Way, target: Target) -> Iterator[tuple[Attachment, AttachSpec]]:

@@ -15,12 +15,17 @@ from pyebpf.dsl import maps
 from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.decorators.cgroups import CgroupDecorators
+from pyebpf.dsl.decorators.functions import FunctionDecorators
 from pyebpf.dsl.decorators.iterators import IteratorDecorators
 from pyebpf.dsl.decorators.network import NetworkDecorators
 from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
+from pyebpf.dsl.decorators.sockets import SocketDecorators
+from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
 from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
+from pyebpf.dsl.decorators.user import UserDecorators
 from pyebpf.dsl.object_maps import ObjectMaps
 from pyebpf.dsl.probe import SubprogramEntity, plain_function
+from pyebpf.dsl.socket_maps import SocketMaps
 from pyebpf.errors import CompileError, Location
 from pyebpf.specs import MapKind
 
@@ -42,7 +47,19 @@ DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
 
 
-class Module(CgroupDecorators, IteratorDecorators, NetworkDecorators, PerfEventDecorators, TracepointDecorators, ObjectMaps):
+class Module(
+    CgroupDecorators,
+    FunctionDecorators,
+    IteratorDecorators,
+    NetworkDecorators,
+    PerfEventDecorators,
+    SocketDecorators,
+    StructOpsDecorators,
+    TracepointDecorators,
+    UserDecorators,
+    ObjectMaps,
+    SocketMaps,
+):
     """Maps and probes of one program.
 
     Each method that declares a map returns it; each decorator returns a Probe. Nothing is compiled before

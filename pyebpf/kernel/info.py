@@ -6,8 +6,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from pyebpf.kernel.bpf import obj_get_info_by_fd
+from pyebpf.kernel.syscall import address_of
 
-__all__ = ["LinkInfo", "MapInfo", "ProgramInfo", "link_info", "map_info", "program_info"]
+__all__ = ["LinkInfo", "MapInfo", "ProgramInfo", "btf_name", "link_info", "map_info", "program_info"]
 
 # struct bpf_prog_info {
 #     __u32 type, id; __u8 tag[8]; __u32 jited_prog_len, xlated_prog_len; __u64 jited_prog_insns, xlated_prog_insns;
@@ -18,6 +19,9 @@ __all__ = ["LinkInfo", "MapInfo", "ProgramInfo", "link_info", "map_info", "progr
 #     nr_prog_tags; __u64 prog_tags, run_time_ns, run_cnt, recursion_misses;
 #     __u32 verified_insns, attach_btf_obj_id, attach_btf_id; };
 _PROGRAM = Struct("=II8sIIQQQIIQ16sIIQQIIQQIIQIIQQIIIIQQQQIII4x")
+
+# struct bpf_btf_info { __aligned_u64 btf; __u32 btf_size, id; __aligned_u64 name; __u32 name_len, kernel_btf; };
+_BTF = Struct("=QIIQII")
 
 # struct bpf_map_info {
 #     __u32 type, id, key_size, value_size, max_entries, map_flags; char name[16];
@@ -121,6 +125,14 @@ def map_info(fd: int) -> MapInfo:
         value_btf_type=values[13],
         extra=values[15],
     )
+
+
+def btf_name(fd: int) -> str:
+    """Name of a BTF object: "vmlinux" or a module's for the kernel's own (since Linux 5.11), else empty."""
+    name = bytearray(64)  # MODULE_NAME_LEN is 56
+    buffer = bytearray(_BTF.pack(0, 0, 0, address_of(name), len(name), 0))
+    obj_get_info_by_fd(fd, buffer)
+    return _text(bytes(name)) if _BTF.unpack(buffer)[5] else ""
 
 
 def link_info(fd: int) -> LinkInfo:

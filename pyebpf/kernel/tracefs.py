@@ -124,6 +124,12 @@ class Tracefs:
         with Descriptor(fd, path), os.fdopen(fd, "rb", closefd=False) as content:
             return content.read()
 
+    def read_top(self, name: str) -> bytes:
+        """A file beside `events`, such as `available_filter_functions`. Raises OSError."""
+        fd = os.open(f"../{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._descriptor.fileno())
+        with Descriptor(fd, f"tracefs {name}"), os.fdopen(fd, "rb", closefd=False) as content:
+            return content.read()
+
     def _unknown(self, category: str, name: str) -> NotFound:
         names = self.events(category)
         hint = closest(name, names)

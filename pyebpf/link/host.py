@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from pyebpf.kernel.functions import Traceable
     from pyebpf.kernel.tracefs import Tracefs
 
 __all__ = ["Host"]
@@ -17,6 +18,7 @@ class Host:
     def __init__(self) -> None:
         self._open = ExitStack()
         self._tracefs: Tracefs | None = None
+        self._traceable: Traceable | None = None
 
     def tracefs(self) -> Tracefs:
         """The `events` directory, open as long as this is. Raises NotPermitted, NotSupported."""
@@ -26,9 +28,17 @@ class Host:
             self._tracefs = self._open.enter_context(Tracefs())
         return self._tracefs
 
+    def traceable(self) -> Traceable:
+        """The functions that ftrace reaches, read once. Raises NotPermitted, NotSupported."""
+        if self._traceable is None:
+            from pyebpf.kernel.functions import Traceable
+
+            self._traceable = Traceable(self.tracefs())
+        return self._traceable
+
     def close(self) -> None:
         """Close what was opened. A second call does nothing."""
-        self._tracefs = None
+        self._tracefs = self._traceable = None
         self._open.close()
 
     def __enter__(self) -> Self:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Self
 
 from pyebpf.asm import Form, encode, resolve, slot_starts
-from pyebpf.errors import NotLoaded, VerifierError
+from pyebpf.errors import NotFound, NotLoaded, VerifierError
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
@@ -54,6 +54,8 @@ class Program:
         btf: Callable[[], Btf] | None = None,
     ) -> None:
         self.spec = spec
+        #: The maps that it was given, by name: some kinds of attachment put into one what they find out.
+        self.maps = maps
         starts = slot_starts(spec.code.instructions)
         instructions = resolve(
             spec.code.instructions,
@@ -140,6 +142,7 @@ def _kernel_functions(spec: ProgramSpec, btf: Callable[[], Btf]) -> dict[str, tu
 def _load(spec: ProgramSpec, instructions: Sequence[Instruction]) -> Descriptor:
     code = encode(instructions)
     debug = debug_info(spec.code)
+    module = _module_btf(spec.attach_module) if spec.attach_module else None
     loaded = bpf.btf_load(debug.btf)
     btf = loaded.descriptor
     try:
@@ -155,6 +158,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction]) -> Descriptor:
                 expected_attach_type=spec.expected_attach_type,
                 flags=spec.flags,
                 attach_btf_id=spec.attach_btf,
+                attach_fd=module.fileno() if module is not None else 0,
                 btf_fd=btf.fileno() if btf is not None else 0,
                 func_info=debug.func_info if described else b"",
                 line_info=debug.line_info if described else b"",
@@ -177,8 +181,27 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction]) -> Descriptor:
             size = min(max(2 * size, result.true_size), _MOST_LOG)
         raise _refusal(spec, instructions, result.log, first_errno)
     finally:
-        if btf is not None:
-            btf.close()
+        for descriptor in (btf, module):
+            if descriptor is not None:
+                descriptor.close()
+
+
+def _module_btf(name: str) -> Descriptor:
+    """The BTF object of a kernel module, for attach_btf_obj_fd (since Linux 5.11)."""
+    number = 0
+    try:
+        while (following := bpf.btf_get_next_id(number)) is not None:
+            number = following
+            try:
+                found = bpf.btf_get_fd_by_id(number)
+            except FileNotFoundError:
+                continue  # gone since its number was read
+            if info.btf_name(found.fileno()) == name:
+                return found
+            found.close()
+    except OSError as error:
+        raise diagnose(error, f"looking for the BTF of module {name}", needs=("CAP_SYS_ADMIN",)) from error
+    raise NotFound(f"the kernel has no BTF of a module {name}: load it first (modprobe {name})")
 
 
 def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, number: int) -> KernelError:

@@ -7,10 +7,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from pyebpf.errors import NotPermitted, NotSupported
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pyebpf.btf import Btf
+    from pyebpf.kernel.functions import Traceable
     from pyebpf.kernel.tracefs import Tracefs
     from pyebpf.target import LiveTarget
 
@@ -43,8 +46,36 @@ def _module_btf() -> Iterable[tuple[str, Btf]]:
         yield name, kernel_btf(name)
 
 
-def host_target(tracefs: Callable[[], Tracefs]) -> LiveTarget:
-    """The running kernel and this process's place in it; `tracefs` opens the directory when a format is asked for."""
+def _traceable(tracefs: Callable[[], Tracefs]) -> Traceable:
+    from pyebpf.kernel.functions import Traceable
+
+    return Traceable(tracefs())
+
+
+def _matching(traceable: Callable[[], Traceable], pattern: str) -> tuple[str, ...]:
+    """Functions by a pattern: what ftrace reaches, each name once; where that is not told, what kallsyms lists.
+
+    A module's are given with its name. A plain name is one of kallsyms, whether ftrace reaches it or not.
+    """
+    from pyebpf.kernel.functions import is_pattern
+    from pyebpf.symbols.kernel import KernelSymbols
+
+    module, colon, name = pattern.rpartition(":")
+    if is_pattern(name):
+        try:
+            found = traceable().matching(name, module)
+            return tuple(dict.fromkeys(f"{home}:{each}" if colon else each for each, home, _ in found))
+        except (OSError, NotSupported, NotPermitted):
+            pass
+    symbols = KernelSymbols().functions(name, module or None)
+    return tuple(dict.fromkeys(f"{symbol.module}:{symbol.name}" if colon else symbol.name for symbol in symbols))
+
+
+def host_target(tracefs: Callable[[], Tracefs], traceable: Callable[[], Traceable] | None = None) -> LiveTarget:
+    """The running kernel and this process's place in it; `tracefs` opens the directory when a format is asked for.
+
+    `traceable` has the functions that ftrace reaches, where somebody else needs them too.
+    """
     from pyebpf.features import Features
     from pyebpf.kernel.cpus import possible_cpus
     from pyebpf.kernel.privileges import pid_namespace
@@ -61,4 +92,5 @@ def host_target(tracefs: Callable[[], Tracefs]) -> LiveTarget:
         modules=_module_btf,
         formats=lambda category, name: tracefs().event_format(category, name),
         features=Features(kernel_btf).has,
+        functions=lambda pattern: _matching(traceable or functools.partial(_traceable, tracefs), pattern),
     )

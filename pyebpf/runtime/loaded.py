@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from pyebpf.builder.lost import Loss
     from pyebpf.link import Link
@@ -49,7 +49,7 @@ class Loaded:
         """This machine."""
         from pyebpf.runtime.host import host_target
 
-        return host_target(self.host.tracefs)
+        return host_target(self.host.tracefs, self.host.traceable)
 
     def load(self, spec: ModuleSpec) -> None:
         """Make the maps, then load the programs; programs that share code are loaded once for each way of attaching."""
@@ -97,7 +97,10 @@ class Loaded:
         for number in range(self._done, len(self._loaded)):
             target = self._spec.programs[number].attach
             assert target is not None
-            if not target.is_open:
+            if target.group is not None:
+                with self._blaming(number):
+                    self._attach_group(number, target.group)
+            elif not target.is_open:
                 with self._blaming(number):
                     self._attach(self._loaded[number], target)
             self._done = number + 1
@@ -121,6 +124,17 @@ class Loaded:
         link = attach(program, target, self.host)
         self._links.append((program, link))
         return link
+
+    def _attach_group(self, number: int, group: Hashable) -> None:
+        """Attach the programs of a group, if `number` is the first of them."""
+        from pyebpf.link import attach_group
+
+        assert self._spec is not None
+        places = [each.attach for each in self._spec.programs]
+        numbers = [i for i, attach in enumerate(places) if attach is not None and attach.group == group]
+        if number == numbers[0]:
+            members = [(self._loaded[i], attach) for i in numbers if (attach := places[i]) is not None]
+            self._links.append((members[0][0], attach_group(members, self.host)))
 
     @contextmanager
     def _blaming(self, number: int) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pyebpf.btf import Func, FuncProto, Fwd, Kind, raw_tracepoint
+from pyebpf.btf import Composite, Func, FuncProto, Fwd, Kind, raw_tracepoint
 from pyebpf.errors import BtfError, NotFound, NotSupported
 from pyebpf.target.btf_types import convert
 from pyebpf.target.facts import KernelFunction, KernelMember, KernelParameter, KernelRawTracepoint, KernelType
@@ -43,8 +43,8 @@ class LiveTarget(Target):
     """A target whose facts come from callables, each asked when first needed; no file is touched here.
 
     `btf` gives vmlinux's BTF; `modules` the name and split BTF of each module, searched in order for what vmlinux
-    lacks; `formats` the text of a tracepoint's `format` file by category and name; `features` answers `has`.
-    What is not given, the target does not have.
+    lacks; `formats` the text of a tracepoint's `format` file by category and name; `features` answers `has`,
+    `functions` its namesake. What is not given, the target does not have.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class LiveTarget(Target):
         modules: Callable[[], Iterable[tuple[str, Btf]]] | None = None,
         formats: Callable[[str, str], str] | None = None,
         features: Callable[[str], bool] | None = None,
+        functions: Callable[[str], tuple[str, ...]] | None = None,
     ) -> None:
         self._arch = arch
         self._byteorder: Literal["little", "big"] = byteorder
@@ -69,6 +70,7 @@ class LiveTarget(Target):
         self._make_modules = modules
         self._formats = formats
         self._features = features
+        self._functions = functions
         self._vmlinux: Btf | None = None
         self._modules: dict[str, Btf] = {}
         self._more_modules: Iterator[tuple[str, Btf]] | None = None
@@ -201,7 +203,29 @@ class LiveTarget(Target):
         proto = btf.type_by_id(node.type) if isinstance(node, Func) else None
         if not isinstance(proto, FuncProto):
             raise BtfError(f"BTF's function {name!r} has no prototype")
-        nullable = btf.nullable_parameters(type_id)
+        return self._described(btf, module, name, type_id, proto, btf.nullable_parameters(type_id))
+
+    def members(self, owner: KernelType) -> tuple[str, ...]:
+        """Names of a struct's members, in order."""
+        btf, _, type_id = self._defined(owner)
+        node = btf.type_by_id(btf.resolve(type_id))
+        if not isinstance(node, Composite):
+            raise NotFound(f"{owner.c_name} has no members: it is no struct or union")
+        return tuple(member.name for member in node.members)
+
+    def prototype(self, type_: KernelType) -> KernelFunction:
+        """What a function type, or a pointer to one, takes and returns. Raises NotFound for any other."""
+        function = type_.element if type_.kind == "pointer" else type_
+        btf = self.btf(type_.module if function is None else function.module)
+        proto = None if function is None else btf.type_by_id(function.id)
+        if function is None or not isinstance(proto, FuncProto):
+            raise NotFound(f"{type_.c_name} is no function type")
+        return self._described(btf, function.module, "", function.id, proto)
+
+    @staticmethod
+    def _described(
+        btf: Btf, module: str, name: str, type_id: int, proto: FuncProto, nullable: Collection[int] = ()
+    ) -> KernelFunction:
         params = proto.params[:-1] if proto.variadic else proto.params
         return KernelFunction(
             name,
@@ -216,6 +240,12 @@ class LiveTarget(Target):
             proto.variadic,
             module,
         )
+
+    def functions(self, pattern: str) -> tuple[str, ...]:
+        """Names of functions by a pattern. Raises NotSupported where nothing lists them."""
+        if self._functions is None:
+            raise NotSupported("nothing here lists the kernel's functions (tracefs available_filter_functions)")
+        return self._functions(pattern)
 
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
         """Find a raw tracepoint. Raises NotFound."""

@@ -110,6 +110,18 @@ class Recorder(Target):
         """Asked and noted."""
         return self._ask("function", self._target.function, name)
 
+    def functions(self, pattern: str) -> tuple[str, ...]:
+        """Asked and noted."""
+        return self._ask("functions", self._target.functions, pattern)
+
+    def members(self, owner: KernelType) -> tuple[str, ...]:
+        """Asked and noted."""
+        return self._ask("members", self._target.members, owner)
+
+    def prototype(self, type_: KernelType) -> KernelFunction:
+        """Asked and noted."""
+        return self._ask("prototype", self._target.prototype, type_)
+
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
         """Asked and noted."""
         return self._ask("raw_tracepoint", self._target.raw_tracepoint, name)
@@ -201,6 +213,18 @@ class RecordedTarget(Target):
     def function(self, name: str) -> KernelFunction:
         """As recorded."""
         return self._answer("function", KernelFunction.from_plain, name)
+
+    def functions(self, pattern: str) -> tuple[str, ...]:
+        """As recorded."""
+        return self._answer("functions", tuple, pattern)
+
+    def members(self, owner: KernelType) -> tuple[str, ...]:
+        """As recorded."""
+        return self._answer("members", tuple, owner)
+
+    def prototype(self, type_: KernelType) -> KernelFunction:
+        """As recorded."""
+        return self._answer("prototype", KernelFunction.from_plain, type_)
 
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
         """As recorded."""

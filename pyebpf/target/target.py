@@ -75,6 +75,21 @@ class Target(ABC):
         """Find a function that BTF has."""
 
     @abstractmethod
+    def functions(self, pattern: str) -> tuple[str, ...]:
+        """Name the functions that probes can be put on and that match a shell's pattern, such as "tcp_*".
+
+        "module:pattern" asks for a module's. A name without `*`, `?`, `[` asks whether there is such a function.
+        """
+
+    @abstractmethod
+    def members(self, owner: KernelType) -> tuple[str, ...]:
+        """Names of the members of a struct or union, in order; empty for anonymous ones."""
+
+    @abstractmethod
+    def prototype(self, type_: KernelType) -> KernelFunction:
+        """What a function type takes and returns: the function has no name, its parameters may have none."""
+
+    @abstractmethod
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
         """Find a raw tracepoint, such as "sched_switch"."""
 

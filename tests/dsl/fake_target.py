@@ -34,6 +34,9 @@ MEMBERS: Mapping[str, Mapping[str, KernelMember]] = {
     },
 }
 
+#: Functions that probes can be put on, besides those of BTF.
+FUNCTIONS = ("tcp_sendmsg", "tcp_recvmsg", "tcp_close", "rcu_read_lock", "static_one.isra.0")
+
 ITERATOR = ("bpf_iter_num_new", "bpf_iter_num_next", "bpf_iter_num_destroy")
 
 FORMAT = """name: {name}
@@ -89,6 +92,11 @@ class FakeTarget(Target):
         if name not in ITERATOR:
             raise NotFound(f"the kernel has no function {name}{closest(name, ITERATOR)}")
         return KernelFunction(name, 200 + ITERATOR.index(name), (), INT)
+
+    def functions(self, pattern: str) -> tuple[str, ...]:
+        from fnmatch import fnmatchcase
+
+        return tuple(name for name in FUNCTIONS if fnmatchcase(name, pattern))
 
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
         pointer = {

@@ -14,7 +14,7 @@ from pyebpf.specs import AttachSpec, ProgramKind
 from pyebpf.types import IntType, PointerType
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
@@ -40,11 +40,12 @@ class Loading:
     """What loading a program for a place needs of the kernel's types.
 
     `attach_btf` is the BTF id that the program attaches to, 0 for none; `module` the kernel module whose BTF has it,
-    empty for vmlinux.
+    empty for vmlinux. `attach_type` is PROG_LOAD's expected_attach_type where the kernel's types decide it.
     """
 
     attach_btf: int = 0
     module: str = ""
+    attach_type: int | None = None
 
 
 class Place(Generic[S]):
@@ -55,6 +56,8 @@ class Place(Generic[S]):
 
     #: Whether a probe may take `ctx`, the context itself.
     has_context: ClassVar[bool] = True
+    #: What the program is being built for; None while nothing is.
+    target: Target | None = None
 
     def __init__(self, attach: S) -> None:
         self.attach = attach
@@ -69,6 +72,10 @@ class Place(Generic[S]):
         """Whether the kernel has the place; an optional attachment without one is left out."""
         return True
 
+    def unfit(self, target: Target) -> str | None:
+        """Why a request with other ways does better not to take this one; None if nothing is known against it."""
+        return None
+
     def loading(self, target: Target) -> Loading:
         """What PROG_LOAD is told of the place. Raises NotFound if the kernel's types lack it."""
         return Loading()
@@ -78,6 +85,14 @@ class Place(Generic[S]):
 
         For places that programs see no difference of unless they ask for `ctx.target`.
         """
+        return None
+
+    def signature(self, target: Target, parameters: Sequence[str]) -> Hashable | None:
+        """`same_code` for a probe that takes these parameters, where their types decide."""
+        return self.same_code()
+
+    def joined(self, others: Sequence[AttachSpec]) -> AttachSpec | None:
+        """One attachment for this place and others of its kind that run the same code; None where each is its own."""
         return None
 
     # -- the program's side --------------------------------------------------------------------------------------------

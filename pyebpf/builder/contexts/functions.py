@@ -1,0 +1,454 @@
+"""The kernel's functions: their parameters and results by BTF's names, from registers or from a trampoline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from pyebpf.builder.contexts import registers
+from pyebpf.builder.contexts.base import Loading, Place, annotated
+from pyebpf.builder.kernel_objects import as_number, from_register, plain_name
+from pyebpf.builder.memory import Space
+from pyebpf.builder.pointers import Pointer
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.dataclass import dataclass, replace
+from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
+from pyebpf.specs import AttachSpec, ProgramKind
+from pyebpf.specs.attach.denied import is_denied
+from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti
+from pyebpf.types import S64, U64, CharFactory
+from pyebpf.types.integers import INTEGERS
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.target import KernelFunction, KernelType, Target
+
+__all__ = ["FentryPlace", "FexitPlace", "FmodRetPlace", "KprobeMultiPlace", "KprobePlace"]
+
+Trampoline: TypeAlias = Fentry | Fexit | FmodRet
+S = TypeVar("S", bound=AttachSpec)
+
+#: In the record of a tracepoint of a system call: where its first argument stands, and the bytes of each.
+_FIRST_ARGUMENT, _ARGUMENT_SIZE = 16, 8
+#: What the value that a function returns is called.
+RETVAL = "retval"
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A parameter of a function: its first register or slot of 8 bytes, and its type."""
+
+    name: str
+    slot: int
+    type: KernelType
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """What is known of a function.
+
+    `call` is the system call whose function it is: its only argument is the address of the saved registers.
+    `passed` is None where BTF lacks the function.
+    """
+
+    name: str
+    call: str
+    passed: tuple[Passed, ...] | None
+    returns: KernelType | None
+    slots: int
+
+
+def split(function: str) -> tuple[str, str, str]:
+    """Module, name and offset of "module:name+offset"; empty where not given."""
+    module, _, name = function.rpartition(":")
+    name, _, offset = name.partition("+")
+    return module, name, offset
+
+
+def _btf(target: Target, function: str) -> KernelFunction | None:
+    """What BTF has of a function; None if nothing, or if there is no BTF."""
+    module, name, _ = split(function)
+    try:
+        found = target.function(name)
+    except (NotFound, NotSupported):
+        return None
+    return found if module in {"", found.module} else None
+
+
+def system_call(target: Target, name: str) -> str:
+    """The name of the function that a system call's `sys_NAME` stands for: `__x64_sys_NAME` has its arguments."""
+    from pyebpf.arch import architecture
+
+    arch = architecture(target.arch)
+    call = name.removeprefix("sys_")
+    if call == name or not arch.call_prefix:
+        return name
+    wrapper = arch.call_prefix + call
+    return wrapper if call in arch.system_calls or _btf(target, wrapper) is not None else name
+
+
+def callee(target: Target, function: str) -> Callee:
+    """Ask for a function's parameters and result."""
+    from pyebpf.arch import architecture
+
+    _, name, offset = split(function)
+    prefix = architecture(target.arch).call_prefix
+    call = name.removeprefix(prefix) if prefix and name.startswith(prefix) else ""
+    found = None if offset else _btf(target, function)
+    if found is None:
+        return Callee(name, call, None, None, 0)
+    passed, slot = [], 0
+    for parameter in found.parameters:
+        passed.append(Passed(parameter.name, slot, parameter.type, parameter.nullable))
+        slot += max(-(-parameter.type.size // 8), 1)
+    return Callee(name, call, tuple(passed), found.returns, slot)
+
+
+def expanded(target: Target, function: str, most: int) -> Iterator[str]:
+    """The functions that a name or a pattern stands for. Raises NotFound, InvalidValue for more than `most`."""
+    module, name, offset = split(function)
+    if not any(character in name for character in "*?["):
+        before = f"{module}:" if module else ""
+        yield before + system_call(target, name) + (f"+{offset}" if offset else "")
+        return
+    found = [each for each in dict.fromkeys(target.functions(function)) if not is_denied(each.rpartition(":")[2])]
+    if not found:
+        raise NotFound(f"no function of the kernel that a probe can be put on matches {function!r}")
+    if len(found) > most:
+        raise InvalidValue(
+            f"{function!r} matches {len(found)} functions, more than {most}: narrow it, or allow more with "
+            f"max_probes={len(found)} (--max-probes)"
+        )
+    yield from found
+
+
+class FunctionPlace(Place[S]):
+    """What kprobes and trampolines have in common."""
+
+    _callee: Callee | None = None
+    #: Which of the two a program may take: the function's parameters, what it returns.
+    enters = returns = False
+    #: Why not, said of a parameter.
+    no_parameters = no_result = ""
+
+    @property
+    def function(self) -> str:
+        """The one function, once patterns are expanded."""
+        return self.attach.target
+
+    def callee(self, target: Target) -> Callee:
+        """What is known of the function, asked once."""
+        if self._callee is None:
+            self._callee = callee(target, self.function)
+        return self._callee
+
+    def exists(self, target: Target) -> bool:
+        return all(self._exists(target, function) for function in self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The functions, as the author wrote them."""
+        return (self.function,)
+
+    def _exists(self, target: Target, function: str) -> bool:
+        module, name, _ = split(function)
+        name = system_call(target, name)
+        if _btf(target, function) is not None or _btf(target, name) is not None:
+            return True
+        try:
+            return bool(target.functions(f"{module}:{name}" if module else name))
+        except (NotFound, NotSupported):
+            return False
+
+    def signature(self, target: Target, parameters: Sequence[str]) -> Hashable | None:
+        if not parameters:
+            return type(self).__name__
+        known = self.callee(target)
+        if known.passed is None or known.call:
+            return (type(self).__name__, *parameters) if known.passed is None and not known.call else None
+        types: dict[str, Hashable] = {each.name: (each.slot, each.type) for each in known.passed}
+        types[RETVAL] = (known.slots, known.returns)
+        return (type(self).__name__, tuple(types.get(plain_name(name)) for name in parameters))
+
+    # -- the program's side --------------------------------------------------------------------------------------------
+
+    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+        known = self.callee(p.target)
+        plain = plain_name(name)
+        if plain == RETVAL and not self._is_parameter(known, plain):
+            return self._result(p, known, annotation)
+        if not self.enters:
+            p.fail(f"{name}: {self.no_parameters}")
+        if known.call:
+            return annotated(p, self._call_argument(p, known, plain, annotation, position), annotation)
+        if known.passed is None:
+            return registers.typed(p, self.argument(p, position), annotation, name, Space.KERNEL)
+        for each in known.passed:
+            if each.name == plain:
+                return annotated(p, self._passed(p, known, each), annotation)
+        names = [each.name for each in known.passed]
+        has = f"it has {', '.join(names)}" if names else "it has none"
+        p.fail(f"{known.name}() has no parameter {plain}{closest(plain, names)}: {has}")
+
+    def _is_parameter(self, known: Callee, name: str) -> bool:
+        return known.passed is not None and any(each.name == name for each in known.passed) and not self.returns
+
+    def _passed(self, p: ProgramBuilder, known: Callee, parameter: Passed) -> Any:
+        if parameter.type.composite:
+            p.fail(f"{parameter.name} of {known.name}() is a {parameter.type.c_name}, passed by value: not supported")
+        return self.value(p, parameter.slot, parameter.type, nullable=parameter.nullable)
+
+    def _result(self, p: ProgramBuilder, known: Callee, annotation: Any) -> Any:
+        if not self.returns:
+            p.fail(f"{RETVAL}: {self.no_result}")
+        if known.returns is None:
+            return registers.typed(p, self.result(p, known), annotation, RETVAL, Space.KERNEL)
+        if known.returns.kind == "void":
+            p.fail(f"{known.name}() returns nothing")
+        if known.returns.composite:
+            p.fail(f"{known.name}() returns a {known.returns.c_name} by value: not supported")
+        return annotated(p, self.value(p, known.slots, known.returns, nullable=False, result=True), annotation)
+
+    def _call_argument(self, p: ProgramBuilder, known: Callee, name: str, annotation: Any, position: int) -> Any:
+        """An argument of a system call, by the name that its tracepoint gives it, from the registers it saved."""
+        from pyebpf.builder.integers import Int
+
+        try:
+            fields = p.target.tracepoint_format("syscalls", f"sys_enter_{known.call}").fields
+        except (NotFound, NotSupported):
+            value = self.saved(p, position)
+            return registers.typed(p, value, annotation, name, Space.USER)
+        arguments = {each.name: each for each in fields if each.offset >= _FIRST_ARGUMENT}
+        field = arguments.get(name)
+        if field is None:
+            p.fail(
+                f"the system call {known.call} has no argument {name}{closest(name, arguments)}: it has "
+                f"{', '.join(arguments) or 'none'}"
+            )
+        value = self.saved(p, (field.offset - _FIRST_ARGUMENT) // _ARGUMENT_SIZE)
+        if field.pointer:
+            text = field.type.replace("const", "").split() == ["char", "*"]
+            return Pointer(value, CharFactory() if text else None, Space.USER)
+        size, signed = field.element or (U64.size, False)
+        if size >= U64.size:
+            return Int(value, S64 if signed else U64)
+        low = p.b.emit(Op.SEXT if signed else Op.ZEXT, value, size=size)
+        narrow = INTEGERS[f"{'s' if signed else 'u'}{8 * size}"]
+        p.b.assume_bounds(low, narrow.minimum, narrow.maximum)
+        return Int(low, S64, narrow)
+
+    # -- where values come from ----------------------------------------------------------------------------------------
+
+    def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
+        """64 bits of an argument."""
+        raise NotImplementedError
+
+    def result(self, p: ProgramBuilder, known: Callee) -> ir.Value:
+        """64 bits of what the function returns."""
+        raise NotImplementedError
+
+    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> Any:
+        """An argument, or the result, of a type that BTF gives."""
+        raise NotImplementedError
+
+    def saved(self, p: ProgramBuilder, position: int) -> ir.Value:
+        """An argument of the system call whose registers the function was given."""
+        return registers.saved_call_argument(p, self.argument(p, 0), position)
+
+
+class _RegisterPlace(FunctionPlace[S]):
+    """A function seen through `struct pt_regs`. The context's attributes are registers."""
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return registers.named_register(p, name)
+
+    def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
+        return registers.argument(p, slot, Space.KERNEL)
+
+    def result(self, p: ProgramBuilder, known: Callee) -> ir.Value:
+        return registers.result(p)
+
+    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> Any:
+        register = registers.result(p) if result else registers.argument(p, slot, Space.KERNEL)
+        return from_register(p, register, type_, trusted=False)
+
+
+class KprobePlace(_RegisterPlace[Kprobe]):
+    """A kprobe or kretprobe."""
+
+    no_parameters = (
+        "a function's arguments are gone when it returns: keep what you need in a map at its entry, or use "
+        "@bpf.fexit, which has them"
+    )
+    no_result = "a function has returned nothing yet at its entry: use @bpf.kretprobe"
+
+    @property
+    def enters(self) -> bool:  # type: ignore[override] # a constant of other kinds
+        return not self.attach.returns
+
+    @property
+    def returns(self) -> bool:  # type: ignore[override] # a constant of other kinds
+        return self.attach.returns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.attach.functions
+
+    def expand(self, target: Target) -> Iterator[AttachSpec]:
+        for function in self.attach.functions:
+            for name in expanded(target, function, self.attach.most):
+                yield replace(self.attach, functions=(name,))
+
+    def joined(self, others: Sequence[AttachSpec]) -> AttachSpec | None:
+        functions = [each.functions[0] for each in others if isinstance(each, Kprobe)]
+        return replace(self.attach, functions=(*self.attach.functions, *functions))
+
+
+class KprobeMultiPlace(_RegisterPlace[KprobeMulti]):
+    """Many functions by one link; with a session the entry, then the return."""
+
+    no_parameters = KprobePlace.no_parameters
+    no_result = "a function has returned nothing yet at its entry: use @bpf.kretprobe_multi"
+
+    @property
+    def enters(self) -> bool:  # type: ignore[override] # a constant of other kinds
+        return not self.attach.returns
+
+    @property
+    def returns(self) -> bool:  # type: ignore[override] # a constant of other kinds
+        return self.attach.returns or self.attach.session
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.attach.functions
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        from pyebpf.builder.integers import Int
+
+        if self.attach.session and name == "is_return":
+            found = p.b.emit(Op.ZEXT, _kfunc(p, "bpf_session_is_return"), size=1)
+            p.b.assume_bounds(found, 0, 1)
+            return Int(found, S64, INTEGERS["bool"])
+        if self.attach.session and name == "cookie":
+            return Int(p.b.load(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, 8), U64)
+        return super().attribute(p, name)
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        if not self.attach.session or name != "cookie":
+            super().set_attribute(p, name, value)
+            return
+        from pyebpf.builder.operations import to_int
+
+        number = to_int(p, value).value
+        p.b.store(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, number, 8)
+
+    def expand(self, target: Target) -> Iterator[AttachSpec]:
+        cookies = self.attach.cookies or (0,) * len(self.attach.functions)
+        for function, cookie in zip(self.attach.functions, cookies, strict=True):
+            for name in expanded(target, function, self.attach.most):
+                kept = (cookie,) if self.attach.cookies else ()
+                yield replace(self.attach, functions=(name,), cookies=kept)
+
+    def joined(self, others: Sequence[AttachSpec]) -> AttachSpec | None:
+        multi = [self.attach, *(each for each in others if isinstance(each, KprobeMulti))]
+        return replace(
+            self.attach,
+            functions=tuple(function for each in multi for function in each.functions),
+            cookies=tuple(cookie for each in multi for cookie in each.cookies),
+        )
+
+
+def _kfunc(p: ProgramBuilder, name: str, result: ir.Kind = Kind.SCALAR) -> ir.Value:
+    try:
+        number = p.target.function(name).btf_id
+    except NotFound:
+        p.fail(f"this kernel has no {name}(), which came with kprobe sessions in Linux 6.10")
+    found = p.b.emit(Op.CALL_KFUNC, result=result, imm=number, symbol=name)
+    if result is Kind.POINTER:
+        p.b.assume_present(found)
+    return found
+
+
+class TrampolinePlace(FunctionPlace[Trampoline]):
+    """A function through a trampoline: arguments in a row of 8 bytes each, which objects load from directly."""
+
+    enters = True
+
+    def expand(self, target: Target) -> Iterator[AttachSpec]:
+        for name in expanded(target, self.attach.function, self.attach.most):
+            yield replace(self.attach, function=name)
+
+    def unfit(self, target: Target) -> str | None:
+        _, name, _ = split(self.function)
+        found = _btf(target, self.function) or _btf(target, system_call(target, name))
+        if found is None:
+            return f"the kernel's BTF has no function {name}"
+        if found.variadic:
+            return f"{name}() has variable arguments"
+        return f"{name}() runs around every program" if is_denied(name) else None
+
+    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+        self.loading(p.target)  # raises NotFound with the closest names
+        return super().parameter(p, name, annotation, position)
+
+    def loading(self, target: Target) -> Loading:
+        module, name, _ = split(self.function)
+        if is_denied(name):
+            raise NotFound(
+                f"{self.attach}: {name}() runs around every program, so none is put on it: it would stop the machine"
+            )
+        found = target.function(name)
+        if module not in {"", found.module}:
+            raise NotFound(f"{self.attach}: the BTF of module {module} has no function {name}")
+        if found.variadic:
+            raise NotSupported(f"{self.attach}: a function of variable arguments takes no trampoline: use @bpf.kprobe")
+        return Loading(found.btf_id, found.module)
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        p.fail(f"ctx.{name}: this program has no registers; a function's arguments are parameters of the probe")
+
+    def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
+        return p.b.load(p.context, 8 * slot, 8)
+
+    def result(self, p: ProgramBuilder, known: Callee) -> ir.Value:
+        return self.argument(p, known.slots)
+
+    def saved(self, p: ProgramBuilder, position: int) -> ir.Value:
+        found = registers.machine(p)
+        if position >= len(found.call_arguments):
+            p.fail(f"a system call has at most {len(found.call_arguments)} arguments")
+        saved = p.b.load(p.context, 0, 8, kind=Kind.POINTER)
+        return p.b.load(saved, found.register_offset(found.call_arguments[position]), 8)
+
+    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> Any:
+        element = type_.element
+        # For `void *` and pointers to integers the verifier has a number.
+        typed = type_.kind == "pointer" and element is not None and element.composite and element.size > 0
+        register = p.b.load(p.context, 8 * slot, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
+        if typed and nullable:
+            register, typed = as_number(p, register), False
+        return from_register(p, register, type_, trusted=typed)
+
+
+class FentryPlace(TrampolinePlace):
+    """At the entry."""
+
+    no_result = "a function has returned nothing yet at its entry: use @bpf.fexit"
+
+
+class FexitPlace(TrampolinePlace):
+    """At the return."""
+
+    returns = True
+
+
+class FmodRetPlace(TrampolinePlace):
+    """Before the function: every path of the program returns what the function's caller is to get, 0 to go on."""
+
+    returns = True
+
+    def silent(self, kind: ProgramKind) -> int | None:
+        return None

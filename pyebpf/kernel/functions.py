@@ -1,0 +1,96 @@
+"""Functions of the kernel that probes can be put on: what ftrace reaches, and what kprobes may not touch."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.syscall import address_of, syscall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.kernel.tracefs import Tracefs
+
+__all__ = ["Traceable", "glob", "is_pattern", "kprobe_blacklist"]
+
+#: Lines of available_filter_functions with a module have it in brackets; those of ..._addrs have an address before.
+_LINE = rb"^(?:([0-9a-f]+) )?(%s)(?: \[(%s)\])?$"
+_NAME = rb"[^ \n]+"
+_GLOB = re.compile(r"(\*+)|(\?)|\[(!?)([^\]]+)\]|(.)", re.DOTALL)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name has one of the characters `*`, `?`, `[`, so that it stands for all names that match."""
+    return any(character in name for character in "*?[")
+
+
+def glob(pattern: str) -> bytes:
+    """A shell's pattern as a regular expression that stays within a name: `*`, `?`, `[a-z]`, `[!a-z]`."""
+    parts = []
+    for star, one, negated, characters, plain in _GLOB.findall(pattern):
+        if star:
+            parts.append(r"[^ \n]*")
+        elif one:
+            parts.append(r"[^ \n]")
+        elif characters:
+            inside = characters.replace("\\", r"\\").replace("[", r"\[")
+            parts.append(rf"[^ \n{inside}]" if negated else f"[{inside}]")
+        else:
+            parts.append(re.escape(plain))
+    return "".join(parts).encode()
+
+
+class Traceable:
+    """`available_filter_functions` of tracefs: the functions that ftrace reaches, so fentry and kprobe.multi too.
+
+    Read once, when first asked. Raises OSError (EPERM under lockdown) or FileNotFoundError (no ftrace).
+    """
+
+    def __init__(self, tracefs: Tracefs) -> None:
+        self._tracefs = tracefs
+        self._text: bytes | None = None
+
+    @property
+    def text(self) -> bytes:
+        """The file's content, with addresses where there is such a file."""
+        if self._text is None:
+            try:
+                # Since Linux commit 83f74441bcb1 ("tracing: Show all functions with their addresses") (v6.5).
+                self._text = self._tracefs.read_top("available_filter_functions_addrs")
+            except FileNotFoundError:
+                self._text = self._tracefs.read_top("available_filter_functions")
+        return self._text
+
+    def matching(self, pattern: str, module: str = "") -> Iterator[tuple[str, str, int]]:
+        """Name, module ("" for the kernel itself) and address (0 where not listed) of what matches, in its order.
+
+        The address is the one of ftrace's own instruction, a few bytes into a function that begins with another.
+        """
+        names, modules = glob(pattern), glob(module) if module else _NAME
+        for found in re.finditer(_LINE % (names, modules), self.text, re.MULTILINE):
+            address, name, home = found.groups()
+            if not module or home:
+                yield name.decode(), (home or b"").decode(), int(address or b"0", 16)
+
+
+def kprobe_blacklist() -> frozenset[str] | None:
+    """Functions that kprobes may not be put on, by debugfs `kprobes/blacklist`; None if that cannot be read.
+
+    debugfs is looked at through a mount of our own that nobody else sees.
+    """
+    name = bytearray(b"debugfs\0")
+    try:
+        with Descriptor(syscall("fsopen", address_of(name), 1), "debugfs context") as context:
+            syscall("fsconfig", context.fileno(), 6, 0, 0, 0)  # FSCONFIG_CMD_CREATE
+            root = Descriptor(syscall("fsmount", context.fileno(), 1, 0), "debugfs mount")
+        with root:
+            fd = os.open("kprobes/blacklist", os.O_RDONLY | os.O_CLOEXEC, dir_fd=root.fileno())
+            with Descriptor(fd, "kprobes/blacklist"), os.fdopen(fd, "rb", closefd=False) as file:
+                lines = file.read().splitlines()
+    except OSError:
+        return None
+    # 0xffffffff81000000-0xffffffff81000010<tab>name
+    return frozenset(line.partition(b"\t")[2].decode(errors="replace") for line in lines)

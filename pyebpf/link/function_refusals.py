@@ -1,0 +1,78 @@
+"""Why a function of the kernel takes no probe: found out once the kernel has said no."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import NotFound, NotPermitted, NotSupported, closest
+
+if TYPE_CHECKING:
+    from pyebpf.link.host import Host
+
+__all__ = ["missing", "refused", "split"]
+
+
+def split(function: str) -> tuple[str, str, int]:
+    """Module, name and offset of "module:name+offset"; empty and 0 where not given."""
+    module, _, name = function.rpartition(":")
+    name, _, offset = name.partition("+")
+    return module, name, int(offset, 0) if offset else 0
+
+
+def missing(function: str) -> NotFound | None:
+    """The error for a function that the kernel does not have, with what may have been meant; None if it has it."""
+    from pyebpf.symbols.kernel import KernelSymbols
+
+    module, name, _ = split(function)
+    symbols = KernelSymbols()
+    found = symbols.find(name, module or None)
+    if any(symbol.is_function for symbol in found):
+        return None
+    if module and module not in symbols.modules():
+        return NotFound(f"no function {function}: module {module} is not loaded (modprobe {module})")
+    if found:
+        return NotFound(f"no function {function}: {name} is data")
+    variants = [symbol.name for symbol in symbols.functions(f"{name}.*", module or None)]
+    if variants:
+        return NotFound(
+            f"no function {function}: the compiler made {' and '.join(dict.fromkeys(variants))} of it, whose "
+            "parameters may be others: probe that, and bind parameters by position"
+        )
+    elsewhere = symbols.find(name)
+    if elsewhere:
+        return NotFound(f"no function {name} in module {module}: it is in {elsewhere[0].module or 'the kernel itself'}")
+    if _in_btf(name):
+        return NotFound(f"no function {function} to put a probe on: the compiler has inlined it wherever it is called")
+    hint = closest(name, symbols.names())
+    return NotFound(f"no function {function}{hint}" + ("" if hint else "; one of a module is there once it is loaded"))
+
+
+def _in_btf(name: str) -> bool:
+    from pyebpf.btf import Btf, Kind
+    from pyebpf.kernel.btf_files import read_btf
+
+    try:
+        return bool(Btf(read_btf()).find(name, {Kind.FUNC}))
+    except NotSupported:
+        return False
+
+
+def refused(function: str, host: Host) -> str:
+    """Why the kernel takes no probe on a function that it has: the end of a line."""
+    from pyebpf.kernel.functions import kprobe_blacklist
+    from pyebpf.symbols.kernel import KernelSymbols
+
+    module, name, _ = split(function)
+    several = [symbol for symbol in KernelSymbols().find(name, module or None) if symbol.is_function]
+    if len(several) > 1:
+        homes = sorted({symbol.module for symbol in several})
+        remedy = f': write "{homes[-1]}:{name}"' if len(homes) > 1 else ""
+        return f"{len(several)} functions have that name, and a name cannot say which{remedy}"
+    if name in (kprobe_blacklist() or ()):
+        return "the kernel forbids probes there (its kprobes blacklist)"
+    try:
+        if not any(host.traceable().matching(name)):
+            return "ftrace does not reach it: it is not compiled for tracing (notrace, noinstr or assembler)"
+    except (OSError, NotPermitted, NotSupported):
+        pass
+    return "it is no place for a probe: assembler, or in a section that the kernel keeps probes out of"

@@ -1,0 +1,95 @@
+"""kprobe.multi and kprobe.session: one link for any number of functions."""
+
+from __future__ import annotations
+
+import errno
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported, closest
+from pyebpf.kernel import bpf
+from pyebpf.kernel.syscall import address_of
+from pyebpf.link.base import Link, attach_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.link.host import Host
+    from pyebpf.objects import Program
+    from pyebpf.specs.attach.functions import KprobeMulti
+
+__all__ = ["attach_kprobe_multi"]
+
+# struct { __u32 flags, cnt; __aligned_u64 syms, addrs, cookies; } kprobe_multi; flags: BPF_F_KPROBE_MULTI_RETURN
+_OPTIONS = Struct("=IIQQQ")
+_RETURN = 1
+_ADDRESSES = Struct("=Q")
+
+
+def attach_kprobe_multi(program: Program, target: KprobeMulti, host: Host) -> Link:
+    """Attach `program` (loaded with the target's attach type) to all functions of `target`.
+
+    Raises NotFound with the names that there are none of, NotSupported without such links, NotPermitted, KernelError.
+    """
+    what = str(target)
+    # A name twice is as unknown to the kernel as one that does not exist.
+    cookies = dict(zip(target.functions, target.cookies or (0,) * len(target.functions), strict=True))
+    functions = tuple(cookies)
+    try:
+        link = _create(program, target, functions, tuple(cookies.values()) if target.cookies else ())
+    except OSError as error:
+        if error.errno == errno.ESRCH:
+            raise _unknown(what, functions, host) from error
+        raise attach_error(
+            error,
+            program.name,
+            what,
+            meanings={
+                errno.EINVAL: _without(what, session=target.session),
+                errno.EOPNOTSUPP: _without(what, session=False),
+            },
+        ) from error
+    return Link(what, "kprobe session" if target.session else "kprobe.multi link", [link])
+
+
+def _without(what: str, *, session: bool) -> KernelError:
+    # fprobe is what such links are made of; Debian's 6.1 is built without.
+    reason = "no kprobe sessions (since Linux 6.10)" if session else "no kprobe.multi links (CONFIG_FPROBE)"
+    return NotSupported(f"{what}: this kernel has {reason}")
+
+
+def _create(program: Program, target: KprobeMulti, functions: Sequence[str], cookies: Sequence[int]) -> Descriptor:
+    # The kernel finds names without their module's.
+    names = [bytearray(function.rpartition(":")[2].encode() + b"\0") for function in functions]
+    symbols = bytearray(b"".join(_ADDRESSES.pack(address_of(name)) for name in names))
+    numbers = bytearray(b"".join(_ADDRESSES.pack(cookie % (1 << 64)) for cookie in cookies))
+    options = _OPTIONS.pack(
+        _RETURN if target.returns else 0,
+        len(names),
+        address_of(symbols),
+        0,
+        address_of(numbers) if numbers else 0,
+    )
+    link = bpf.link_create(program.fileno(), 0, target.attach_type, options=options, what=str(target))
+    del names, symbols, numbers  # the kernel read them by address until here
+    return link
+
+
+def _unknown(what: str, functions: Sequence[str], host: Host) -> Exception:
+    """The kernel does not say which names it does not know: ask what it lists."""
+    from pyebpf.link.function_refusals import missing, refused
+
+    try:
+        reached = {name: module for name, module, _ in host.traceable().matching("*")}
+    except (OSError, NotPermitted, NotSupported):
+        return NotFound(f"{what}: one of these is no function, or none that ftrace reaches: {', '.join(functions[:5])}")
+    lacking = [function for function in functions if function.rpartition(":")[2] not in reached]
+    if not lacking:
+        return NotFound(f"{what}: the kernel finds no such function, though it lists all of them")
+    gone = missing(lacking[0])
+    also = f" (nor of {', '.join(lacking[1:5])})" if len(lacking) > 1 else ""
+    if gone is not None:
+        return NotFound(f"{gone}{also}")
+    reason = refused(lacking[0], host)
+    return NotSupported(f"{what}: {lacking[0]} takes no probe: {reason}{also}{closest(lacking[0], reached)}")

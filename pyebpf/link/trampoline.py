@@ -1,0 +1,61 @@
+"""fentry, fexit and fmod_ret: the load names the function, the link only puts its trampoline there."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import NotSupported
+from pyebpf.kernel import bpf
+from pyebpf.link.base import Link, attach_error
+from pyebpf.uapi.errnos import ENOTSUPP
+
+if TYPE_CHECKING:
+    from pyebpf.link.host import Host
+    from pyebpf.objects import Program
+    from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet
+
+__all__ = ["attach_trampoline"]
+
+# The tracing part of link_create: { __u32 target_btf_id; __u64 cookie; }, padded to 8 bytes between.
+_COOKIE_OFFSET = 8
+
+
+def attach_trampoline(program: Program, target: Fentry | Fexit | FmodRet, host: Host) -> Link:
+    """Attach `program` (kind TRACING) to the function that it was loaded for.
+
+    Raises NotSupported where this kernel's trampolines do not do for the function, NotFound, NotPermitted, KernelError.
+    """
+    what, cookie = str(target), program.spec.cookie
+    options = bytes(_COOKIE_OFFSET) + cookie.to_bytes(8, "little") if cookie else b""
+    how = "trampoline"
+    try:
+        try:
+            descriptor = bpf.link_create(program.fileno(), 0, target.attach_type, options=options, what=what)
+        except OSError as error:
+            if error.errno != errno.EINVAL or cookie:
+                raise
+            # Before Linux commit 8462e0b46fe2 ("bpf: Teach bpf_link_create() to attach …") (v5.18) only so; and what
+            # is wrong with the function is EINVAL here again.
+            descriptor = bpf.raw_tracepoint_open(program.fileno())
+    except OSError as error:
+        raise _refusal(error, program, target, host) from error
+    return Link(what, how, [descriptor])
+
+
+def _refusal(error: OSError, program: Program, target: Fentry | Fexit | FmodRet, host: Host) -> Exception:
+    from pyebpf.link.function_refusals import missing, refused
+
+    what, function = str(target), target.function
+    doing = f"attaching {program.name} to {what}"
+    # EBUSY: ftrace does not reach it, or this program is there already; EINVAL: it has no address; E2BIG: 38 are there.
+    if error.errno in {errno.EBUSY, errno.EINVAL}:
+        gone = missing(function)
+        if gone is not None:
+            return gone
+        return NotSupported(f"{doing}: {refused(function, host)}", error.errno)
+    meanings: dict[int, str] = {
+        ENOTSUPP: "this kernel's trampolines do not do for it (Linux before 6.3: more than 6 arguments)",
+        errno.E2BIG: "the function has as many trampoline programs as it can (38)",
+    }
+    return attach_error(error, program.name, what, meanings=meanings)
