@@ -173,6 +173,16 @@ class ElfHeaders:
         names = self._bytes(stream, headers[names_at][4], headers[names_at][5], "table of section names")
         self.sections = tuple(Section(text(names, fields[0]), *fields[1:]) for fields in headers)
 
+    @property
+    def wide(self) -> bool:
+        """Whether addresses have 8 bytes (ELFCLASS64)."""
+        return self._layout.wide
+
+    @property
+    def byte_order(self) -> str:
+        """The byte order as `struct` spells it: "<" or ">"."""
+        return self._layout.order
+
     def section(self, name: str) -> Section | None:
         """The first section of that name, or None."""
         return next((section for section in self.sections if section.name == name), None)

@@ -1,0 +1,126 @@
+"""USDT probes: their places in a file, and where each has its arguments."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pyebpf.arch import host as host_architecture
+from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported, closest
+from pyebpf.link.uprobe import Located, attach_places
+from pyebpf.objects import Map
+from pyebpf.specs.attach.usdt import (
+    ARGUMENT,
+    COUNT,
+    FORM_SIZE,
+    FORMS,
+    FORMS_MAP,
+    IN_MEMORY,
+    MOST_ARGUMENTS,
+    NO_REGISTER,
+    SIGNED,
+)
+from pyebpf.specs.attach.user import TRACE_UPROBE_MULTI
+from pyebpf.symbols.libraries import find_binary
+from pyebpf.symbols.usdt_notes import parse_argument, parse_arguments, usdt_probes
+from pyebpf.symbols.user_functions import UserPlace, open_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.link.base import Link
+    from pyebpf.link.host import Host
+    from pyebpf.objects import Program
+    from pyebpf.specs.attach.usdt import Usdt
+    from pyebpf.symbols.elf import ElfSymbols
+    from pyebpf.symbols.usdt_notes import UsdtArgument, UsdtProbe
+
+__all__ = ["attach_usdt"]
+
+
+def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
+    """Attach `program` (kind KPROBE) to every place of a USDT probe.
+
+    Raises NotFound for a file, process or probe that is not there; InvalidValue if a place has fewer arguments than the
+    program takes; NotSupported for one in a form that is not known; and what attaching a uprobe raises.
+    """
+    path = find_binary(target.binary, pid=target.pid)
+    elf = open_binary(path)
+    probes = _find(elf, target)
+    forms = [_form(elf, probe, target) for probe in probes]
+    name = f"{target.provider}:{target.name}"
+    places = tuple(UserPlace(name, probe.offset or 0, probe.semaphore) for probe in probes)
+    located = Located(path, places)
+    cookies = _keep(program, forms)
+    if target.attach_type != TRACE_UPROBE_MULTI:
+        return attach_places(program, target, str(target), located, cookies)
+    from pyebpf.link.uprobe_multi import link_places
+
+    return link_places(program, target, str(target), located, cookies)
+
+
+def _find(elf: ElfSymbols, target: Usdt) -> tuple[UsdtProbe, ...]:
+    """The probe's places, each once."""
+    every = usdt_probes(elf)
+    found = {
+        probe.offset: probe
+        for probe in every
+        if (probe.provider, probe.name) == (target.provider, target.name) and probe.offset is not None
+    }
+    if found:
+        return tuple(found.values())
+    if not every:
+        raise NotFound(f"{target.binary} has no USDT probes: it was built without them (no .note.stapsdt)")
+    names = {f"{probe.provider}:{probe.name}" for probe in every}
+    wanted = f"{target.provider}:{target.name}"
+    if wanted in names:
+        raise NotFound(f"the USDT probe {wanted} of {target.binary} has no code")
+    raise NotFound(f"{target.binary} has no USDT probe {wanted}{closest(wanted, names)}")
+
+
+def _form(elf: ElfSymbols, probe: UsdtProbe, target: Usdt) -> bytes:
+    """A slot of the hidden map for the arguments of one place that the program takes."""
+    arguments = parse_arguments(probe.arguments)
+    if target.wanted > len(arguments):
+        has = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
+        raise InvalidValue(f"{target}: the probe has {has}, not {target.wanted}: {probe.arguments or 'none'}")
+    if host_architecture().name != "x86_64" and target.wanted:
+        raise NotSupported(f"{target}: arguments of USDT probes are known on x86_64 only")
+
+    def symbol(name: str) -> int:
+        found = elf.find(name)
+        if not found:
+            raise NotSupported(f"{target}: an argument stands at {name}, which the file has no symbol for")
+        return found[0].value
+
+    wanted = arguments[: min(target.wanted, MOST_ARGUMENTS)]
+    packed = [_packed(parse_argument(text, probe.address, symbol)) for text in wanted]
+    return (COUNT.pack(len(packed) + 1) + b"".join(packed)).ljust(FORM_SIZE, b"\0")
+
+
+def _packed(argument: UsdtArgument) -> bytes:
+    offsets = [
+        host_architecture().register_offset(name) if name else NO_REGISTER for name in (argument.base, argument.scaled)
+    ]
+    flags = (IN_MEMORY if argument.in_memory else 0) | (SIGNED if argument.signed else 0)
+    return ARGUMENT.pack(argument.constant, *offsets, flags, argument.scale, argument.size - 1, 64 - 8 * argument.size)
+
+
+def _keep(program: Program, forms: Sequence[bytes]) -> list[int]:
+    """Put forms into the hidden map, each once; their slots. A program without arguments has no such map."""
+    forms_map = program.maps.get(FORMS_MAP)
+    if not isinstance(forms_map, Map):
+        return [0] * len(forms)
+    content = bytearray(forms_map[0])
+    numbers = []
+    for form in forms:
+        for start in range(0, FORMS * FORM_SIZE, FORM_SIZE):
+            kept = bytes(content[start : start + FORM_SIZE])
+            if kept == form or not any(kept):
+                content[start : start + FORM_SIZE] = form
+                numbers.append(start // FORM_SIZE)
+                break
+        else:
+            raise KernelError(f"the arguments of these USDT probes are in more than {FORMS} different forms", os.EX_OK)
+    forms_map[0] = bytes(content)
+    return numbers

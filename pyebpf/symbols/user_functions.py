@@ -1,0 +1,172 @@
+"""From what an author calls functions of a file to the offsets where uprobes go."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
+from pyebpf.symbols.debug import include_debug_symbols
+from pyebpf.symbols.elf import IFUNC, ElfSymbols
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyebpf.symbols.elf import Symbol
+
+__all__ = ["Functions", "UserPlace", "find_functions", "open_binary"]
+
+#: EM_X86_64 and EM_AARCH64 of e_machine.
+_MACHINES = {"x86_64": 62, "aarch64": 183}
+_PATTERN = frozenset("*?[")
+_ROOT = re.compile(r"/proc/\d+/root")
+
+
+class UserPlace(NamedTuple):
+    """A place in a file for a uprobe: what it is called, and offsets in the file; `ref_ctr` 0 for no semaphore."""
+
+    name: str
+    offset: int
+    ref_ctr: int = 0
+
+
+class Functions(NamedTuple):
+    """What names stand for: each place once, and a line on each name that stands for none."""
+
+    places: tuple[UserPlace, ...]
+    notes: tuple[str, ...]
+
+
+class _Absent(Exception):
+    """Why one name has no place; others may have one."""
+
+
+def open_binary(path: str) -> ElfSymbols:
+    """The file, if programs of this machine can have it as their code.
+
+    Raises NotFound, NotPermitted, MalformedData for a file that is no ELF file, NotSupported for another machine's.
+    """
+    elf = ElfSymbols(path)
+    arch = os.uname().machine
+    if elf.machine != _MACHINES.get(arch, elf.machine):
+        raise NotSupported(f"{path} is for another machine than {arch}: its arguments are in other places")
+    return elf
+
+
+def find_functions(
+    elf: ElfSymbols, names: Sequence[str], *, binary: str = "", returns: bool = False, most: int = 1000
+) -> Functions:
+    """Where the functions `names` are: symbols, "symbol+offset", offsets in the file ("0x1234"), patterns.
+
+    A symbol with several versions has several places. `binary` is what the author called the file. Raises NotFound with
+    closest names if there is none of them; InvalidValue for places inside a function that a return probe cannot have,
+    and for a pattern of more than `most` functions.
+    """
+    binary = binary or elf.path
+    places: dict[int, UserPlace] = {}
+    notes = []
+    include = not elf.segments  # looked for only if a name is missing: it costs a few file look-ups
+    for name in names:
+        try:
+            found = _places(elf, name, binary, returns=returns, most=most)
+        except _Absent:
+            if not include:
+                include_debug_symbols(elf, root=_root(elf.path))
+                include = True
+            try:
+                found = _places(elf, name, binary, returns=returns, most=most)
+            except _Absent as absent:
+                notes.append(str(absent))
+                continue
+        for place in found:
+            places.setdefault(place.offset, place)
+    if not places:
+        more = f" (and {len(notes) - 1} more that are not there)" if len(notes) > 1 else ""
+        raise NotFound(notes[0] + more if notes else f"no function of {binary} is named")
+    return Functions(tuple(places.values()), tuple(notes))
+
+
+def _root(path: str) -> str:
+    match = _ROOT.match(path)
+    return match[0] if match else ""
+
+
+def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int) -> Iterable[UserPlace]:
+    symbols = elf.find(name)
+    if symbols:
+        return _of_symbols(elf, symbols, name, binary)
+    if name[:2] in {"0x", "0X"}:
+        return [_at_offset(elf, name, binary, returns=returns)]
+    bare, plus, distance = name.rpartition("+")
+    if plus and (symbols := elf.find(bare)):
+        return _inside(elf, symbols, name, distance, binary, returns=returns)
+    if _PATTERN & set(name):
+        return _matching(elf, name, binary, most)
+    functions = {symbol.name for symbol in elf.symbols() if symbol.is_function}
+    if not functions:
+        raise _Absent(f"{binary} has no symbols: it was stripped; an offset in the file such as 0x1234 can be probed")
+    raise _Absent(f"{binary} has no function {name}{closest(name, functions)}")
+
+
+def _of_symbols(elf: ElfSymbols, symbols: Sequence[Symbol], name: str, binary: str) -> list[UserPlace]:
+    """All versions of a symbol that are code."""
+    code = [symbol for symbol in symbols if symbol.kind != IFUNC and _is_code(elf, symbol)]
+    if code:
+        several = len({symbol.value for symbol in code}) > 1
+        return [UserPlace(str(symbol) if several else name, symbol.offset or 0) for symbol in code]
+    if any(symbol.kind == IFUNC for symbol in symbols):
+        chosen = [symbol.name for symbol in elf.functions(f"*_{name.partition('@')[0]}_*") if symbol.kind != IFUNC]
+        remedy = f"probe those: {', '.join(chosen[:3])}" if chosen else "they have no symbols in this file"
+        raise _Absent(f"{name} of {binary} is chosen among several when a program starts (IFUNC): {remedy}")
+    raise _Absent(f"{name} of {binary} is no code: it is data")
+
+
+def _is_code(elf: ElfSymbols, symbol: Symbol) -> bool:
+    return symbol.offset is not None and elf.address_of(symbol.offset) == symbol.value
+
+
+def _inside(
+    elf: ElfSymbols, symbols: Sequence[Symbol], name: str, distance: str, binary: str, *, returns: bool
+) -> list[UserPlace]:
+    try:
+        offset = int(distance, 0)
+    except ValueError:
+        raise InvalidValue(f"{name}: {distance!r} is no number of bytes") from None
+    if returns and offset:
+        raise InvalidValue(f"{name}: the return is probed at a function's start; leave out +{distance}")
+    for symbol in symbols:
+        if offset < 0 or (symbol.size and offset >= symbol.size):
+            raise InvalidValue(f"{name}: {symbol} of {binary} is {symbol.size} bytes long")
+    return [
+        UserPlace(f"{place.name}+{offset:#x}", place.offset + offset)
+        for place in _of_symbols(elf, symbols, symbols[0].name, binary)
+    ]
+
+
+def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> UserPlace:
+    try:
+        offset = int(name, 16)
+    except ValueError:
+        raise InvalidValue(f"{name} is no offset in a file") from None
+    address = elf.address_of(offset)
+    if address is None:
+        raise InvalidValue(f"offset {name} of {binary} is not in its code")
+    inside = elf.table().find(address) if returns else None
+    if inside is not None and inside.offset:
+        raise InvalidValue(
+            f"offset {name} of {binary} is inside {inside.name}: the return is probed at a function's start"
+        )
+    return UserPlace(name, offset)
+
+
+def _matching(elf: ElfSymbols, pattern: str, binary: str, most: int) -> list[UserPlace]:
+    found = [symbol for symbol in elf.functions(pattern) if symbol.kind != IFUNC and _is_code(elf, symbol)]
+    if not found:
+        raise _Absent(f"no function of {binary} matches {pattern}")
+    places = {symbol.offset or 0: UserPlace(symbol.name, symbol.offset or 0) for symbol in reversed(found)}
+    if len(places) > most:
+        raise InvalidValue(
+            f"{pattern} matches {len(places)} functions of {binary}, more than {most}: narrow it, or give max_probes="
+        )
+    return [places[offset] for offset in sorted(places)]
