@@ -49,6 +49,20 @@ if TYPE_CHECKING:
         SkBuff as SkBuff,
         XdpContext as XdpContext,
     )
+    from pyebpf.builder.socket_contexts import (
+        DeviceContext as DeviceContext,
+        FlowDissectorContext as FlowDissectorContext,
+        FlowKeys as FlowKeys,
+        SkLookupContext as SkLookupContext,
+        SkMsgContext as SkMsgContext,
+        SkReuseportContext as SkReuseportContext,
+        Sock as Sock,
+        SockAddrContext as SockAddrContext,
+        SockContext as SockContext,
+        SockOpsContext as SockOpsContext,
+        SockoptContext as SockoptContext,
+        SysctlContext as SysctlContext,
+    )
     from pyebpf.builder.stacks import (
         StackTraces as StackTraces,
         kstack as kstack,
@@ -104,13 +118,13 @@ if TYPE_CHECKING:
         u32 as u32,
         u64 as u64,
     )
+    from pyebpf.types.bits import (
+        bits as bits,
+    )
     from pyebpf.types.prefix import (
         ipv4_prefix as ipv4_prefix,
         ipv6_prefix as ipv6_prefix,
         prefix as prefix,
-    )
-    from pyebpf.types.bits import (
-        bits as bits,
     )
     from pyebpf.uapi.network import (
         AddressFamily as AddressFamily,
@@ -124,6 +138,11 @@ if TYPE_CHECKING:
         TC_ACT_UNSPEC as TC_ACT_UNSPEC,
     )
     from pyebpf.uapi.verdicts import (
+        BPF_DROP as BPF_DROP,
+        BPF_FLOW_DISSECTOR_CONTINUE as BPF_FLOW_DISSECTOR_CONTINUE,
+        BPF_OK as BPF_OK,
+        SK_DROP as SK_DROP,
+        SK_PASS as SK_PASS,
         TCX_DROP as TCX_DROP,
         TCX_NEXT as TCX_NEXT,
         TCX_PASS as TCX_PASS,
@@ -162,6 +181,20 @@ _MODULES = {
         "user_string",
     ),
     "builder.network_contexts": ("SkBuff", "XdpContext"),
+    "builder.socket_contexts": (
+        "DeviceContext",
+        "FlowDissectorContext",
+        "FlowKeys",
+        "SkLookupContext",
+        "SkMsgContext",
+        "SkReuseportContext",
+        "Sock",
+        "SockAddrContext",
+        "SockContext",
+        "SockOpsContext",
+        "SockoptContext",
+        "SysctlContext",
+    ),
     "builder.stacks": ("StackTraces", "kstack", "ustack"),
     "builder.words": (
         "comm",
@@ -217,6 +250,11 @@ _MODULES = {
     ),
     "uapi.tc": ("TC_ACT_OK", "TC_ACT_PIPE", "TC_ACT_REDIRECT", "TC_ACT_SHOT", "TC_ACT_UNSPEC"),
     "uapi.verdicts": (
+        "BPF_DROP",
+        "BPF_FLOW_DISSECTOR_CONTINUE",
+        "BPF_OK",
+        "SK_DROP",
+        "SK_PASS",
         "TCX_DROP",
         "TCX_NEXT",
         "TCX_PASS",
@@ -234,6 +272,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BPF",
+    "BPF_DROP",
+    "BPF_FLOW_DISSECTOR_CONTINUE",
+    "BPF_OK",
+    "SK_DROP",
+    "SK_PASS",
     "TCX_DROP",
     "TCX_NEXT",
     "TCX_PASS",
@@ -252,6 +295,9 @@ __all__ = [
     "AssemblyError",
     "BtfError",
     "CompileError",
+    "DeviceContext",
+    "FlowDissectorContext",
+    "FlowKeys",
     "FormatError",
     "InvalidValue",
     "KernelError",
@@ -267,9 +313,18 @@ __all__ = [
     "PyebpfError",
     "RawTracepointContext",
     "SkBuff",
+    "SkLookupContext",
+    "SkMsgContext",
+    "SkReuseportContext",
+    "Sock",
+    "SockAddrContext",
+    "SockContext",
+    "SockOpsContext",
+    "SockoptContext",
     "StackTraces",
     "Stats",
     "Struct",
+    "SysctlContext",
     "TcpState",
     "TracepointContext",
     "VerifierError",

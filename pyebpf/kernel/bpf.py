@@ -37,6 +37,8 @@ __all__ = [
     "obj_get",
     "obj_get_info_by_fd",
     "obj_pin",
+    "prog_attach",
+    "prog_detach",
     "prog_get_fd_by_id",
     "prog_get_next_id",
     "prog_load",
@@ -252,6 +254,23 @@ def link_update(link_fd: int, new_prog_fd: int, *, old_prog_fd: int | None = Non
 def link_detach(link_fd: int) -> None:
     """Detach a link's program, keeping the link. EOPNOTSUPP for perf links: close them."""
     _command(Command.LINK_DETACH, _U32.pack(link_fd))
+
+
+# struct { __u32 target_fd, attach_bpf_fd, attach_type, attach_flags, replace_bpf_fd; }
+_ATTACH_ATTR = Struct("=IIIII")
+
+
+def prog_attach(target: int, prog_fd: int, attach_type: int) -> None:
+    """Attach a program to the map `target`, which holds it as long as the map has descriptors.
+
+    For targets without links only: on control groups it would outlive the process.
+    """
+    _command(Command.PROG_ATTACH, _ATTACH_ATTR.pack(target, prog_fd, attach_type, 0, 0))
+
+
+def prog_detach(target: int, prog_fd: int, attach_type: int) -> None:
+    """Take a program off again. ENOENT: it is not attached there."""
+    _command(Command.PROG_DETACH, _ATTACH_ATTR.pack(target, prog_fd, attach_type, 0, 0))
 
 
 # struct { __u32 link_fd, flags; } iter_create;

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import structs
 from pyebpf.builder.contexts.fields import FieldsPlace
-from pyebpf.specs.attach.cgroups import HOOKS, CgroupAttachSpec
+from pyebpf.builder.contexts.skb import SkBuffPlace
+from pyebpf.specs.attach.cgroups import HOOKS, CgroupAttachSpec, CgroupSkb
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CgroupDevicePlace",
+    "CgroupSkbPlace",
     "CgroupSockAddrPlace",
     "CgroupSockPlace",
     "CgroupSockoptPlace",
@@ -33,6 +35,17 @@ class CgroupPlace(FieldsPlace[CgroupAttachSpec]):
     @property
     def hook(self) -> str:
         return self.attach.hook
+
+    @property
+    def results(self) -> tuple[int, int]:
+        return HOOKS[self.attach.hook].results
+
+    def same_code(self) -> Hashable:
+        return self.attach.hook
+
+
+class CgroupSkbPlace(SkBuffPlace[CgroupSkb]):
+    """A packet, from its network header on: fields of struct __sk_buff."""
 
     @property
     def results(self) -> tuple[int, int]:

@@ -270,6 +270,12 @@ class FieldsPlace(Place[S]):
     """A place whose programs' context is such a struct; parameters are its fields, too."""
 
     table: ClassVar[FieldTable]
+    #: `results`, where all places of the class have the same.
+    limits: ClassVar[tuple[int, int] | None] = None
+
+    @property
+    def results(self) -> tuple[int, int] | None:
+        return self.limits
 
     @property
     def hook(self) -> str:

@@ -10,6 +10,7 @@ from pyebpf.builder.contexts.fields import Bytes, FieldTable, Number, To, Words
 
 __all__ = [
     "CGROUP_DEVICE",
+    "DISSECTED",
     "FLOW_KEYS",
     "SK_LOOKUP",
     "SK_MSG",
@@ -184,3 +185,6 @@ FLOW_KEYS = FieldTable(
     Number("flags", 48),
     Number("flow_label", 52, network=32, writable=True),
 )
+
+#: What of an sk_buff the flow dissector's programs see.
+DISSECTED = FieldTable("struct __sk_buff", To("flow_keys", 144, FLOW_KEYS))

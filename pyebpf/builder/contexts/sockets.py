@@ -1,0 +1,70 @@
+"""Sockets: what programs on one, and on maps of them, are given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.builder.contexts import structs
+from pyebpf.builder.contexts.fields import FieldsPlace
+from pyebpf.builder.contexts.skb import SkBuffPlace
+from pyebpf.specs.attach.sockets import FlowDissector, SkLookup, SkMsg, SkReuseport, SkSkb, SocketFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+__all__ = [
+    "FlowDissectorPlace",
+    "SkLookupPlace",
+    "SkMsgPlace",
+    "SkReuseportPlace",
+    "SkSkbPlace",
+    "SocketFilterPlace",
+]
+
+#: SK_DROP and SK_PASS.
+_VERDICTS = (0, 1)
+
+
+class SocketFilterPlace(SkBuffPlace[SocketFilter]):
+    """Fields of struct __sk_buff; the packet is read by copies. At TCP and UDP it begins with their header."""
+
+    direct = False
+
+
+class SkSkbPlace(SkBuffPlace[SkSkb]):
+    """Fields of struct __sk_buff."""
+
+    changes = True
+
+
+class SkReuseportPlace(FieldsPlace[SkReuseport]):
+    """Parameters are the fields of struct sk_reuseport_md."""
+
+    table = structs.SK_REUSEPORT
+    limits = _VERDICTS
+
+
+class SkLookupPlace(FieldsPlace[SkLookup]):
+    """Parameters are the fields of struct bpf_sk_lookup."""
+
+    table = structs.SK_LOOKUP
+    limits = _VERDICTS
+
+    def same_code(self) -> Hashable:
+        return "sk_lookup"
+
+
+class SkMsgPlace(FieldsPlace[SkMsg]):
+    """Parameters are the fields of struct sk_msg_md."""
+
+    table = structs.SK_MSG
+    limits = _VERDICTS
+
+
+class FlowDissectorPlace(FieldsPlace[FlowDissector]):
+    """`flow_keys`, whose fields are filled in, and the packet."""
+
+    table = structs.DISSECTED
+
+    def same_code(self) -> Hashable:
+        return "flow_dissector"

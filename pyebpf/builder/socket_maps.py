@@ -1,0 +1,133 @@
+"""Maps of sockets in a probe: where a message goes, which socket answers."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import Compare
+from pyebpf.builder.entity import Entity
+from pyebpf.builder.integers import Int
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.operations import settled, store, to_int
+from pyebpf.builder.places import temporary
+from pyebpf.builder.references import Reference
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.types import S64, U64
+from pyebpf.uapi.helpers import HELPER_IDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import Type
+
+__all__ = ["SocketMapEntity"]
+
+#: BPF_F_INGRESS of the redirecting helpers.
+_INGRESS = 1
+_ENOENT = 2
+
+#: Which programs may call a method, with the helper for a sockmap and the one for a sockhash.
+_REDIRECT = {
+    ProgramKind.SK_MSG: ("msg_redirect_map", "msg_redirect_hash"),
+    ProgramKind.SK_SKB: ("sk_redirect_map", "sk_redirect_hash"),
+}
+_ASSIGN = (ProgramKind.SK_LOOKUP, ProgramKind.SCHED_CLS)
+
+
+class SocketMapEntity(Entity):
+    """A sockmap, a sockhash or a reuseport_sockarray."""
+
+    def __init__(self, name_source: Callable[[], str], kind: MapKind, key: Type, max_entries: int) -> None:
+        self._name_source = name_source
+        self.kind = kind
+        self.key = key
+        self.max_entries = max_entries
+
+    @property
+    def spec(self) -> MapSpec:
+        """What the loader makes."""
+        return MapSpec(self._name_source(), self.kind, self.key, U64, self.max_entries)
+
+    def describe(self) -> str:
+        return f"the map of sockets {self._name_source()}"
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        methods = {"redirect": self._redirect, "update": self._update, "select": self._select, "assign": self._assign}
+        return method_of(p, self, name, methods)
+
+    # -- methods -------------------------------------------------------------------------------------------------------
+
+    def _redirect(self, p: ProgramBuilder, key: Any, *, ingress: Any = False) -> Int:
+        """`redirect(k)`: hand what the program looks at to that socket. SK_PASS, or SK_DROP if there is none."""
+        helpers = _REDIRECT.get(p.kind)
+        if helpers is None or self.kind is MapKind.REUSEPORT_SOCKARRAY:
+            p.fail(f"redirect() is for sk_msg and sk_skb programs, to a sockmap or sockhash: {self.describe()}")
+        if not isinstance(ingress, bool):
+            p.fail("ingress= is True (as if the socket had received it) or False (as if it sent it)")
+        flags = p.b.const(_INGRESS if ingress else 0)
+        if self.kind is MapKind.SOCKMAP:
+            result = self._call(p, helpers[0], p.context, self._handle(p), to_int(p, key).value, flags)
+        else:
+            with self._key(p, key) as address:
+                result = self._call(p, helpers[1], p.context, self._handle(p), address, flags)
+        p.b.assume_bounds(result, 0, 1)
+        return Int(result, S64)
+
+    def _update(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
+        """`update(k)`: put the socket of a sock_ops event into the map. 0, or a negative errno."""
+        if p.kind is not ProgramKind.SOCK_OPS or self.kind is MapKind.REUSEPORT_SOCKARRAY:
+            p.fail(f"update() is for sock_ops programs, of a sockmap or sockhash: {self.describe()}")
+        helper = "sock_map_update" if self.kind is MapKind.SOCKMAP else "sock_hash_update"
+        with self._key(p, key) as address:
+            return Int(self._call(p, helper, p.context, self._handle(p), address, to_int(p, flags).value), S64)
+
+    def _select(self, p: ProgramBuilder, key: Any) -> Int:
+        """`select(k)`: that socket gets what an sk_reuseport program looks at. 0, or a negative errno."""
+        if p.kind is not ProgramKind.SK_REUSEPORT:
+            p.fail(f"select() is for sk_reuseport programs: {self.describe()}")
+        with self._key(p, key) as address:
+            return Int(self._call(p, "sk_select_reuseport", p.context, self._handle(p), address, p.b.const(0)), S64)
+
+    def _assign(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
+        """`assign(k)`: that socket gets the packet or connection. 0, or a negative errno (ENOENT: no such entry)."""
+        if p.kind not in _ASSIGN or self.kind is MapKind.REUSEPORT_SOCKARRAY:
+            p.fail(f"assign() is for sk_lookup and tc programs, from a sockmap or sockhash: {self.describe()}")
+        number = to_int(p, flags).value
+        with self._key(p, key) as address:
+            found = p.b.call(
+                HELPER_IDS["map_lookup_elem"], self._handle(p), address, result=Kind.POINTER,
+                comment="bpf_map_lookup_elem",
+            )  # fmt: skip
+        result = p.b.variable(hint="assigned")
+        with p.b.if_(Compare(Relation.NE, found, p.b.const(0), presence=True)):
+            p.b.write(result, self._call(p, "sk_assign", p.context, found, number))
+            # The look-up took a reference, which the verifier wants back.
+            self._call(p, "sk_release", found)
+        with p.b.else_():
+            p.b.write(result, p.b.const(-_ENOENT))
+        return Int(p.b.take(result), S64)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _call(self, p: ProgramBuilder, helper: str, *arguments: ir.Value) -> ir.Value:
+        return p.b.call(HELPER_IDS[helper], *arguments, comment=f"bpf_{helper}")
+
+    def _handle(self, p: ProgramBuilder) -> ir.Value:
+        return p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+
+    @contextmanager
+    def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
+        """Address of the key: where it stands, if that is on the stack, else a copy."""
+        key = settled(p, key)
+        if isinstance(key, Reference) and key.place.slot is not None and key.type == self.key:
+            key.check(p)
+            yield key.place.exact(p)
+            return
+        with temporary(p, self.key.size) as slot:
+            address = p.b.slot_address(slot)
+            store(p, address, 0, self.key, key)
+            yield address

@@ -1,0 +1,102 @@
+"""Maps of sockets, as their users see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyebpf.builder.socket_maps import SocketMapEntity
+from pyebpf.dsl.maps import Bound, bpf_type, map_size
+from pyebpf.specs import MapKind
+from pyebpf.types import U32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Protocol
+
+    from pyebpf.dsl.maps import D
+
+    class HasDescriptor(Protocol):
+        """A socket."""
+
+        def fileno(self) -> int: ...
+
+
+__all__ = ["SocketMap", "SocketMaps"]
+
+K = TypeVar("K")
+
+
+class SocketMap(Bound, SocketMapEntity, Generic[K]):
+    """`bpf.sockmap(size=N)`, `bpf.sockhash(key=K)`, `bpf.reuseport_sockarray(size=N)`.
+
+    In user space `sockets[k] = socket` puts one in, `del sockets[k]` takes it out; it goes by itself when it is closed.
+    """
+
+    def __init__(self, kind: MapKind, key: Any, size: int, name: str) -> None:
+        self.name = name
+        found = U32 if key is None else bpf_type(key, "key")
+        SocketMapEntity.__init__(self, self.current_name, kind, found, map_size(size))
+
+    def __repr__(self) -> str:
+        return f"<SocketMap {self.current_name()}>"
+
+    def __setitem__(self, key: K, socket: HasDescriptor | int) -> None:
+        self.backend[key] = socket
+
+    def __delitem__(self, key: K) -> None:
+        del self.backend[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.backend
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.backend)
+
+    def __len__(self) -> int:
+        return len(self.backend)
+
+    def cookies(self) -> Mapping[K, int]:
+        """What is there: each socket's cookie (SO_COOKIE), by key."""
+        found: Mapping[K, int] = self.backend.snapshot()
+        return found
+
+    if TYPE_CHECKING:
+
+        def redirect(self, key: K, *, ingress: bool = False) -> int:
+            """In sk_msg and sk_skb programs: hand the data to that socket; SK_PASS, or SK_DROP if there is none.
+
+            With `ingress` as if the socket had received it, else as if it had sent it.
+            """
+
+        def update(self, key: K, flags: int = 0) -> int:
+            """In sock_ops programs: put the socket of the event into the map; 0 or a negative errno."""
+
+        def select(self, key: K) -> int:
+            """In sk_reuseport programs: that socket gets it; 0 or a negative errno, such as that of no such entry."""
+
+        def assign(self, key: K, flags: int = 0) -> int:
+            """In sk_lookup and tc programs: that socket gets it; 0 or a negative errno, such as that of no such entry.
+
+            `flags` are BPF_SK_LOOKUP_F_*.
+            """
+
+
+class SocketMaps:
+    """The methods of `Module` that declare such maps."""
+
+    if TYPE_CHECKING:
+
+        def declare(self, entity: D) -> D:
+            """Make a map part of this module, and return it."""
+
+    def sockmap(self, *, size: int, name: str = "") -> SocketMap[int]:
+        """`size` sockets under the indices from 0, none at first, for sk_msg, sk_skb, sk_lookup and sock_ops."""
+        return self.declare(SocketMap(MapKind.SOCKMAP, None, size, name))
+
+    def sockhash(self, *, key: type[K], size: int, name: str = "") -> SocketMap[K]:
+        """Sockets by key, at most `size`."""
+        return self.declare(SocketMap(MapKind.SOCKHASH, key, size, name))
+
+    def reuseport_sockarray(self, *, size: int, name: str = "") -> SocketMap[int]:
+        """`size` listening or UDP sockets with SO_REUSEPORT under the indices from 0, for sk_reuseport programs."""
+        return self.declare(SocketMap(MapKind.REUSEPORT_SOCKARRAY, None, size, name))

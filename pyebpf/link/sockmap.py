@@ -1,0 +1,76 @@
+"""Maps of sockets: verdicts on what the sockets in one send and receive."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import InvalidValue
+from pyebpf.kernel import bpf
+from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.link.base import Link, attach_error
+
+if TYPE_CHECKING:
+    from pyebpf.link.host import Host
+    from pyebpf.objects import Program
+    from pyebpf.specs.attach.sockets import SkMsg, SkSkb
+
+__all__ = ["attach_sockmap"]
+
+
+class MapLink(Link):
+    """A program that PROG_ATTACH put on a map. The kernel takes it off when no descriptor of the map is left."""
+
+    def __init__(self, target: str, program: Program, map_: Descriptor, attach_type: int) -> None:
+        super().__init__(target, "map", [map_])
+        self._program = program
+        self._map = map_
+        self._attach_type = attach_type
+
+    def detach(self) -> None:
+        if self.detached:
+            return
+        with self._map:
+            try:
+                bpf.prog_detach(self._map.fileno(), self._program.fileno(), self._attach_type)
+            except OSError as error:
+                if error.errno != errno.ENOENT:  # another program took its place
+                    raise
+
+
+def attach_sockmap(program: Program, target: SkMsg | SkSkb, _: Host) -> Link:
+    """Attach `program` to a sockmap or sockhash; it sees the sockets that are put into the map from now on.
+
+    Detached, it is given to no other socket; those in the map keep it until they are taken out.
+    """
+    what = str(target)
+    if not hasattr(target.map, "fileno"):
+        raise InvalidValue(
+            f"{program.name}: {target.map!r} is no map of sockets: give bpf.sockmap(…) or bpf.sockhash(…)"
+        )
+    number = target.map.fileno()
+    taken = "the map has another program there"
+    try:
+        # Since Linux commit 699c23f02c65 ("bpf: Add bpf_link support for sk_msg and sk_skb progs") (v6.10).
+        link = bpf.link_create(program.fileno(), number, target.attach_type, what=what)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise attach_error(error, program.name, what, meanings={errno.EBUSY: taken}) from error
+    else:
+        return Link(what, "sockmap link", [link])
+    try:
+        bpf.prog_attach(number, program.fileno(), target.attach_type)
+    except OSError as error:
+        raise attach_error(
+            error,
+            program.name,
+            what,
+            needs=("CAP_BPF", "CAP_NET_ADMIN"),
+            meanings={
+                errno.EBUSY: taken,
+                errno.EINVAL: "that is no map of sockets, or has a verdict of the other kind",
+                errno.EOPNOTSUPP: "that is no map of sockets",
+            },
+        ) from error
+    return MapLink(what, program, Descriptor(os.dup(number), what), target.attach_type)
