@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from pyebpf.builder.maps_of_maps import MapOfMapsEntity
 from pyebpf.builder.program_arrays import ProgramArrayEntity
+from pyebpf.builder.storage import StorageEntity
 from pyebpf.dsl.maps import BloomFilter, Bound, KeyedMap, QueueMap, bpf_type, map_size
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, plain_function
 from pyebpf.errors import InvalidValue
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.maps import D
     from pyebpf.specs import AttachSpec
 
-__all__ = ["MapOfMaps", "ObjectMaps", "ProgramArray"]
+__all__ = ["MapOfMaps", "ObjectMaps", "ProgramArray", "Storage"]
 
 K = TypeVar("K")
 M = TypeVar("M")
@@ -158,6 +159,50 @@ class ProgramArray(Bound, ProgramArrayEntity):
             """In a probe: go on with that program, and do not come back; without one there, go on here."""
 
 
+class Storage(Bound, StorageEntity, Generic[V]):
+    """`bpf.task_storage(value=V)`, `sk_storage`, `inode_storage`, `cgrp_storage`: values of kernel objects.
+
+    In user space a key is what has a descriptor of the object, or its number: a pidfd (`os.pidfd_open`; of a process's
+    first thread), a socket, an open file, a control group's directory. Values can't be listed.
+    """
+
+    def __init__(self, kind: MapKind, value: Any, name: str) -> None:
+        self.name = name
+        StorageEntity.__init__(self, self.current_name, kind, bpf_type(value, "value"))
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.name.lower()} {self.current_name()}>"
+
+    def __getitem__(self, key: Any) -> V:
+        value: V = self.backend[key]
+        return value
+
+    def __setitem__(self, key: Any, value: V) -> None:
+        self.backend[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self.backend[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.backend
+
+    if TYPE_CHECKING:
+
+        @overload
+        def get(self, key: Any, /) -> V | None: ...
+        @overload
+        def get(self, key: Any, default: V, /) -> V: ...
+        def get(self, key: Any, default: Any = None, /) -> Any:
+            """The object's value; the default if it has none."""
+    else:
+
+        def get(self, key: Any, default: Any = None) -> Any:
+            return self.backend.get(key, default)
+
+
 class ObjectMaps:
     """The methods of `Module` that declare such maps."""
 
@@ -178,3 +223,19 @@ class ObjectMaps:
     def program_array(self, *, size: int, name: str = "") -> ProgramArray:
         """`size` places for programs that probes go on with: `steps.tail_call(i)`; `@steps.entry(i, like=probe)`."""
         return self.declare(ProgramArray(size, self.probes, name))
+
+    def task_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
+        """A value for each thread (since Linux 5.11)."""
+        return self.declare(Storage(MapKind.TASK_STORAGE, value, name))
+
+    def sk_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
+        """A value for each socket (since Linux 5.2)."""
+        return self.declare(Storage(MapKind.SK_STORAGE, value, name))
+
+    def inode_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
+        """A value for each inode, in LSM programs (since Linux 5.10)."""
+        return self.declare(Storage(MapKind.INODE_STORAGE, value, name))
+
+    def cgrp_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
+        """A value for each control group (since Linux 6.2)."""
+        return self.declare(Storage(MapKind.CGRP_STORAGE, value, name))

@@ -12,7 +12,7 @@ from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST
 from pyebpf.vm.maps import make_map
 from pyebpf.vm.maps.arrays import ProgramArrayMap
 from pyebpf.vm.maps.buffers import QueueMap
-from pyebpf.vm.maps.others import BloomFilterMap, MapOfMaps
+from pyebpf.vm.maps.others import BloomFilterMap, MapOfMaps, StorageMap
 
 if TYPE_CHECKING:
     from pyebpf.vm import VmMap
@@ -31,6 +31,8 @@ def backend_of(made: VmMap, memory: Memory) -> Any:
         return BloomBackend(made)
     if isinstance(made, ProgramArrayMap):
         return ProgramArrayBackend(made)
+    if isinstance(made, StorageMap):
+        return StorageBackend(made)
     return made if made.spec.kind in EVENTS else MapBackend(made)
 
 
@@ -102,6 +104,38 @@ class ProgramArrayBackend(MutableMapping[int, Any]):
 
     def __len__(self) -> int:
         return len(self.vm.programs)
+
+
+class StorageBackend:
+    """Values of kernel objects, by the addresses that `Simulation.object` gave."""
+
+    def __init__(self, vm: StorageMap) -> None:
+        self.vm = vm
+        self.spec = vm.spec
+        assert vm.spec.value is not None
+        self._value = vm.spec.value
+
+    def __getitem__(self, owner: int) -> Any:
+        raw = self.vm.value(owner)
+        if raw is None:
+            raise KeyError(owner)
+        return self._value.decode(raw)
+
+    def get(self, owner: int, default: Any = None) -> Any:
+        """The object's value."""
+        raw = self.vm.value(owner)
+        return default if raw is None else self._value.decode(raw)
+
+    def __setitem__(self, owner: int, value: Any) -> None:
+        self.vm.drop(owner)
+        self.vm.get(owner, create=self._value.encode(value))
+
+    def __delitem__(self, owner: int) -> None:
+        if self.vm.drop(owner):
+            raise KeyError(owner)
+
+    def __contains__(self, owner: int) -> bool:
+        return self.vm.value(owner) is not None
 
 
 class MapOfMapsBackend(MutableMapping[Any, Any]):

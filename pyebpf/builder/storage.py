@@ -1,0 +1,131 @@
+"""Local storage in a probe: a value for each thread, socket, inode or control group, which goes with its object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from pyebpf.builder import atomics
+from pyebpf.builder.conditions import Compare
+from pyebpf.builder.entity import describe
+from pyebpf.builder.kernel_objects import KernelReference
+from pyebpf.builder.lost import count_loss
+from pyebpf.builder.maps import MapEntity
+from pyebpf.builder.methods import method_of
+from pyebpf.builder.operations import settled, store
+from pyebpf.builder.places import moved
+from pyebpf.builder.records import PendingRecord
+from pyebpf.builder.references import note_change
+from pyebpf.compiler.ir import Condition as Relation, Kind
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import U32
+from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
+from pyebpf.uapi.helpers import helper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import Type
+
+__all__ = ["NO_STORAGE", "StorageEntity"]
+
+NO_STORAGE = "no memory for the value"
+
+#: BPF_LOCAL_STORAGE_GET_F_CREATE.
+_CREATE = 1
+
+
+class _Owners(NamedTuple):
+    """Helpers `<prefix>_storage_get` and `_delete`, the kernel's types that have such values, where one comes from."""
+
+    prefix: str
+    types: tuple[str, ...]
+    example: str
+
+
+_OWNERS = {
+    MapKind.TASK_STORAGE: _Owners(
+        "task", ("task_struct",), "helpers.get_current_task_btf(), or a task_struct that a BTF tracepoint gives"
+    ),
+    MapKind.SK_STORAGE: _Owners(
+        "sk", ("sock", "sock_common", "tcp_sock", "udp_sock"), "a socket that a BTF tracepoint gives"
+    ),
+    MapKind.INODE_STORAGE: _Owners("inode", ("inode",), "an inode that an LSM hook gives"),
+    MapKind.CGRP_STORAGE: _Owners("cgrp", ("cgroup",), "a cgroup that a BTF tracepoint gives"),
+}
+
+
+class StorageEntity(MapEntity):
+    """Values by kernel object. `s[task] += v` and `s[task] = v` make the value if there is none; `get` does not."""
+
+    def __init__(self, name_source: str | Callable[[], str], kind: MapKind, value: Type) -> None:
+        super().__init__(name_source, kind, U32, value, 0, BPF_F_NO_PREALLOC)
+        self._owners = _OWNERS[kind]
+
+    @property
+    def spec(self) -> MapSpec:
+        return MapSpec(self.map_name, self.kind, None, self.value, 0, self.flags, typed=True)
+
+    def describe(self) -> str:
+        return f"the {self._owners.prefix} storage {self.map_name}"
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"get": self._get})
+
+    def item(self, p: ProgramBuilder, index: Any) -> NoReturn:
+        name = self.map_name
+        p.fail(f"{name}[k] may be missing: write {name}.get(k) and test it with `is None`")
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        if isinstance(value, PendingRecord) and not value.plain:
+            value = value.local(p)  # what it takes from memory may lie in the very entry
+        note_change(p, self.value)
+        entry = self._made(p, index)
+        with p.b.if_(Compare(Relation.NE, entry, p.b.const(0), presence=True)):
+            store(p, entry, 0, self.value, value)
+        with p.b.else_():
+            count_loss(p, NO_STORAGE, self.map_name)
+
+    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+        type_ = atomics.check(p, self.value, operator, f"{self.map_name}[k]")
+        number = atomics.operand(p, type_, operator, value)
+        entry = self._made(p, index)
+        with p.b.if_(Compare(Relation.NE, entry, p.b.const(0), presence=True)):
+            self._atomic(p, entry, operator, number)
+        with p.b.else_():
+            count_loss(p, NO_STORAGE, self.map_name)
+
+    def delete_item(self, p: ProgramBuilder, index: Any) -> None:
+        self._helper(p, "delete", self._owner(p, index))
+        p.b.invalidate_origin(self.map_name, f"`del` on {self.map_name}")
+
+    def _find(self, p: ProgramBuilder, key: Any) -> ir.Value:
+        return self._value_of(p, key, 0)
+
+    def _made(self, p: ProgramBuilder, key: Any) -> ir.Value:
+        return self._value_of(p, key, _CREATE)
+
+    def _value_of(self, p: ProgramBuilder, key: Any, flags: int) -> ir.Value:
+        found = self._helper(p, "get", self._owner(p, key), p.b.const(0), p.b.const(flags))
+        p.b.assume_origin(found, self.map_name)
+        return found
+
+    def _helper(self, p: ProgramBuilder, what: str, *arguments: ir.Value) -> ir.Value:
+        called = helper(f"{self._owners.prefix}_storage_{what}")
+        kind = p.kind.name.lower()
+        if not p.target.has(f"helper:{called.name}@{kind}"):
+            p.fail(f"this kernel has no {self.describe()} for {kind.replace('_', ' ')} programs (bpf_{called.name})")
+        result = Kind.POINTER if what == "get" else Kind.SCALAR
+        return p.b.call(called.id, self.handle(p), *arguments, result=result, comment=f"bpf_{called.name}")
+
+    def _owner(self, p: ProgramBuilder, owner: Any) -> ir.Value:
+        owner = settled(p, owner)
+        if not isinstance(owner, KernelReference) or owner.type.name not in self._owners.types:
+            p.fail(f"{describe(owner)} has no value in {self.describe()}: give {self._owners.example}")
+        if not owner.trusted:
+            p.fail(
+                f"{describe(owner)} is an address here, which the verifier does not trust as an owner in "
+                f"{self.describe()}: give {self._owners.example}"
+            )
+        return moved(p, owner.address, owner.offset)

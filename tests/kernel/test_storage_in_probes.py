@@ -1,0 +1,222 @@
+"""Values of threads, sockets and control groups in programs written in Python, in the kernel and the interpreter."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import closing, suppress
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from pyebpf import BPF, CompileError, Struct, current_task, helpers, u32, u64
+from pyebpf.features import Features
+from pyebpf.runtime.host import kernel_btf
+from tests.support.simulated import simulated
+
+#: Ids that no process can have, so that nobody else asks for them.
+BASE = 1 << 30
+GETPGID = {"x86_64": 121, "aarch64": 155}[os.uname().machine]
+#: TCP_ESTABLISHED and TCP_CLOSE of include/net/tcp_states.h.
+ESTABLISHED, CLOSED = 1, 7
+
+
+class Seen(Struct):
+    count: u64
+    last: u32
+
+
+def needs(*features: str) -> None:
+    for feature in features:
+        if not Features(kernel_btf).has(feature):
+            pytest.skip(f"this kernel has no {feature}")
+
+
+def asks(*numbers: int) -> None:
+    """One event for each number."""
+    for number in numbers:
+        with suppress(ProcessLookupError):
+            os.getpgid(BASE + number)
+
+
+def tasks() -> BPF:
+    """Counts and the last number of each thread; 99 removes its value, 98 asks whether it has one."""
+    bpf = BPF()
+    counts = bpf.task_storage(value=u64, name="counts")
+    seen = bpf.task_storage(value=Seen, name="seen")
+    without = bpf.array(value=u64, size=2, name="without")
+
+    @bpf.tracepoint("syscalls:sys_enter_getpgid")
+    def enter(pid: int) -> None:
+        if pid < BASE:
+            return
+        task = helpers.get_current_task_btf()
+        if pid == BASE + 98:
+            without[task in counts] += 1
+            return
+        if pid == BASE + 99:
+            del counts[task]
+            del seen[task]
+            return
+        counts[task] += 2
+        entry = seen.get(task)
+        if entry is None:
+            seen[task] = Seen(count=1, last=pid - BASE)
+        else:
+            entry.count += 1
+            entry.last = pid - BASE
+
+    return bpf
+
+
+def test_each_thread_has_a_value_of_its_own():
+    """Another thread's events change nothing in this one's; user space reads by pidfd."""
+    needs("helper:task_storage_get@tracepoint")
+    bpf = tasks()
+    results = []
+
+    def other() -> None:
+        asks(98, 5, 5, 5, 98, 99, 98, 7)
+
+    with bpf:
+        me = os.pidfd_open(os.getpid())
+        try:
+            assert me not in bpf["counts"]
+            asks(*range(11))
+            thread = Thread(target=other)
+            thread.start()
+            thread.join(30)
+            assert bpf["counts"][me] == 22
+            assert (bpf["seen"][me].count, bpf["seen"][me].last) == (11, 10)
+            assert list(bpf["without"].values()) == [2, 1]
+            bpf["counts"][me] = 100
+            asks(3)
+            assert bpf["counts"].get(me) == 102
+            asks(99)
+            results.append(bpf["counts"].get(me))
+            assert (bpf["seen"].get(me), me in bpf["counts"]) == (None, False)
+            asks(1)
+            del bpf["counts"][me]
+            assert bpf["counts"].get(me, 9) == 9
+            assert not bpf.lost
+        finally:
+            os.close(me)
+    assert results == [None]
+
+
+def test_the_interpreter_agrees():
+    """The same program, the same values."""
+    needs("helper:task_storage_get@tracepoint")
+    bpf = tasks()
+    with simulated(bpf) as kernel:
+        first, second = kernel.kernel(b"x" * 64), kernel.kernel(b"y" * 64)
+
+        def event(task: int, *numbers: int) -> None:
+            kernel.machine.task = task
+            for number in numbers:
+                kernel.tracepoint("syscalls:sys_enter_getpgid", pid=BASE + number)
+
+        event(first, *range(11))
+        event(second, 98, 5, 5, 5, 98, 99, 98, 7)
+        assert (bpf["counts"][first], bpf["counts"][second]) == (22, 2)
+        assert (bpf["seen"][first].count, bpf["seen"][second].last) == (11, 7)
+        assert list(bpf["without"].values()) == [2, 1]
+        event(first, 99)
+        assert bpf["counts"].get(first) is None
+
+
+def test_sockets_keep_values_from_one_event_to_another():
+    """What is noted when a connection is made is there when it ends."""
+    needs("helper:sk_storage_get@tracing")
+    bpf = BPF()
+    opened = bpf.sk_storage(value=Seen, name="opened")
+    ended = bpf.hash(key=u32, value=u64, name="ended")
+    unknown = bpf.array(value=u64, name="unknown")
+    with closing(socket.socket()) as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+
+        @bpf.btf_tracepoint("inet_sock_set_state")
+        def state(sk, newstate: int) -> None:
+            if sk.__sk_common.skc_dport != port:
+                return
+            if newstate == ESTABLISHED:
+                opened[sk] = Seen(count=17, last=sk.__sk_common.skc_num)
+            elif newstate == CLOSED:
+                entry = opened.get(sk)
+                if entry is None:
+                    unknown[0] += 1
+                else:
+                    ended[entry.last] += entry.count
+
+        with bpf:
+            server.listen(8)
+            ports = []
+            for _ in range(5):
+                with closing(socket.create_connection(("127.0.0.1", port))) as client:
+                    peer, _ = server.accept()
+                    ports.append(client.getsockname()[1])
+                    assert opened[client].count == 17
+                    assert peer not in opened
+                    peer.close()
+                    client.recv(1)
+            assert dict(ended.items()) == dict.fromkeys(ports, 17)
+            assert unknown[0] == 0
+
+
+def test_control_groups_have_values():
+    """A task's own group, by its directory."""
+    needs("helper:cgrp_storage_get@tracing")
+    bpf = BPF()
+    counts = bpf.cgrp_storage(value=u64, name="counts")
+
+    @bpf.btf_tracepoint("sys_enter")
+    def enter(id: int) -> None:  # noqa: A002 - the tracepoint's name
+        if id == GETPGID:
+            task = helpers.get_current_task_btf()
+            if task.tgid == me:
+                counts[task.cgroups.dfl_cgrp] += 1
+
+    me = os.getpid()
+    lines = Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()
+    path = next(line.removeprefix("0::") for line in lines if line.startswith("0::"))
+    with bpf:
+        asks(*range(13))
+        assert not bpf.lost
+        for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+            if Path(root, "cgroup.procs").is_file():
+                group = os.open(root + path, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    assert counts[group] == 13
+                finally:
+                    os.close(group)
+
+
+def test_owners_are_what_the_verifier_trusts():
+    """An address, or an object of another kind, is refused with where to take one from."""
+    bpf = BPF()
+    counts = bpf.task_storage(value=u64, name="counts")
+
+    def refused(function: object, message: str) -> None:
+        bpf.probes.clear()
+        bpf.tracepoint("syscalls:sys_enter_getpgid")(function)
+        with pytest.raises(CompileError, match=message):
+            bpf.specs()
+
+    def untrusted() -> None:
+        counts[current_task()] += 1
+
+    def number(pid: int) -> None:
+        counts[pid] += 1
+
+    def unchecked() -> None:
+        counts[helpers.get_current_task_btf()] = counts.get(helpers.get_current_task_btf()) + 1
+
+    def by_item() -> None:
+        counts[helpers.get_current_task_btf()] = counts[helpers.get_current_task_btf()] + 1
+
+    refused(untrusted, r"does not trust as an owner in the task storage counts: give helpers\.get_current_task_btf\(\)")
+    refused(number, "has no value in the task storage counts: give helpers")
+    refused(unchecked, "may be None")
+    refused(by_item, r"counts\[k\] may be missing")
