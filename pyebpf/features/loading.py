@@ -64,7 +64,9 @@ def target_of(load: Load, btf: Callable[[], Btf] | None) -> int | None:
         return 0
     if btf is None:
         return None
-    found = btf().find(load.target)
+    from pyebpf.btf import Kind
+
+    found = btf().find(load.target, {Kind.FUNC, Kind.TYPEDEF})  # tp_btf's targets are typedefs
     return found[0] if found else None
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-__all__ = ["CAPABILITIES", "PidNamespace", "effective_capabilities", "has_capability", "lockdown", "pid_namespace"]
+__all__ = [
+    "CAPABILITIES",
+    "PidNamespace",
+    "effective_capabilities",
+    "has_capability",
+    "lockdown",
+    "pid_namespace",
+    "security_modules",
+]
 
 CAPABILITIES: dict[str, int] = {
     "CAP_NET_ADMIN": 12,
@@ -52,6 +60,15 @@ def lockdown() -> str | None:
         return None
     chosen = text.partition("[")[2].partition("]")[0]
     return chosen or None
+
+
+def security_modules() -> tuple[str, ...]:
+    """The Linux security modules in use, such as "bpf"; none if securityfs does not tell."""
+    try:
+        with open("/sys/kernel/security/lsm", encoding="ascii") as file:
+            return tuple(file.read().strip().split(","))
+    except OSError:
+        return ()
 
 
 class PidNamespace(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 from functools import cache
 
 import pytest
@@ -56,11 +57,50 @@ KNOWN: dict[str, dict[str, bool]] = {
     "attach:tp_btf": {"6.1": True, "6.12": True},
     "attach:fentry": {"6.1": True, "6.12": True},
     "attach:kprobe": {"6.1": True, "6.12": True},
+    "attach:fexit": {"6.1": True, "6.12": True},
+    "attach:fmod_ret": {"6.1": True, "6.12": True},
+    "attach:lsm": {"6.1": True, "6.12": True},
+    "attach:lsm_cgroup": {"6.1": True, "6.12": True},
+    "attach:freplace": {"6.1": True, "6.12": True},
+    "attach:kretprobe": {"6.1": True, "6.12": True},
     "attach:kprobe_multi": {"6.1": False, "6.12": True},
+    "attach:kprobe_session": {"6.1": False, "6.12": True},
+    "attach:uretprobe": {"6.1": True, "6.12": True},
+    "attach:uprobe_semaphore": {"6.1": True, "6.12": True},
     "attach:uprobe_multi": {"6.1": False, "6.12": True},
+    "attach:uprobe_session": {"6.1": False, "6.12": False},
+    "attach:raw_tp": {"6.1": True, "6.12": True},
     "attach:raw_tp_cookie": {"6.1": False, "6.12": True},
+    "attach:raw_tp_writable": {"6.1": True, "6.12": True},
+    "attach:iter": {"6.1": True, "6.12": True},
+    "attach:perf_software": {"6.1": True, "6.12": True},
+    "attach:perf_hardware": {"6.1": False, "6.12": False},
+    "attach:perf_breakpoint": {"6.1": True, "6.12": True},
+    "attach:xdp": {"6.1": True, "6.12": True},
+    "attach:xdp_netlink": {"6.1": True, "6.12": True},
     "attach:tcx": {"6.1": False, "6.12": True},
+    "attach:netkit": {"6.1": False, "6.12": True},
+    "attach:clsact": {"6.1": True, "6.12": True},
+    "attach:netfilter": {"6.1": False, "6.12": True},
+    "attach:flow_dissector": {"6.1": True, "6.12": True},
+    "attach:socket_filter": {"6.1": True, "6.12": True},
+    "attach:sk_reuseport": {"6.1": True, "6.12": True},
+    "attach:sk_lookup": {"6.1": True, "6.12": True},
+    "attach:sk_msg": {"6.1": True, "6.12": True},
+    "attach:sk_skb_parser": {"6.1": True, "6.12": True},
+    "attach:sk_skb_stream_verdict": {"6.1": True, "6.12": True},
+    "attach:sk_skb": {"6.1": True, "6.12": True},
+    "attach:struct_ops": {"6.1": True, "6.12": True},
+    "attach:struct_ops_link": {"6.1": False, "6.12": True},
+    # Every attach type of control groups: those for UNIX sockets came with Linux 6.7.
+    **{
+        f"attach:{name}": {"6.1": "unix" not in name, "6.12": True}
+        for name in ATTACHMENTS
+        if name.startswith("cgroup_")
+    },
 }
+
+pytestmark = pytest.mark.flavours
 
 
 @cache
@@ -95,6 +135,29 @@ def test_every_instruction_feature_has_an_answer(host, name):
 def test_every_attachment_has_an_answer(host, name):
     """Asked by attaching to nothing."""
     assert host.ask(f"attach:{name}") is not Answer.UNKNOWN
+
+
+def test_nothing_is_inferred_from_anything_else(host, machine_release):
+    """Where trampolines are refused tp_btf works, and a kind of program that loads may have nowhere to go."""
+    assert host.ask("program:kprobe") is host.ask("attach:tp_btf") is Answer.YES
+    if machine_release is None and host.ask("attach:kprobe") is Answer.NO:
+        assert host.ask("attach:uprobe") is Answer.YES
+
+
+def test_asking_leaves_nothing_behind(host):
+    """Loopback, which XDP is asked with, stays as it was."""
+
+    def state():
+        links = subprocess.run(
+            ["ip", "-details", "link", "show", "dev", "lo"], capture_output=True, text=True, check=True
+        ).stdout
+        queues = subprocess.run(["tc", "qdisc", "show", "dev", "lo"], capture_output=True, text=True, check=True).stdout
+        return links, queues
+
+    before = state()
+    for name in ATTACHMENTS:
+        host.ask(f"attach:{name}")
+    assert state() == before
 
 
 def test_every_kind_of_map_and_program_has_an_answer(host):
