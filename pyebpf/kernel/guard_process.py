@@ -1,0 +1,54 @@
+"""The guard: a process that waits for its owner's death, then removes what that left attached.
+
+Started by `kernel/guard.py` with one end of a socket as standard input. Messages are JSON: `{"add": id, "removal":
+name, "arguments": [...]}` with descriptors beside it, and `{"drop": id}`. When the owner dies the socket ends; one that
+has nothing left to guard kills this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import socket
+
+from pyebpf.kernel.removals import NEEDS, REMOVALS
+
+__all__ = ["main"]
+
+_MOST = 1 << 16
+_MOST_DESCRIPTORS = 8
+
+
+def main() -> None:
+    """Serve the owner at standard input until it ends, then keep its promises."""
+    # A terminal's Ctrl-C and a service manager's stop are for the owner, who then removes all or dies.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    os.chdir("/")
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as shown:
+        shown.write("pyebpf-guard")
+    held: dict[int, tuple[str, list[object], list[int]]] = {}
+    with socket.socket(fileno=0) as owner:
+        while True:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(owner, _MOST, _MOST_DESCRIPTORS)
+            except ConnectionError:
+                data, descriptors = b"", []
+            if not data:
+                break
+            message = json.loads(data)
+            if "add" in message:
+                name = message["removal"]
+                if name in NEEDS:
+                    importlib.import_module(NEEDS[name])
+                held[message["add"]] = name, message["arguments"], descriptors
+            else:
+                for each in held.pop(message["drop"])[2]:
+                    os.close(each)
+    for name, arguments, descriptors in reversed(held.values()):
+        # One that fails leaves the others to be removed; there is nobody to tell.
+        with contextlib.suppress(Exception):
+            REMOVALS[name](*arguments, *descriptors)

@@ -1,0 +1,105 @@
+"""Attachments that outlive their process, and how each is removed: by a name or a program that only its owner has.
+
+Each removal is a function of plain data and descriptors, so that the owner and its guard (`kernel/guard.py`) call the
+same one. Removing what is not there, or is somebody else's by now, does nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["REMOVALS", "owned_name", "owner_of"]
+
+_PREFIX = "pyebpf_"
+#: How long a removal waits for the kernel to let go of what its dead owner used, in seconds.
+_PATIENCE = 30.0
+
+
+def owned_name(what: str = "", *, most: int = 63) -> str:
+    """A name that says whose it is, "pyebpf_<pid>_<what>", cut to `most` characters."""
+    return f"{_PREFIX}{os.getpid()}_{what}"[:most]
+
+
+def owner_of(name: str) -> int | None:
+    """The process that made what carries this name; None if pyebpf did not name it."""
+    number = name.removeprefix(_PREFIX).partition("_")[0]
+    return int(number) if name.startswith(_PREFIX) and number.isdecimal() else None
+
+
+def remove_event(path: str, command: str) -> None:
+    """Write a line such as "-:group/name" to tracefs `kprobe_events`, which drops the event with all its probes."""
+    deadline = time.monotonic() + _PATIENCE
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        while True:
+            try:
+                os.write(fd, command.encode())
+            except OSError as error:
+                # ENOENT: it is gone; EINVAL says so on Linux 6.12. EBUSY: the dead owner's perf event is still closing.
+                if error.errno in (errno.ENOENT, errno.EINVAL):
+                    return
+                if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
+    finally:
+        os.close(fd)
+
+
+def remove_filter(interface: int, direction: str, name: str, made_queue: bool) -> None:  # noqa: FBT001 - data
+    """Remove the bpf filter of that name from a clsact queue; the queue, too, if it was made for it and is empty."""
+    from pyebpf.kernel.rtnetlink import remove_clsact_filter
+
+    remove_clsact_filter(interface, direction, name, made_queue=made_queue)
+
+
+def remove_xdp(interface: int, flags: int, prog_fd: int) -> None:
+    """Take a program off an interface's XDP hook, if it is this one that is there."""
+    from pyebpf.kernel.rtnetlink import set_xdp
+
+    with contextlib.suppress(OSError):  # another program by now (EEXIST), or the interface has gone (ENODEV)
+        set_xdp(interface, -1, flags, expected_fd=prog_fd)
+
+
+def detach_program(attach_type: int, target_fd: int, prog_fd: int) -> None:
+    """PROG_DETACH: of a control group, or of whatever else PROG_ATTACH was told."""
+    from pyebpf.kernel.bpf import prog_detach
+
+    try:
+        prog_detach(target_fd, prog_fd, attach_type)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EINVAL):
+            raise
+
+
+def unregister_table(map_fd: int) -> None:
+    """Delete the one entry of a struct_ops map, which takes its table of functions back from the kernel."""
+    from pyebpf.kernel.map_elements import map_delete_elem
+
+    with contextlib.suppress(FileNotFoundError):
+        map_delete_elem(map_fd, bytes(4))
+
+
+#: By the name that goes to the guard.
+REMOVALS: dict[str, Callable[..., None]] = {
+    "detach": detach_program,
+    "event": remove_event,
+    "filter": remove_filter,
+    "struct_ops": unregister_table,
+    "xdp": remove_xdp,
+}
+#: What each imports when it works: a guard does so beforehand, since files may have changed when its owner dies.
+NEEDS = {
+    "detach": "pyebpf.kernel.bpf",
+    "filter": "pyebpf.kernel.rtnetlink",
+    "struct_ops": "pyebpf.kernel.map_elements",
+    "xdp": "pyebpf.kernel.rtnetlink",
+}
