@@ -120,6 +120,13 @@ class StackTraces(Mapping[int, list[int]]):
         frames = unpack(f"<{len(value) // 8}Q", value)
         return list(frames[: frames.index(0)] if 0 in frames else frames)
 
+    def frames(self, number: int) -> list[int]:
+        """Addresses of a stack, the innermost first; none for a negative number, and for one not known (any more)."""
+        try:
+            return self[number]
+        except KeyError:
+            return []
+
     def __iter__(self) -> Iterator[int]:
         return iter(self._backend)
 

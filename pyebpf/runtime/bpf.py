@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from pyebpf.builder.stacks import StackTraces
     from pyebpf.dsl.probe import Probe
     from pyebpf.objects import KernelMap, Program
+    from pyebpf.runtime.stacks import Stacks
     from pyebpf.specs import ModuleSpec
+    from pyebpf.symbols.stacks import Symbols
     from pyebpf.target import Target
 
 __all__ = ["BPF"]
@@ -45,6 +46,7 @@ class BPF(Module):
         super().__init__()
         self._target = target
         self._loaded: Loaded | None = None
+        self._symbols: Symbols | None = None
 
     # -- life
     # ------------------------------------------------------------------------------------------------------------
@@ -182,11 +184,16 @@ class BPF(Module):
         return [name for name in names if kernel_btf().find(f"bpf_iter_{name}", (Kind.FUNC,))]
 
     @property
-    def stacks(self) -> StackTraces:
-        """The stacks that `kstack()` and `ustack()` gave ids for."""
-        from pyebpf.builder.stacks import STACKS_MAP, StackTraces
+    def stacks(self) -> Stacks:
+        """The stacks that `kstack()` and `ustack()` gave numbers of, as addresses and as frames with names."""
+        from pyebpf.builder.stacks import STACKS_MAP
+        from pyebpf.runtime.stacks import Stacks
 
-        return StackTraces(self._running.maps[STACKS_MAP])
+        if self._symbols is None:
+            from pyebpf.symbols.stacks import Symbols
+
+            self._symbols = Symbols()
+        return Stacks(self._running.maps[STACKS_MAP], self._symbols)
 
     def loaded_map(self, name: str) -> KernelMap:
         """The kernel's map of that name, hidden ones included."""

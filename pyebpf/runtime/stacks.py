@@ -1,0 +1,43 @@
+"""`Stacks`: call stacks by number, as addresses or as frames with names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.builder.stacks import StackTraces
+
+if TYPE_CHECKING:
+    from pyebpf.builder.stacks import Backend
+    from pyebpf.symbols.frame import Frame
+    from pyebpf.symbols.stacks import Symbols
+
+__all__ = ["Stacks"]
+
+
+class Stacks(StackTraces):
+    """What the numbers of `kstack()` and `ustack()` stand for: a mapping from numbers to addresses, and their names.
+
+    A number below 0 is an empty stack. Names come from what is known when they are asked for; of processes that end
+    before that, from what `see` found while they lived.
+    """
+
+    def __init__(self, backend: Backend, symbols: Symbols) -> None:
+        super().__init__(backend)
+        self._symbols = symbols
+
+    def see(self, pid: int) -> bool:
+        """Take note of what a process has mapped, for when it has ended; False if it has, or is a kernel thread."""
+        return self._symbols.processes.see(pid)
+
+    def kernel(self, number: int) -> tuple[Frame, ...]:
+        """Frames of a `kstack()`, the innermost first: each has `name`, `offset`, `module`, `address`."""
+        return self._symbols.kernel_frames(self.frames(number))
+
+    def user(self, number: int, pid: int) -> tuple[Frame, ...]:
+        """Frames of a `ustack()` of process `pid`, the innermost first."""
+        return self._symbols.user_frames(pid, self.frames(number))
+
+    @property
+    def hidden(self) -> str:
+        """Why functions of the kernel have no names, in one line; empty if they have."""
+        return self._symbols.kernel.hidden
