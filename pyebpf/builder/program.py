@@ -54,6 +54,7 @@ class ProgramBuilder:
             from pyebpf.builder.contexts import place
 
             self._place = place(self.attach)
+            self._place.target = self.target
         return self._place
 
     def fail(self, message: str, where: Location | None = None) -> NoReturn:

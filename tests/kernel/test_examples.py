@@ -155,6 +155,14 @@ def test_holders(tmp_path):
     ]
 
 
+def test_congestion():
+    """Every byte of the transfer arrives under a congestion control that Python wrote."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "congestion.py"], check=True, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.stdout == "1000003 bytes received\n"
+
+
 def test_every_example_is_here():
     """No file of docs/examples is without a test."""
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}

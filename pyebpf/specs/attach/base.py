@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyebpf.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from pyebpf.specs.programs import ProgramKind
 
 __all__ = ["AttachSpec"]
@@ -38,6 +40,11 @@ class AttachSpec:
     def target(self) -> str:
         """What a probe reads as `ctx.target`."""
         return str(self)
+
+    @property
+    def group(self) -> Hashable | None:
+        """What places have in common that are attached together, by one link; None for a place of its own."""
+        return None
 
     @property
     def is_open(self) -> bool:

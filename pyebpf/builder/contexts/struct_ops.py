@@ -1,0 +1,144 @@
+"""struct_ops: a member's arguments by position, with the types of its prototype, and what programs may write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.contexts.base import Loading, Place, annotated
+from pyebpf.builder.kernel_objects import KernelReference, from_register, integer_type, plain_name
+from pyebpf.builder.operations import fits, to_int
+from pyebpf.compiler.ir import Kind
+from pyebpf.errors import NotFound, NotSupported, closest
+from pyebpf.specs.attach.struct_ops import StructOpsMember
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.specs import ProgramKind
+    from pyebpf.target import KernelFunction, KernelMember, KernelType, Target
+
+__all__ = ["StructOpsPlace", "WritableReference"]
+
+#: Types of arguments that the verifier takes for a larger struct that they are the beginning of.
+PROMOTED = {("tcp_congestion_ops", "struct sock"): "struct tcp_sock"}
+#: Structs in structs in structs, each at the beginning of the next.
+MOST_BASES = 8
+
+
+class WritableReference(KernelReference):
+    """A kernel object whose members may be written where the verifier allows it, and are found in its bases, too.
+
+    A base is a struct that stands at a struct's beginning, as `struct sock` does in `struct tcp_sock`.
+    """
+
+    @property
+    def shape(self) -> Hashable:
+        return ("writable", super().shape)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> WritableReference:
+        return WritableReference(parts[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
+
+    def _owner(self, p: ProgramBuilder, name: str) -> tuple[KernelType, KernelMember]:
+        """The struct that has a member: this, or a base of it."""
+        owner, name = self.type, plain_name(name)
+        for _ in range(MOST_BASES):
+            names = p.target.members(owner)
+            try:
+                return owner, p.target.member(owner, name)
+            except NotFound:
+                if not names or not names[0] or not (first := p.target.member(owner, names[0])).type.composite:
+                    break
+                owner = first.type
+        p.fail(f"{self.describe()} and the structs that it begins with have no member {name}")
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        owner, _ = self._owner(p, name)
+        if owner is self.type:
+            return super().attribute(p, name)
+        return KernelReference(
+            self.address, owner, offset=self.offset, trusted=self.trusted, space=self.space
+        ).attribute(p, name)
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        _, member = self._owner(p, name)
+        type_ = integer_type(member.type)
+        if type_ is None or member.bit_size or type_.big_endian:
+            p.fail(f"{name} of {self.describe()} is no plain integer, and nothing else of the kernel's is written")
+        if isinstance(value, int):
+            fits(p, type_, value)
+        p.b.store(self.address, self.offset + member.offset, to_int(p, value).value, type_.size)
+
+
+class StructOpsPlace(Place[StructOpsMember]):
+    """Parameters are those of the member's prototype, in order."""
+
+    has_context = False
+    _prototype: KernelFunction | None = None
+
+    def _table(self, target: Target) -> KernelType:
+        name = self.attach.operations
+        try:
+            target.type_named(f"struct bpf_struct_ops_{name}")
+            found = target.type_named(f"struct {name}")
+        except NotFound as error:
+            raise NotFound(f"this kernel has no struct_ops {name!r} that programs can implement: {error}") from error
+        if found.module:
+            raise NotSupported(f"struct_ops {name} of module {found.module}: tables of modules are not supported")
+        return found
+
+    def _index(self, target: Target, table: KernelType) -> int:
+        names, member = target.members(table), self.attach.member
+        if member not in names:
+            raise NotFound(f"struct {self.attach.operations} has no member {member!r}{closest(member, names)}")
+        return names.index(member)
+
+    def loading(self, target: Target) -> Loading:
+        table = self._table(target)
+        return Loading(table.id, table.module, attach_type=self._index(target, table))
+
+    def prototype(self, target: Target) -> KernelFunction:
+        """What the member takes and returns, asked once. Raises NotFound for what is no function."""
+        if self._prototype is None:
+            table = self._table(target)
+            self._index(target, table)
+            member = target.member(table, self.attach.member)
+            try:
+                self._prototype = target.prototype(member.type)
+            except NotFound:
+                name, what = self.attach.member, f"struct {self.attach.operations}"
+                raise NotFound(
+                    f"{name} of {what} is no function but a {member.type.c_name}: give its value, {name}=…"
+                ) from None
+        return self._prototype
+
+    def silent(self, kind: ProgramKind) -> int | None:
+        if self.target is None:
+            return None
+        return 0 if self.prototype(self.target).returns.kind == "void" else None
+
+    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+        parameters = self.prototype(p.target).parameters
+        if position >= len(parameters):
+            takes = ", ".join(each.type.c_name for each in parameters) or "nothing"
+            p.fail(f"{self.attach} is called with {len(parameters)} arguments, not more: {takes}")
+        return annotated(p, self._argument(p, position, parameters[position].type), annotation)
+
+    def _argument(self, p: ProgramBuilder, index: int, type_: KernelType) -> Any:
+        element = type_.element
+        typed = type_.kind == "pointer" and element is not None and element.composite and element.size > 0
+        register = p.b.load(p.context, 8 * index, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
+        if not typed or element is None:
+            return from_register(p, register, type_, trusted=False)
+        promoted = PROMOTED.get((self.attach.operations, element.c_name))
+        if promoted is not None:
+            element = p.target.type_named(promoted)
+        return WritableReference(register, element, trusted=True)
+
+    def check_result(self, p: ProgramBuilder, value: ir.Value) -> None:
+        returns = self.prototype(p.target).returns
+        type_ = integer_type(returns)
+        low, high = p.b.bounds(value)
+        if type_ is not None and low == high and not type_.minimum <= low <= type_.maximum:
+            p.fail(f"{self.attach} returns {returns.c_name}, which {low} does not fit")
