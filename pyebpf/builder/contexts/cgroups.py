@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import structs
 from pyebpf.builder.contexts.fields import FieldsPlace
+from pyebpf.builder.contexts.packets import Packet
 from pyebpf.builder.contexts.skb import SkBuffPlace
 from pyebpf.specs.attach.cgroups import HOOKS, CgroupAttachSpec, CgroupSkb
 
@@ -68,9 +69,13 @@ class CgroupSockAddrPlace(CgroupPlace):
 
 
 class CgroupSockoptPlace(CgroupPlace):
-    """A socket option."""
+    """A socket option. `optval` is the memory of its value, one page of it at most."""
 
     table = structs.SOCKOPT
+    memory_name = "optval"
+
+    def memory(self) -> Packet:
+        return Packet((8, 16), None, width=8, writable=True, copies=False, name="the option's value")
 
 
 class CgroupDevicePlace(CgroupPlace):

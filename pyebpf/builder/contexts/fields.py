@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pyebpf.builder.conditions import Test
+    from pyebpf.builder.contexts.packets import Packet
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
@@ -128,7 +129,7 @@ class Bytes(ContextField):
 
 
 class Words(ContextField):
-    """An array of `count` u32, indexed by numbers known while compiling."""
+    """An array of `count` u32, only read, indexed by numbers known while compiling."""
 
     def __init__(self, name: str, offset: int, count: int, **rules: Any) -> None:
         super().__init__(name, offset, _WORD * count, **rules)
@@ -160,11 +161,6 @@ class WordArray(Entity):
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         return self._element(p, index).read(p, self.base)
-
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
-        if not self.field.writable:
-            p.fail(f"{self.describe()} is only read")
-        self._element(p, index).write(p, self.base, value)
 
 
 class To(ContextField):
@@ -212,9 +208,11 @@ class FieldTable:
         allowed = found.writable
         if isinstance(allowed, tuple):
             if hook not in allowed:
-                p.fail(f"{name} of {self.c_name} is only read in {hook} programs: {', '.join(allowed)} may write it")
+                here = f" in {hook} programs" if hook else ""
+                p.fail(f"{name} of {self.c_name} is only read{here}: {', '.join(allowed)} programs may write it")
         elif not allowed:
-            able = [each.name for each in self.fields.values() if each.writable is True]
+            fields = self.fields.values()
+            able = [f.name for f in fields if f.writable is True and (f.on is None or hook in f.on)]
             others = f": what may be written is {', '.join(able)}" if able else ""
             p.fail(f"{name} of {self.c_name} is only read{others}")
         found.write(p, base, value)
@@ -272,6 +270,8 @@ class FieldsPlace(Place[S]):
     table: ClassVar[FieldTable]
     #: `results`, where all places of the class have the same.
     limits: ClassVar[tuple[int, int] | None] = None
+    #: What programs call `memory`.
+    memory_name: ClassVar[str] = "packet"
 
     @property
     def results(self) -> tuple[int, int] | None:
@@ -281,6 +281,17 @@ class FieldsPlace(Place[S]):
     def hook(self) -> str:
         """The name by which fields say where they are to be had."""
         return ""
+
+    def memory(self) -> Packet | None:
+        """The packet, or other memory between two pointers of the struct, that programs see."""
+        return None
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if name in ("packet", self.memory_name):
+            memory = self.memory()
+            if memory is not None:
+                return memory
+        return super().attribute(p, name)
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
         return self.table.read(p, p.context, name, self.hook)

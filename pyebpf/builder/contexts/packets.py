@@ -72,23 +72,35 @@ _SKB_LOAD_BYTES, _XDP_GET_BUFF_LEN, _XDP_LOAD_BYTES = 26, 188, 189
 
 
 class Packet(Entity):
-    """The packet of a program whose context has `data` and `data_end`, u32 fields at these offsets.
+    """The packet of a program whose context has `data` and `data_end`, fields of `width` bytes at these offsets.
 
-    Without them the program reads copies only. `length_at` is the offset of a u32 with the packet's length; None where
-    a helper tells it.
+    Without them the program reads copies only; without `copies` it has no others. `length_at` is the offset of a u32
+    with the packet's length; None where a helper or the ends tell it. `name` is what messages call it.
     """
 
     REMEDIES: ClassVar[Mapping[str, str]] = {
         "item": "write ctx.packet.header(Ethernet, at=0), or ctx.packet.load(u8[6], at=n) for a copy"
     }
 
-    def __init__(self, ends: tuple[int, int] | None, length_at: int | None, *, writable: bool) -> None:
+    def __init__(
+        self,
+        ends: tuple[int, int] | None,
+        length_at: int | None,
+        *,
+        writable: bool,
+        width: int = 4,
+        copies: bool = True,
+        name: str = "the packet",
+    ) -> None:
         self.ends = ends
         self.length_at = length_at
         self.writable = writable
+        self.width = width
+        self.copies = copies
+        self.name = name
 
     def describe(self) -> str:
-        return "the packet"
+        return self.name
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"header": self._header, "load": self._load})
@@ -97,12 +109,12 @@ class Packet(Entity):
         """Bytes from the packet's first to its last, fragments included."""
         if self.length_at is not None:
             return Int(p.b.load(p.context, self.length_at, 4), S64, U32)
-        if p.target.has("helper:xdp_get_buff_len@xdp"):
+        if p.kind is ProgramKind.XDP and p.target.has("helper:xdp_get_buff_len@xdp"):
             value = p.b.call(_XDP_GET_BUFF_LEN, p.context, comment="bpf_xdp_get_buff_len")
             p.b.assume_bounds(value, 0, U32.maximum)
             return Int(value, S64, U32)
         assert self.ends is not None
-        data, data_end = (p.b.load(p.context, offset, 4, kind=Kind.POINTER) for offset in self.ends)
+        data, data_end = (p.b.load(p.context, offset, self.width, kind=Kind.POINTER) for offset in self.ends)
         value = p.b.emit(Op.SUB, data_end, data)
         p.b.assume_bounds(value, 0, U32.maximum)
         return Int(value, S64, U32)
@@ -114,7 +126,7 @@ class Packet(Entity):
             p.fail(f"this kind of program reads copies of its packet: write ctx.packet.load({found.name}, at=…)")
         address = moved_in(p, self._end(p, _DATA), _offset(p, at, found))
         p.b.assume_origin(address, ORIGIN)
-        place = Place(base=address, owner="the packet", presence=address, writable=self.writable, packet=True)
+        place = Place(base=address, owner=self.name, presence=address, writable=self.writable, packet=True)
         return read(p, place, found)
 
     def _load(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
@@ -123,6 +135,8 @@ class Packet(Entity):
         Works for every part of a packet, also where it lies in several pieces.
         """
         found = _type(p, type, "load")
+        if not self.copies:
+            p.fail(f"{self.name} is read in place: write .header({found.name}, at=…)")
         at = settled(p, at)
         if isinstance(at, int) and not 0 <= at <= _FURTHEST:
             p.fail(f"at={int(at)} lies outside every packet")
@@ -146,7 +160,7 @@ class Packet(Entity):
             variable = p.notes[which, p.b] = p.b.variable(Kind.POINTER, which.rpartition(" ")[2])
         value = None if p.notes.get(MOVING) else p.b.read(variable)
         if value is None or p.b.gone(value) is not None:
-            value = p.b.load(p.context, self.ends[which == _DATA_END], 4, kind=Kind.POINTER)
+            value = p.b.load(p.context, self.ends[which == _DATA_END], self.width, kind=Kind.POINTER)
             p.b.assume_origin(value, ORIGIN)
             p.b.write(variable, value)
         return value

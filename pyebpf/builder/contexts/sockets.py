@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyebpf.builder.contexts import structs
 from pyebpf.builder.contexts.fields import FieldsPlace
-from pyebpf.builder.contexts.skb import SkBuffPlace
+from pyebpf.builder.contexts.packets import Packet
+from pyebpf.builder.contexts.skb import ENDS, SkBuffPlace
 from pyebpf.specs.attach.sockets import FlowDissector, SkLookup, SkMsg, SkReuseport, SkSkb, SocketFilter
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class SkReuseportPlace(FieldsPlace[SkReuseport]):
     table = structs.SK_REUSEPORT
     limits = _VERDICTS
 
+    def memory(self) -> Packet:
+        return Packet((0, 8), 16, width=8, writable=False)
+
 
 class SkLookupPlace(FieldsPlace[SkLookup]):
     """Parameters are the fields of struct bpf_sk_lookup."""
@@ -55,16 +59,22 @@ class SkLookupPlace(FieldsPlace[SkLookup]):
 
 
 class SkMsgPlace(FieldsPlace[SkMsg]):
-    """Parameters are the fields of struct sk_msg_md."""
+    """Parameters are the fields of struct sk_msg_md; `packet` is what of the message the program sees at once."""
 
     table = structs.SK_MSG
     limits = _VERDICTS
+
+    def memory(self) -> Packet:
+        return Packet((0, 8), None, width=8, writable=True, copies=False, name="the message")
 
 
 class FlowDissectorPlace(FieldsPlace[FlowDissector]):
     """`flow_keys`, whose fields are filled in, and the packet."""
 
     table = structs.DISSECTED
+
+    def memory(self) -> Packet:
+        return Packet(ENDS, None, writable=False)
 
     def same_code(self) -> Hashable:
         return "flow_dissector"

@@ -18,6 +18,7 @@ __all__ = [
     "SOCK",
     "SOCKOPT",
     "SOCK_ADDR",
+    "SOCK_COMMON",
     "SOCK_OPS",
     "SYSCTL",
 ]
@@ -31,12 +32,12 @@ _V6 = ("bind6", "connect6", "sendmsg6", "recvmsg6", "getpeername6", "getsockname
 #: A socket: what programs at its creation and binding are given, and what `ctx.sk` of others leads to.
 SOCK = FieldTable(
     "struct bpf_sock",
-    Number("bound_dev_if", 0, on=_SOCK_OWN, writable=True),
+    Number("bound_dev_if", 0, on=_SOCK_OWN, writable=_SOCK_OWN),
     Number("family", 4),
     Number("type", 8),
     Number("protocol", 12),
-    Number("mark", 16, on=_SOCK_OWN, writable=True),
-    Number("priority", 20, on=_SOCK_OWN, writable=True),
+    Number("mark", 16, on=_SOCK_OWN, writable=_SOCK_OWN),
+    Number("priority", 20, on=_SOCK_OWN, writable=_SOCK_OWN),
     Number("src_ip4", 24, network=32, on=("post_bind4",)),
     Bytes("src_ip6", 28, _IPV6, on=("post_bind6",)),
     Number("src_port", 44, on=_POST_BIND),
@@ -45,6 +46,12 @@ SOCK = FieldTable(
     Bytes("dst_ip6", 56, _IPV6),
     Number("state", 72),
     Number("rx_queue_mapping", 76, signed=True),
+)
+
+#: A socket that may be no full one (a request, or one in TIME_WAIT).
+SOCK_COMMON = FieldTable(
+    "struct bpf_sock",
+    *(field for name, field in SOCK.fields.items() if name not in ("type", "protocol", "mark", "priority")),
 )
 
 SOCK_ADDR = FieldTable(
@@ -88,7 +95,7 @@ SOCK_OPS = FieldTable(
     Number("op", 0),
     Words("args", 4, 4),
     Number("reply", 4, writable=True),
-    Words("replylong", 4, 4, writable=True),
+    Words("replylong", 4, 4),
     Number("family", 20),
     Number("remote_ip4", 24, network=32),
     Number("local_ip4", 28, network=32),
@@ -149,7 +156,7 @@ SK_REUSEPORT = FieldTable(
     Number("bind_inany", 28),
     Number("hash", 32),
     To("sk", 40, SOCK),
-    To("migrating_sk", 48, SOCK, nullable=True),
+    To("migrating_sk", 48, SOCK_COMMON, nullable=True),
 )
 
 SK_LOOKUP = FieldTable(
