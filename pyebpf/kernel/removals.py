@@ -33,10 +33,13 @@ def owner_of(name: str) -> int | None:
     return int(number) if name.startswith(_PREFIX) and number.isdecimal() else None
 
 
-def remove_event(path: str, command: str) -> None:
-    """Write a line such as "-:group/name" to tracefs `kprobe_events`, which drops the event with all its probes."""
+def remove_event(path: str, command: str, directory: int | None = None) -> None:
+    """Write a line such as "-:group/name" to tracefs `kprobe_events`, which drops the event with all its probes.
+
+    `path` is relative to the descriptor `directory`, where given.
+    """
     deadline = time.monotonic() + _PATIENCE
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=directory)
     try:
         while True:
             try:

@@ -73,6 +73,10 @@ class Tracefs:
                 ) from error
         self._descriptor = descriptor
 
+    def fileno(self) -> int:
+        """The descriptor of the `events` directory, for files beside it."""
+        return self._descriptor.fileno()
+
     def close(self) -> None:
         self._descriptor.close()
 

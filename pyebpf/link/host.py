@@ -6,6 +6,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.kernel.functions import Traceable
     from pyebpf.kernel.tracefs import Tracefs
 
@@ -15,10 +17,16 @@ __all__ = ["Host"]
 class Host:
     """This machine, for as long as something is attached to it. Closing it ends no attachment."""
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Callable[[str], None] | None = None) -> None:
+        self.progress = progress
         self._open = ExitStack()
         self._tracefs: Tracefs | None = None
         self._traceable: Traceable | None = None
+
+    def report(self, line: str) -> None:
+        """Tell whoever waits how far an attachment is that takes its time."""
+        if self.progress is not None:
+            self.progress(line)
 
     def tracefs(self) -> Tracefs:
         """The `events` directory, open as long as this is. Raises NotPermitted, NotSupported."""

@@ -107,10 +107,15 @@ def callee(target: Target, function: str) -> Callee:
     return Callee(name, call, tuple(passed), found.returns, slot)
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a name stands for all functions that match it."""
+    return any(character in name for character in "*?[")
+
+
 def expanded(target: Target, function: str, most: int) -> Iterator[str]:
     """The functions that a name or a pattern stands for. Raises NotFound, InvalidValue for more than `most`."""
     module, name, offset = split(function)
-    if not any(character in name for character in "*?["):
+    if not is_pattern(name):
         before = f"{module}:" if module else ""
         yield before + system_call(target, name) + (f"+{offset}" if offset else "")
         return
@@ -300,11 +305,16 @@ class KprobePlace(_RegisterPlace[Kprobe]):
     def expand(self, target: Target) -> Iterator[AttachSpec]:
         for function in self.attach.functions:
             for name in expanded(target, function, self.attach.most):
-                yield replace(self.attach, functions=(name,))
+                matched = (name,) if is_pattern(function) else ()
+                yield replace(self.attach, functions=(name,), matched=matched)
 
     def joined(self, others: Sequence[AttachSpec]) -> AttachSpec | None:
-        functions = [each.functions[0] for each in others if isinstance(each, Kprobe)]
-        return replace(self.attach, functions=(*self.attach.functions, *functions))
+        kprobes = [self.attach, *(each for each in others if isinstance(each, Kprobe))]
+        return replace(
+            self.attach,
+            functions=tuple(function for each in kprobes for function in each.functions),
+            matched=tuple(function for each in kprobes for function in each.matched),
+        )
 
 
 class KprobeMultiPlace(_RegisterPlace[KprobeMulti]):

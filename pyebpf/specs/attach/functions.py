@@ -27,12 +27,14 @@ class Kprobe(AttachSpec):
     """The entry of kernel functions, or the return with `returns`: the context is `struct pt_regs`.
 
     A function is given by name ("tcp_sendmsg", "ip_rcv+0x1c" for an instruction within, "sch_fq:fq_enqueue" for a
-    module's) or by a pattern ("tcp_*"), which stands for at most `most` of them.
+    module's) or by a pattern ("tcp_*"), which stands for at most `most` of them. `matched` are those that only a
+    pattern named: what takes no probe among them is left out.
     """
 
     functions: tuple[str, ...]
     returns: bool = False
     most: int = MAX_PROBES
+    matched: tuple[str, ...] = ()
 
     kind = ProgramKind.KPROBE
 
