@@ -30,6 +30,7 @@ ATTACHERS = {
     "CgroupSockAddr": ("cgroup", "attach_cgroup"),
     "CgroupSockopt": ("cgroup", "attach_cgroup"),
     "CgroupSysctl": ("cgroup", "attach_cgroup"),
+    "Clsact": ("clsact", "attach_clsact"),
     "Fentry": ("trampoline", "attach_trampoline"),
     "Fexit": ("trampoline", "attach_trampoline"),
     "FlowDissector": ("netns", "attach_netns"),
@@ -37,6 +38,8 @@ ATTACHERS = {
     "KernelIterator": ("iterator", "attach_iterator"),
     "Kprobe": ("kprobe", "attach_kprobe"),
     "KprobeMulti": ("kprobe_multi", "attach_kprobe_multi"),
+    "Lsm": ("lsm", "attach_lsm"),
+    "LsmCgroup": ("cgroup", "attach_cgroup"),
     "PerfEvent": ("perf_event", "attach_perf_event"),
     "RawTracepoint": ("raw_tracepoint", "attach_raw_tracepoint"),
     "SkLookup": ("netns", "attach_netns"),
@@ -46,11 +49,13 @@ ATTACHERS = {
     "SockOps": ("cgroup", "attach_cgroup"),
     "SocketFilter": ("sockets", "attach_socket_filter"),
     "StructOpsMember": ("struct_ops", "attach_struct_ops"),
+    "Tcx": ("tcx", "attach_tcx"),
     "Tracepoint": ("tracepoint", "attach_tracepoint"),
     "Uprobe": ("uprobe", "attach_uprobe"),
     "UprobeMulti": ("uprobe_multi", "attach_uprobe_multi"),
     "Usdt": ("usdt", "attach_usdt"),
     "UsdtMulti": ("usdt", "attach_usdt"),
+    "Xdp": ("xdp", "attach_xdp"),
 }
 
 

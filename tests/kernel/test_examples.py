@@ -15,6 +15,7 @@ import pytest
 
 from pyebpf.errors import NotSupported
 from tests.support.command import PATIENCE, ROOT
+from tests.support.needs import needs
 
 EXAMPLES = ROOT / "docs" / "examples"
 
@@ -161,6 +162,22 @@ def test_congestion():
         [sys.executable, EXAMPLES / "congestion.py"], check=True, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.stdout == "1000003 bytes received\n"
+
+
+def test_deny_open(tmp_path, during_sleep, monkeypatch):
+    """11 openings of one file are refused while the example runs, and counted."""
+    needs("attach:lsm")
+    path = tmp_path / "denied"
+    path.touch()
+
+    def openings():
+        for _ in range(11):
+            with pytest.raises(PermissionError):
+                path.open()
+
+    monkeypatch.setattr(sys, "argv", ["deny_open.py", str(path)])
+    assert during_sleep("deny_open.py", openings) == f"11 openings of {path} were refused\n"
+    path.open().close()
 
 
 def test_every_example_is_here():

@@ -30,6 +30,8 @@ PLACES = {
     "KernelIterator": ("iterators", "IteratorPlace"),
     "Kprobe": ("functions", "KprobePlace"),
     "KprobeMulti": ("functions", "KprobeMultiPlace"),
+    "Lsm": ("lsm", "LsmPlace"),
+    "LsmCgroup": ("lsm", "LsmCgroupPlace"),
     "PerfEvent": ("perf_events", "PerfEventPlace"),
     "RawTracepoint": ("tracepoints", "RawTracepointPlace"),
     "SkLookup": ("sockets", "SkLookupPlace"),

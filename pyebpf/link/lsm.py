@@ -1,0 +1,51 @@
+"""LSM hooks: the load names the hook, the link only puts the program there."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import NotSupported
+from pyebpf.kernel import bpf
+from pyebpf.link.base import Link, attach_error
+
+if TYPE_CHECKING:
+    from pyebpf.link.host import Host
+    from pyebpf.objects import Program
+    from pyebpf.specs.attach.lsm import Lsm
+
+__all__ = ["attach_lsm"]
+
+_ACTIVE = Path("/sys/kernel/security/lsm")
+
+
+def attach_lsm(program: Program, target: Lsm, _: Host) -> Link:
+    """Attach `program` (kind LSM) to its hook. Raises NotSupported, NotPermitted, KernelError."""
+    what = str(target)
+    active = _active()
+    if active and "bpf" not in active.split(","):
+        # The link would be made all the same, and its program never be called.
+        raise NotSupported(f"{what}: bpf is not among the security modules: boot with lsm={active},bpf")
+    try:
+        descriptor = bpf.link_create(program.fileno(), 0, target.attach_type, what=what)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise attach_error(error, program.name, what, meanings=_MEANINGS) from error
+        try:
+            # Before Linux 5.18, only so.
+            descriptor = bpf.raw_tracepoint_open(program.fileno())
+        except OSError as other:
+            raise attach_error(other, program.name, what, meanings=_MEANINGS) from other
+    return Link(what, "LSM link", [descriptor])
+
+
+_MEANINGS = {errno.EBUSY: "this program is there already", errno.E2BIG: "the hook has as many programs as it can"}
+
+
+def _active() -> str:
+    """The modules in effect, comma-separated; empty where securityfs is not mounted."""
+    try:
+        return _ACTIVE.read_text().strip()
+    except OSError:
+        return ""
