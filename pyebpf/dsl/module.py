@@ -17,8 +17,8 @@ from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.decorators.cgroups import CgroupDecorators
 from pyebpf.dsl.decorators.functions import FunctionDecorators
 from pyebpf.dsl.decorators.iterators import IteratorDecorators
-from pyebpf.dsl.decorators.network import NetworkDecorators
 from pyebpf.dsl.decorators.lsm import LsmDecorators
+from pyebpf.dsl.decorators.network import NetworkDecorators
 from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
 from pyebpf.dsl.decorators.sockets import SocketDecorators
 from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
