@@ -57,19 +57,19 @@ def remove_event(path: str, command: str, directory: int | None = None) -> None:
         os.close(fd)
 
 
-def remove_filter(interface: int, direction: str, name: str, made_queue: bool) -> None:  # noqa: FBT001 - data
+def remove_filter(interface: int, direction: str, name: str, made_queue: bool, netlink: int) -> None:  # noqa: FBT001
     """Remove the bpf filter of that name from a clsact queue; the queue, too, if it was made for it and is empty."""
     from pyebpf.kernel.rtnetlink import remove_clsact_filter
 
-    remove_clsact_filter(interface, direction, name, made_queue=made_queue)
+    remove_clsact_filter(netlink, interface, direction, name, made_queue=made_queue)
 
 
-def remove_xdp(interface: int, flags: int, prog_fd: int) -> None:
+def remove_xdp(interface: int, flags: int, prog_fd: int, netlink: int) -> None:
     """Take a program off an interface's XDP hook, if it is this one that is there."""
     from pyebpf.kernel.rtnetlink import set_xdp
 
     with contextlib.suppress(OSError):  # another program by now (EEXIST), or the interface has gone (ENODEV)
-        set_xdp(interface, -1, flags, expected_fd=prog_fd)
+        set_xdp(netlink, interface, -1, flags, expected_fd=prog_fd)
 
 
 def detach_program(attach_type: int, target_fd: int, prog_fd: int) -> None:

@@ -1,19 +1,34 @@
 """The few requests of rtnetlink(7) that take an attachment off again, small enough for the guard process to hold ready.
 
 Attaching goes through pyroute2, which takes a tenth of a second to import: too long for who waits for a death.
+
+`netlink` is the descriptor of a socket, which belongs to the network namespace where it was made.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
+import time
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.kernel.descriptor import Descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CLSACT", "BpfFilter", "bpf_filters", "remove_clsact_filter", "set_xdp", "xdp_programs"]
+__all__ = [
+    "CLSACT",
+    "BpfFilter",
+    "bpf_filters",
+    "has_clsact",
+    "open_rtnetlink",
+    "remove_clsact_filter",
+    "set_xdp",
+    "xdp_programs",
+]
 
 # struct nlmsghdr { __u32 len; __u16 type, flags; __u32 seq, pid; }; struct nlattr { __u16 len, type; };
 _HEADER, _ATTRIBUTE = Struct("=IHHII"), Struct("=HH")
@@ -26,7 +41,8 @@ _U32, _S32 = Struct("=I"), Struct("=i")
 _REQUEST, _ACK, _DUMP = 1, 4, 0x300
 _ERROR, _DONE = 2, 3
 _NEWLINK, _GETLINK, _SETLINK = 16, 18, 19
-_DELQDISC, _NEWTFILTER, _DELTFILTER, _GETTFILTER = 37, 44, 45, 46
+_NEWQDISC, _DELQDISC, _GETQDISC = 36, 37, 38
+_NEWTFILTER, _DELTFILTER, _GETTFILTER = 44, 45, 46
 _NESTED = 0x8000
 _IFLA_IFNAME, _IFLA_XDP = 3, 43
 # enum of IFLA_XDP: IFLA_XDP_FD, …
@@ -64,29 +80,36 @@ def _attributes(data: bytes) -> dict[int, bytes]:
     return found
 
 
-def _request(kind: int, flags: int, payload: bytes) -> Iterator[tuple[int, bytes]]:
+def open_rtnetlink() -> Descriptor:
+    """A socket to the network namespace that this thread is in now, wherever it is used later."""
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    made.bind((0, 0))
+    return Descriptor(made.fileno(), "rtnetlink socket", made.close)
+
+
+def _request(netlink: int, kind: int, flags: int, payload: bytes) -> Iterator[tuple[int, bytes]]:
     """Send one request; type and payload of each answer until the last. Raises OSError for what the kernel refuses."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
-        netlink.bind((0, 0))
-        netlink.send(_HEADER.pack(_HEADER.size + len(payload), kind, _REQUEST | flags, 1, 0) + payload)
-        while True:
-            data = netlink.recv(1 << 16)
-            at = 0
-            while at + _HEADER.size <= len(data):
-                size, answer, _, _, _ = _HEADER.unpack_from(data, at)
-                body = data[at + _HEADER.size : at + size]
-                if answer == _DONE:
-                    return
-                if answer == _ERROR:
-                    number = -_S32.unpack_from(body)[0]
-                    if number:
-                        raise OSError(number, errno.errorcode.get(number, str(number)))
-                    return
+    # A guard takes over its owner's socket, where an answer to the dead may lie: only this request's are read.
+    number = time.monotonic_ns() & 0xFFFF_FFFF
+    os.write(netlink, _HEADER.pack(_HEADER.size + len(payload), kind, _REQUEST | flags, number, 0) + payload)
+    last = False
+    while not last:
+        data = os.read(netlink, 1 << 16)
+        at = 0
+        while at + _HEADER.size <= len(data):
+            size, answer, _, sequence, _ = _HEADER.unpack_from(data, at)
+            body = data[at + _HEADER.size : at + size]
+            at += -(-size // 4) * 4
+            if sequence != number:
+                continue
+            if answer == _ERROR and (refused := -_S32.unpack_from(body)[0]):
+                raise OSError(refused, os.strerror(refused))
+            last = answer in (_ERROR, _DONE)
+            if not last:
                 yield answer, body
-                at += -(-size // 4) * 4
 
 
-def set_xdp(interface: int, prog_fd: int, flags: int, *, expected_fd: int | None = None) -> None:
+def set_xdp(netlink: int, interface: int, prog_fd: int, flags: int, *, expected_fd: int | None = None) -> None:
     """Put a program on an interface's XDP hook, or take it off (-1), if `expected_fd` is there now.
 
     `flags` are XDP_FLAGS_SKB_MODE (2), XDP_FLAGS_DRV_MODE (4) and XDP_FLAGS_UPDATE_IF_NOEXIST (1).
@@ -98,14 +121,14 @@ def set_xdp(interface: int, prog_fd: int, flags: int, *, expected_fd: int | None
     if expected_fd is not None:
         inside += _attribute(_XDP_EXPECTED_FD, _S32.pack(expected_fd))
     payload = _LINK.pack(0, 0, interface, 0, 0) + _attribute(_IFLA_XDP | _NESTED, inside)
-    for _ in _request(_SETLINK, _ACK, payload):
+    for _ in _request(netlink, _SETLINK, _ACK, payload):
         pass
 
 
-def xdp_programs() -> dict[tuple[int, str], int]:
+def xdp_programs(netlink: int) -> dict[tuple[int, str], int]:
     """For each interface (index, name) with XDP, the program's id; 0 where it has one in each mode."""
     found = {}
-    for kind, body in _request(_GETLINK, _DUMP, _LINK.pack(0, 0, 0, 0, 0)):
+    for kind, body in _request(netlink, _GETLINK, _DUMP, _LINK.pack(0, 0, 0, 0, 0)):
         if kind != _NEWLINK:
             continue
         attributes = _attributes(body[_LINK.size :])
@@ -117,11 +140,20 @@ def xdp_programs() -> dict[tuple[int, str], int]:
     return found
 
 
-def bpf_filters(interface: int, direction: str) -> list[BpfFilter]:
+def has_clsact(netlink: int, interface: int) -> bool:
+    """Whether an interface has the clsact queue."""
+    found = False
+    for kind, body in _request(netlink, _GETQDISC, _DUMP, _TC.pack(0, interface, 0, 0, 0)):
+        _, index, _, parent, _ = _TC.unpack_from(body)
+        found = found or (kind == _NEWQDISC and index == interface and parent == _CLSACT_PARENT)
+    return found
+
+
+def bpf_filters(netlink: int, interface: int, direction: str) -> list[BpfFilter]:
     """The bpf filters of an interface's clsact queue; none if it has no such queue, or is gone."""
     found = []
     try:
-        for kind, body in _request(_GETTFILTER, _DUMP, _TC.pack(0, interface, 0, CLSACT[direction], 0)):
+        for kind, body in _request(netlink, _GETTFILTER, _DUMP, _TC.pack(0, interface, 0, CLSACT[direction], 0)):
             attributes = _attributes(body[_TC.size :])
             _, index, handle, parent, info = _TC.unpack_from(body)
             if kind != _NEWTFILTER or attributes.get(_TCA_KIND) != b"bpf\0" or not handle:
@@ -136,25 +168,25 @@ def bpf_filters(interface: int, direction: str) -> list[BpfFilter]:
     return found
 
 
-def _any_filter(interface: int) -> bool:
+def _any_filter(netlink: int, interface: int) -> bool:
     """Whether a clsact queue has filters of any kind."""
     for parent in CLSACT.values():
-        for kind, _ in _request(_GETTFILTER, _DUMP, _TC.pack(0, interface, 0, parent, 0)):
+        for kind, _ in _request(netlink, _GETTFILTER, _DUMP, _TC.pack(0, interface, 0, parent, 0)):
             if kind == _NEWTFILTER:
                 return True
     return False
 
 
-def remove_clsact_filter(interface: int, direction: str, name: str, *, made_queue: bool) -> None:
+def remove_clsact_filter(netlink: int, interface: int, direction: str, name: str, *, made_queue: bool) -> None:
     """Remove the bpf filter called `name`; the queue too, if `made_queue` and nothing else is in it."""
     try:
-        for each in bpf_filters(interface, direction):
+        for each in bpf_filters(netlink, interface, direction):
             if each.name == name:
                 payload = _TC.pack(0, interface, each.handle, each.parent, each.info) + _attribute(_TCA_KIND, b"bpf\0")
-                for _ in _request(_DELTFILTER, _ACK, payload):
+                for _ in _request(netlink, _DELTFILTER, _ACK, payload):
                     pass
-        if made_queue and not _any_filter(interface):
-            for _ in _request(_DELQDISC, _ACK, _TC.pack(0, interface, _CLSACT_HANDLE, _CLSACT_PARENT, 0)):
+        if made_queue and not _any_filter(netlink, interface):
+            for _ in _request(netlink, _DELQDISC, _ACK, _TC.pack(0, interface, _CLSACT_HANDLE, _CLSACT_PARENT, 0)):
                 pass
     except OSError as error:
         # The interface or the queue is gone, and all filters with it.

@@ -24,6 +24,7 @@ __all__ = ["ATTACHERS", "Host", "Link", "attach", "attach_group"]
 ATTACHERS = {
     "Breakpoint": ("breakpoint", "attach_breakpoint"),
     "BtfTracepoint": ("btf_tracepoint", "attach_btf_tracepoint"),
+    "Clsact": ("clsact", "attach_clsact"),
     "CgroupDevice": ("cgroup", "attach_cgroup"),
     "CgroupSkb": ("cgroup", "attach_cgroup"),
     "CgroupSock": ("cgroup", "attach_cgroup"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Self
 
-from pyebpf.kernel import info
+from pyebpf.errors import NotSupported
+from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
 
 if TYPE_CHECKING:
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 
     from pyebpf.errors import KernelError
     from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.objects import Program
 
-__all__ = ["Link", "attach_error"]
+__all__ = ["Link", "attach_error", "pin_error"]
 
 
 class Link:
@@ -33,10 +35,13 @@ class Link:
         held: Sequence[Descriptor] = (),
         *,
         notes: Sequence[str] = (),
+        program: Program | None = None,
     ) -> None:
         self.target = target
         self.how = how
         self.notes = tuple(notes)
+        #: The program that it started with or was updated to, where the kind of link can be updated.
+        self.program = program
         self._links = tuple(links)
         # Perf events that ioctl attached to, and links of kernels that keep no event of their own.
         self._held = tuple(held)
@@ -58,6 +63,52 @@ class Link:
         ]
         return sum(counts) if counts else None
 
+    @property
+    def id(self) -> int:
+        """The link's number in the kernel, which `pyebpf.links()` lists. Raises NotSupported where there is no link."""
+        return info.link_info(self._only_link("has no id").fileno()).id
+
+    def update(self, program: Program, *, force: bool = False) -> None:
+        """Run `program`, loaded for the same place, instead: no packet or call passes between the two.
+
+        Only if the program that this Link put there is there still, unless `force`. Raises NotSupported for kinds of
+        links that the kernel updates none of, KernelError if another owner has replaced the program.
+        """
+        link = self._only_link("cannot be updated")
+        before = self.program
+        expected = None if force or before is None or before.closed else before.fileno()
+        try:
+            bpf.link_update(link.fileno(), program.fileno(), old_prog_fd=expected)
+        except OSError as error:
+            raise diagnose(
+                error,
+                f"updating {self.target} to {program.name}",
+                needs=("CAP_BPF", "CAP_NET_ADMIN"),
+                meanings={
+                    **({} if expected is None else {errno.EPERM: f"another owner has replaced {_name(before)} there"}),
+                    errno.EINVAL: "the program is of another kind, or was loaded for another place",
+                    errno.ENOLINK: "what it was attached to is gone",
+                },
+            ) from error
+        self.program = program
+
+    def pin(self, path: str) -> None:
+        """Keep it attached beyond this process, under a new name on a bpf file system, until that file is removed.
+
+        Raises NotSupported where a program is attached without a link.
+        """
+        link = self._only_link("cannot be pinned")
+        try:
+            bpf.obj_pin(link.fileno(), path)
+        except OSError as error:
+            raise pin_error(error, self.target, path) from error
+
+    def _only_link(self, what: str) -> Descriptor:
+        """The one descriptor of a link that the kernel keeps by itself."""
+        if len(self._links) != 1 or self._held:
+            raise NotSupported(f"{self.target} {what}: it is attached by {self.how}, not by one link")
+        return self._links[0]
+
     def detach(self) -> None:
         """Stop events: once this returns, the program is not started any more. A second call does nothing.
 
@@ -73,6 +124,25 @@ class Link:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.detach()
+
+
+def _name(program: Program | None) -> str:
+    return program.name if program is not None else "the program"
+
+
+def pin_error(error: OSError, what: str, path: str) -> KernelError:
+    """The error for a refused OBJ_PIN."""
+    return diagnose(
+        error,
+        f"pinning {what} at {path}",
+        needs=("CAP_BPF",),
+        meanings={
+            errno.EEXIST: "something is pinned there already",
+            errno.ENOENT: "there is no such directory",
+            errno.EPERM: "that is on no bpf file system (mount -t bpf bpf DIRECTORY), or its name has a dot",
+            errno.EINVAL: "objects of this kind cannot be pinned",
+        },
+    )
 
 
 def attach_error(

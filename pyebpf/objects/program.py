@@ -39,7 +39,7 @@ def kernel_name(name: str) -> str:
 class Program:
     """One program in the kernel; owns its descriptor.
 
-    `maps` are the maps that its instructions name. Kernel functions that it calls are found in vmlinux's BTF: in what
+    `maps` are the maps that its instructions name, `name` the one that it gets in the kernel, if not its own. Kernel functions that it calls are found in vmlinux's BTF: in what
     `btf` gives, else in the kernel's file.
 
     Raises VerifierError (with `location` and `log`) if the verifier refuses it, NotPermitted, NotSupported or
@@ -52,6 +52,7 @@ class Program:
         maps: Mapping[str, KernelMap],
         *,
         btf: Callable[[], Btf] | None = None,
+        name: str = "",
     ) -> None:
         self.spec = spec
         #: The maps that it was given, by name: some kinds of attachment put into one what they find out.
@@ -63,7 +64,7 @@ class Program:
             {subprogram.name: starts[subprogram.start] for subprogram in spec.code.subprograms},
             kfuncs=_kernel_functions(spec, btf or _vmlinux),
         )
-        self._descriptor = _load(spec, instructions)
+        self._descriptor = _load(spec, instructions, name or spec.name)
 
     def __repr__(self) -> str:
         state = "closed" if self._descriptor.closed else f"fd {self._descriptor.fileno()}"
@@ -72,6 +73,10 @@ class Program:
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def closed(self) -> bool:
+        return self._descriptor.closed
 
     def fileno(self) -> int:
         """The descriptor's number. Raises NotLoaded after `close()`."""
@@ -139,7 +144,7 @@ def _kernel_functions(spec: ProgramSpec, btf: Callable[[], Btf]) -> dict[str, tu
     return {name: (types.function(name).id, 0) for name in names}
 
 
-def _load(spec: ProgramSpec, instructions: Sequence[Instruction]) -> Descriptor:
+def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str) -> Descriptor:
     code = encode(instructions)
     debug = debug_info(spec.code)
     module = _module_btf(spec.attach_module) if spec.attach_module else None
@@ -154,7 +159,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction]) -> Descriptor:
                 spec.kind,
                 code,
                 license=spec.license,
-                name=kernel_name(spec.name),
+                name=kernel_name(name),
                 expected_attach_type=spec.expected_attach_type,
                 flags=spec.flags,
                 attach_btf_id=spec.attach_btf,

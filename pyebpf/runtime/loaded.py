@@ -68,7 +68,7 @@ class Loaded:
             program = shared.get(key)
             if program is None:
                 with self._blaming(number):
-                    program = shared[key] = Program(program_spec, self.maps, btf=kernel_btf)
+                    program = shared[key] = Program(program_spec, self.maps, btf=kernel_btf, name=_marked(program_spec))
                 self._open.callback(program.close)
             self._loaded.append(program)
             self.programs[f"{program_spec.name}@{program_spec.attach}"] = program
@@ -183,6 +183,15 @@ class Loaded:
             self.detach()
 
 
+def _marked(spec: ProgramSpec) -> str:
+    """The name in the kernel of a program that must tell whose it is; empty for one that keeps its own."""
+    if spec.attach is None or not spec.attach.marks_owner:
+        return ""
+    from pyebpf.kernel.removals import owned_name
+
+    return owned_name(spec.name, most=15)
+
+
 def _sharing(spec: ProgramSpec) -> tuple[Any, ...]:
     """What programs have in common that are loaded as one."""
     return (
@@ -194,4 +203,5 @@ def _sharing(spec: ProgramSpec) -> tuple[Any, ...]:
         spec.attach_module,
         spec.flags,
         spec.cookie,
+        _marked(spec),
     )

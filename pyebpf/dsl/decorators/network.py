@@ -73,10 +73,9 @@ class NetworkDecorators(Decorators):
         made so.
         """
         *interfaces, end = where or ("",)
-        directions = {"primary": "egress", "peer": "ingress"}
-        if end not in directions:
+        if end not in ("primary", "peer"):
             raise InvalidValue(f'@bpf.netkit({", ".join(map(repr, where))}): write netkit("nk0", "primary") or "peer"')
-        places = tuple(Tcx(interface, directions[end], netkit=True) for interface in interfaces or [""])
+        places = tuple(Tcx(interface, end, netkit=True) for interface in interfaces or [""])
         return self._verdict("netkit", where, places)
 
     def _one_of(self, decorator: str, targets: tuple[str, ...], ways: tuple[Way, ...], by: str) -> VerdictDecorator:

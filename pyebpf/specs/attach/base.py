@@ -51,6 +51,11 @@ class AttachSpec:
         """Whether the place is named later, by `Probe.attach(...)`: entering `with bpf:` only loads the program."""
         return False
 
+    @property
+    def marks_owner(self) -> bool:
+        """Whether the loaded program is named after this process, since nothing else says whose attachment it is."""
+        return False
+
     def at(self, *place: Any, **options: Any) -> AttachSpec:  # noqa: ARG002 - open kinds take them
         """The same kind of attachment at a place named now: what `Probe.attach(...)` was given.
 

@@ -1,0 +1,103 @@
+"""tc where there is no tcx: a direct-action bpf filter of the clsact queue, which a guard process removes."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import KernelError, NotSupported
+from pyebpf.kernel.interfaces import interface_index
+from pyebpf.kernel.removals import owned_name
+from pyebpf.link.base import Link, attach_error
+from pyebpf.link.guarded import GuardedLink
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyebpf.kernel.guard import Removal
+    from pyebpf.link.host import Host
+    from pyebpf.objects import Program
+    from pyebpf.specs.attach.network import Clsact
+
+__all__ = ["attach_clsact"]
+
+#: ETH_P_ALL: packets of every protocol.
+_ALL = 3
+_numbers = itertools.count(1)
+
+
+def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
+    """Attach `program` as a filter that carries this process's name: pyebpf_<pid>_<number>_<program>.
+
+    The queue is made if there is none, and removed with the last filter if it was. Ends, too, when the interface goes.
+    """
+    from pyebpf.kernel.rtnetlink import open_rtnetlink
+
+    interface = interface_index(target.interface)
+    netlink = open_rtnetlink()
+    try:
+        removal = _add_filter(program, target, interface, netlink.fileno())
+    except OSError as error:
+        netlink.close()
+        if isinstance(error, KernelError):
+            raise
+        lacking = NotSupported(
+            f"attaching {program.name} to {target}: the kernel lacks the clsact queue or bpf filters: load the modules "
+            "sch_ingress and cls_bpf (ENOENT)"
+        )
+        raise attach_error(
+            error,
+            program.name,
+            str(target),
+            needs=("CAP_BPF", "CAP_NET_ADMIN"),
+            meanings={
+                errno.ENOENT: lacking,
+                errno.EINVAL: "the program is of another kind, or the priority is taken by other filters",
+                errno.ENODEV: f"{target.interface} has just gone",
+            },
+        ) from error
+    except BaseException:
+        netlink.close()
+        raise
+    return GuardedLink(str(target), "clsact filter", removal, program=program, held=[netlink])
+
+
+def _add_filter(program: Program, target: Clsact, interface: int, netlink: int) -> Removal:
+    from pyebpf.kernel.guard import guard
+    from pyebpf.kernel.rtnetlink import CLSACT, has_clsact
+    from pyebpf.link.netlink import rtnetlink
+
+    name = owned_name(f"{next(_numbers)}_{program.name}")
+    made = not has_clsact(netlink, interface)
+    removal = guard("filter", interface, target.direction, name, made, descriptors=[netlink])
+    try:
+        with rtnetlink() as requests:
+            if made:
+                _make_queue(requests, interface)
+            requests.tc(
+                "add-filter",
+                "bpf",
+                interface,
+                parent=CLSACT[target.direction],
+                fd=program.fileno(),
+                name=name,
+                direct_action=True,
+                prio=target.priority,
+                protocol=_ALL,
+            )
+    except BaseException:
+        removal.perform()
+        raise
+    return removal
+
+
+def _make_queue(requests: Any, interface: int) -> None:
+    """Add the clsact queue; another process may have been quicker."""
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        requests.tc("add", "clsact", interface)
+    except NetlinkError as error:
+        if error.code != errno.EEXIST:
+            raise

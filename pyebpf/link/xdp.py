@@ -1,0 +1,126 @@
+"""XDP: by a link (since Linux 5.9), else by netlink, whose attachments a guard process removes."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import KernelError, NotLoaded
+from pyebpf.kernel import bpf
+from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.interfaces import interface_index
+from pyebpf.link.base import Link, attach_error
+from pyebpf.link.guarded import GuardedLink
+from pyebpf.uapi.bpf import AttachType
+
+if TYPE_CHECKING:
+    from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.kernel.guard import Removal
+    from pyebpf.link.host import Host
+    from pyebpf.objects import Program
+    from pyebpf.specs.attach.network import Xdp
+
+__all__ = ["attach_xdp"]
+
+NEEDS = ("CAP_BPF", "CAP_NET_ADMIN")
+
+#: XDP_FLAGS_UPDATE_IF_NOEXIST, XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE of linux/if_link.h.
+_IF_NOEXIST = 1
+_MODES = {"": 0, "generic": 2, "native": 4}
+
+
+def attach_xdp(program: Program, target: Xdp, _: Host) -> Link:
+    """Attach `program` to an interface. Ends, too, when the interface goes.
+
+    Raises NotFound for an unknown interface, KernelError where the driver or its settings don't allow it.
+    """
+    interface = interface_index(target.interface)
+    flags = _MODES[target.mode]
+    try:
+        if target.netlink:
+            return _by_netlink(program, target, interface, flags)
+        link = bpf.link_create(program.fileno(), interface, AttachType.XDP, flags=flags, what=str(target))
+    except OSError as error:
+        if isinstance(error, KernelError):
+            raise
+        name = target.interface
+        raise attach_error(
+            error,
+            program.name,
+            str(target),
+            needs=NEEDS,
+            meanings={
+                errno.EBUSY: "a program is attached there by a link: it has the interface until it ends",
+                errno.EEXIST: "a program is attached there already, or in the other mode",
+                # No other way to attach would help: no NotSupported.
+                errno.EOPNOTSUPP: KernelError(
+                    f'attaching {program.name} to {target}: the driver of {name} has no XDP: write mode="generic"'
+                ),
+                errno.ERANGE: f"frames of {name} may be too large for one piece: write @bpf.xdp(…, frags=True), or "
+                "lower its MTU",
+                errno.EINVAL: "the driver's settings don't allow it, or the kernel lacks such links",
+                errno.ENODEV: f"{name} has just gone",
+            },
+        ) from error
+    return Link(str(target), "xdp link", [link], program=program)
+
+
+def _by_netlink(program: Program, target: Xdp, interface: int, flags: int) -> Link:
+    from pyebpf.kernel.guard import guard
+    from pyebpf.kernel.rtnetlink import open_rtnetlink
+    from pyebpf.link.netlink import rtnetlink
+
+    netlink = open_rtnetlink()
+    try:
+        removal = guard("xdp", interface, flags, descriptors=[program.fileno(), netlink.fileno()])
+        try:
+            attributes = [("IFLA_XDP_FD", program.fileno()), ("IFLA_XDP_FLAGS", flags | _IF_NOEXIST)]
+            with rtnetlink() as requests:
+                requests.link("set", index=interface, xdp={"attrs": attributes})
+        except BaseException:
+            removal.perform()
+            raise
+    except BaseException:
+        netlink.close()
+        raise
+    return XdpByNetlink(target, interface, flags, removal, program, netlink)
+
+
+class XdpByNetlink(GuardedLink):
+    """An XDP program that anyone with the privilege can replace, as `ip link set … xdp off` does."""
+
+    def __init__(
+        self, target: Xdp, interface: int, flags: int, removal: Removal, program: Program, netlink: Descriptor
+    ) -> None:
+        super().__init__(str(target), "netlink", removal, program=program, held=[netlink])
+        self._interface = interface
+        self._flags = flags
+        self._netlink = netlink
+
+    def update(self, program: Program, *, force: bool = False) -> None:
+        from pyebpf.kernel.guard import guard
+        from pyebpf.kernel.rtnetlink import set_xdp
+
+        before, old = self.program, self._removal
+        assert before is not None
+        if old is None:
+            raise NotLoaded(f"{self.target} is detached")
+        netlink = self._netlink.fileno()
+        # Whichever of the two is there when this process dies, the guard removes it.
+        removal = guard("xdp", self._interface, self._flags, descriptors=[program.fileno(), netlink])
+        try:
+            expected = None if force else before.fileno()
+            set_xdp(netlink, self._interface, program.fileno(), self._flags, expected_fd=expected)
+        except OSError as error:
+            removal.forget()
+            raise diagnose(
+                error,
+                f"updating {self.target} to {program.name}",
+                needs=NEEDS,
+                meanings={
+                    errno.EEXIST: f"another owner has replaced {before.name} there",
+                    errno.ENODEV: "what it was attached to is gone",
+                },
+            ) from error
+        old.forget()
+        self.program, self._removal = program, removal

@@ -1,0 +1,84 @@
+"""Packets between namespaces of a test's own, counted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from pyebpf.kernel.syscall import syscall
+from pyebpf.packet import IPPROTO_UDP, UDP, Ethernet, IPv4, checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.namespaces import Namespace
+
+CLONE_NEWNET = 0x40000000
+
+
+@contextlib.contextmanager
+def inside(namespace: Namespace) -> Iterator[None]:
+    """This thread in another network namespace."""
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    other = os.open(namespace.path, os.O_RDONLY)
+    try:
+        syscall("setns", other, CLONE_NEWNET)
+        yield
+    finally:
+        syscall("setns", own, CLONE_NEWNET)
+        os.close(own)
+        os.close(other)
+
+
+def receiver(namespace: Namespace, port: int) -> socket.socket:
+    """A UDP socket in a namespace, with room for all that tests send."""
+    with inside(namespace):
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    made.bind(("", port))
+    made.settimeout(10)
+    return made
+
+
+def send(namespace: Namespace, address: tuple[str, int], count: int, payload: bytes = b"x") -> None:
+    """`count` UDP packets to an address, from a namespace."""
+    with inside(namespace):
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with made:
+        for _ in range(count):
+            made.sendto(payload, address)
+
+
+def received(made: socket.socket, wait: float = 0.0) -> int:
+    """How many packets a socket holds now, taken out of it."""
+    count, end = 0, time.monotonic() + wait
+    made.setblocking(False)
+    while True:
+        try:
+            made.recv(1 << 16)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return count
+            time.sleep(0.01)
+        else:
+            count += 1
+
+
+def udp_frame(port: int, payload: bytes = b"x" * 22, options: int = 0, ttl: int = 64) -> bytes:
+    """An Ethernet frame with a UDP datagram; `options` is how many 32-bit words of IPv4 options it has."""
+    length = 20 + 4 * options
+    ip = IPv4(
+        version_and_length=0x40 | length // 4,
+        length=length + 8 + len(payload),
+        ttl=ttl,
+        protocol=IPPROTO_UDP,
+        source=0x0AFB0001,
+        destination=0x0AFB0002,
+    )
+    raw = ip.to_bytes() + b"\x01" * 4 * options
+    ip.checksum = checksum(raw)
+    head = ip.to_bytes() + b"\x01" * 4 * options
+    return Ethernet().to_bytes() + head + UDP(1024, port, 8 + len(payload), 0).to_bytes() + payload
