@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pyebpf.symbols.frame import Frame
 from pyebpf.symbols.table import SymbolTable
 
-__all__ = ["KERNEL", "KernelSymbol", "KernelSymbols"]
+__all__ = ["KERNEL", "KernelSymbol", "KernelSymbols", "read_kallsyms"]
 
 KERNEL = "kernel"
 _FUNCTIONS = frozenset(b"tTwW")
@@ -21,6 +21,15 @@ _PADDING = b"__pfx_"
 _LONGEST = 1 << 20
 _LOWEST = 1 << 32  # below are offsets of per-CPU variables
 _READ_AGAIN = 5.0  # seconds
+
+
+def read_kallsyms() -> bytes:
+    """The content of /proc/kallsyms, where it can be read: 40 ms."""
+    try:
+        with open("/proc/kallsyms", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 class KernelSymbol(NamedTuple):
@@ -57,13 +66,7 @@ class KernelSymbols:
     @cached_property
     def _text(self) -> bytes:
         self._read_at = time.monotonic()
-        if self._given is not None:
-            return self._given
-        try:
-            with open("/proc/kallsyms", "rb") as file:
-                return file.read()
-        except OSError:
-            return b""
+        return self._given if self._given is not None else read_kallsyms()
 
     @cached_property
     def _lines(self) -> list[tuple[bytes, int, bytes, bytes]]:
