@@ -37,6 +37,8 @@ class ProgramBuilder:
         self.maps: dict[str, MapSpec] = {}
         #: Reasons that this program counts in the map of losses, in order of first use: the index is the map's key.
         self.finished: list[ir.Function] = []
+        #: Where the context is in functions that have another first parameter.
+        self.contexts: dict[FunctionBuilder, ir.Value] = {}
         self.b = FunctionBuilder(name, (ir.Kind.POINTER,), where)
         self.b.assume_present(self.context)
         #: Things that the front end and the entities keep for one program, by a key of their own.
@@ -44,8 +46,8 @@ class ProgramBuilder:
 
     @property
     def context(self) -> ir.Value:
-        """The program's context, of the main function."""
-        return self.b.parameters[0]
+        """The program's context: the first parameter, or in a callback what it was passed along."""
+        return self.contexts.get(self.b) or self.b.parameters[0]
 
     @property
     def place(self) -> Place[Any]:

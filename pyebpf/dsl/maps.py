@@ -56,6 +56,8 @@ __all__ = [
     "TrieMap",
     "bpf_type",
     "map_size",
+    "record_type",
+    "ring_size",
 ]
 
 K = TypeVar("K")
@@ -306,10 +308,20 @@ class BloomFilter(Bound, BloomEntity, Generic[T]):
         return value in self.backend
 
 
-def _record(record: Any, word: str) -> type[Struct]:
+def record_type(record: Any, word: str) -> type[Struct]:
+    """The class of a buffer's records, or InvalidValue."""
     if not isinstance(record, type) or not issubclass(record, Struct):
         raise InvalidValue(f"bpf.{word}({record!r}): give the Struct class of its records")
     return record
+
+
+def ring_size(size: int, word: str) -> int:
+    """Bytes of a ring buffer, or InvalidValue."""
+    if size < 4096 or size & (size - 1):
+        raise InvalidValue(
+            f"bpf.{word}(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"
+        )
+    return size
 
 
 class PerfBuffer(Bound, PerfBufferEntity, Generic[T]):
@@ -318,7 +330,7 @@ class PerfBuffer(Bound, PerfBufferEntity, Generic[T]):
     def __init__(self, record: Any, pages: int, overwrite: bool, name: str) -> None:  # noqa: FBT001 - from one place
         self.name = name
         #: What records are decoded to.
-        self.record_class: Any = _record(record, "perf_buffer")
+        self.record_class: Any = record_type(record, "perf_buffer")
         if pages < 1 or pages & (pages - 1):
             raise InvalidValue(f"bpf.perf_buffer(pages={pages!r}): give a power of two")
         #: How the reader is made.
@@ -357,15 +369,11 @@ class RingBuffer(Bound, RingBufferEntity, Generic[T]):
     """`bpf.ringbuf(T)`: records that probes emit, read in order."""
 
     def __init__(self, record: Any, size: int, name: str) -> None:
-        record = _record(record, "ringbuf")
-        if size < 4096 or size & (size - 1):
-            raise InvalidValue(
-                f"bpf.ringbuf(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"
-            )
+        record = record_type(record, "ringbuf")
         self.name = name
         #: What records are decoded to.
         self.record_class: Any = record
-        RingBufferEntity.__init__(self, self.current_name, record.layout, size)
+        RingBufferEntity.__init__(self, self.current_name, record.layout, ring_size(size, "ringbuf"))
 
     def __repr__(self) -> str:
         return f"<RingBuffer {self.current_name()} of {self.record_class.__name__}>"

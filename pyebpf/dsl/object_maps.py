@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.maps_of_maps import MapOfMapsEntity
+from pyebpf.builder.methods import method_of
 from pyebpf.builder.program_arrays import ProgramArrayEntity
 from pyebpf.builder.storage import StorageEntity
-from pyebpf.dsl.maps import BloomFilter, Bound, KeyedMap, QueueMap, bpf_type, map_size
+from pyebpf.dsl.maps import BloomFilter, Bound, KeyedMap, QueueMap, bpf_type, map_size, record_type, ring_size
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, plain_function
 from pyebpf.errors import InvalidValue
-from pyebpf.specs import MapKind
+from pyebpf.specs import MapKind, MapSpec
 from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.types import U32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from pyebpf.builder.integers import Int
+    from pyebpf.builder.program import ProgramBuilder
     from pyebpf.dsl.maps import D
     from pyebpf.specs import AttachSpec
 
-__all__ = ["MapOfMaps", "ObjectMaps", "ProgramArray", "Storage"]
+__all__ = ["MapOfMaps", "ObjectMaps", "ProgramArray", "Storage", "UserRingBuffer"]
 
 K = TypeVar("K")
 M = TypeVar("M")
@@ -29,6 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DEFAULT_SIZE = 10_240
+_DEFAULT_RING = 256 * 1024
 
 _SHAPES = (KeyedMap, QueueMap, BloomFilter)
 
@@ -203,6 +208,54 @@ class Storage(Bound, StorageEntity, Generic[V]):
             return self.backend.get(key, default)
 
 
+class UserRingBuffer(Bound, MapWord, Generic[V]):
+    """`bpf.user_ringbuf(T)`: records that user space sends and probes take out (since Linux 6.1)."""
+
+    def __init__(self, record: Any, size: int, name: str) -> None:
+        self.name = name
+        self._name_source = self.current_name
+        #: What records are encoded from.
+        self.record_class: Any = record_type(record, "user_ringbuf")
+        self.size = ring_size(size, "user_ringbuf")
+
+    def __repr__(self) -> str:
+        return f"<UserRingBuffer {self.current_name()} of {self.record_class.__name__}>"
+
+    @property
+    def spec(self) -> MapSpec:
+        """What the loader makes."""
+        return MapSpec(self.map_name, MapKind.USER_RINGBUF, None, None, self.size)
+
+    def describe(self) -> str:
+        return f"the user ring buffer {self.map_name}"
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"drain": self._drain})
+
+    def _drain(self, p: ProgramBuilder, handler: Any) -> Int:
+        from pyebpf.dsl.user_ring import drain
+
+        return drain(p, self, handler)
+
+    def send(self, record: V) -> bool:
+        """Put a record in; False if there is no room until a probe drains the buffer."""
+        return bool(self.backend.send(record))
+
+    def wait(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds for room; whether there is some."""
+        return bool(self.backend.wait(timeout))
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that no probe has taken yet, headers among them."""
+        return int(self.backend.waiting)
+
+    if TYPE_CHECKING:
+
+        def drain(self, handler: Callable[[V], bool | None], /) -> int:
+            """In a probe: call `handler` with each record; how many there were, negative if another probe drains."""
+
+
 class ObjectMaps:
     """The methods of `Module` that declare such maps."""
 
@@ -239,3 +292,7 @@ class ObjectMaps:
     def cgrp_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
         """A value for each control group (since Linux 6.2)."""
         return self.declare(Storage(MapKind.CGRP_STORAGE, value, name))
+
+    def user_ringbuf(self, record: type[V], *, size: int = _DEFAULT_RING, name: str = "") -> UserRingBuffer[V]:
+        """Records from user space to probes, `size` bytes: a power of two and a multiple of the page."""
+        return self.declare(UserRingBuffer(record, size, name))

@@ -76,18 +76,20 @@ class Loaded:
                 self.maps[program_spec.attach.map_name][program_spec.attach.index] = program
 
     def backend(self, spec: MapSpec, record: type[Struct] | None, **options: Any) -> Any:
-        """What the user side of a declared map reads: the loaded map, or a buffer's reader of `record`."""
+        """What the user side of a declared map reads: the loaded map, or a buffer's reader or writer of `record`."""
         from pyebpf.specs import MapKind
 
         loaded = self.maps[spec.name]
-        if spec.kind is not MapKind.RINGBUF and (record is None or spec.kind is not MapKind.PERF_EVENT_ARRAY):
+        wanted = {
+            MapKind.RINGBUF: "RingBuffer",
+            MapKind.USER_RINGBUF: "UserRingBuffer",
+            MapKind.PERF_EVENT_ARRAY: "PerfBuffer" if record is not None else "",
+        }.get(spec.kind, "")
+        if not wanted:
             return loaded
         from pyebpf import events
 
-        made = events.RingBuffer if spec.kind is MapKind.RINGBUF else events.PerfBuffer
-        reader: events.RingBuffer | events.PerfBuffer = made(
-            loaded, None if record is None else record.layout, **options
-        )
+        reader = getattr(events, wanted)(loaded, None if record is None else record.layout, **options)
         self._open.callback(reader.close)
         return reader
 

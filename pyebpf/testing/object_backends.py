@@ -11,14 +11,15 @@ from pyebpf.testing.backends import EVENTS, MapBackend
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST
 from pyebpf.vm.maps import make_map
 from pyebpf.vm.maps.arrays import ProgramArrayMap
-from pyebpf.vm.maps.buffers import QueueMap
+from pyebpf.vm.maps.buffers import QueueMap, UserRingBufferMap
 from pyebpf.vm.maps.others import BloomFilterMap, MapOfMaps, StorageMap
 
 if TYPE_CHECKING:
+    from pyebpf.types import Struct
     from pyebpf.vm import VmMap
     from pyebpf.vm.memory import Memory
 
-__all__ = ["backend_of"]
+__all__ = ["UserRingBackend", "backend_of"]
 
 
 def backend_of(made: VmMap, memory: Memory) -> Any:
@@ -33,7 +34,7 @@ def backend_of(made: VmMap, memory: Memory) -> Any:
         return ProgramArrayBackend(made)
     if isinstance(made, StorageMap):
         return StorageBackend(made)
-    return made if made.spec.kind in EVENTS else MapBackend(made)
+    return made if made.spec.kind in EVENTS or isinstance(made, UserRingBufferMap) else MapBackend(made)
 
 
 class QueueBackend:
@@ -136,6 +137,36 @@ class StorageBackend:
 
     def __contains__(self, owner: int) -> bool:
         return self.vm.value(owner) is not None
+
+
+def _stride(length: int) -> int:
+    """Bytes that a record takes: its header, and all rounded up to 8."""
+    return 8 + (length + 7 & ~7)
+
+
+class UserRingBackend:
+    """A user ring buffer, with the room that the kernel's has."""
+
+    def __init__(self, vm: UserRingBufferMap, record: type[Struct]) -> None:
+        self.vm = vm
+        self._record = record
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that no program has taken yet."""
+        return sum(_stride(len(sample)) for sample in self.vm.samples)
+
+    def send(self, value: Any) -> bool:
+        """Put one record in, if there is room."""
+        raw = self._record.layout.encode(value)
+        if self.waiting + _stride(len(raw)) > self.vm.max_entries:
+            return False
+        self.vm.samples.append(raw)
+        return True
+
+    def wait(self, timeout: float) -> bool:  # noqa: ARG002 - nothing happens while one waits
+        """Whether there is room."""
+        return self.waiting < self.vm.max_entries
 
 
 class MapOfMapsBackend(MutableMapping[Any, Any]):

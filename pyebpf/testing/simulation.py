@@ -11,8 +11,9 @@ from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.testing.backends import EVENTS, EventsBackend
 from pyebpf.testing.kernel_objects import KernelMemory
-from pyebpf.testing.object_backends import backend_of
+from pyebpf.testing.object_backends import UserRingBackend, backend_of
 from pyebpf.vm import Machine
+from pyebpf.vm.maps.buffers import UserRingBufferMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,6 +80,8 @@ class Simulation:
         made = self.machine.maps[each.spec.name]
         if made.spec.kind in EVENTS:
             each.bind(EventsBackend(made, getattr(each, "record_class", None)))
+        elif isinstance(made, UserRingBufferMap):
+            each.bind(UserRingBackend(made, each.record_class))
         else:
             each.bind(self.maps[each.spec.name])
 

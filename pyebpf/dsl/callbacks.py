@@ -1,0 +1,75 @@
+"""Functions that a helper calls back: each becomes a function of its own in the program."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.function import FunctionBuilder
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.dsl.scope import Scope
+from pyebpf.dsl.source import find_source
+from pyebpf.dsl.subprograms import TIMES, annotation_value
+from pyebpf.dsl.translate import Frame, body
+from pyebpf.dsl.translate.returns import end_of_function
+from pyebpf.types import BOOL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import FunctionType
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+    Arguments = Callable[[Sequence[ir.Value]], Sequence[Any]]
+
+__all__ = ["callback"]
+
+_POINTER = 8
+
+
+def callback(
+    p: ProgramBuilder, function: FunctionType, registers: Sequence[Kind], arguments: Arguments, what: str
+) -> tuple[ir.Value, ir.Value, Mapping[str, str]]:
+    """Build a function that a helper is to call with `registers`, and last with the address that it passes on.
+
+    `arguments` makes the function's Python arguments from the registers, inside it. A function annotated `-> bool`
+    ends the helper's loop by True. Returns the function's address, the address to pass on, and the maps whose entries
+    the function makes invalid, with the reasons. `what` is what messages call such a function.
+    """
+    where = p.b.where
+    source = find_source(function)
+    result = inspect.signature(function).return_annotation
+    if isinstance(result, str):
+        result = annotation_value(function, result)
+    if result not in (None, bool, inspect.Signature.empty):
+        p.fail(f"{function.__name__}: {what} returns nothing, or True to stop: annotate `-> None` or `-> bool`")
+    number = p.notes["callbacks"] = p.notes.get("callbacks", 0) + 1
+    symbol = f"{function.__name__}.c{number}"
+    # The context goes along through the caller's stack, since the function's registers are the helper's.
+    passed = p.b.slot_address(p.b.slot(_POINTER, name="context"))
+    p.b.store(passed, 0, p.context, _POINTER)
+    outer = p.b
+    p.b = FunctionBuilder(symbol, (*registers, Kind.POINTER), source.location)
+    p.b.where = source.location
+    for parameter, kind in zip(p.b.parameters, (*registers, Kind.POINTER), strict=True):
+        if kind is Kind.POINTER:
+            p.b.assume_present(parameter)
+    context = p.b.emit(Op.LOAD, p.b.parameters[-1], result=Kind.POINTER, size=_POINTER)
+    p.b.assume_present(context)
+    p.contexts[p.b] = context
+    key = ("callback", function.__qualname__, source.node.lineno, where)
+    frame = Frame(p, source, Scope(function), p.notes[TIMES], key)
+    frame.is_subprogram, frame.result = True, BOOL if result is bool else None
+    given = arguments(p.b.parameters[:-1])
+    if len(frame.parameters) != len(given):
+        p.fail(f"{function.__name__}: {what} takes {len(given)} arguments, not {len(frame.parameters)}")
+    for name, value in zip(frame.parameters, given, strict=True):
+        frame.assign(name, value)
+    body(frame)
+    end_of_function(frame)
+    invalidated = dict(p.b.invalidated)
+    p.finished.append(p.b.finish())
+    p.b = outer
+    p.b.where = where
+    return p.b.emit(Op.FUNCTION, symbol=symbol), passed, invalidated

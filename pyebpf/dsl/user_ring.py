@@ -1,0 +1,59 @@
+"""`requests.drain(handler)`: a probe takes out what user space sent, record by record."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import Compare
+from pyebpf.builder.entity import describe
+from pyebpf.builder.integers import Int
+from pyebpf.builder.lost import count_loss
+from pyebpf.builder.places import Place, zero
+from pyebpf.builder.reading import read
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.dsl.callbacks import callback
+from pyebpf.types import S64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.dsl.object_maps import UserRingBuffer
+
+__all__ = ["TOO_SHORT", "drain"]
+
+#: Helper numbers of enum bpf_func_id (since Linux 5.19 and 6.1).
+_DYNPTR_READ, _DRAIN = 201, 209
+
+TOO_SHORT = "record from user space too short"
+
+
+def drain(p: ProgramBuilder, ring: UserRingBuffer[Any], handler: Any) -> Int:
+    """Call `handler` with a copy of each record, which user space can't change any more."""
+    name = ring.map_name
+    if not isinstance(handler, FunctionType):
+        p.fail(f"{name}.drain(…) takes a function of one record, not {describe(handler)}")
+    kind = p.kind.name.lower()
+    if not p.target.has(f"helper:user_ringbuf_drain@{kind}"):
+        p.fail(f"this kernel has no user ring buffers for {kind.replace('_', ' ')} programs (since Linux 6.1)")
+    layout = ring.record_class.layout
+
+    def arguments(registers: Sequence[ir.Value]) -> list[Any]:
+        room = -(-layout.size // 8) * 8
+        slot = p.b.slot(room, name="record")
+        address = p.b.slot_address(slot)
+        zero(p, address, 0, room)
+        nothing = p.b.const(0)
+        failed = p.b.call(_DYNPTR_READ, address, p.b.const(layout.size), registers[0], nothing, nothing)
+        with p.b.if_(Compare(Relation.NE, p.b.emit(Op.SEXT, failed, size=4), p.b.const(0))):
+            count_loss(p, TOO_SHORT, name)
+            p.b.ret(p.b.const(0))
+        return [read(p, Place(slot=slot, owner=f"a record of {name}"), layout)]
+
+    function, passed, invalidated = callback(p, handler, (Kind.POINTER,), arguments, f"a handler of {name}.drain()")
+    count = p.b.call(_DRAIN, ring.handle(p), function, passed, p.b.const(0), comment=f"{name}.drain()")
+    for origin, reason in invalidated.items():
+        p.b.invalidate_origin(origin, f"{name}.drain() and its {reason}")
+    return Int(count, S64)
