@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["attach_cgroup"]
 
-_NO_GROUP = {errno.EBADF: "is no control group of version 2", errno.ENODEV: "is a control group that was removed"}
+_NO_GROUP = {
+    errno.EBADF: "is no control group of version 2",
+    errno.ENOENT: "is a control group that was removed",
+    errno.ENODEV: "is a control group that was removed",
+}
 
 
 def attach_cgroup(program: Program, target: CgroupAttachSpec, _: Host) -> Link:
