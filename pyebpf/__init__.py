@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from pyebpf.builder.contexts.iterators import (
         emit as emit,
     )
+    from pyebpf.builder.function_words import (
+        function_ip as function_ip,
+    )
     from pyebpf.builder.kernel_words import (
         cast as cast,
         container_of as container_of,
@@ -168,6 +171,7 @@ _MODULES = {
         "TracepointContext",
     ),
     "builder.contexts.iterators": ("emit",),
+    "builder.function_words": ("function_ip",),
     "builder.kernel_words": (
         "cast",
         "container_of",
@@ -343,6 +347,7 @@ __all__ = [
     "emit",
     "enum",
     "field",
+    "function_ip",
     "gid",
     "has_field",
     "has_tracepoint",

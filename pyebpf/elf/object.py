@@ -161,7 +161,8 @@ _FUNCTIONS = {
 def _attachment(said: Convention, kernel: Btf | None) -> tuple[AttachSpec | None, int]:
     """Where the program is to run, as far as the section says, and the BTF id that its load wants."""
     if said.program_type is ProgramType.TRACEPOINT and said.target.count("/") == 1:
-        return Tracepoint(*said.target.split("/")), 0
+        category, name = said.target.split("/")
+        return Tracepoint(category, name), 0
     if said.program_type is ProgramType.RAW_TRACEPOINT and said.target:
         return RawTracepoint(said.target), 0
     if said.attach_type is AttachType.TRACE_RAW_TP and said.target:

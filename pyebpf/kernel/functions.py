@@ -19,6 +19,8 @@ __all__ = ["Traceable", "glob", "is_pattern", "kprobe_blacklist"]
 #: Lines of available_filter_functions with a module have it in brackets; those of ..._addrs have an address before.
 _LINE = rb"^(?:([0-9a-f]+) )?(%s)(?: \[(%s)\])?$"
 _NAME = rb"[^ \n]+"
+#: Bytes between a function's first and ftrace's own instruction: behind ENDBR64 (4), BTI and the like (4, 8).
+_ENTRY_SIZES = (0, 4, 8)
 _GLOB = re.compile(r"(\*+)|(\?)|\[(!?)([^\]]+)\]|(.)", re.DOTALL)
 
 
@@ -55,13 +57,13 @@ class Traceable:
 
     @property
     def text(self) -> bytes:
-        """The file's content, with addresses where there is such a file."""
+        """The file's content behind a line's end, with addresses where there is such a file."""
         if self._text is None:
             try:
                 # Since Linux commit 83f74441bcb1 ("tracing: Show all functions with their addresses") (v6.5).
-                self._text = self._tracefs.read_top("available_filter_functions_addrs")
+                self._text = b"\n" + self._tracefs.read_top("available_filter_functions_addrs")
             except FileNotFoundError:
-                self._text = self._tracefs.read_top("available_filter_functions")
+                self._text = b"\n" + self._tracefs.read_top("available_filter_functions")
         return self._text
 
     def matching(self, pattern: str, module: str = "") -> Iterator[tuple[str, str, int]]:
@@ -74,6 +76,18 @@ class Traceable:
             address, name, home = found.groups()
             if not module or home:
                 yield name.decode(), (home or b"").decode(), int(address or b"0", 16)
+
+    def name_at(self, address: int) -> str | None:
+        """Name of the function that begins at `address`; None if it is not listed, or nothing was read."""
+        if self._text is None or not address:
+            return None
+        for offset in _ENTRY_SIZES:
+            start = b"\n%x " % (address + offset)
+            at = self._text.find(start)
+            if at >= 0:
+                end = self._text.find(b"\n", at + 1)
+                return self._text[at + len(start) : end].partition(b" ")[0].decode()
+        return None
 
 
 def kprobe_blacklist() -> frozenset[str] | None:

@@ -44,6 +44,10 @@ class Host:
             self._traceable = Traceable(self.tracefs())
         return self._traceable
 
+    def listed_name(self, address: int) -> str | None:
+        """A function's name by its address, if the functions that ftrace reaches were read, and with addresses."""
+        return None if self._traceable is None else self._traceable.name_at(address)
+
     def close(self) -> None:
         """Close what was opened. A second call does nothing."""
         self._tracefs = self._traceable = None

@@ -102,12 +102,18 @@ class BPF(Module):
             options = getattr(each, "reader_options", {})
             each.bind(loaded.backend(each.spec, getattr(each, "record_class", None), **options))
         for probe in self.probes:
-            probe.bind(self._attach_at)
+            probe.bind(self._attach_at, self._program_of)
+
+    def _requests(self, probe: Probe[Any, Any]) -> list[int]:
+        """The numbers of a probe's requests, in `choices`."""
+        numbers = iter(range(len(self.choices)))
+        return {id(each): [next(numbers) for _ in each.requests] for each in self.probes}[id(probe)]
 
     def _attach_at(self, probe: Probe[Any, Any], place: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        numbers = iter(range(len(self.choices)))
-        requests = {id(each): [next(numbers) for _ in each.requests] for each in self.probes}
-        return self._running.attach_at(requests[id(probe)], place, options)
+        return self._running.attach_at(self._requests(probe), place, options)
+
+    def _program_of(self, probe: Probe[Any, Any]) -> Program:
+        return self._running.program_of(self._requests(probe))
 
     def attach(self) -> None:
         """Attach every loaded program to what it was written for."""
@@ -194,6 +200,10 @@ class BPF(Module):
 
             self._symbols = Symbols()
         return Stacks(self._running.maps[STACKS_MAP], self._symbols)
+
+    def function_name(self, address: int) -> str:
+        """Name of the kernel's function at an address that `function_ip()` gave; in hexadecimal if it has none."""
+        return self._running.function_names[address]
 
     def loaded_map(self, name: str) -> KernelMap:
         """The kernel's map of that name, hidden ones included."""

@@ -92,5 +92,6 @@ def host_target(tracefs: Callable[[], Tracefs], traceable: Callable[[], Traceabl
         modules=_module_btf,
         formats=lambda category, name: tracefs().event_format(category, name),
         features=Features(kernel_btf).has,
+        tracepoints=lambda category: tracefs().events(category),
         functions=lambda pattern: _matching(traceable or functools.partial(_traceable, tracefs), pattern),
     )

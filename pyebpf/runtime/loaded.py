@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.lost import Loss
     from pyebpf.link import Link
     from pyebpf.objects import Program
+    from pyebpf.runtime.functions import FunctionNames
     from pyebpf.specs import AttachSpec, Choice, MapSpec, ModuleSpec, ProgramSpec
     from pyebpf.target import Target
     from pyebpf.types import Struct
@@ -37,7 +38,17 @@ class Loaded:
         #: How many of the spec's programs are attached, or left for later.
         self._done = 0
         self._open = ExitStack()
+        self._names: FunctionNames | None = None
         self.host = self._open.enter_context(Host())
+
+    @property
+    def function_names(self) -> FunctionNames:
+        """Names of the kernel's functions by address."""
+        if self._names is None:
+            from pyebpf.runtime.functions import FunctionNames
+
+            self._names = FunctionNames(self.host)
+        return self._names
 
     def __enter__(self) -> Self:
         return self
@@ -106,6 +117,11 @@ class Loaded:
                 with self._blaming(number):
                     self._attach(self._loaded[number], target)
             self._done = number + 1
+
+    def program_of(self, choices: Sequence[int]) -> Program:
+        """The first program of `choices`."""
+        assert self._spec is not None
+        return next(self._loaded[i] for i, chosen in enumerate(self._spec.chosen) if chosen in choices)
 
     def attach_at(self, choices: Sequence[int], place: tuple[Any, ...], options: dict[str, Any]) -> Link:
         """Attach the program of one of `choices` whose place was left open."""

@@ -44,7 +44,7 @@ class LiveTarget(Target):
 
     `btf` gives vmlinux's BTF; `modules` the name and split BTF of each module, searched in order for what vmlinux
     lacks; `formats` the text of a tracepoint's `format` file by category and name; `features` answers `has`,
-    `functions` its namesake. What is not given, the target does not have.
+    `functions` its namesake, `tracepoints` names of a category. What is not given, the target does not have.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class LiveTarget(Target):
         formats: Callable[[str, str], str] | None = None,
         features: Callable[[str], bool] | None = None,
         functions: Callable[[str], tuple[str, ...]] | None = None,
+        tracepoints: Callable[[str], tuple[str, ...]] | None = None,
     ) -> None:
         self._arch = arch
         self._byteorder: Literal["little", "big"] = byteorder
@@ -71,6 +72,7 @@ class LiveTarget(Target):
         self._formats = formats
         self._features = features
         self._functions = functions
+        self._tracepoints = tracepoints
         self._vmlinux: Btf | None = None
         self._modules: dict[str, Btf] = {}
         self._more_modules: Iterator[tuple[str, Btf]] | None = None
@@ -271,6 +273,14 @@ class LiveTarget(Target):
 
             self._parsed[category, name] = parse_format(self._formats(category, name))
         return self._parsed[category, name]
+
+    def tracepoints(self, category: str, pattern: str) -> tuple[str, ...]:
+        """Names of a category's tracepoints by a pattern. Raises NotFound for a category that there is not."""
+        from fnmatch import fnmatchcase
+
+        if self._tracepoints is None:
+            raise NotSupported("nothing here lists the kernel's tracepoints (tracefs)")
+        return tuple(name for name in self._tracepoints(category) if fnmatchcase(name, pattern))
 
     def has(self, feature: str) -> bool:
         """As the given oracle says; False without one."""

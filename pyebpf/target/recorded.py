@@ -130,6 +130,10 @@ class Recorder(Target):
         """Asked and noted."""
         return self._ask("tracepoint_format", self._target.tracepoint_format, category, name)
 
+    def tracepoints(self, category: str, pattern: str) -> tuple[str, ...]:
+        """Asked and noted."""
+        return self._ask("tracepoints", self._target.tracepoints, category, pattern)
+
     def has(self, feature: str) -> bool:
         """Asked and noted."""
         return self._ask("has", self._target.has, feature)
@@ -233,6 +237,10 @@ class RecordedTarget(Target):
     def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
         """As recorded."""
         return self._answer("tracepoint_format", format_from_plain, category, name)
+
+    def tracepoints(self, category: str, pattern: str) -> tuple[str, ...]:
+        """As recorded."""
+        return self._answer("tracepoints", tuple, category, pattern)
 
     def has(self, feature: str) -> bool:
         """As recorded."""

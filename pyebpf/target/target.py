@@ -98,6 +98,10 @@ class Target(ABC):
         """Find a tracepoint's fields, by ("sched", "sched_switch")."""
 
     @abstractmethod
+    def tracepoints(self, category: str, pattern: str) -> tuple[str, ...]:
+        """Names of a category's tracepoints that match a shell's pattern, sorted."""
+
+    @abstractmethod
     def has(self, feature: str) -> bool:
         """Tell whether the kernel has a feature, named with its kind.
 

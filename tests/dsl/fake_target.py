@@ -125,5 +125,11 @@ class FakeTarget(Target):
             raise NotFound(f"the kernel has no tracepoint {category}:{name}{closest(name, known.get(category, ()))}")
         return parse_format(FORMAT.format(name=name))
 
+    def tracepoints(self, category: str, pattern: str) -> tuple[str, ...]:
+        from fnmatch import fnmatchcase
+
+        known = {"syscalls": ("sys_enter_open", "sys_enter_openat", "sys_enter_write")}
+        return tuple(name for name in known.get(category, ()) if fnmatchcase(name, pattern))
+
     def has(self, feature: str) -> bool:
         return feature not in self.missing

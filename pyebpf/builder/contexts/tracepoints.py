@@ -9,21 +9,38 @@ from pyebpf.builder.kernel_objects import as_number, from_register
 from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import Pointer
 from pyebpf.compiler.ir import Kind, Op
-from pyebpf.errors import NotFound, closest
+from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.types import S64, U64, CharFactory, array_of
 from pyebpf.types.integers import INTEGERS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.specs import AttachSpec
     from pyebpf.target import Target
     from pyebpf.types.tracepoint import TracepointField
 
-__all__ = ["BtfTracepointPlace", "RawTracepointPlace", "TracepointPlace"]
+__all__ = ["BtfTracepointPlace", "RawTracepointPlace", "TracepointPlace", "raw_argument", "raw_exists"]
 
 
 class TracepointPlace(Place[Tracepoint]):
     """Parameters are the fields of the tracepoint's record."""
+
+    def expand(self, target: Target) -> Iterable[AttachSpec]:
+        category, name, most = self.attach.category, self.attach.name, self.attach.most
+        if not any(character in name for character in "*?["):
+            return (self.attach,)
+        found = target.tracepoints(category, name)
+        if not found:
+            raise NotFound(f"no tracepoint matches {category}:{name}")
+        if len(found) > most:
+            raise InvalidValue(
+                f"'{category}:{name}' matches {len(found)} tracepoints, more than {most}: narrow it, or allow more "
+                f"with max_probes={len(found)} (--max-probes)"
+            )
+        return tuple(Tracepoint(category, each) for each in found)
 
     def exists(self, target: Target) -> bool:
         try:
@@ -40,26 +57,27 @@ class RawTracepointPlace(Place[RawTracepoint]):
     """Parameters are the kernel's own arguments, numbers and pointers that the verifier does not trust."""
 
     def exists(self, target: Target) -> bool:
-        return _exists(self.attach.name, target)
+        return raw_exists(self.attach.name, target)
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
-        return _argument(p, self.attach.name, name, trusted=False)
+        return raw_argument(p, self.attach.name, name, trusted=False)
 
 
 class BtfTracepointPlace(Place[BtfTracepoint]):
     """Parameters are the kernel's own arguments; objects load directly."""
 
     def exists(self, target: Target) -> bool:
-        return _exists(self.attach.name, target)
+        return raw_exists(self.attach.name, target)
 
     def loading(self, target: Target) -> Loading:
         return Loading(target.raw_tracepoint_btf_id(self.attach.name))
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
-        return _argument(p, self.attach.name, name, trusted=True)
+        return raw_argument(p, self.attach.name, name, trusted=True)
 
 
-def _exists(event: str, target: Target) -> bool:
+def raw_exists(event: str, target: Target) -> bool:
+    """Whether the kernel's types have a raw tracepoint."""
     try:
         target.raw_tracepoint(event)
     except NotFound:
@@ -67,7 +85,8 @@ def _exists(event: str, target: Target) -> bool:
     return True
 
 
-def _argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> Any:
+def raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> Any:
+    """An argument of a raw tracepoint by its name; a `trusted` pointer is one that the verifier knows."""
     try:
         arguments = p.target.raw_tracepoint_parameters(event)
     except NotFound as error:

@@ -17,10 +17,11 @@ __all__ = ["TracepointDecorators"]
 class TracepointDecorators(Decorators):
     """Probes at the kernel's tracepoints."""
 
-    def tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
+    def tracepoint(self, *targets: str, optional: bool = False, max_probes: int = 1000) -> TracingDecorator:
         """Run at tracepoints, each "category:name" as under tracefs `events/`. Parameters are fields of its record.
 
-        With `optional`, targets that the kernel lacks are left out.
+        With `*`, `?` or `[...]` a name stands for all of its category that match, at most `max_probes`. With
+        `optional`, targets that the kernel lacks are left out.
         """
         places = []
         for target in targets:
@@ -29,7 +30,7 @@ class TracepointDecorators(Decorators):
                 raise InvalidValue(
                     f'@bpf.tracepoint({target!r}): write "category:name", such as "syscalls:sys_enter_openat"'
                 )
-            places.append(Tracepoint(category, name))
+            places.append(Tracepoint(category, name, max_probes))
         return self._tracing("tracepoint", targets, places, optional=optional)
 
     def raw_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:

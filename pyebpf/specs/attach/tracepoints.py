@@ -14,10 +14,14 @@ TRACE_RAW_TP = 23
 
 @dataclass(frozen=True, slots=True)
 class Tracepoint(AttachSpec):
-    """A tracepoint through perf_event_open: `category` and `name` as under tracefs `events/`."""
+    """A tracepoint through perf_event_open: `category` and `name` as under tracefs `events/`.
+
+    `name` may be a pattern ("sys_enter_re*") for at most `most` tracepoints.
+    """
 
     category: str
     name: str
+    most: int = 1000
 
     kind = ProgramKind.TRACEPOINT
 

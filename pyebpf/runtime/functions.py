@@ -1,0 +1,46 @@
+"""Names of functions by their addresses, for what `function_ip()` returned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyebpf.link.host import Host
+
+__all__ = ["FunctionNames"]
+
+
+class FunctionNames:
+    """A function's name by the address of its first byte.
+
+    Looked for in what ftrace lists, if attaching has read that, else in /proc/kallsyms: as text, since a few hundred
+    names do not pay for a table of 200,000.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._found: dict[int, str] = {}
+        self._symbols: bytes | None = None
+
+    def __getitem__(self, address: int) -> str:
+        """The name; the address in hexadecimal where none is known."""
+        name = self._found.get(address)
+        if name is None:
+            name = self._found[address] = self._host.listed_name(address) or self._symbol(address) or f"{address:#x}"
+        return name
+
+    def _symbol(self, address: int) -> str | None:
+        if not address:
+            return None
+        if self._symbols is None:
+            from pyebpf.symbols.kernel import read_kallsyms
+
+            self._symbols = b"\n" + read_kallsyms()
+        # ffffffff81000000 T name, with a tab and [module] behind a module's. Data may have the address of a section.
+        for kind in b"TtWw":
+            start = b"\n%016x %c " % (address, kind)
+            at = self._symbols.find(start)
+            if at >= 0:
+                end = self._symbols.find(b"\n", at + 1)
+                return self._symbols[at + len(start) : end].partition(b"\t")[0].decode(errors="replace")
+        return None
