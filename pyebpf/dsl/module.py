@@ -20,6 +20,7 @@ from pyebpf.dsl.decorators.iterators import IteratorDecorators
 from pyebpf.dsl.decorators.lsm import LsmDecorators
 from pyebpf.dsl.decorators.network import NetworkDecorators
 from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
+from pyebpf.dsl.decorators.programs import ProgramDecorators
 from pyebpf.dsl.decorators.sockets import SocketDecorators
 from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
 from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
@@ -55,6 +56,7 @@ class Module(
     NetworkDecorators,
     LsmDecorators,
     PerfEventDecorators,
+    ProgramDecorators,
     SocketDecorators,
     StructOpsDecorators,
     TracepointDecorators,

@@ -84,6 +84,7 @@ class Probe(Generic[P, R]):
         self.scope = Scope(function)
         self.requests = requests
         self._attacher: Attacher | None = None
+        self._find_program: Callable[[Probe[Any, Any]], Any] | None = None
         self.__name__ = function.__name__
         self.__qualname__ = function.__qualname__
         self.__doc__ = function.__doc__
@@ -95,9 +96,17 @@ class Probe(Generic[P, R]):
         """Every place that the requests name, in order, each by its request's first way."""
         return tuple(attachment for request in self.requests for attachment in request.ways[0].attachments)
 
-    def bind(self, attacher: Attacher | None) -> None:
+    def bind(self, attacher: Attacher | None, program: Callable[[Probe[Any, Any]], Any] | None = None) -> None:
         """Connect with the loaded programs; None when they are closed."""
         self._attacher = attacher
+        self._find_program = program
+
+    @property
+    def program(self) -> Any:
+        """The loaded program (`pyebpf.objects.Program`), the first if it was loaded for several places."""
+        if self._find_program is None:
+            raise NotLoaded(f"{self.__name__} is not loaded: use it inside `with bpf:`, or after bpf.load()")
+        return self._find_program(self)
 
     def attach(self, *place: Any, **options: Any) -> Attached:
         """Attach the loaded program at a place named now, such as an interface; the link that holds it.

@@ -24,7 +24,6 @@ __all__ = ["ATTACHERS", "Host", "Link", "attach", "attach_group"]
 ATTACHERS = {
     "Breakpoint": ("breakpoint", "attach_breakpoint"),
     "BtfTracepoint": ("btf_tracepoint", "attach_btf_tracepoint"),
-    "Clsact": ("clsact", "attach_clsact"),
     "CgroupDevice": ("cgroup", "attach_cgroup"),
     "CgroupSkb": ("cgroup", "attach_cgroup"),
     "CgroupSock": ("cgroup", "attach_cgroup"),
@@ -56,6 +55,7 @@ ATTACHERS = {
     "UprobeMulti": ("uprobe_multi", "attach_uprobe_multi"),
     "Usdt": ("usdt", "attach_usdt"),
     "UsdtMulti": ("usdt", "attach_usdt"),
+    "WritableRawTracepoint": ("raw_tracepoint", "attach_raw_tracepoint"),
     "Xdp": ("xdp", "attach_xdp"),
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import NotFound, NotSupported, closest
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
+from pyebpf.specs import ProgramKind
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host
@@ -28,7 +29,11 @@ def attach_raw_tracepoint(program: Program, target: RawTracepoint, _: Host) -> L
     except FileNotFoundError:
         raise NotFound(f"no raw tracepoint {target.name!r}{_hint(target.name)}") from None
     except OSError as error:
-        meaning = "not a raw-tracepoint program" + (", or a kernel without cookies here" if program.spec.cookie else "")
+        meaning = (
+            "the tracepoint is not writable, or not as far as the program writes"
+            if program.spec.kind is ProgramKind.RAW_TRACEPOINT_WRITABLE
+            else "not a raw-tracepoint program"
+        ) + (", or a kernel without cookies here" if program.spec.cookie else "")
         raise attach_error(error, program.name, str(target), meanings={errno.EINVAL: meaning}) from error
     return Link(str(target), "raw tracepoint", [descriptor])
 

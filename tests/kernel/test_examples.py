@@ -180,6 +180,30 @@ def test_deny_open(tmp_path, during_sleep, monkeypatch):
     path.open().close()
 
 
+def example(name, *arguments):
+    """What an example that ends by itself prints."""
+    command = [sys.executable, EXAMPLES / name, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout.splitlines()
+
+
+def test_call():
+    """What a program answered, three times."""
+    assert example("call.py") == [
+        "7: 3 bits, squared 49, returned 0",
+        "0: 0 bits, squared 0, returned -1",
+        "1023: 10 bits, squared 1046529, returned 0",
+        "3 calls",
+    ]
+
+
+def test_spoil():
+    """Three test runs fail with the errno that a program wrote, the fourth, without it, does not."""
+    *spoilt, last = example("spoil.py")
+    assert len(spoilt) == 3
+    assert all(line.endswith("(ECANCELED)") for line in spoilt)
+    assert last == "3 spoilt; afterwards it returns 1"
+
+
 def test_every_example_is_here():
     """No file of docs/examples is without a test."""
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}

@@ -41,6 +41,7 @@ PLACES = {
     "SockOps": ("cgroups", "SockOpsPlace"),
     "SocketFilter": ("sockets", "SocketFilterPlace"),
     "StructOpsMember": ("struct_ops", "StructOpsPlace"),
+    "SyscallProgram": ("programs", "SyscallPlace"),
     "TailCalled": ("tail_calls", "TailCalledPlace"),
     "Tcx": ("skb", "TcPlace"),
     "Tracepoint": ("tracepoints", "TracepointPlace"),
@@ -48,6 +49,7 @@ PLACES = {
     "UprobeMulti": ("user", "UprobePlace"),
     "Usdt": ("usdt", "UsdtPlace"),
     "UsdtMulti": ("usdt", "UsdtPlace"),
+    "WritableRawTracepoint": ("writable", "WritableRawTracepointPlace"),
     "Xdp": ("xdp", "XdpPlace"),
 }
 

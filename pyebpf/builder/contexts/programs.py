@@ -1,0 +1,56 @@
+"""Programs that Python runs: the context is a record of its caller's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.operations import store
+from pyebpf.builder.places import Place as Memory, copy, temporary
+from pyebpf.builder.records import Record
+from pyebpf.specs.attach.programs import SyscallProgram
+from pyebpf.types import IntType
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["SyscallPlace"]
+
+#: What the caller is told of the number that a program returns: 32 bits of it.
+RESULTS = -(1 << 31), (1 << 31) - 1
+
+
+class SyscallPlace(Place[SyscallProgram]):
+    """`ctx` is the record: its fields are read and written, and go back to the caller."""
+
+    def _record(self, p: ProgramBuilder, name: str) -> Record:
+        record = self.attach.record
+        if record is None:
+            p.fail(f"{name}: this program is run without a record: name one in the decorator, @bpf.syscall(Record)")
+        return Record(record, Memory(base=p.context, owner="the caller"))
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        return self._record(p, name).attribute(p, name)
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return self.named(p, name)
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        record = self._record(p, name)
+        field = record.field(p, name)
+        if isinstance(field.type, IntType):
+            record.set_attribute(p, name, value)
+            return
+        # Helpers write to the stack, not to a context.
+        with temporary(p, field.type.size) as slot:
+            address = p.b.slot_address(slot)
+            store(p, address, 0, field.type, value)
+            copy(p, p.context, field.offset, address, 0, field.type.size)
+
+    def check_result(self, p: ProgramBuilder, value: ir.Value) -> None:
+        low, high = p.b.bounds(value)
+        if low == high and not RESULTS[0] <= low <= RESULTS[1]:
+            p.fail(
+                f"the caller gets 32 bits of what a program returns, which {low} does not fit: write it to the record"
+            )

@@ -1,0 +1,50 @@
+"""Writable raw tracepoints: the first argument is memory that the program reads and writes directly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.arrays import Array
+from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.struct_ops import WritableReference
+from pyebpf.builder.contexts.tracepoints import raw_argument, raw_exists
+from pyebpf.builder.kernel_objects import integer_type
+from pyebpf.builder.places import Place as Memory
+from pyebpf.compiler.ir import Kind
+from pyebpf.errors import NotFound
+from pyebpf.specs.attach.writable import WritableRawTracepoint
+from pyebpf.types import array_of
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.specs import ProgramKind
+    from pyebpf.target import Target
+
+__all__ = ["WritableRawTracepointPlace"]
+
+
+class WritableRawTracepointPlace(Place[WritableRawTracepoint]):
+    """Parameters are the kernel's arguments; what the first points to may be written, a number as `argument[0]`."""
+
+    def exists(self, target: Target) -> bool:
+        return raw_exists(self.attach.name, target)
+
+    def silent(self, kind: ProgramKind) -> int | None:
+        return 0
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        try:
+            parameters = p.target.raw_tracepoint_parameters(self.attach.name)
+        except NotFound as error:
+            p.fail(str(error))
+        first = parameters[0] if parameters else None
+        element = None if first is None else first.type.element
+        if first is None or first.name != name or element is None:
+            return raw_argument(p, self.attach.name, name, trusted=False)
+        register = p.b.load(p.context, 0, 8, kind=Kind.POINTER)
+        if element.composite:
+            return WritableReference(register, element, trusted=True)
+        number = integer_type(element)
+        if number is None:
+            p.fail(f"{name} points to a {element.c_name}, which has no type in the language")
+        return Array(array_of(number, 1), Memory(base=register, owner=f"the argument {name}"))

@@ -1,0 +1,106 @@
+"""`@bpf.syscall`: a program that Python runs. `@bpf.raw_tracepoint_writable`: one that changes what it is given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from pyebpf.dataclass import dataclass
+from pyebpf.dsl.decorators.base import Decorators, attachments
+from pyebpf.dsl.probe import Probe, Request, Way, plain_function
+from pyebpf.errors import InvalidValue
+from pyebpf.specs.attach.programs import SyscallProgram
+from pyebpf.specs.attach.writable import WritableRawTracepoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from pyebpf.dsl.decorators.base import TracingDecorator
+    from pyebpf.types import Struct, StructType
+
+__all__ = ["ProgramDecorators", "Returned", "SyscallProbe"]
+
+P = ParamSpec("P")
+T = TypeVar("T", bound="Struct | None")
+
+#: The number that the system call gives back is 32 bits wide.
+_SIGN = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Returned(Generic[T]):
+    """What a run gave: the `value` that the program returned, as s32, and the `record` as it left it."""
+
+    value: int
+    record: T
+
+
+class SyscallProbe(Probe[P, int], Generic[P, T]):
+    """What `@bpf.syscall` returns: `run()` calls the program."""
+
+    _record: StructType | None = None
+
+    def run(self, record: T = None) -> Returned[T]:  # type: ignore[assignment]  # None stands for no record
+        """Run it once, now, on this processor, as this process.
+
+        `record` is what the decorator says, and comes back as the program left it. Raises NotLoaded outside `with
+        bpf:`, InvalidValue for another record.
+        """
+        program = self.program
+        layout = self._record
+        if layout is None:
+            if record is not None:
+                raise InvalidValue(f"{self.__name__} takes no record: name its class, @bpf.syscall(Record)")
+            return Returned(_signed(program.test_run().retval), record)
+        found = program.test_run(context=layout.encode(record))
+        return Returned(_signed(found.retval), layout.decode(found.context))
+
+
+def _signed(number: int) -> int:
+    return (number ^ _SIGN) - _SIGN
+
+
+if TYPE_CHECKING:
+    Q = ParamSpec("Q")
+    U = TypeVar("U", bound="Struct | None")
+
+    class SyscallDecorator(Protocol[U]):
+        """Makes a function a program that Python runs."""
+
+        def __call__(self, function: Callable[Q, int], /) -> SyscallProbe[Q, U]: ...
+
+
+class ProgramDecorators(Decorators):
+    """Programs that are called, and programs that change what they see."""
+
+    @overload
+    def syscall(self) -> SyscallDecorator[None]: ...
+    @overload
+    def syscall(self, record: type[T]) -> SyscallDecorator[T]: ...
+    def syscall(self, record: Any = None) -> Any:
+        """Run when Python says so, by `probe.run(record)`, with every map and helper that syscall programs have.
+
+        `ctx` is the record, whose fields the program reads and writes, and which comes back; it may sleep. What it
+        returns, 32 bits, is `probe.run(…).value`.
+        """
+        layout = getattr(record, "layout", None)
+        if record is not None and layout is None:
+            raise InvalidValue(f"@bpf.syscall({record!r}): give the Struct class that run() passes")
+        place = SyscallProgram(layout)
+
+        def decorate(function: Any) -> SyscallProbe[Any, Any]:
+            request = Request("syscall", (), (Way("syscall", attachments((place,))),))
+            probe: SyscallProbe[Any, Any] = SyscallProbe(plain_function(function, "syscall"), (request,))
+            probe._record = layout
+            self.probes.append(probe)
+            return probe
+
+        return decorate
+
+    def raw_tracepoint_writable(self, *targets: str, optional: bool = False) -> TracingDecorator:
+        """`raw_tracepoint` at one that was declared writable, such as "nbd_send_request" (since Linux 5.2).
+
+        What the first argument points to is read and written directly: `request.flags = 0`; a number is `error[0]`.
+        """
+        places = map(WritableRawTracepoint, targets)
+        return self._tracing("raw_tracepoint_writable", targets, places, optional=optional)
