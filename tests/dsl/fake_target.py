@@ -98,6 +98,12 @@ class FakeTarget(Target):
 
         return tuple(name for name in FUNCTIONS if fnmatchcase(name, pattern))
 
+    def members(self, owner: KernelType) -> tuple[str, ...]:
+        return tuple(MEMBERS[owner.name])
+
+    def prototype(self, type_: KernelType) -> KernelFunction:
+        raise NotFound(f"the kernel has no function type {type_.name}")
+
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
         pointer = {
             "sock": KernelType("pointer", 8, element=SOCK),
