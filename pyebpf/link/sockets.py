@@ -88,5 +88,11 @@ def _set(given: Any, option: int, value: int) -> None:
         return
     from socket import socket
 
-    with socket(fileno=os.dup(_number(given))) as same:
+    copy = os.dup(_number(given))
+    try:
+        same = socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+    with same:
         same.setsockopt(_SOL_SOCKET, option, value)
