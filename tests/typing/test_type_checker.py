@@ -31,6 +31,11 @@ MESSAGES = {
     "no type": 'Argument "key" to "hash" of "Module" has incompatible type "int"; expected "type[Never]"  [arg-type]',
     "no such parameter": 'Unexpected keyword argument "key" for "array" of "Module"  [call-arg]',
     "argument is missing": 'Missing positional argument "pointer" in call to "user_string"  [call-arg]',
+    "header may be missing": 'Item "None" of "IPv4 | None" has no attribute "ttl"  [union-attr]',
+    "returns nothing": (
+        'Argument 1 to "__call__" of "VerdictDecorator" has incompatible type "Callable[[], None]"; '
+        'expected "Callable[[], int]"  [arg-type]'
+    ),
     "returns something": (
         'Argument 1 to "__call__" of "TracingDecorator" has incompatible type "Callable[[], int]"; '
         'expected "Callable[[], None]"  [arg-type]'

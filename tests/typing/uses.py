@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from pyebpf import (
     BPF,
+    XDP_DROP,
+    XDP_PASS,
     KernelObject,
     Struct,
+    XdpContext,
     char,
     comm,
     field,
@@ -22,6 +25,7 @@ from pyebpf import (
     unroll,
     user_string,
 )
+from pyebpf.packet import Ethernet, IPv4
 
 bpf = BPF()
 
@@ -66,6 +70,35 @@ def right(filename: ptr[char], dfd: u64) -> None:
 def kernel_object(prev: KernelObject) -> None:
     if has_field("struct task_struct", "pid"):
         calls.add(prev.pid)
+
+
+@bpf.function("tcp_v4_syn_recv_sock")
+def best(sk: KernelObject) -> None:
+    calls.add(sk.sk_ack_backlog)
+
+
+@bpf.uretprobe("libc.so.6", "getaddrinfo")
+def returned(retval: u32) -> None:
+    calls.add(retval)
+
+
+@bpf.xdp("eth0")
+def packets(ctx: XdpContext) -> int:
+    ethernet = ctx.packet.header(Ethernet, at=0)
+    if ethernet is None or ethernet.protocol != 0x0800:
+        return XDP_PASS
+    ip = ctx.packet.header(IPv4, at=14)
+    return XDP_DROP if ip is not None and ip.ttl < 2 else XDP_PASS
+
+
+@bpf.xdp()
+def unchecked(ctx: XdpContext) -> int:
+    return ctx.packet.header(IPv4, at=14).ttl  # wrong: header may be missing
+
+
+@bpf.cgroup_connect4()  # wrong: returns nothing
+def silent() -> None:
+    return
 
 
 @bpf.subprogram

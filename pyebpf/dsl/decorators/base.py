@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, overload
 
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, plain_function
 from pyebpf.errors import InvalidValue
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import AttachSpec
 
     P = ParamSpec("P")
-    R = TypeVar("R", bound=int)
 
     class TracingDecorator(Protocol):
         """A decorator of probes that return nothing; it stacks on another."""
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
         """A decorator of programs whose every path returns a number; it stacks on another."""
 
         @overload
-        def __call__(self, function: Callable[P, R], /) -> Probe[P, R]: ...
+        def __call__(self, function: Callable[P, int], /) -> Probe[P, int]: ...
         @overload
-        def __call__(self, function: Probe[P, R], /) -> Probe[P, R]: ...
+        def __call__(self, function: Probe[P, int], /) -> Probe[P, int]: ...
 
 
 __all__ = ["Decorators", "attachments"]
