@@ -39,8 +39,8 @@ def kernel_name(name: str) -> str:
 class Program:
     """One program in the kernel; owns its descriptor.
 
-    `maps` are the maps that its instructions name, `name` the one that it gets in the kernel, if not its own. Kernel functions that it calls are found in vmlinux's BTF: in what
-    `btf` gives, else in the kernel's file.
+    `maps` are the maps that its instructions name, `name` what the kernel calls it, if not by its own. Kernel functions
+    that it calls are found in vmlinux's BTF: in what `btf` gives, else in the kernel's file.
 
     Raises VerifierError (with `location` and `log`) if the verifier refuses it, NotPermitted, NotSupported or
     KernelError if it never came to that.

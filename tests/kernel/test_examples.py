@@ -204,6 +204,24 @@ def test_spoil():
     assert last == "3 spoilt; afterwards it returns 1"
 
 
+def test_drop_udp(make_namespace):
+    """31 packets of 44 to one port are dropped, 13 to another arrive; after it all 17 arrive."""
+    from tests.support.traffic import inside, receiver, send, settled
+
+    drop_udp = runpy.run_path(str(EXAMPLES / "drop_udp.py"))["drop_udp"]
+    here, there = make_namespace(), make_namespace()
+    here.connect(there)
+    with receiver(there, 7919) as dropped, receiver(there, 7920) as passed, inside(there):
+        with drop_udp("veth0", 7919) as bpf:
+            send(here, ("10.251.0.2", 7919), 31)
+            send(here, ("10.251.0.2", 7920), 13)
+            assert settled(passed, 13) == 13
+            assert settled(dropped, 0) == 0
+            assert bpf["dropped"][0] == 31
+        send(here, ("10.251.0.2", 7919), 17)
+        assert settled(dropped, 17) == 17
+
+
 def test_every_example_is_here():
     """No file of docs/examples is without a test."""
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}

@@ -82,3 +82,11 @@ def udp_frame(port: int, payload: bytes = b"x" * 22, options: int = 0, ttl: int 
     ip.checksum = checksum(raw)
     head = ip.to_bytes() + b"\x01" * 4 * options
     return Ethernet().to_bytes() + head + UDP(1024, port, 8 + len(payload), 0).to_bytes() + payload
+
+
+def settled(made: socket.socket, expected: int) -> int:
+    """How many packets arrived, once `expected` did and nothing more came for a moment."""
+    count, deadline = 0, time.monotonic() + 10
+    while count < expected and time.monotonic() < deadline:
+        count += received(made, 0.02)
+    return count + received(made, 0.05)

@@ -208,7 +208,7 @@ def _offset(p: ProgramBuilder, at: Any, type_: Type) -> int | ir.Value:
     mask = (1 << max(high, 1).bit_length()) - 1
     if low < 0 or mask > most:
         p.fail(
-            f"this offset may lie outside 0 to {most}, where no verifier believes it: test it first, if n <= 1500, "
+            f"this offset may lie outside 0 to {most}, where no verifier believes it: test if 0 <= n <= 1500, "
             "or mask it"
         )
     if _certain(p, number.value):
