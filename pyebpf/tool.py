@@ -23,6 +23,12 @@ A summary tool has `snapshot` in place of `records`: a function that returns wha
     with biolatency.open(by_disk=True) as snapshot:
         time.sleep(1)
         for histogram in snapshot(): ...
+
+A stack tool has `collect`: it watches until it is told to stop, then returns `Stack` objects, printed as text,
+folded lines, a flame graph or a speedscope file:
+
+    with profile.open(pid=42) as collect:
+        for stack in collect(5.0): ...                  # five seconds
 """
 
 from __future__ import annotations
@@ -39,6 +45,7 @@ from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
+from pyebpf.output.stacks import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,6 +58,8 @@ __all__ = [
     "EventTool",
     "Example",
     "Histogram",
+    "Stack",
+    "StackTool",
     "Stop",
     "SummaryTool",
     "Tool",
@@ -363,3 +372,29 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
         tracer = self.build(options)
         with tracer:
             yield lambda: list(self.snapshot(tracer, options))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
+    """A tool that prints stacks when it ends: `collect` watches until the stop, then gives what was counted.
+
+    `unit` is what counts are of: "samples", "microseconds".
+    """
+
+    collect: Callable[[Built, Options, Stop], Iterable[Stack]]
+    unit: str = "samples"
+
+    @contextmanager
+    def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Callable[[float], list[Stack]]]:
+        """Attach with the options given as arguments; each call watches for so many seconds more."""
+        options = self.options(*args, **kwargs)
+        self.check(options)
+        tracer = self.build(options)
+
+        def collect(seconds: float) -> list[Stack]:
+            with Stop() as stop:
+                stop.end_after(seconds)
+                return list(self.collect(tracer, options, stop))
+
+        with tracer:
+            yield collect

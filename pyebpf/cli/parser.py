@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pyebpf.cli.report import UsageError
 from pyebpf.errors import InvalidValue
-from pyebpf.tool import SummaryTool, Tool
+from pyebpf.tool import StackTool, SummaryTool, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,13 +26,17 @@ LONGEST = 10 * 366 * 86400.0  # seconds; ten years are as good as forever
 class Common:
     """The options that every tool takes. Seconds in `duration` and `interval`."""
 
-    form: Literal["text", "csv", "json"] = "text"
+    form: Literal["text", "csv", "json", "folded"] = "text"
     dump: bool = False
     verbose: bool = False
     timestamps: bool = False
     duration: float | None = None
     interval: float | None = None
     count: int | None = None
+    svg: str | None = None
+    speedscope: str | None = None
+    delimited: bool = False
+    annotated: bool = False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -119,7 +123,11 @@ def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], take
     form = group.add_mutually_exclusive_group()
     add(form, "", "--json", "form", action="store_const", const="json", help="print a JSON object a line")
     add(form, "", "--csv", "form", action="store_const", const="csv", help="print CSV, with a heading line")
-    add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
+    if isinstance(tool, StackTool):
+        _add_stacks(parser, form)
+        taken.add("-d")
+    else:
+        add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
     add(group, "-d", "--duration", "duration", type=seconds, metavar="SECONDS", help="end after so many seconds")
     add(group, "-v", "--verbose", "verbose", action="store_true", help="say which attachments were chosen and why")
     add(group, "", "--dump", "dump", action="store_true", help="print the bytecode, load nothing")
@@ -128,6 +136,18 @@ def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], take
             "interval", nargs="?", type=seconds, help="seconds between summaries (default: one, at the end)"
         )
         parser.add_argument("count", nargs="?", type=positive, help="how many summaries (default: no limit)")
+
+
+def _add_stacks(parser: argparse.ArgumentParser, form: argparse._MutuallyExclusiveGroup) -> None:
+    """What stack tools print and where to, with the letters that bcc's have for it."""
+    form.add_argument(
+        "-f", "--folded", dest="form", action="store_const", const="folded", help="print folded stacks, one a line"
+    )
+    form.add_argument("--svg", metavar="FILE", help="write an interactive flame graph")
+    form.add_argument("--speedscope", metavar="FILE", help="write JSON for www.speedscope.app")
+    parser.add_argument("-d", "--delimited", action="store_true", help="a line between user and kernel frames")
+    parser.add_argument("-a", "--annotated", action="store_true", help="mark the kernel's functions with _[k]")
+    parser.add_argument("seconds", nargs="?", type=seconds, help="end after so many seconds (default: at Ctrl-C)")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -165,6 +185,10 @@ def parse(tool: Tool[..., Any, Any], arguments: Sequence[str]) -> tuple[Any, Com
     parser = build_parser(tool)
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     own = {name.removeprefix("option."): given.pop(name) for name in list(given) if name.startswith("option.")}
+    if "seconds" in given:
+        if "duration" in given:
+            raise UsageError(parser.prog, "give the seconds once: by themselves or with --duration")
+        given["duration"] = given.pop("seconds")
     try:
         options = tool.options(**own)
         tool.check(options)

@@ -16,12 +16,13 @@ from pyebpf.output.columns import Column
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 from pyebpf.output.writers import TIME, histogram_writer, table_writer
-from pyebpf.tool import EventTool, Stop, SummaryTool
+from pyebpf.tool import EventTool, StackTool, Stop, SummaryTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyebpf.cli.parser import Common
+    from pyebpf.output.writers import Format
     from pyebpf.tool import Tool, Tracer
 
 __all__ = ["run_tool"]
@@ -53,6 +54,10 @@ def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
 
 
 def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, stop: Stop) -> None:
+    if common.svg or common.speedscope:
+        from pyebpf.cli.stacks import check_file
+
+        check_file(common.svg or common.speedscope or "")
     tracer: Tracer = tool.build(options)
     if stop.is_set():  # a signal while compiling
         return
@@ -71,6 +76,10 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
             _events(tool, tracer, options, common, sink, stop, losses)
         elif isinstance(tool, SummaryTool):
             _summaries(tool, tracer, options, common, sink, stop, losses)
+        elif isinstance(tool, StackTool):
+            from pyebpf.cli.stacks import print_stacks
+
+            print_stacks(tool, tracer, options, common, sink, stop)
         losses.report()
 
 
@@ -99,6 +108,11 @@ class Losses:
             self.report()
 
 
+def _table_form(common: Common) -> Format:
+    assert common.form != "folded", "only stack tools have that option"
+    return common.form
+
+
 def _events(
     tool: EventTool[..., Any, Any, Any],
     tracer: Tracer,
@@ -111,7 +125,7 @@ def _events(
     columns = list(tool.columns_for(options))
     if common.timestamps and all(column.name != TIME for column in columns):
         columns.insert(0, Column(TIME, 8, key=lambda _: strftime(CLOCK)))
-    writer = table_writer(common.form, columns, sink)
+    writer = table_writer(_table_form(common), columns, sink)
     writer.begin()
     for record in tool.records(tracer, options, stop):
         writer.record(record)
@@ -128,7 +142,8 @@ def _summaries(
     losses: Losses,
 ) -> None:
     columns = tool.columns_for(options)
-    writer = table_writer(common.form, columns, sink) if columns else histogram_writer(common.form, sink)
+    form = _table_form(common)
+    writer = table_writer(form, columns, sink) if columns else histogram_writer(form, sink)
     for done, last in _intervals(common, stop):
         writer.interval(tool.snapshot(tracer, options), strftime(CLOCK) if common.timestamps else None)
         losses.report()

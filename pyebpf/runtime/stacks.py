@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EEXIST
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.stacks import StackTraces
@@ -30,14 +31,25 @@ class Stacks(StackTraces):
         return self._symbols.processes.see(pid)
 
     def kernel(self, number: int) -> tuple[Frame, ...]:
-        """Frames of a `kstack()`, the innermost first: each has `name`, `offset`, `module`, `address`."""
-        return self._symbols.kernel_frames(self.frames(number))
+        """Frames of a `kstack()`, the innermost first: each has `name`, `offset`, `module`, `address`.
+
+        Of a stack that was lost, for its place was taken, one frame `[missed]`.
+        """
+        return _missed(number) or self._symbols.kernel_frames(self.frames(number))
 
     def user(self, number: int, pid: int) -> tuple[Frame, ...]:
-        """Frames of a `ustack()` of process `pid`, the innermost first."""
-        return self._symbols.user_frames(pid, self.frames(number))
+        """Frames of a `ustack()` of process `pid`, the innermost first; of a lost one as `kernel`."""
+        return _missed(number) or self._symbols.user_frames(pid, self.frames(number))
 
     @property
     def hidden(self) -> str:
         """Why functions of the kernel have no names, in one line; empty if they have."""
         return self._symbols.kernel.hidden
+
+
+def _missed(number: int) -> tuple[Frame, ...]:
+    if number != -EEXIST:
+        return ()
+    from pyebpf.symbols.frame import Frame
+
+    return (Frame("", 0, "missed", 0),)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,7 +15,9 @@ from hypothesis import given, strategies as st
 from pyebpf.errors import MalformedData
 from pyebpf.output.flamegraph import flame_graph
 from pyebpf.output.folded import folded_lines, parse_folded
+from pyebpf.output.sink import Sink
 from pyebpf.output.speedscope import speedscope
+from pyebpf.output.stacks import Stack, fold, write_stacks
 
 SVG = "{http://www.w3.org/2000/svg}"
 STACKS = {
@@ -200,3 +204,45 @@ def test_speedscope(stacks):
     }
     assert found == stacks
     assert len(set(frames)) == len(frames)
+
+
+class Frame(NamedTuple):
+    """As symbols give it."""
+
+    label: str
+    module: str = "/bin/x"
+
+
+STACK = Stack(
+    5, "x;y", 42, (Frame("leaf"), Frame("[jit] f", "[jit]"), Frame("main")), (Frame("vfs", "kernel"), Frame("sys"))
+)
+SMALL = Stack(2, "x;y", 43, None, ())
+
+
+def written(form, **options):
+    stream = io.StringIO()
+    write_stacks([STACK, SMALL], form, Sink(stream), **options)
+    return stream.getvalue()
+
+
+def test_stacks_as_text():
+    """The kernel's frames above the process's, the innermost first, the most frequent stack last."""
+    assert written("text", delimited=True) == (
+        "    -                x;y (43)\n        2\n\n"
+        "    vfs\n    sys\n    --\n    leaf\n    [jit] f\n    main\n    -                x;y (42)\n        5\n\n"
+    )
+
+
+def test_stacks_folded():
+    """The outermost first, with marks if asked for; stacks of equal names are one line."""
+    assert written("folded", delimited=True, annotated=True) == "x:y;main;[jit] f_[j];leaf;-;sys_[k];vfs_[k] 5\nx:y 2\n"
+    assert fold([STACK, STACK, SMALL]) == {("x;y", "main", "[jit] f", "leaf", "sys", "vfs"): 10, ("x;y",): 2}
+
+
+def test_stacks_for_programs():
+    """CSV has a folded stack, JSON lists, which are left out where nothing was asked for."""
+    assert written("csv") == "COMM,PID,COUNT,STACK\nx;y,42,5,main;[jit] f;leaf;sys;vfs\nx;y,43,2,\n"
+    assert [json.loads(line) for line in written("json").splitlines()] == [
+        {"COMM": "x;y", "PID": 42, "USER": ["leaf", "[jit] f", "main"], "KERNEL": ["vfs", "sys"], "COUNT": 5},
+        {"COMM": "x;y", "PID": 43, "KERNEL": [], "COUNT": 2},
+    ]

@@ -1,11 +1,16 @@
 """Write down what the tools ask of this kernel: `python -m tests.programs.record > tests/programs/kernels/6.18.json`.
 
-Run as root, for another kernel through tests/vm. Then the tests here compile every tool for that kernel anywhere.
+Run as root, for another kernel through tests/vm. Then the tests here compile every tool for that kernel anywhere. Names
+of tools as arguments limit it to those; their facts are added to a file by
+
+    python -m tests.programs.record profile | python -m tests.programs.record --into tests/programs/kernels/6.18.json
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,8 +52,19 @@ def command_lines() -> Iterator[tuple[str, Tool[..., Any, Any], Any]]:
             yield line, tool, parse_example(tool, line)[0]
 
 
-def main() -> None:
-    """Compile everything for this kernel, print the facts."""
+def add(path: Path, recorded: str) -> None:
+    """Add facts to those of a file; the newer of two answers counts. What is not a line of JSON is left out."""
+    known = json.loads(path.read_text())
+    known["facts"].update(json.loads(recorded[recorded.index("{") : recorded.rindex("}") + 1])["facts"])
+    known["facts"] = dict(sorted(known["facts"].items()))
+    path.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+def main(arguments: list[str]) -> None:
+    """Compile everything, or some tools, for this kernel, and print the facts; or add facts to a file."""
+    if arguments[:1] == ["--into"]:
+        add(Path(arguments[1]), sys.stdin.read())
+        return
     from pyebpf.runtime.loaded import Loaded
     from pyebpf.target import Recorder
 
@@ -57,9 +73,11 @@ def main() -> None:
         for feature in FEATURES:
             recorder.has(feature)
         for _, tool, options in command_lines():
+            if arguments and tool.name not in arguments:
+                continue
             tool.build(options).compile(recorder)
         sys.stdout.write(recorder.to_json())
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

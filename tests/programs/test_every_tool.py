@@ -17,7 +17,6 @@ from pyebpf.cli.parser import build_parser, parse, parse_example
 from pyebpf.cli.report import UsageError
 from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Row
-from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.tool import EventTool
 from tests.programs.record import VARIANTS, command_lines
 
@@ -85,7 +84,7 @@ def test_compiles_without_root(line, kernel):
     spec = tool.build(options).compile(kernel)
     assert spec.programs
     for program in spec.programs:
-        assert isinstance(program.attach, Tracepoint | RawTracepoint | BtfTracepoint)
+        assert program.attach is not None
         assert program.license == "GPL"
         maps = {each.name: number for number, each in enumerate(spec.maps, 3)}
         assert encode(resolve(program.code.instructions, maps))

@@ -22,6 +22,16 @@ def build_native(source: str, target: Path, *options: str) -> Path:
     path = target.with_suffix(".c")
     path.write_text(source)
     # Frame pointers: what the kernel follows when it walks a stack in user space.
-    command = [compiler, "-O1", "-g", "-fno-omit-frame-pointer", *options, "-o", str(target), str(path)]
+    command = [
+        compiler,
+        "-O1",
+        "-g",
+        "-fno-omit-frame-pointer",
+        "-mno-omit-leaf-frame-pointer",
+        *options,
+        "-o",
+        str(target),
+        str(path),
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     return target

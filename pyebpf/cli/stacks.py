@@ -1,0 +1,70 @@
+"""What stack tools print when they end, and the files that they write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.cli.report import note
+from pyebpf.errors import InvalidValue
+from pyebpf.output.stacks import fold, write_stacks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.cli.parser import Common
+    from pyebpf.output.sink import Sink
+    from pyebpf.output.stacks import Stack
+    from pyebpf.tool import StackTool, Stop, Tracer
+
+__all__ = ["check_file", "print_stacks"]
+
+#: Units of the tools that are units of speedscope's, too; all others are counts to it.
+_UNITS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
+
+
+def check_file(path: str) -> None:
+    """Raise InvalidValue if a file cannot be written: before minutes of tracing, not after."""
+    place = Path(path)
+    if place.is_dir():
+        raise InvalidValue(f"{path} cannot be written: it is a directory")
+    if not place.parent.is_dir():
+        raise InvalidValue(f"{path} cannot be written: there is no directory {place.parent}")
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise InvalidValue(f"{path} cannot be written by this user")
+
+
+def print_stacks(
+    tool: StackTool[..., Any, Any], tracer: Tracer, options: Any, common: Common, sink: Sink, stop: Stop
+) -> None:
+    """Watch until the stop, then print the stacks or write them to a file."""
+    stacks = list(tool.collect(tracer, options, stop))
+    _say_why_names_are_missing(tracer, stacks)
+    path = common.svg or common.speedscope
+    if path is None:
+        write_stacks(stacks, common.form, sink, delimited=common.delimited, annotated=common.annotated)
+        return
+    # Colours go by the marks.
+    folded = fold(stacks, delimited=common.delimited, annotated=common.annotated or common.svg is not None)
+    if common.svg is not None:
+        from pyebpf.output.flamegraph import flame_graph
+
+        content = flame_graph(folded, title=f"pyebpf {tool.name}: {tool.tracing}", unit=tool.unit)
+    else:
+        from pyebpf.output.speedscope import speedscope
+
+        unit = tool.unit if tool.unit in _UNITS else "none"
+        content = speedscope(folded, name=f"pyebpf {tool.name}", unit=unit)
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
+    note(f"{path}: {sum(folded.values())} {tool.unit} of {len(folded)} different stacks")
+
+
+def _say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:
+    """A note, if there are frames of the kernel and none of them has a name."""
+    frames = [frame for stack in stacks for frame in stack.kernel or ()]
+    if frames and all(frame.module == "" for frame in frames) and tracer.stacks.hidden:
+        note(f"functions of the kernel have no names: {tracer.stacks.hidden}")

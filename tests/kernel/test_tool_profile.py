@@ -1,0 +1,214 @@
+"""profile: programs whose time goes into a known function, in user space and in the kernel."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from pyebpf.output.folded import parse_folded
+from pyebpf.programs import profile
+from tests.support.command import PATIENCE, pyebpf, running
+from tests.support.native import build_native
+
+FREQUENCY = 997
+SECONDS = 0.5
+MOST = int(Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text())
+# Spends its time as it is told: in its own function, in another thread's, or in the kernel's read of /dev/zero.
+PROGRAM = """
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static char buffer[1 << 20];
+static double used(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+__attribute__((noinline)) unsigned spin_inner(unsigned n) {
+    for (unsigned i = 0; i < 20000000; i++) { n = n * 1664525 + 1013904223; __asm__ volatile("" : "+r"(n)); }
+    return n;
+}
+__attribute__((noinline)) unsigned spin_outer(double seconds) {
+    unsigned n = 1;
+    double end = used() + seconds;
+    while (used() < end) n = spin_inner(n) + 1;
+    return n;
+}
+static void *other_thread(void *seconds) { spin_outer(*(double *)seconds); return NULL; }
+__attribute__((noinline)) void read_zeros(double seconds) {
+    int file = open("/dev/zero", O_RDONLY);
+    double end = used() + seconds;
+    while (used() < end) if (read(file, buffer, sizeof buffer) < 0) break;
+    close(file);
+}
+int main(void) {
+    char what;
+    double seconds;
+    pthread_t thread;
+    while (scanf(" %c %lf", &what, &seconds) == 2) {
+        if (what == 's') spin_outer(seconds);
+        if (what == 'r') read_zeros(seconds);
+        if (what == 't') { pthread_create(&thread, NULL, other_thread, &seconds); pthread_join(thread, NULL); }
+        puts("done");
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    if "QEMU TCG" in Path("/proc/cpuinfo").read_text():
+        pytest.skip("probe: this processor is emulated, too slow to be looked at often")
+    return build_native(PROGRAM, tmp_path_factory.mktemp("profile") / "spinner", "-O0", "-pthread")
+
+
+@pytest.fixture
+def spinner(program):
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Spinner(process)
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+
+
+class Spinner:
+    def __init__(self, process):
+        self.process = process
+        self.pid = process.pid
+
+    def do(self, what, seconds=SECONDS):
+        self.process.stdin.write(f"{what} {seconds}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+
+
+def share(stacks, *end):
+    """What part of all samples has stacks that end in these functions."""
+    total = sum(stacks.values())
+    return sum(count for stack, count in stacks.items() if stack[-len(end) :] == end) / total
+
+
+def test_the_function_that_is_busy(spinner):
+    """Most samples of a process lie in the function that it spends its time in, above those that called it."""
+    with running("profile", "-F", str(FREQUENCY), "-p", str(spinner.pid), "-f") as command:
+        spinner.do("s")
+        command.stop()
+    stacks = parse_folded(command.out.splitlines())
+    assert {stack[0] for stack in stacks} == {"spinner"}
+    assert share(stacks, "main", "spin_outer", "spin_inner") > 0.9
+    # So many a second of work, if the clock of the events is exact.
+    assert 0.5 * FREQUENCY * SECONDS <= sum(stacks.values()) <= 1.2 * FREQUENCY * SECONDS
+
+
+def test_the_kernels_functions(spinner):
+    """Time in read(2) is the kernel's, above the library's call; -K and -U leave one half of it out."""
+    pid = str(spinner.pid)
+    with (
+        running("profile", "-F", str(FREQUENCY), "-p", pid, "-af") as both,
+        running("profile", "-F", str(FREQUENCY), "-p", pid, "-K", "-f") as kernel,
+        running("profile", "-F", str(FREQUENCY), "-p", pid, "-U", "--json") as user,
+    ):
+        spinner.do("r")
+        for command in (both, kernel, user):
+            command.stop()
+    stacks = parse_folded(both.out.splitlines())
+    reading = [count for stack, count in stacks.items() if "main" in stack and "vfs_read_[k]" in stack]
+    assert sum(reading) > 0.8 * sum(stacks.values())
+    stacks = parse_folded(kernel.out.splitlines())
+    assert sum(count for stack, count in stacks.items() if "vfs_read" in stack) > 0.8 * sum(stacks.values())
+    assert not any("main" in stack for stack in stacks)
+    assert {tuple(record) for record in user.objects()} == {("COMM", "PID", "USER", "COUNT")}
+    assert {record["PID"] for record in user.objects()} == {spinner.pid}
+
+
+def test_a_process_that_has_ended(program):
+    """A process that came after the start and has ended before the end still has the names of its functions."""
+    with running("profile", "-F", str(FREQUENCY), "-U", "-f") as command:
+        done = subprocess.run(
+            [program], input=f"s {SECONDS}\n", check=True, capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert done.stdout == "done\n"
+        command.stop()
+    stacks = {stack: n for stack, n in parse_folded(command.out.splitlines()).items() if stack[0] == "spinner"}
+    assert share(stacks, "main", "spin_outer", "spin_inner") > 0.9
+
+
+def test_a_thread_and_files_for_viewers(spinner, tmp_path):
+    """-L takes one thread; a flame graph and a speedscope file have exactly the samples that the notes tell."""
+    pid = str(spinner.pid)
+    with (
+        running("profile", "-F", str(FREQUENCY), "-p", pid, "--svg", str(tmp_path / "out.svg")) as svg,
+        running("profile", "-F", str(FREQUENCY), "-p", pid, "--speedscope", str(tmp_path / "out.json")) as scope,
+        running("profile", "-F", str(FREQUENCY), "-p", pid, "-L", pid, "-f") as thread,
+    ):
+        spinner.do("t")
+        for command in (svg, scope, thread):
+            command.stop()
+    assert svg.out == scope.out == ""
+    boxes = [g.attrib for g in ET.parse(tmp_path / "out.svg").getroot().iter("{http://www.w3.org/2000/svg}g")]
+    (total,) = [int(box["data-w"]) for box in boxes if box["data-depth"] == "0"]
+    assert f"out.svg: {total} samples of " in svg.err
+    assert sum(int(box["data-w"]) for box in boxes if box["data-name"] == "spin_inner") > 0.9 * total
+    assert {box["data-name"] for box in boxes} >= {"all", "spinner", "other_thread", "spin_outer", "spin_inner"}
+    (profile_,) = json.loads((tmp_path / "out.json").read_text())["profiles"]
+    assert f"out.json: {sum(profile_['weights'])} samples of " in scope.err
+    # The thread that waits is hardly ever seen at work.
+    assert sum(parse_folded(thread.out.splitlines()).values()) < 0.1 * total
+
+
+def test_as_a_library(spinner):
+    """Each call watches for some seconds, and has the samples since the one before."""
+    with profile.open(pid=spinner.pid, frequency=FREQUENCY) as collect:
+        assert sum(stack.count for stack in collect(0.2)) <= 2
+        spinner.do("s", 0.4)
+        stacks = collect(0.01)
+        assert sum(stack.count for stack in stacks if stack.user[0].name == "spin_inner") > 0.3 * 0.4 * FREQUENCY
+        (path,) = {stack.user[0].module for stack in stacks if stack.user and stack.user[0].name == "spin_inner"}
+        assert path.endswith("/spinner")
+        assert sum(stack.count for stack in collect(0.05)) <= 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        (["-F", str(MOST + 1)], 1, "kernel.perf_event_max_sample_rate"),
+        (["-p", "4194303"], 1, "there is no process 4194303"),
+        (["--svg", "/nonexistent/x.svg"], 1, "there is no directory /nonexistent"),
+        (["--svg", "/"], 1, "it is a directory"),
+        (["-F", "0"], 2, "0 is below 1"),
+        (["--svg", "a", "-f"], 2, "not allowed with"),
+        (["--duration", "1", "2"], 2, "give the seconds once"),
+    ],
+)
+def test_what_is_refused(arguments, status, text):
+    """One line, before anything is traced."""
+    done = pyebpf("profile", *arguments, *(() if "2" in arguments else ("1",)))
+    assert done.returncode == status
+    assert text in done.stderr.splitlines()[0]
+    assert done.stdout == ""
+
+
+def test_text():
+    """As bcc prints it: functions, the innermost first, the process below, the number of samples."""
+    with running("profile", "-F", "99", "-I", "0.5") as command:
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            pass
+        assert command.wait() == 0
+    *blocks, end = command.out.split("\n\n")
+    assert end == ""
+    assert blocks
+    for block in blocks:
+        *frames, who, count = block.split("\n")
+        assert int(count) > 0
+        assert who.startswith("    -                ")
+        assert all(frame.startswith("    ") for frame in frames)
