@@ -74,6 +74,7 @@ def test_a_kernel_without_btf(tool):
 @pytest.mark.parametrize(
     "spoil", ["head -c 1000003", "tail -c +3", "head -c 0", "tr '\\000' '\\377' | head -c 5000000"]
 )
+@pytest.mark.any_kernel
 def test_garbled_btf(spoil, tmp_path):
     """BTF that is cut short or makes no sense is an error of its own, in bounded time."""
     (tmp_path / "btf").write_bytes(
@@ -191,6 +192,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.any_kernel
 def test_a_script_that_cannot_be_compiled(name, tmp_path):
     """`pyebpf run FILE`: the file, the line, what is wrong and what to write; most with the source and a caret."""
     body, words = SCRIPTS[name]
@@ -283,6 +285,7 @@ def test_killed(tool):
     assert_gone(objects)
 
 
+@pytest.mark.any_kernel
 def test_a_second_signal_ends_at_once():
     """While the last interval cannot be written, since nobody reads, the first signal waits and the second ends."""
     read, write = os.pipe()
@@ -302,6 +305,7 @@ def test_a_second_signal_ends_at_once():
 
 
 @pytest.mark.parametrize("arguments", [("opensnoop",), ("syscount", "0.1"), ("tcplife",)])
+@pytest.mark.any_kernel
 def test_a_reader_that_goes_away(arguments):
     """`| head -1` gets its line, and the tool ends quietly, status 0, though no further event may come."""
     read, write = os.pipe()
@@ -318,6 +322,7 @@ def test_a_reader_that_goes_away(arguments):
 
 
 @pytest.mark.parametrize("tool", ["opensnoop", "syscount"])
+@pytest.mark.any_kernel
 def test_a_full_disk(tool):
     """What cannot be written is an error, said once."""
     with Path("/dev/full").open("wb") as full:

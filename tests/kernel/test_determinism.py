@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.runtime.host import host_target
 from pyebpf.target import Recorder
@@ -22,6 +24,7 @@ def compiled(facts: Path, seed: str) -> str:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.any_kernel
 def test_the_tools_compile_to_the_same_bytes(tmp_path: Path) -> None:
     """On this machine, from what was asked of it, and from that under two hash seeds."""
     with Tracefs() as tracefs:

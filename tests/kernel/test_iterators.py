@@ -29,6 +29,8 @@ from pyebpf import (
 )
 from tests.support.command import PATIENCE
 
+pytestmark = pytest.mark.flavours
+
 
 class Task(Struct):
     pid: u32

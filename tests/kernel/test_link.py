@@ -44,6 +44,8 @@ from pyebpf.uapi.bpf import AttachType
 from pyebpf.uapi.helpers import helper
 from tests.support.needs import needs
 
+pytestmark = pytest.mark.flavours
+
 libc = ctypes.CDLL(None, use_errno=True)
 GETCPU = Tracepoint("syscalls", "sys_enter_getcpu")
 SOFTWARE, CPU_CLOCK, PAGE_FAULTS, CONTEXT_SWITCHES = 1, 0, 2, 3

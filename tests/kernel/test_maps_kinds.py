@@ -21,6 +21,8 @@ from pyebpf.uapi.errnos import ENOTSUPP
 from pyebpf.uapi.flags import BPF_F_NUMA_NODE
 from tests.support.needs import needs
 
+pytestmark = pytest.mark.flavours
+
 INNER = MapSpec("inner", MapKind.ARRAY, U32, U64, 1)
 REFUSALS = {ENOTSUPP, errno.EOPNOTSUPP}
 SIZES = {Entries.COUNT: 8, Entries.PROCESSORS: 0, Entries.BYTES: 4096, Entries.PAGES: 16, Entries.ZERO: 0}
