@@ -14,6 +14,7 @@ from pyebpf import (
     BPF,
     BPF_DROP,
     BPF_FLOW_DISSECTOR_CONTINUE,
+    BPF_OK,
     SK_DROP,
     SK_PASS,
     FlowDissectorContext,
@@ -31,9 +32,7 @@ from pyebpf import (
     u32,
     u64,
 )
-from pyebpf.features import Features
 from pyebpf.packet import Ethernet
-from pyebpf.runtime.host import kernel_btf
 from tests.support.command import PATIENCE
 
 SO_LOCK_FILTER = 44
@@ -342,46 +341,80 @@ def test_namespaces(make_namespace, tmp_path):
 
 # -- how packets are dissected -----------------------------------------------------------------------------------------
 
+#: 13 datagrams to a bound port; a packet socket that spreads packets by their hash has each of them dissected once.
+DATAGRAMS = """
+import socket
+SOL_PACKET, PACKET_FANOUT, HASH = 263, 18, 0
+with (
+    socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0x0008) as tap,
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
+):
+    tap.bind(("lo", 0x0800))
+    tap.setsockopt(SOL_PACKET, PACKET_FANOUT, 1 | HASH << 16)
+    server.bind(("127.0.0.1", 5000))
+    for _ in range(13):
+        client.sendto(b"x", ("127.0.0.1", 5000))
+        server.recv(9)
+"""
 
-def test_flow_dissector(make_namespace):
-    """The namespace's packets are dissected by the program; one namespace has one."""
-    if not Features(kernel_btf).has("attach:flow_dissector"):
-        pytest.skip("this kernel attaches no flow dissector")
-    namespace, peer = make_namespace(), make_namespace()
-    namespace.connect(peer)
+
+def dissecting():
+    """IPv4 without options, as far as the ports."""
     bpf = BPF()
     counts = bpf.hash(key=u32, value=u64)
 
     @bpf.flow_dissector()
     def dissects(ctx: FlowDissectorContext) -> int:
         keys = ctx.flow_keys
-        counts[keys.n_proto] += 1
         ports = ctx.packet.header(Ports, at=keys.nhoff + 20 & 63)
-        if keys.n_proto == 0x0800 and ports is not None:
-            keys.thoff = keys.nhoff + 20
-            keys.addr_proto = 0x0800
-            keys.ip_proto = 17
-            keys.ipv4_src = 0x0AFB0001
-            keys.sport = ports.source
-            keys.dport = ports.destination
-            return BPF_DROP
-        return BPF_FLOW_DISSECTOR_CONTINUE
+        if keys.n_proto != 0x0800 or ports is None:
+            return BPF_FLOW_DISSECTOR_CONTINUE
+        counts[ports.destination] += 1
+        keys.thoff = keys.nhoff + 20
+        keys.addr_proto = 0x0800
+        keys.ip_proto = 17
+        keys.ipv4_src = 0x0AFB0001
+        keys.sport = ports.source
+        keys.dport = ports.destination
+        return BPF_OK if ports.source == 53 else BPF_DROP
 
+    return bpf, counts, dissects
+
+
+def test_dissected():
+    """What the program writes is what the kernel has: offsets, protocol, addresses and ports."""
+    bpf, counts, _ = dissecting()
     with bpf:
-        packet = bytes(12) + b"\x08\0" + b"\x45" + bytes(19) + b"\0\x35\x13\x88" + bytes(20)
         program = next(iter(bpf.programs.values()))
+        packet = bytes(12) + b"\x08\0" + b"\x45" + bytes(19) + b"\0\x35\x13\x88" + bytes(20)
         run = program.test_run(data=packet, data_out=64)
-        assert run.retval == BPF_DROP
+        assert run.retval == BPF_OK
         assert run.data[0:10] == b"\x0e\0\x22\0\0\x08\0\0\0\x11"
         assert run.data[12:24] == b"\0\x35\x13\x88\x0a\xfb\0\x01" + bytes(4)
-        assert dict(counts) == {0x0800: 1}
+        run = program.test_run(data=packet.replace(b"\0\x35", b"\0\x36"), data_out=64)
+        assert run.retval == BPF_DROP
+        assert program.test_run(data=bytes(60), data_out=64).retval == BPF_FLOW_DISSECTOR_CONTINUE
+        assert dict(counts) == {5000: 2}
+
+
+def test_flow_dissector(make_namespace):
+    """13 packets of a namespace are dissected by the program, and no other once it is detached; there is one."""
+    namespace = make_namespace()
+    bpf, counts, dissects = dissecting()
+    with bpf:
         try:
             link = dissects.attach(namespace.path)
         except KernelError as error:
-            assert "or in the initial namespace" in str(error)  # noqa: PT017 - some container has it
+            assert "or in the initial namespace" in str(error)  # noqa: PT017 - the host has one
             pytest.skip(str(error))
-        with link, pytest.raises(KernelError, match="a namespace has one flow dissector, and another is attached"):
-            dissects.attach(namespace.path)
+        with link:
+            namespace.run(sys.executable, "-c", DATAGRAMS)
+            with pytest.raises(KernelError, match="a namespace has one flow dissector, and another is attached"):
+                dissects.attach(namespace.path)
+        assert dict(counts) == {5000: 13}
+        namespace.run(sys.executable, "-c", DATAGRAMS)
+        assert dict(counts) == {5000: 13}
 
 
 def test_ethernet_is_not_seen():
