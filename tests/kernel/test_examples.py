@@ -13,7 +13,6 @@ import time
 
 import pytest
 
-from pyebpf.errors import NotSupported
 from tests.support.command import PATIENCE, ROOT
 from tests.support.needs import needs
 
@@ -86,10 +85,8 @@ def test_busy(during_sleep):
 
 def test_watch(capsys):
     """17 writes of a variable, where the machine has debug registers."""
-    try:
-        runpy.run_path(str(EXAMPLES / "watch.py"), run_name="__main__")
-    except NotSupported as missing:
-        pytest.skip(f"probe: {missing}")
+    needs("setting:/sys/bus/event_source/devices/breakpoint")
+    runpy.run_path(str(EXAMPLES / "watch.py"), run_name="__main__")
     assert capsys.readouterr().out == "written 17 times\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import platform
 import subprocess
 from pathlib import Path
@@ -12,7 +11,11 @@ import pytest
 from pyebpf import BPF, PerfEventContext, pid, u64
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported
 from tests.support.native import build_native
+from tests.support.needs import needs
 
+pytestmark = pytest.mark.flavours
+#: The PMU that machines with debug registers have.
+BREAKPOINTS = "setting:/sys/bus/event_source/devices/breakpoint"
 PAGES, WRITES, READS, CALLS, GETPPIDS = 1009, 2003, 503, 307, 13
 PAGE = 4096
 # Each line that it reads is something to do; it answers when it has been done.
@@ -90,15 +93,6 @@ def counting(decorate):
     return bpf, count
 
 
-@contextlib.contextmanager
-def breakpoint_allowed():
-    """Debug registers are what machines have, and hosts may keep them: what the kernel says of it decides."""
-    try:
-        yield
-    except NotSupported as error:
-        pytest.skip(f"probe: {error}")
-
-
 def test_page_faults_are_counted_exactly(child):
     """One fault for each of 1009 pages of the child; none more is counted after the detachment."""
     bpf = BPF()
@@ -117,8 +111,9 @@ def test_page_faults_are_counted_exactly(child):
 
 def test_writes_are_counted_exactly(child):
     """2003 writes by one thread and as many by one started later; reads do not count, nor what comes after."""
+    needs(BREAKPOINTS)
     bpf, count = counting(lambda bpf: bpf.breakpoint(child.watched, 4, pid=child.pid))
-    with breakpoint_allowed(), bpf:
+    with bpf:
         child.do("w")
         child.do("r")
         assert count[0] == WRITES
@@ -131,6 +126,7 @@ def test_writes_are_counted_exactly(child):
 
 def test_symbols_of_a_process(child):
     """A variable and a function by name: reads and writes, calls; "FILE:name" says whose."""
+    needs(BREAKPOINTS)
     bpf = BPF()
     accesses, calls = bpf.array(value=u64), bpf.array(value=u64)
 
@@ -142,7 +138,7 @@ def test_symbols_of_a_process(child):
     def on_call() -> None:
         calls[0] += 1
 
-    with breakpoint_allowed(), bpf:
+    with bpf:
         for what in ("w", "r", "c"):
             child.do(what)
         assert (accesses[0], calls[0]) == (WRITES + READS, CALLS)
@@ -154,6 +150,7 @@ def test_symbols_of_a_process(child):
 
 def test_a_function_of_the_kernel(child):
     """Each of 13 calls runs one instruction of the kernel once; a kernel without kprobes says that it has no place."""
+    needs(BREAKPOINTS)
     bpf = BPF()
     count = bpf.array(value=u64)
     child_pid = child.pid
@@ -191,6 +188,7 @@ def test_a_function_of_the_kernel(child):
 )
 def test_wrong_breakpoints_are_refused(child, place, options, kind, text):
     """One line that says what is wrong; nothing stays open."""
+    needs(BREAKPOINTS)
 
     def attach():
         bpf, _ = counting(lambda bpf: bpf.breakpoint(place, **{"pid": child.pid, **options}))
@@ -204,6 +202,7 @@ def test_wrong_breakpoints_are_refused(child, place, options, kind, text):
 
 def test_more_breakpoints_than_the_processor_has(child):
     """A line says so, and what was attached before is detached."""
+    needs(BREAKPOINTS)
     bpf = BPF()
     count = bpf.array(value=u64)
     place = child.watched & ~7
@@ -213,10 +212,10 @@ def test_more_breakpoints_than_the_processor_has(child):
         def on_write() -> None:
             count[0] += 1
 
-    with breakpoint_allowed(), pytest.raises(KernelError, match="breakpoint registers are all in use"), bpf:
+    with pytest.raises(KernelError, match="breakpoint registers are all in use"), bpf:
         pass
     bpf, count = counting(lambda bpf: bpf.breakpoint(child.watched, 4, pid=child.pid))
-    with breakpoint_allowed(), bpf:
+    with bpf:
         child.do("w")
         assert count[0] == WRITES
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import subprocess
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
@@ -18,6 +17,7 @@ from pyebpf.output.folded import folded_lines, parse_folded
 from pyebpf.output.sink import Sink
 from pyebpf.output.speedscope import speedscope
 from pyebpf.output.stacks import Stack, fold, write_stacks
+from tests.support.needs import needs
 
 SVG = "{http://www.w3.org/2000/svg}"
 STACKS = {
@@ -155,9 +155,7 @@ console.log(JSON.stringify({zoomed, matched, found, whole: state(), after: byId.
 
 def test_zoom_and_search():
     """Run by node: a click shows a box over the whole width with those below it, a search sums up what matches."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("probe: node is not installed")
+    needs("command:node")
     root = ET.fromstring(flame_graph(STACKS))
 
     def data(element):
@@ -171,7 +169,7 @@ def test_zoom_and_search():
         "search": "^(work|sys_.*|sh)$",
     }
     run = subprocess.run(
-        [node, "-e", BROWSER], input=json.dumps(page), text=True, capture_output=True, check=True, timeout=60
+        ["node", "-e", BROWSER], input=json.dumps(page), text=True, capture_output=True, check=True, timeout=60
     )
     result = json.loads(run.stdout)
     assert set(result["zoomed"]) == {"all", "python3", "main", "work", "sys_read_[k]"}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
+from tests.support.needs import needs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,14 +15,12 @@ __all__ = ["build_native"]
 
 def build_native(source: str, target: Path, *options: str) -> Path:
     """Compile C to `target` with debug information; skips where no C compiler is installed."""
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("probe: gcc is not installed")
+    needs("command:gcc")
     path = target.with_suffix(".c")
     path.write_text(source)
     # Frame pointers: what the kernel follows when it walks a stack in user space.
     command = [
-        compiler,
+        "gcc",
         "-O1",
         "-g",
         "-fno-omit-frame-pointer",

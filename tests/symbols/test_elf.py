@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes.util
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from pyebpf.errors import MalformedData, NotFound
 from pyebpf.symbols.elf import ElfSymbols
 from tests.support.native import build_native
+from tests.support.needs import needs
 
 LIBRARY = """
 int first_version(void) { return 1; }
@@ -43,8 +43,7 @@ def library(tmp_path_factory):
 
 
 def readelf(path, *options):
-    if shutil.which("readelf") is None:
-        pytest.skip("probe: readelf is not installed")
+    needs("command:readelf")
     return subprocess.run(["readelf", *options, path], check=True, capture_output=True, text=True).stdout
 
 

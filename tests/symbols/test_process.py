@@ -15,6 +15,7 @@ from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.mappings import parse_mappings
 from pyebpf.symbols.stacks import Symbols
 from tests.support.native import build_native
+from tests.support.needs import needs
 
 # Tells where its functions are, then opens libraries and becomes other programs as it is told.
 PROGRAM = r"""
@@ -53,8 +54,7 @@ def folder(tmp_path_factory):
     build_native(PROGRAM, folder / "moving")
     build_native(PROGRAM, folder / "fixed", "-no-pie")
     build_native(LIBRARY, folder / "library.so", "-shared", "-fPIC")
-    if shutil.which("objcopy") is None:
-        pytest.skip("probe: objcopy is not installed")
+    needs("command:objcopy")
     subprocess.run(["objcopy", "--strip-all", folder / "moving", folder / "stripped"], check=True, timeout=60)
     return folder
 
@@ -140,8 +140,7 @@ def test_a_file_that_was_replaced(folder):
 
 def test_another_mount_namespace(folder, tmp_path):
     """A program on a file system that only its own namespace has, during its life and after."""
-    if shutil.which("unshare") is None or os.geteuid():
-        pytest.skip("probe: no unshare(1), or not root")
+    needs("command:unshare")
     script = (
         f"mount -t tmpfs none {tmp_path} && cp {folder / 'moving'} {tmp_path / 'inside'} && exec {tmp_path / 'inside'}"
     )
