@@ -31,6 +31,9 @@ MESSAGES = {
     "no type": 'Argument "key" to "hash" of "Module" has incompatible type "int"; expected "type[Never]"  [arg-type]',
     "no such parameter": 'Unexpected keyword argument "key" for "array" of "Module"  [call-arg]',
     "argument is missing": 'Missing positional argument "pointer" in call to "user_string"  [call-arg]',
+    "option": (
+        'No overload variant of "__call__" of "OpenDecorator" matches argument types "str", "int"  [call-overload]'
+    ),
     "header may be missing": 'Item "None" of "IPv4 | None" has no attribute "ttl"  [union-attr]',
     "returns nothing": (
         'Argument 1 to "__call__" of "VerdictDecorator" has incompatible type "Callable[[], None]"; '

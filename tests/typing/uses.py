@@ -82,7 +82,23 @@ def returned(retval: u32) -> None:
     calls.add(retval)
 
 
-@bpf.xdp("eth0")
+@bpf.xdp
+def no_target(ctx: XdpContext) -> int:
+    return XDP_PASS
+
+
+@bpf.cgroup_bind6
+@bpf.cgroup_bind4("/sys/fs/cgroup/some")
+def binds() -> int:
+    return 1
+
+
+@bpf.socket_filter
+def kept() -> int:
+    return 0
+
+
+@bpf.xdp("eth0", mode="native")
 def packets(ctx: XdpContext) -> int:
     ethernet = ctx.packet.header(Ethernet, at=0)
     if ethernet is None or ethernet.protocol != 0x0800:
@@ -121,6 +137,7 @@ def user_space(seen: list[object]) -> None:
 
 
 def wrong() -> None:
+    bpf.xdp("eth0", mode=3)  # wrong: option
     opens[3] += 1  # wrong: key
     opens["a"] = "b"  # wrong: value
     opens.get(3)  # wrong: key of get

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, overload
+from functools import wraps
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, plain_function
 from pyebpf.errors import InvalidValue
 
+A = ParamSpec("A")
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Protocol
+    from typing import Concatenate, Protocol, Self
 
     from pyebpf.specs import AttachSpec
 
@@ -31,13 +35,53 @@ if TYPE_CHECKING:
         @overload
         def __call__(self, function: Probe[P, int], /) -> Probe[P, int]: ...
 
+    class OpenDecorator(Protocol[A]):
+        """What a method that `bare` marks is on a module: called with places, or a decorator itself."""
 
-__all__ = ["Decorators", "attachments"]
+        @overload
+        def __call__(self, function: Callable[P, int], /) -> Probe[P, int]: ...  # type: ignore[overload-overlap]  # no place is a function
+        @overload
+        def __call__(self, function: Probe[P, int], /) -> Probe[P, int]: ...  # type: ignore[overload-overlap]  # no place is a function
+        @overload
+        def __call__(self, *places: A.args, **options: A.kwargs) -> VerdictDecorator: ...
+
+
+__all__ = ["Decorators", "attachments", "bare", "is_decorated"]
+
+
+class bare(Generic[A]):  # noqa: N801 - used as a decorator of methods
+    """A decorator's method whose places may all be left out: then `@bpf.xdp` is as good as `@bpf.xdp()`."""
+
+    def __init__(self, method: Callable[Concatenate[Any, A], VerdictDecorator]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    @overload
+    def __get__(self, module: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, module: Decorators, owner: type) -> OpenDecorator[A]: ...
+    def __get__(self, module: Decorators | None, owner: type) -> Any:
+        if module is None:
+            return self
+        method: Any = self._method
+
+        @wraps(method)
+        def decorator(*places: Any, **options: Any) -> Any:
+            if len(places) == 1 and not options and is_decorated(places[0]):
+                return method(module)(places[0])
+            return method(module, *places, **options)
+
+        return decorator
 
 
 def attachments(places: Iterable[AttachSpec], *, optional: bool = False) -> tuple[Attachment, ...]:
     """Each place as an attachment of its own kind of program."""
     return tuple(Attachment(attach.kind, attach, optional) for attach in places)
+
+
+def is_decorated(value: object) -> bool:
+    """Whether a decorator's only argument is what it decorates: it stands there without parentheses."""
+    return isinstance(value, FunctionType | Probe)
 
 
 class Decorators:

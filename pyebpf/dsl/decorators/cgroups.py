@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from pyebpf.dsl.decorators.base import Decorators
+from pyebpf.dsl.decorators.base import Decorators, is_decorated
 
 if TYPE_CHECKING:
     import os
-    from typing import Protocol, Self
+    from collections.abc import Callable
+    from typing import ParamSpec, Protocol, Self
 
     from pyebpf.dsl.decorators.base import VerdictDecorator
+    from pyebpf.dsl.probe import Probe
+
+    P = ParamSpec("P")
 
     class CgroupDecorator(Protocol):
-        """A decorator of programs at a hook of control groups."""
+        """A decorator of programs at a hook of control groups.
 
-        def __call__(self, *cgroups: str | os.PathLike[str]) -> VerdictDecorator:
-            """Run in these groups, each by its directory; without one, where `probe.attach(directory)` says."""
+        They run in those groups, each named by its directory; without one, where `probe.attach(directory)` says.
+        """
+
+        @overload
+        def __call__(self, function: Callable[P, int], /) -> Probe[P, int]: ...
+        @overload
+        def __call__(self, function: Probe[P, int], /) -> Probe[P, int]: ...
+        @overload
+        def __call__(self, *cgroups: str | os.PathLike[str]) -> VerdictDecorator: ...
 
 
 __all__ = ["CgroupDecorators"]
@@ -42,7 +53,9 @@ class Hook:
         spec: type[specs.CgroupAttachSpec] = getattr(specs, hook.spec)
         make = module._verdict
 
-        def decorate(*cgroups: str | os.PathLike[str]) -> VerdictDecorator:
+        def decorate(*cgroups: Any) -> Any:
+            if len(cgroups) == 1 and is_decorated(cgroups[0]):
+                return decorate()(cgroups[0])
             paths = [specs.directory(each) for each in cgroups]
             places = [spec(self.hook, path) for path in paths] or [spec(self.hook)]
             return make(self.decorator, tuple(paths), places)

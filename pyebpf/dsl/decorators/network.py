@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.dsl.decorators.base import Decorators, attachments
+from pyebpf.dsl.decorators.base import Decorators, attachments, bare
 from pyebpf.dsl.probe import Way
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.network import DIRECTIONS, MODES, Clsact, Tcx, Xdp
@@ -18,6 +18,7 @@ __all__ = ["NetworkDecorators"]
 class NetworkDecorators(Decorators):
     """Programs at network interfaces. Each returns what is to become of the packet, on every path."""
 
+    @bare
     def xdp(self, *interfaces: str, mode: str = "", frags: bool = False, by: str = "") -> VerdictDecorator:
         """Run on each frame that comes in at an interface, before the kernel makes an sk_buff of it.
 
