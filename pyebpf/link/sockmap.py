@@ -46,9 +46,7 @@ def attach_sockmap(program: Program, target: SkMsg | SkSkb, _: Host) -> Link:
     """
     what = str(target)
     if not hasattr(target.map, "fileno"):
-        raise InvalidValue(
-            f"{program.name}: {target.map!r} is no map of sockets: give bpf.sockmap(…) or bpf.sockhash(…)"
-        )
+        raise InvalidValue(f"{program.name}: {target.map!r} is no map: give a bpf.sockmap(…) or bpf.sockhash(…)")
     number = target.map.fileno()
     taken = "the map has another program there"
     try:
