@@ -21,29 +21,29 @@ def split(function: str) -> tuple[str, str, int]:
 
 def missing(function: str) -> NotFound | None:
     """The error for a function that the kernel does not have, with what may have been meant; None if it has it."""
-    from pyebpf.symbols.kernel import KernelSymbols
+    from pyebpf.symbols.search import SymbolText
 
     module, name, _ = split(function)
-    symbols = KernelSymbols()
-    found = symbols.find(name, module or None)
+    symbols = SymbolText()
+    found = symbols.find(name, module)
     if any(symbol.is_function for symbol in found):
         return None
-    if module and module not in symbols.modules():
+    if module and not symbols.has_module(module):
         return NotFound(f"no function {function}: module {module} is not loaded (modprobe {module})")
     if found:
         return NotFound(f"no function {function}: {name} is data")
-    variants = [symbol.name for symbol in symbols.functions(f"{name}.*", module or None)]
+    variants = symbols.variants(name)
     if variants:
         return NotFound(
-            f"no function {function}: the compiler made {' and '.join(dict.fromkeys(variants))} of it, whose "
-            "parameters may be others: probe that, and bind parameters by position"
+            f"no function {function}: the compiler made {' and '.join(variants)} of it, whose parameters may be "
+            "others: probe that, and bind parameters by position"
         )
     elsewhere = symbols.find(name)
     if elsewhere:
         return NotFound(f"no function {name} in module {module}: it is in {elsewhere[0].module or 'the kernel itself'}")
     if _in_btf(name):
         return NotFound(f"no function {function} to put a probe on: the compiler has inlined it wherever it is called")
-    hint = closest(name, symbols.names())
+    hint = closest(name, symbols.similar(name))
     return NotFound(f"no function {function}{hint}" + ("" if hint else "; one of a module is there once it is loaded"))
 
 
@@ -60,10 +60,10 @@ def _in_btf(name: str) -> bool:
 def refused(function: str, host: Host) -> str:
     """Why the kernel takes no probe on a function that it has: the end of a line."""
     from pyebpf.kernel.functions import kprobe_blacklist
-    from pyebpf.symbols.kernel import KernelSymbols
+    from pyebpf.symbols.search import SymbolText
 
     module, name, _ = split(function)
-    several = [symbol for symbol in KernelSymbols().find(name, module or None) if symbol.is_function]
+    several = [symbol for symbol in SymbolText().find(name, module) if symbol.is_function]
     if len(several) > 1:
         homes = sorted({symbol.module for symbol in several})
         remedy = f': write "{homes[-1]}:{name}"' if len(homes) > 1 else ""

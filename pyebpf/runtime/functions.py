@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host
+    from pyebpf.symbols.search import SymbolText
 
 __all__ = ["FunctionNames"]
 
@@ -20,7 +21,7 @@ class FunctionNames:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._found: dict[int, str] = {}
-        self._symbols: bytes | None = None
+        self._symbols: SymbolText | None = None
 
     def __getitem__(self, address: int) -> str:
         """The name; the address in hexadecimal where none is known."""
@@ -29,18 +30,11 @@ class FunctionNames:
             name = self._found[address] = self._host.listed_name(address) or self._symbol(address) or f"{address:#x}"
         return name
 
-    def _symbol(self, address: int) -> str | None:
+    def _symbol(self, address: int) -> str:
         if not address:
-            return None
+            return ""
         if self._symbols is None:
-            from pyebpf.symbols.kernel import read_kallsyms
+            from pyebpf.symbols.search import SymbolText
 
-            self._symbols = b"\n" + read_kallsyms()
-        # ffffffff81000000 T name, with a tab and [module] behind a module's. Data may have the address of a section.
-        for kind in b"TtWw":
-            start = b"\n%016x %c " % (address, kind)
-            at = self._symbols.find(start)
-            if at >= 0:
-                end = self._symbols.find(b"\n", at + 1)
-                return self._symbols[at + len(start) : end].partition(b"\t")[0].decode(errors="replace")
-        return None
+            self._symbols = SymbolText()
+        return self._symbols.name_at(address)

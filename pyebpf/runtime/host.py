@@ -58,15 +58,20 @@ def _matching(traceable: Callable[[], Traceable], pattern: str) -> tuple[str, ..
     A module's are given with its name. A plain name is one of kallsyms, whether ftrace reaches it or not.
     """
     from pyebpf.kernel.functions import is_pattern
-    from pyebpf.symbols.kernel import KernelSymbols
 
     module, colon, name = pattern.rpartition(":")
-    if is_pattern(name):
-        try:
-            found = traceable().matching(name, module)
-            return tuple(dict.fromkeys(f"{home}:{each}" if colon else each for each, home, _ in found))
-        except (OSError, NotSupported, NotPermitted):
-            pass
+    if not is_pattern(name):
+        from pyebpf.symbols.search import SymbolText
+
+        found = SymbolText().find(name, module)
+        return (pattern,) if any(symbol.is_function for symbol in found) else ()
+    try:
+        listed = traceable().matching(name, module)
+        return tuple(dict.fromkeys(f"{home}:{each}" if colon else each for each, home, _ in listed))
+    except (OSError, NotSupported, NotPermitted):
+        pass
+    from pyebpf.symbols.kernel import KernelSymbols
+
     symbols = KernelSymbols().functions(name, module or None)
     return tuple(dict.fromkeys(f"{symbol.module}:{symbol.name}" if colon else symbol.name for symbol in symbols))
 

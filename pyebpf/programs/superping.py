@@ -1,0 +1,123 @@
+"""ICMP echo latency as the kernel sees it, for every ping on the machine, IPv4 and IPv6.
+
+From the function that hands a request to the network layer until the one that receives the reply, so without what a
+ping program and the scheduler add. Requests of raw sockets and of ping sockets are seen; those that a program writes
+with its own IP header (IP_HDRINCL) are not.
+
+Overhead: 0.3 us a packet that is sent by ip_send_skb or ip6_send_skb: UDP, raw and ping sockets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyebpf import BPF, KernelObject, Struct, cast, now, u16, u64
+from pyebpf.tool import Column, EventTool, Example, Stop, events, option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TOOL", "Options", "Reply", "build", "open"]
+
+#: include/uapi/linux/in.h, icmp.h, icmpv6.h
+IPPROTO_ICMP, IPPROTO_ICMPV6 = 1, 58
+ICMP_ECHO, ICMP_ECHOREPLY = 8, 0
+ICMPV6_ECHO_REQUEST, ICMPV6_ECHO_REPLY = 128, 129
+
+
+class Echo(Struct):
+    """What a reply has in common with its request."""
+
+    version: u16
+    id: u16
+    sequence: u16
+
+
+class Reply(Struct):
+    """An answered request: IP version 4 or 6, identifier and sequence number, time in nanoseconds."""
+
+    ns: u64
+    version: u16
+    id: u16
+    sequence: u16
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is shown."""
+
+    id: int | None = option("-i", "--id", metavar="ID", help="only this identifier", minimum=0, maximum=0xFFFF)
+
+
+def build(options: Options) -> BPF:
+    """The probes and maps; nothing is loaded yet."""
+    bpf = BPF()
+    pending = bpf.lru_hash(key=Echo, value=u64, size=16_384)
+    replies = bpf.ringbuf(Reply, name="replies")
+
+    @bpf.function("ip_send_skb")
+    def on_send(skb: KernelObject) -> None:
+        if cast("struct iphdr *", u64(skb.head) + skb.network_header).protocol == IPPROTO_ICMP:
+            icmp = cast("struct icmphdr *", u64(skb.head) + skb.transport_header)
+            if icmp.type == ICMP_ECHO and (options.id is None or icmp.un.echo.id == options.id):
+                pending[Echo(version=4, id=icmp.un.echo.id, sequence=icmp.un.echo.sequence)] = now()
+
+    @bpf.function("ip6_send_skb", optional=True)
+    def on_send6(skb: KernelObject) -> None:
+        if cast("struct ipv6hdr *", u64(skb.head) + skb.network_header).nexthdr == IPPROTO_ICMPV6:
+            icmp = cast("struct icmp6hdr *", u64(skb.head) + skb.transport_header)
+            echo = icmp.icmp6_dataun.u_echo
+            if icmp.icmp6_type == ICMPV6_ECHO_REQUEST and (options.id is None or echo.identifier == options.id):
+                pending[Echo(version=6, id=echo.identifier, sequence=echo.sequence)] = now()
+
+    @bpf.function("icmp_rcv")
+    def on_receive(skb: KernelObject) -> None:
+        icmp = cast("struct icmphdr *", u64(skb.head) + skb.transport_header)
+        if icmp.type == ICMP_ECHOREPLY:
+            key = Echo(version=4, id=icmp.un.echo.id, sequence=icmp.un.echo.sequence)
+            sent = pending.get(key)
+            if sent is not None:
+                replies.emit(Reply(ns=now() - sent, version=4, id=key.id, sequence=key.sequence))
+                del pending[key]
+
+    @bpf.function("icmpv6_rcv", optional=True)
+    def on_receive6(skb: KernelObject) -> None:
+        icmp = cast("struct icmp6hdr *", u64(skb.head) + skb.transport_header)
+        if icmp.icmp6_type == ICMPV6_ECHO_REPLY:
+            echo = icmp.icmp6_dataun.u_echo
+            key = Echo(version=6, id=echo.identifier, sequence=echo.sequence)
+            sent = pending.get(key)
+            if sent is not None:
+                replies.emit(Reply(ns=now() - sent, version=6, id=key.id, sequence=key.sequence))
+                del pending[key]
+
+    return bpf
+
+
+def received(bpf: BPF, options: Options, stop: Stop) -> Iterator[Reply]:  # noqa: ARG001 - as every tool's
+    """Replies as they come in."""
+    yield from events(bpf["replies"], stop)
+
+
+TOOL = EventTool(
+    name="superping",
+    doc=__doc__,
+    section="10.3.23",
+    tracing="ICMP echo requests",
+    options=Options,
+    build=build,
+    records=received,
+    columns=(
+        Column("PING", 5, key=lambda reply: f"IPv{reply.version}"),
+        Column("ID", 6, ">"),
+        Column("SEQ", 6, ">", key="sequence"),
+        Column("LAT(us)", 10, ">", key="ns", scale=1_000, decimals=1),
+    ),
+    examples=(
+        Example("superping", "every reply to a ping of this machine"),
+        Example("superping -i 181", "of one ping program, by its identifier"),
+        Example("superping -T -d 10", "with the time of day, for ten seconds"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: superping.open()

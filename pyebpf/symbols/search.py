@@ -1,0 +1,77 @@
+"""/proc/kallsyms searched as text: for a few names, a table of 200,000 symbols takes far longer than it saves."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from pyebpf.symbols.kernel import read_kallsyms
+
+__all__ = ["Found", "SymbolText"]
+
+_FUNCTIONS = "tTwW"
+#: Letters that a misspelt name has in common with the one meant, at its beginning or its end.
+_COMMON = 4
+
+
+class Found(NamedTuple):
+    """A line: address (0 where they are hidden), type as in nm(1), module, "" for the kernel itself."""
+
+    name: str
+    address: int
+    type: str
+    module: str
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is in a text section."""
+        return self.type in _FUNCTIONS
+
+
+class SymbolText:
+    """The file as it was when this was made; `text` is its content, for tests."""
+
+    def __init__(self, text: bytes | None = None) -> None:
+        # As in ffffffff81000000 T _stext, with a tab and [module] behind the name of a module's.
+        self._text = b"\n" + (read_kallsyms() if text is None else text)
+
+    def find(self, name: str, module: str = "") -> tuple[Found, ...]:
+        """All symbols of a name, of any module or of one."""
+        return self._search(re.escape(name), module)
+
+    def variants(self, name: str) -> tuple[str, ...]:
+        """What the compiler made of a function: name.isra.0, name.constprop.0 and the like."""
+        return tuple(dict.fromkeys(each.name for each in self._search(re.escape(name) + r"\.[a-z][\w.]*", "")))
+
+    def _search(self, name: str, module: str) -> tuple[Found, ...]:
+        # Beginning with what stands before the name, which there are few of, not with the address of each line.
+        pattern = re.compile(rf" (.) ({name})(?:\t\[([^\]\n]*)\])?\n".encode())
+        found = []
+        for match in pattern.finditer(self._text):
+            address = self._text[self._text.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+            kind, symbol, home = match.groups()
+            if module in {"", (home or b"").decode()}:
+                found.append(Found(symbol.decode(), int(address, 16), kind.decode(), (home or b"").decode()))
+        return tuple(found)
+
+    def has_module(self, name: str) -> bool:
+        """Whether a module has symbols, so is loaded."""
+        return f"\t[{name}]\n".encode() in self._text
+
+    def similar(self, name: str) -> tuple[str, ...]:
+        """Functions whose names begin or end as this one does: where the closest are sought."""
+        start, end = re.escape(name[:_COMMON]), re.escape(name[-_COMMON:])
+        length = rf"{{{max(len(name) - 6, 1)},{len(name) + 6}}}"
+        pattern = re.compile(rf" [tTwW] (?=[^\t\n]{length}[\t\n])({start}[^\t\n]*|[^\t\n]*{end})(?=[\t\n])".encode())
+        return tuple(dict.fromkeys(found.decode(errors="replace") for found in pattern.findall(self._text)))
+
+    def name_at(self, address: int) -> str:
+        """The function at an address; empty if none begins there."""
+        # Data may have the address of a section's first function.
+        for kind in _FUNCTIONS.encode():
+            start = b"\n%016x %c " % (address, kind)
+            at = self._text.find(start)
+            if at >= 0:
+                end = self._text.find(b"\n", at + 1)
+                return self._text[at + len(start) : end].partition(b"\t")[0].decode(errors="replace")
+        return ""
