@@ -68,6 +68,16 @@ def bpf_arena_free_pages(vm: Machine, at: int, address: int, count: int) -> None
         found.free(address, count & 0xFFFF_FFFF)
 
 
+def bpf_session_is_return(vm: Machine) -> int:
+    """Whether a kprobe session's program runs at the return."""
+    return int(vm.returning)
+
+
+def bpf_session_cookie(vm: Machine) -> int:
+    """Address of the eight bytes that the runs of a session at entry and return share."""
+    return vm.session.base or vm.memory.add(vm.session)
+
+
 def _nothing(_vm: Machine) -> None:
     """What only the kernel's other processors would notice."""
 
@@ -76,6 +86,8 @@ KFUNCS: dict[str, Callable[..., int | None]] = {
     "bpf_iter_num_new": bpf_iter_num_new,
     "bpf_iter_num_next": bpf_iter_num_next,
     "bpf_iter_num_destroy": bpf_iter_num_destroy,
+    "bpf_session_is_return": bpf_session_is_return,
+    "bpf_session_cookie": bpf_session_cookie,
     "bpf_arena_alloc_pages": bpf_arena_alloc_pages,
     "bpf_arena_free_pages": bpf_arena_free_pages,
     **dict.fromkeys(

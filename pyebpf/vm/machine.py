@@ -104,6 +104,9 @@ class Machine:
         self.cpus = cpus
         self.cgroup_id = 1
         self.task = 0
+        #: Whether a kprobe session's program runs at its function's return, and its cookie, which both runs share.
+        self.returning = False
+        self.session = Region("mem", "session cookie", bytearray(8))
         self.cookie = 0
         self.kernel_stack: Sequence[int] = ()
         self.user_stack: Sequence[int] = ()

@@ -1,0 +1,220 @@
+"""Events beyond tracepoints that a test makes: calls of functions, in the kernel and in processes, and packets."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from struct import pack_into
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.arch import architecture
+from pyebpf.builder.contexts.functions import callee, split, system_call
+from pyebpf.builder.contexts.skb import SKB_FIELDS
+from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti
+from pyebpf.specs.attach.network import Clsact, Tcx, Xdp
+from pyebpf.specs.attach.user import Uprobe
+from pyebpf.types import IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyebpf.builder.contexts.functions import Callee, Passed
+    from pyebpf.specs import ModuleSpec
+    from pyebpf.target import Target
+    from pyebpf.testing.kernel_objects import KernelMemory, Value
+    from pyebpf.vm import Machine, Result
+    from pyebpf.vm.loaded import LoadedProgram
+
+__all__ = ["FunctionEvents", "PacketEvents"]
+
+_WORD = (1 << 64) - 1
+_SLOT = 8
+_TRAMPOLINE_SLOTS = 14
+_STACK = 512
+_ETHERTYPE = slice(12, 14)
+
+
+class _Events:
+    """What `Simulation` gives these."""
+
+    if TYPE_CHECKING:
+        spec: ModuleSpec
+        target: Target
+        machine: Machine
+        memory: KernelMemory
+        _programs: list[tuple[Any, LoadedProgram]]
+
+    def run(self, name: str, **how: Any) -> Result:
+        """One program by its probe's name, wherever it is attached: `how` is as for `pyebpf.vm.Machine.run`.
+
+        For places that have no event of their own here.
+        """
+        names = [each.name for each in self.spec.programs]
+        if name not in names:
+            raise NotFound(f"there is no program {name}{closest(name, names)}: there are {', '.join(names)}")
+        return self.machine.run(self._programs[names.index(name)][1], **how)
+
+
+class FunctionEvents(_Events):
+    """Calls of functions and their returns."""
+
+    def function(self, name: str, *arguments: Value, **named: Value) -> list[Result]:
+        """A kernel function is called: every kprobe, fentry and fmod_ret program there runs, whose results are given.
+
+        Arguments are in order, or by the names that BTF gives; those not given are 0. One that points to a struct
+        takes an address (`object`) or its members as a dictionary, one to text the text. Of a system call
+        ("sys_openat") they are the call's own, with pointers into user memory.
+        """
+        known, values = self._called(name, arguments, named)
+        return self._kernel(known, values, 0, returns=False)
+
+    def function_return(self, name: str, returned: int = 0, *arguments: Value, **named: Value) -> list[Result]:
+        """A kernel function returns: every kretprobe and fexit program there runs; the latter see the arguments."""
+        known, values = self._called(name, arguments, named)
+        return self._kernel(known, values, returned, returns=True)
+
+    def _called(self, name: str, arguments: Sequence[Value], named: Mapping[str, Value]) -> tuple[Callee, list[int]]:
+        known = callee(self.target, system_call(self.target, name))
+        if known.call:
+            return known, [self._saved(known, arguments, named)]
+        if known.passed is None:
+            if named:
+                raise InvalidValue(f"{name}: BTF does not name this function's arguments: give them in order")
+            return known, [self._number(each) for each in arguments]
+        names = [each.name for each in known.passed]
+        given: dict[str, Value] = dict(zip(names, arguments, strict=False))
+        if len(arguments) > len(names):
+            raise InvalidValue(f"{name}() has {len(names)} parameters, not {len(arguments)}")
+        for key, value in named.items():
+            plain = key if key in names else key.removesuffix("_")
+            if plain not in names:
+                raise InvalidValue(f"{name}() has no parameter {key}{closest(key, names)}")
+            given[plain] = value
+        values = [0] * max(known.slots, 1)
+        for each in known.passed:
+            values[each.slot] = self._argument(each, given.get(each.name, 0), name)
+        return known, values
+
+    def _argument(self, parameter: Passed, value: Value, function: str) -> int:
+        element = parameter.type.element
+        if isinstance(value, dict) and element is not None and element.composite:
+            return self.memory.object(element, value)
+        if isinstance(value, dict | list):
+            raise InvalidValue(f"{function}: {parameter.name} is {parameter.type.c_name}, not {value!r}")
+        return self._number(value)
+
+    def _number(self, value: Value, *, user: bool = False) -> int:
+        if isinstance(value, str | bytes):
+            return self.memory.user(value) if user else self.memory.kernel(value)
+        if not isinstance(value, int):
+            raise InvalidValue(f"{value!r} is no argument: give a number, an address or text")
+        return value & _WORD
+
+    def _saved(self, known: Callee, arguments: Sequence[Value], named: Mapping[str, Value]) -> int:
+        """Address of the registers that a system call's entry saved."""
+        arch = architecture(self.target.arch)
+        values = [self._number(each, user=True) for each in arguments]
+        if named:
+            fields = self.target.tracepoint_format("syscalls", f"sys_enter_{known.call}").fields
+            names = [each.name for each in fields if each.offset >= 16]
+            values += [0] * (len(names) - len(values))
+            for key, value in named.items():
+                if key not in names:
+                    raise InvalidValue(f"the system call {known.call} has no argument {key}{closest(key, names)}")
+                values[names.index(key)] = self._number(value, user=True)
+        registers = bytearray(arch.registers_size)
+        for register, number in zip(arch.call_arguments, values, strict=False):
+            pack_into("<Q", registers, arch.register_offset(register), number)
+        return self.memory.kernel(bytes(registers), "pt_regs")
+
+    def _kernel(self, known: Callee, values: list[int], returned: int, *, returns: bool) -> list[Result]:
+        results = []
+        for attach, program in self._programs:
+            if isinstance(attach, Kprobe | KprobeMulti):
+                session = isinstance(attach, KprobeMulti) and attach.session
+                if (attach.returns == returns or session) and self._is_at(attach.functions, known.name):
+                    self.machine.returning = returns
+                    passed = [] if returns else values  # a return's registers have other things
+                    results.append(self.machine.run(program, self._registers(passed, returned, user=False)))
+            elif isinstance(attach, Fexit if returns else Fentry | FmodRet) and split(attach.function)[1] == known.name:
+                context = bytearray(_SLOT * _TRAMPOLINE_SLOTS)
+                for index, value in enumerate(values[: known.slots]):
+                    pack_into("<Q", context, _SLOT * index, value)
+                if returns:
+                    pack_into("<Q", context, _SLOT * known.slots, returned & _WORD)
+                results.append(self.machine.run(program, bytes(context)))
+        return results
+
+    @staticmethod
+    def _is_at(functions: Sequence[str], name: str) -> bool:
+        return any(split(each)[1] == name for each in functions)
+
+    def _registers(self, values: Sequence[int], returned: int, *, user: bool) -> bytes:
+        """`struct pt_regs` with arguments in their registers, further ones on a stack."""
+        arch = architecture(self.target.arch)
+        registers = bytearray(arch.registers_size)
+        for register, value in zip(arch.arguments, values, strict=False):
+            pack_into("<Q", registers, arch.register_offset(register), value & _WORD)
+        stack = bytearray(_STACK)
+        for index, value in enumerate(values[len(arch.arguments) :]):
+            pack_into("<Q", stack, arch.stack_arguments + _SLOT * index, value & _WORD)
+        place = self.memory.user if user else self.memory.kernel
+        pack_into("<Q", registers, arch.register_offset(arch.stack), place(bytes(stack)))
+        if returned:
+            pack_into("<Q", registers, arch.register_offset(arch.result), returned & _WORD)
+        return bytes(registers)
+
+    # --- functions of processes ---
+
+    def user_function(self, name: str, *arguments: Value) -> list[Result]:
+        """A function of a program or library is called: every uprobe on one of that name runs.
+
+        Arguments are in order; text is put into user memory, and a number is what it is.
+        """
+        return self._user(name, [self._number(each, user=True) for each in arguments], 0, returns=False)
+
+    def user_function_return(self, name: str, returned: Value = 0) -> list[Result]:
+        """A function of a program or library returns: every uretprobe there runs."""
+        return self._user(name, [], self._number(returned, user=True), returns=True)
+
+    def _user(self, name: str, values: list[int], returned: int, *, returns: bool) -> list[Result]:
+        return [
+            self.machine.run(program, self._registers(values, returned, user=True))
+            for attach, program in self._programs
+            if isinstance(attach, Uprobe)
+            and attach.returns == returns
+            and any(fnmatchcase(name, function) for function in attach.functions)
+        ]
+
+
+class PacketEvents(_Events):
+    """Frames and packets. Each result has `value`, the program's verdict, and `packet`, the bytes after it."""
+
+    def frame(self, data: bytes, **fields: int) -> list[Result]:
+        """A frame comes in: every XDP program runs on it as it came. `fields` are struct xdp_md's, by name."""
+        return [
+            self.machine.run(program, packet=data, fields=fields)
+            for attach, program in self._programs
+            if isinstance(attach, Xdp)
+        ]
+
+    def packet(self, data: bytes, *, direction: str = "ingress", **fields: int) -> list[Result]:
+        """A packet, from its Ethernet header on, comes in or goes out ("egress"): every tc program there runs on it.
+
+        `fields` are struct __sk_buff's, by name, numbers as a probe reads them. `protocol` is the frame's type unless
+        it is given.
+        """
+        fields.setdefault("protocol", int.from_bytes(data[_ETHERTYPE], "big"))
+        stored = {name: self._stored(name, value) for name, value in fields.items()}
+        return [
+            self.machine.run(program, packet=data, fields=stored)
+            for attach, program in self._programs
+            if isinstance(attach, Tcx | Clsact) and attach.direction == direction
+        ]
+
+    @staticmethod
+    def _stored(name: str, value: int) -> int:
+        type_ = SKB_FIELDS[name][1] if name in SKB_FIELDS else None
+        if isinstance(type_, IntType) and type_.big_endian:
+            return int.from_bytes(type_.encode(value), "little")
+        return value
