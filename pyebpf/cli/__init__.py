@@ -14,6 +14,7 @@ __all__ = ["main"]
 USAGE = """\
 usage: pyebpf TOOL [options] [interval [count]]
        pyebpf list
+       pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
        pyebpf asm FILE
        pyebpf disasm FILE [SECTION] | id NUMBER
@@ -52,6 +53,10 @@ def _dispatch(arguments: list[str]) -> int:
         from pyebpf.cli.catalogue import print_list
 
         return print_list(rest)
+    if command == "doctor":
+        from pyebpf.cli.doctor import run_doctor
+
+        return run_doctor(rest)
     if command == "run":
         from pyebpf.cli.script import run_script
 

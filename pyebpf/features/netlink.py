@@ -24,12 +24,11 @@ _NETLINK_ROUTE = 0
 _HEADER = Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence number, port
 _ERROR = Struct("=i")
 _ATTRIBUTE = Struct("=HH")  # struct nlattr: length, type
-_INTERFACE = Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
 _TC = Struct("=BxHiIII")  # struct tcmsg: family, ifindex, handle, parent, info
 _REQUEST, _ACK, _CREATE_NEW = 1, 4, 0x600  # NLM_F_*; NLM_F_CREATE | NLM_F_EXCL
 _NESTED = 1 << 15
-_RTM_SETLINK, _RTM_NEWQDISC, _RTM_NEWTFILTER = 19, 36, 44
-_IFLA_XDP, _IFLA_XDP_FD, _IFLA_XDP_FLAGS, _XDP_FLAGS_SKB_MODE = 43, 1, 3, 2
+_RTM_NEWQDISC, _RTM_NEWTFILTER = 36, 44
+_XDP_FLAGS_SKB_MODE = 2
 _TCA_KIND, _TCA_OPTIONS, _TCA_BPF_FD, _TCA_BPF_NAME = 1, 2, 6, 7
 _CLSACT, _INGRESS = 0xFFFF_0000, 0xFFFF_FFF2  # TC_H_MAKE(TC_H_CLSACT, 0 and TC_H_MIN_INGRESS)
 _LOOPBACK = 1
@@ -54,14 +53,16 @@ def _route() -> socket.socket:
 
 def xdp(_: Callable[[], Btf] | None) -> Answer:
     """Whether netlink attaches XDP: a descriptor that is none gets EBADF, before the loopback interface changes."""
-    options = _attribute(_IFLA_XDP_FD, _ERROR.pack(_NO_DESCRIPTOR))
-    options += _attribute(_IFLA_XDP_FLAGS, _XDP_FLAGS_SKB_MODE.to_bytes(4, "little"))
-    with _route() as route:
-        message = _INTERFACE.pack(0, 0, _LOOPBACK, 0, 0) + _attribute(_IFLA_XDP | _NESTED, options)
-        number = _answer_to(route, _RTM_SETLINK, 0, message)
-    if number == errno.EBADF:
-        return Answer.YES
-    return Answer.UNKNOWN if number in UNDECIDED else Answer.NO
+    from pyebpf.kernel.rtnetlink import open_rtnetlink, set_xdp
+
+    with open_rtnetlink() as route:
+        try:
+            set_xdp(route.fileno(), _LOOPBACK, _NO_DESCRIPTOR, _XDP_FLAGS_SKB_MODE)
+        except OSError as error:
+            if error.errno == errno.EBADF:
+                return Answer.YES
+            return Answer.UNKNOWN if error.errno in UNDECIDED else Answer.NO
+    return Answer.NO  # such a request is not even read
 
 
 def clsact(_: Callable[[], Btf] | None) -> Answer:

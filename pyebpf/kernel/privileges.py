@@ -53,22 +53,18 @@ def has_capability(name: str) -> bool:
 
 def lockdown() -> str | None:
     """The lockdown level: "none", "integrity" or "confidentiality"; None if securityfs does not tell."""
-    try:
-        with open("/sys/kernel/security/lockdown", encoding="ascii") as file:
-            text = file.read()
-    except OSError:
-        return None
-    chosen = text.partition("[")[2].partition("]")[0]
+    from pyebpf.kernel.mounts import securityfs_file
+
+    chosen = (securityfs_file("lockdown") or "").partition("[")[2].partition("]")[0]
     return chosen or None
 
 
 def security_modules() -> tuple[str, ...]:
     """The Linux security modules in use, such as "bpf"; none if securityfs does not tell."""
-    try:
-        with open("/sys/kernel/security/lsm", encoding="ascii") as file:
-            return tuple(file.read().strip().split(","))
-    except OSError:
-        return ()
+    from pyebpf.kernel.mounts import securityfs_file
+
+    text = (securityfs_file("lsm") or "").strip()
+    return tuple(text.split(",")) if text else ()
 
 
 class PidNamespace(NamedTuple):

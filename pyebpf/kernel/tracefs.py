@@ -7,29 +7,18 @@ from typing import Self
 
 from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported, closest
 from pyebpf.kernel.descriptor import Descriptor
-from pyebpf.kernel.syscall import address_of, syscall
+from pyebpf.kernel.mounts import mount_points, private_mount
 from pyebpf.uapi.errnos import errno_name
 
 __all__ = ["Tracefs"]
 
-# fsconfig(2), fsopen(2), fsmount(2): include/uapi/linux/mount.h
-_FSOPEN_CLOEXEC, _FSMOUNT_CLOEXEC = 1, 1
-_FSCONFIG_CMD_CREATE = 6
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 
 
 def _mounted() -> Descriptor | None:
     """The `events` directory of a tracefs that is mounted. The debugfs path is left alone: looking there mounts it."""
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
-            lines = mounts.read().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        fields = line.split(" ")
-        if len(fields) > 2 and fields[2] == "tracefs":
-            # Blanks in mount points stand as octal escapes.
-            path = fields[1].encode().decode("unicode_escape")
+    for kind, path in mount_points():
+        if kind == "tracefs":
             try:
                 fd = os.open(path + "/events", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError:
@@ -40,11 +29,7 @@ def _mounted() -> Descriptor | None:
 
 def _detached() -> Descriptor:
     """The `events` directory of a mount without a mount point: it goes away with its last descriptor."""
-    name = bytearray(b"tracefs\0")
-    with Descriptor(syscall("fsopen", address_of(name), _FSOPEN_CLOEXEC), "tracefs context") as context:
-        syscall("fsconfig", context.fileno(), _FSCONFIG_CMD_CREATE, 0, 0, 0)
-        fd = syscall("fsmount", context.fileno(), _FSMOUNT_CLOEXEC, 0)
-    with Descriptor(fd, "tracefs mount") as root:
+    with private_mount("tracefs") as root:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         return Descriptor(os.open("events", flags, dir_fd=root.fileno()), "tracefs")
 

@@ -1,0 +1,172 @@
+"""`pyebpf doctor`: what this machine offers, whether and how a tool runs here, and what dead processes left."""
+
+from __future__ import annotations
+
+import json
+import sys
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.cli.bytecode import Parser
+from pyebpf.cli.report import FAILED, UsageError, describe, note
+from pyebpf.errors import PyebpfError
+from pyebpf.output.escape import visible
+from pyebpf.output.sink import Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.tool import Tool
+
+__all__ = ["run_doctor"]
+
+DESCRIPTION = """\
+Asks this machine what it offers to eBPF programs: kernel, privileges, mounts, limits, and each feature of
+the kernel by trying it, with three answers (yes, no, could not tell). A feature has the name that is
+printed, behind that of its section: attach:fentry, map:arena. Nothing stays attached or mounted.
+
+With a TOOL, and its options: whether it runs here, what each of its probes is attached to and how, and why
+not in the ways that come before. It is attached for a moment, and prints no data.
+
+Exit status: 0 if programs can be loaded here, or the tool runs, or all was removed; 1 if not."""
+
+WIDTH = 79
+_NAME = 26  # columns; longer names push the value on
+
+
+class _Printer:
+    """Lines for people, or a JSON object each."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._json = as_json
+        self._sink = Sink.of(sys.stdout)
+        self._section = ""
+
+    def finding(self, section: str, name: str, value: str, meaning: str = "") -> None:
+        """One fact."""
+        if self._json:
+            self.record(section=section, name=name, value=value, note=meaning)
+            return
+        if section != self._section:
+            self._sink.line(section)
+            self._section = section
+        text = f"  {visible(name):<{_NAME}} {visible(value)}"
+        self.line(f"{text} ({visible(meaning)})" if meaning else text, _NAME + 3)
+
+    def record(self, **fields: Any) -> None:
+        """A JSON object, where that is wanted."""
+        if self._json:
+            self._sink.line(json.dumps(fields, ensure_ascii=False))
+
+    def line(self, text: str, indent: int = 0) -> None:
+        """A line for people; what does not fit goes on below, indented."""
+        if not self._json:
+            self._sink.line(
+                fill(text, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False, drop_whitespace=True)
+                if len(text) > WIDTH
+                else text
+            )
+
+
+def run_doctor(arguments: Sequence[str]) -> int:
+    """Ask, and print the answers. Raises UsageError, PyebpfError and ReaderGone."""
+    parser = Parser("doctor", DESCRIPTION)
+    parser.add_argument("--all", action="store_true", help="each helper of each kind of program, too")
+    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    parser.add_argument("--clean", action="store_true", help="remove what dead processes of pyebpf left attached")
+    parser.add_argument("tool", nargs="?", metavar="TOOL", help="one of `pyebpf list`")
+    parser.add_argument("options", nargs="...", metavar="...", help="the tool's own options")
+    options = parser.parse_args(arguments)
+    printer = _Printer(as_json=options.json)
+    if options.clean:
+        if options.tool or options.all:
+            raise UsageError(parser.prog, "--clean stands alone")
+        return _clean(printer)
+    if options.tool:
+        if options.all:
+            raise UsageError(parser.prog, "--all is about the machine, not about a tool")
+        from pyebpf.cli.catalogue import find
+
+        return _tool(find(options.tool), options.options, printer)
+    return _machine(printer, helpers=options.all)
+
+
+def _machine(printer: _Printer, *, helpers: bool) -> int:
+    from pyebpf.features import Features, findings
+    from pyebpf.kernel.leftovers import leftovers
+    from pyebpf.runtime.host import kernel_btf
+
+    features = Features(kernel_btf)
+    refusal = findings.why_not()
+    for section, ask in findings.SECTIONS.items():
+        for each in ask(features):
+            printer.finding(section, *each)
+    if helpers:
+        for each in findings.helpers(features):
+            printer.finding("helpers", *each)
+    for left in leftovers():
+        meaning = f"process {left.owner} has died: pyebpf doctor --clean removes it"
+        printer.finding("left behind", left.kind, left.name, meaning)
+    printer.record(
+        section="summary", name="programs can be loaded", value="no" if refusal else "yes", note=refusal or ""
+    )
+    if refusal:
+        note(f"pyebpf doctor: {refusal}")
+        return FAILED
+    return 0
+
+
+def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) -> int:
+    """Attach a tool for a moment; what each probe's request takes."""
+    from pyebpf.cli.parser import parse
+    from pyebpf.runtime import BPF
+
+    options, _ = parse(tool, arguments)
+    bpf = tool.build(options)
+    if not isinstance(bpf, BPF):  # a protocol allows others
+        raise UsageError("pyebpf doctor", f"{tool.name} has no probes to ask about")
+    error: PyebpfError | None = None
+    attachments: list[str] = []
+    notes: list[str] = []
+    try:
+        with bpf:
+            attachments, notes = list(bpf.attachments), list(bpf.notes)
+    except PyebpfError as refusal:
+        error = refusal
+    refused = describe(error) if error is not None else ""
+    printer.line(f"{tool.name} does not run here: {refused}" if refused else f"{tool.name} runs here", 2)
+    for text in attachments:
+        printer.line(f"  {visible(text)}", 4)
+        printer.record(attachment=text)
+    for choice in bpf.choices:
+        rejected = [{"way": way, "reason": reason} for way, reason in choice.rejected]
+        printer.record(probe=choice.probe, request=choice.request, way=choice.way, rejected=rejected)
+        for way, reason in choice.rejected:
+            printer.line(
+                f"  {visible(choice.probe)}: {visible(choice.request)} not by {visible(way)}: {visible(reason)}", 4
+            )
+    for text in notes:
+        printer.line(f"  {visible(text)}", 4)
+        printer.record(note=text)
+    printer.record(tool=tool.name, runs=error is None, error=refused)
+    return FAILED if error is not None else 0
+
+
+def _clean(printer: _Printer) -> int:
+    from pyebpf.errors import NotPermitted
+    from pyebpf.kernel.leftovers import leftovers
+    from pyebpf.kernel.privileges import pid_namespace
+
+    if not pid_namespace().initial:
+        raise NotPermitted(
+            "processes that live outside this container look dead from inside: run --clean in the host's pid namespace"
+        )
+    status = 0
+    for each in leftovers():
+        result = "removed"
+        try:
+            each.remove()
+        except OSError as error:
+            status, result = FAILED, f"not removed: {describe(error)}"
+        printer.finding("left behind", each.kind, each.name, f"process {each.owner} has died; {result}")
+    return status

@@ -1,0 +1,154 @@
+"""What dead processes left attached: found by the names that say whose it was (`kernel/removals.py`), and removed.
+
+Links and perf events vanish with their owner. What is here does not, and its guard process removes it; unless that was
+killed, too. A number that another process has by now counts as alive, so nothing in use is ever touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.removals import owner_of, remove_filter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["FINDERS", "Leftover", "leftovers"]
+
+
+class Leftover(NamedTuple):
+    """Something that the dead process `owner` made: what and where, its name, and how to remove it (OSError)."""
+
+    kind: str
+    name: str
+    owner: int
+    remove: Callable[[], None]
+
+
+def _dead_owner(name: str) -> int | None:
+    """The owner in a name, if there is no such process."""
+    owner = owner_of(name)
+    return owner if owner is not None and not os.path.exists(f"/proc/{owner}") else None
+
+
+def _events() -> Iterator[Leftover]:
+    """Lines of tracefs `kprobe_events`, such as "p:pyebpf_42_probes/entry_1 vfs_read"; several make one event."""
+    from pyebpf.errors import PyebpfError
+    from pyebpf.kernel.tracefs import Tracefs
+
+    try:
+        files = Tracefs()
+    except PyebpfError:
+        return
+    with files:
+        try:
+            text = _read("../kprobe_events", files.fileno())
+        except FileNotFoundError:  # a kernel without kprobes
+            return
+        for event in dict.fromkeys(line.split()[0].partition(":")[2] for line in text.splitlines() if line):
+            owner = _dead_owner(event.partition("/")[0])
+            if owner is not None:
+                yield Leftover("kprobe event", event, owner, _event_remover(event))
+
+
+def _read(path: str, directory: int) -> str:
+    with Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory), path) as file:
+        pieces = []
+        while piece := os.read(file.fileno(), 1 << 16):
+            pieces.append(piece)
+    return b"".join(pieces).decode(errors="surrogateescape")
+
+
+def _event_remover(event: str) -> Callable[[], None]:
+    def remove() -> None:
+        from pyebpf.kernel.tracefs import Tracefs
+
+        with Tracefs() as files:
+            # Not by remove_event: that one waits for an owner that is just dying, and this one is dead for good.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+            with Descriptor(os.open("../kprobe_events", flags, dir_fd=files.fileno()), "kprobe_events") as file:
+                os.write(file.fileno(), f"-:{event}".encode())
+
+    return remove
+
+
+def _filters() -> Iterator[Leftover]:
+    """Filters of kind bpf, of the clsact queues in this network namespace. The queues stay: they may be somebody's."""
+    from pyebpf.kernel.rtnetlink import CLSACT, bpf_filters, open_rtnetlink
+
+    with open_rtnetlink() as netlink:
+        for index, interface in socket.if_nameindex():
+            for direction in CLSACT:
+                for each in bpf_filters(netlink.fileno(), index, direction):
+                    owner = _dead_owner(each.name)
+                    if owner is not None:
+                        what = f"{interface} {direction} {each.name}"
+                        yield Leftover("tc filter", what, owner, _filter_remover(index, direction, each.name))
+
+
+def _filter_remover(interface: int, direction: str, name: str) -> Callable[[], None]:
+    def remove() -> None:
+        from pyebpf.kernel.rtnetlink import open_rtnetlink
+
+        with open_rtnetlink() as netlink:
+            remove_filter(interface, direction, name, False, netlink.fileno())  # noqa: FBT003 - data for the guard
+
+    return remove
+
+
+def _xdp() -> Iterator[Leftover]:
+    """XDP programs that netlink attached in this network namespace: their own names tell the owner."""
+    from pyebpf.kernel import bpf
+    from pyebpf.kernel.info import program_info
+    from pyebpf.kernel.rtnetlink import open_rtnetlink, xdp_programs
+
+    with open_rtnetlink() as netlink:
+        for (index, interface), number in xdp_programs(netlink.fileno()).items():
+            try:
+                with bpf.prog_get_fd_by_id(number) as program:
+                    name = program_info(program.fileno()).name
+            except OSError:  # 0, one in each mode; or gone by now
+                continue
+            owner = _dead_owner(name)
+            if owner is not None:
+                yield Leftover("XDP program", f"{interface} {name}", owner, _xdp_remover(index, number))
+
+
+def _xdp_remover(interface: int, number: int) -> Callable[[], None]:
+    def remove() -> None:
+        from pyebpf.kernel import bpf
+        from pyebpf.kernel.rtnetlink import open_rtnetlink, set_xdp
+
+        refusals = []
+        with bpf.prog_get_fd_by_id(number) as program, open_rtnetlink() as netlink:
+            for mode in (1 << 1, 1 << 2):  # XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE
+                try:
+                    set_xdp(netlink.fileno(), interface, -1, mode, expected_fd=program.fileno())
+                except OSError as error:
+                    refusals.append(error)
+        if len(refusals) > 1:
+            raise refusals[0]
+
+    return remove
+
+
+FINDERS: dict[str, Callable[[], Iterator[Leftover]]] = {"events": _events, "filters": _filters, "xdp": _xdp}
+"""One for each kind of attachment that outlives its process and carries its name."""
+
+
+def leftovers() -> list[Leftover]:
+    """All that dead owners left, of the kinds that this process may see."""
+    found: list[Leftover] = []
+    for finder in FINDERS.values():
+        with contextlib.suppress(PermissionError):
+            try:
+                found += finder()
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EAFNOSUPPORT):
+                    raise
+    return found

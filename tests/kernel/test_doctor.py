@@ -1,0 +1,308 @@
+"""`pyebpf doctor`: what the machine offers, whether a tool runs, what dead processes left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from pyebpf import BPF
+from pyebpf.cli import catalogue, doctor
+from pyebpf.features import Answer, Features, findings
+from pyebpf.kernel.tracefs import Tracefs
+from pyebpf.programs import opensnoop
+from pyebpf.runtime.host import kernel_btf
+from pyebpf.tool import EventTool
+from pyebpf.uapi.helpers import HELPER_IDS
+from tests.support.command import pyebpf
+from tests.support.needs import needs
+from tests.support.traffic import inside
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 120  # seconds; emulated machines are slow
+PREFIXES = {"instructions": "isa", "attachments": "attach", "programs": "program", "maps": "map"}
+
+
+def records(*arguments):
+    done = pyebpf("doctor", "--json", *arguments)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def test_every_finding_is_a_line_of_at_most_80_columns():
+    """Below the name of its section; what does not fit goes on in the next line."""
+    done = pyebpf("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == list(findings.SECTIONS)
+    assert max(map(len, lines)) <= 80
+    assert f"  {'release':<26} {os.uname().release}" in lines
+
+
+def test_the_answers_are_those_of_the_features():
+    """As JSON, with the names by which they are asked for."""
+    status, found, _ = records()
+    assert status == 0
+    features = Features(kernel_btf)
+    asked = [each for each in found if each["section"] in PREFIXES]
+    assert len(asked) > 140
+    for each in asked:
+        assert features.ask(f"{PREFIXES[each['section']]}:{each['name']}").value == each["value"]
+    assert found[-1] == {"section": "summary", "name": "programs can be loaded", "value": "yes", "note": ""}
+
+
+def test_all_has_every_helper_of_every_kind_of_program():
+    """Of those kinds that the kernel has; get_func_ip is for kprobes, not for tracepoints."""
+    _, found, _ = records("--all")
+    kinds = [each["name"] for each in found if each["section"] == "programs" and each["value"] == "yes"]
+    helpers = {each["name"]: each["value"] for each in found if each["section"] == "helpers"}
+    assert len(helpers) == len(kinds) * len(HELPER_IDS)
+    assert helpers["get_func_ip@kprobe"] == "yes"
+    assert helpers["get_func_ip@tracepoint"] == "no"
+    assert "could not tell" not in [value for name, value in helpers.items() if name.endswith("@tracepoint")]
+
+
+def test_who_may_nothing_is_told_so():
+    """Without capabilities: what needs one could not be told, the reason is one line, the status 1."""
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-m", "pyebpf", "doctor", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("pyebpf doctor: loading a program needs root, or CAP_BPF and CAP_PERFMON;")
+    found = {(each["section"], each["name"]): each["value"] for each in map(json.loads, done.stdout.splitlines())}
+    assert found["privileges", "CAP_BPF"] == "no"
+    assert found["attachments", "tp_btf"] == found["maps", "arena"] == "could not tell"
+    assert found["summary", "programs can be loaded"] == "no"
+
+
+def test_a_tool_that_runs():
+    """Each probe with what it is attached to, and how."""
+    done = pyebpf("doctor", "opensnoop", "-x")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *lines = done.stdout.splitlines()
+    assert first == "opensnoop runs here"
+    assert "  on_enter: tracepoint syscalls:sys_enter_openat, by perf link" in lines
+    status, found, _ = records("opensnoop")
+    assert status == 0
+    assert found[-1] == {"tool": "opensnoop", "runs": True, "error": ""}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["opensnop"], "pyebpf: there is no tool 'opensnop', did you mean opensnoop?; see pyebpf list"),
+        (["--clean", "opensnoop"], "pyebpf doctor: --clean stands alone; see pyebpf doctor --help"),
+        (["--al"], "pyebpf doctor: unrecognized arguments: --al; see pyebpf doctor --help"),
+    ],
+)
+def test_wrong_usage(arguments, line):
+    """One line and status 2."""
+    done = pyebpf("doctor", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].replace(" - ", ", ") == line or line.split(",")[0] in done.stderr
+
+
+def tool_of(declare):
+    """A tool whose program `declare(bpf)` declares."""
+
+    def build(_):
+        bpf = BPF()
+        declare(bpf)
+        return bpf
+
+    return EventTool(
+        name="made", doc="", section="0", tracing="nothing", options=opensnoop.TOOL.options, build=build,
+        records=opensnoop.TOOL.records, columns=opensnoop.TOOL.columns, examples=(),
+    )  # fmt: skip
+
+
+def test_the_ways_that_a_probe_does_not_take_have_their_reasons(monkeypatch, capsys, make_namespace):
+    """XDP by link where there are links; where a feature is said to be lacking, by netlink, and why."""
+
+    def declare(bpf):
+        @bpf.xdp("lo")
+        def passes(ctx) -> int:
+            return 2
+
+    monkeypatch.setattr(catalogue, "find", lambda _: tool_of(declare))
+    needs("attach:xdp")
+    asked = Features.ask
+    with inside(make_namespace()):
+        assert doctor.run_doctor(["made"]) == 0
+        links = capsys.readouterr().out
+        monkeypatch.setattr(Features, "ask", lambda self, it: Answer.NO if it == "attach:xdp" else asked(self, it))
+        assert doctor.run_doctor(["made"]) == 0
+    assert links == "made runs here\n  passes: xdp lo, by xdp link\n"
+    assert capsys.readouterr().out == (
+        "made runs here\n  passes: xdp lo, by netlink\n  passes: @xdp('lo') not by link: this kernel lacks attach:xdp\n"
+    )
+
+
+def test_a_tool_that_does_not_run(monkeypatch, capsys):
+    """One line says why; status 1."""
+
+    def declare(bpf):
+        @bpf.tracepoint("syscalls:sys_enter_opemat")
+        def on_enter() -> None:
+            pass
+
+    monkeypatch.setattr(catalogue, "find", lambda _: tool_of(declare))
+    assert doctor.run_doctor(["made"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("made does not run here: ")
+    assert "sys_enter_openat" in " ".join(out.split())
+    assert doctor.run_doctor(["--json", "made"]) == 1
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last["runs"] is False
+    assert "sys_enter_opemat" in last["error"]
+
+
+def dead_process():
+    """The number of a process that has ended."""
+    with subprocess.Popen(["true"]) as process:
+        return process.pid
+
+
+def test_an_event_of_a_dead_owner_is_removed_and_no_other():
+    """A living owner's event stays, and so does one that is not named by pyebpf."""
+    needs("attach:kprobe")
+    dead, group = dead_process(), f"doctor{os.getpid()}"
+    events = [f"pyebpf_{dead}_probes/entry_1", f"pyebpf_{os.getpid()}_probes/entry_1", f"{group}/entry"]
+    with Tracefs() as files:
+
+        def write(line):
+            fd = os.open("../kprobe_events", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=files.fileno())
+            try:
+                os.write(fd, line.encode())
+            finally:
+                os.close(fd)
+
+        try:
+            for event in events:
+                write(f"p:{event} do_nanosleep\n")
+            write(f"p:{events[0]} hrtimer_nanosleep\n")  # a second probe of the same event
+            text = pyebpf("doctor").stdout
+            assert text.count(f"pyebpf_{dead}_probes/entry_1") == 1
+            assert "left behind" in text
+            assert f"pyebpf_{os.getpid()}_probes" not in text
+            done = pyebpf("doctor", "--clean")
+            assert (done.returncode, done.stderr) == (0, "")
+            assert f"pyebpf_{dead}_probes/entry_1" in done.stdout
+            assert "removed" in done.stdout
+            content = read_events(files)
+            assert [f":{event} " in content for event in events] == [False, True, True]
+            assert pyebpf("doctor", "--clean").stdout == ""
+        finally:
+            content = read_events(files)
+            for event in events:
+                if f":{event} " in content:
+                    write(f"-:{event}\n")
+
+
+def read_events(files):
+    fd = os.open("../kprobe_events", os.O_RDONLY | os.O_CLOEXEC, dir_fd=files.fileno())
+    with os.fdopen(fd) as lines:
+        return lines.read()
+
+
+OWNER = """\
+import sys, time
+from pyebpf import BPF
+
+bpf = BPF()
+
+
+@bpf.tc("lo", "ingress", by="clsact")
+def classify(ctx) -> int:
+    return -1
+
+
+@bpf.xdp("lo", mode="generic", by="netlink")
+def passes(ctx) -> int:
+    return 2
+
+
+with bpf:
+    print("attached", flush=True)
+    time.sleep(1000)
+"""
+
+
+def guards_of(owner):
+    """The guard processes of a process: started by it, and called so."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = path.read_text()
+        except OSError:
+            continue
+        if "(pyebpf-guard)" in text and int(text.rpartition(")")[2].split()[1]) == owner:
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_network_programs_of_a_dead_owner_are_removed(tmp_path, make_namespace):
+    """After SIGKILL for the process and for its guard: what stays is listed, and swept."""
+    needs("attach:clsact", "attach:xdp_netlink")
+    namespace = make_namespace()
+    script = tmp_path / "owner.py"
+    script.write_text(OWNER)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    owner = subprocess.Popen(
+        namespace.inside(sys.executable, str(script)), stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert owner.stdout is not None
+    with owner.stdout as stream:
+        assert stream.readline() == "attached\n"
+    deadline = time.monotonic() + PATIENCE
+    while not (guards := guards_of(owner.pid)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for guard in guards:
+        os.kill(guard, signal.SIGKILL)
+    owner.kill()
+    owner.wait(PATIENCE)
+    command = namespace.inside(sys.executable, "-m", "pyebpf", "doctor", "--clean")
+
+    def clean():
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+
+    assert f"pyebpf_{owner.pid}_" in namespace.run("tc", "filter", "show", "dev", "lo", "ingress")
+    assert "xdp" in namespace.run("ip", "link", "show", "dev", "lo")
+    out = clean()
+    assert len(re.findall(rf"lo (?:ingress )?pyebpf_{owner.pid}_", out)) == 2
+    assert out.replace("\n", " ").count("removed") == 2
+    assert "pyebpf" not in namespace.run("tc", "filter", "show", "dev", "lo", "ingress")
+    assert "xdp" not in namespace.run("ip", "link", "show", "dev", "lo")
+    assert clean() == ""
+
+
+def test_in_a_container_nothing_is_swept():
+    """There the living look dead."""
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "pyebpf", "doctor", "--clean"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pyebpf doctor: processes that live outside this container look dead")
+
+
+def test_the_page_says_what_is_so(capsys):
+    """Its Python runs, its commands are understood, its example of a tool is what is printed."""
+    page = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(compile(source, "docs/doctor.md", "exec"), {"__name__": "doctor"})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6
+    assert all(line.split(" ", 1)[1] in {"yes", "no"} for line in lines)
+    blocks = re.findall(r"(?:^    .*\n)+", page, re.MULTILINE)
+    commands = [block.split()[1:] for block in blocks if block.startswith("    pyebpf ")]
+    assert commands == [["doctor"], ["doctor", "opensnoop", "-x"], ["doctor", "--clean"]]
+    (example,) = [textwrap.dedent(block) for block in blocks if "runs here" in block]
+    out = pyebpf("doctor", "opensnoop", "-x").stdout
+    assert all(line in out.splitlines() for line in example.splitlines())
