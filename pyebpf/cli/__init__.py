@@ -80,9 +80,10 @@ def _dispatch(arguments: list[str]) -> int:
     # What a start makes stays: looking for garbage in it takes 6 ms. `run_tool` looks again once all is attached.
     gc.disable()
     try:
-        from pyebpf.cli.catalogue import find
+        from pyebpf.cli.catalogue import find, spelt_out
         from pyebpf.cli.run import run_tool
 
+        command, rest = spelt_out(command, rest)
         return run_tool(find(command), rest)
     finally:
         gc.enable()

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["find", "names", "print_list"]
 
 PACKAGE = "pyebpf.programs"
+#: Names that the book has for a tool with arguments: `qdisc-fq` is `qdisclat fq`.
+ALIASES = {
+    f"qdisc-{name}": ("qdisclat", name.replace("-", "_"))
+    for name in ("fq", "cbq", "cbs", "codel", "fq_codel", "red", "tbf")
+}
 
 
 def _modules() -> Iterator[str]:
@@ -32,6 +37,14 @@ def _modules() -> Iterator[str]:
 def names() -> list[str]:
     """The names of all tools, sorted."""
     return sorted(name.replace("_", "-") for name in _modules())
+
+
+def spelt_out(name: str, arguments: list[str]) -> tuple[str, list[str]]:
+    """A tool's own name and arguments, for one of `ALIASES` too."""
+    if name not in ALIASES:
+        return name, arguments
+    tool, *first = ALIASES[name]
+    return tool, [*first, *arguments]
 
 
 def find(name: str) -> Tool[..., Any, Any]:

@@ -1,0 +1,245 @@
+"""Tools on functions of the kernel: funccount, tcpsynbl, superping, qdisclat; each counts a workload exactly."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pyebpf import NotFound
+from pyebpf.errors import InvalidValue
+from pyebpf.features import Answer, Features
+from pyebpf.programs import funccount, qdisclat, superping, tcpsynbl
+from pyebpf.runtime.host import kernel_btf
+from tests.support.command import PATIENCE, ROOT, pyebpf, running
+from tests.support.needs import needs
+
+ME = os.getpid()
+CONNECTIONS, PACKETS = 17, 101
+
+
+def functions() -> None:
+    """Skip where no function of the kernel can be traced."""
+    if all(Features(kernel_btf).ask(f"attach:{way}") is Answer.NO for way in ("fentry", "kprobe_multi")):
+        needs("attach:kprobe")
+
+
+@contextlib.contextmanager
+def listener(backlog: int = 64):
+    with socket.create_server(("127.0.0.1", 0), backlog=backlog) as server:
+        yield server.getsockname()
+
+
+def connect(address: tuple[str, int], times: int = CONNECTIONS) -> None:
+    for _ in range(times):
+        with socket.create_connection(address, timeout=PATIENCE):
+            pass
+
+
+# -- funccount ---------------------------------------------------------------------------------------------------------
+
+
+def test_hundreds_of_functions_are_counted_exactly():
+    """All tcp_* at once: 17 connections of this process are 17 calls of tcp_v4_connect."""
+    functions()
+    with listener() as address, funccount.open("tcp_*", pid=ME) as snapshot:
+        connect(address)
+        counts = {row.func: row.count for row in snapshot()}
+        connect(address, 3)
+        later = {row.func: row.count for row in snapshot()}
+    assert counts["tcp_v4_connect"] == CONNECTIONS
+    assert later["tcp_v4_connect"] == 3
+    assert len(counts) > 10
+    assert all(re.fullmatch(r"tcp_\w+", name) for name in counts)
+
+
+def test_tracepoints_are_counted_by_pattern():
+    """211 calls of getpgid among all of get*; here without any function."""
+    with funccount.open("t:syscalls:sys_enter_getpgi*", pid=ME) as snapshot:
+        for _ in range(211):
+            os.getpgid(0)
+        rows = snapshot()
+    assert [(row.func, row.count) for row in rows] == [("syscalls:sys_enter_getpgid", 211)]
+
+
+@pytest.mark.parametrize("pattern", ["t:syscalls", "x:y:z", "p:c:malloc"])
+def test_a_pattern_of_another_kind_is_refused(pattern):
+    """Before anything is compiled."""
+    with pytest.raises(InvalidValue, match="write 'tcp_\\*' for functions"), funccount.open(pattern):
+        pass
+
+
+def test_too_many_functions_ask_for_the_option():
+    """One line, which names the option."""
+    functions()
+    run = pyebpf("funccount", "--max-probes", "3", "tcp_*", "-d", "1")
+    assert run.returncode == 1
+    assert "--max-probes" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_killed_it_leaves_nothing():
+    """No program, link or event of it is there soon after SIGKILL."""
+    functions()
+    for _ in range(int(os.environ.get("PYEBPF_KILLS", "1"))):
+        with running("funccount", "tcp_v4_*") as tool:
+            tool.process.send_signal(signal.SIGKILL)
+            tool.process.wait(PATIENCE)
+            owner = tool.process.pid
+        deadline = time.monotonic() + PATIENCE
+        while f"pyebpf_{owner}_" in events() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert f"pyebpf_{owner}_" not in events()
+
+
+def events() -> str:
+    """The lines of tracefs `kprobe_events`."""
+    from pyebpf.kernel.tracefs import Tracefs
+
+    with Tracefs() as tracefs:
+        return tracefs.read_top("kprobe_events").decode()
+
+
+# -- tcpsynbl ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_queue_grows_by_one_with_each_connection():
+    """Nobody accepts: lengths 0 to 6 under the limit 97, and none is dropped."""
+    functions()
+    with listener(97) as address, contextlib.ExitStack() as clients, tcpsynbl.open() as snapshot:
+        for _ in range(7):
+            clients.enter_context(socket.create_connection(address, timeout=PATIENCE))
+        histograms = [each for each in snapshot() if each.labels["backlog limit"] == 97]
+    assert [each.labels["dropped"] for each in histograms] == ["no"]
+    assert [(b.low, b.high, b.count) for b in histograms[0].rows()] == [(0, 0, 1), (1, 1, 1), (2, 3, 2), (4, 7, 3)]
+
+
+def test_the_example_of_the_docs(monkeypatch, capsys):
+    """docs/examples/syn_backlog.py prints the same histogram."""
+    functions()
+
+    def work(_):
+        monkeypatch.undo()
+        with listener(89) as address, contextlib.ExitStack() as clients:
+            for _ in range(5):
+                clients.enter_context(socket.create_connection(address, timeout=PATIENCE))
+
+    monkeypatch.setattr(sys, "argv", ["syn_backlog.py"])
+    monkeypatch.setattr(time, "sleep", work)
+    runpy.run_path(str(ROOT / "docs" / "examples" / "syn_backlog.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    found = out.partition("limit 89\n")[2]
+    assert re.findall(r"^ *(\d+) -> \d+ +: (\d+)", found, re.MULTILINE)[:4] == [
+        ("0", "1"),
+        ("1", "1"),
+        ("2", "2"),
+        ("4", "1"),
+    ]
+
+
+# -- superping ---------------------------------------------------------------------------------------------------------
+
+PING = """
+import os, socket, struct, sys
+open("/proc/sys/net/ipv4/ping_group_range", "w").write("0 2147483647")
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+def pings(family, kind, protocol, address, request, reply, id, count, offset):
+    with socket.socket(family, kind, protocol) as s:
+        s.settimeout(60)
+        for sequence in range(count):
+            data = struct.pack("!BBHHH", request, 0, 0, id, sequence) + bytes(8)
+            s.sendto(data[:2] + struct.pack("!H", checksum(data)) + data[4:], address)
+            while True:
+                answer = s.recv(256)[offset:]
+                if answer[0] == reply and answer[6:8] == data[6:8]:
+                    break
+v4, v6 = ("127.0.0.1", 0), ("::1", 0)
+pings(socket.AF_INET, socket.SOCK_RAW, 1, v4, 8, 0, 4242, 23, 20)
+pings(socket.AF_INET, socket.SOCK_DGRAM, 1, v4, 8, 0, 0, 13, 0)
+pings(socket.AF_INET6, socket.SOCK_RAW, 58, v6, 128, 129, 4243, 17, 0)
+"""
+
+
+def test_every_ping_is_seen_once(make_namespace):
+    """23 of a raw socket, 13 of a ping socket, 17 over IPv6: each with its number, and a time."""
+    functions()
+    space = make_namespace()
+    with superping.build(superping.Options()) as bpf:
+        subprocess.run(space.inside(sys.executable, "-c", PING), check=True, timeout=PATIENCE)
+        replies = list(bpf["replies"].poll(0))
+    assert [(r.version, r.sequence) for r in replies] == [
+        *((4, n) for n in range(23)),
+        *((4, n) for n in range(13)),
+        *((6, n) for n in range(17)),
+    ]
+    assert {r.id for r in replies[:23]} == {4242}
+    assert len({r.id for r in replies[23:36]}) == 1
+    assert {r.id for r in replies[36:]} == {4243}
+    assert all(0 < r.ns < 10**9 for r in replies)
+
+
+# -- qdisclat ----------------------------------------------------------------------------------------------------------
+
+SEND = f"""
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    for _ in range({PACKETS}):
+        s.sendto(b"x" * 64, ("10.250.0.2", 9))
+"""
+
+
+@pytest.mark.machine(modules=("dummy", "sch_fq", "sch_tbf"))
+@pytest.mark.parametrize("queue", ["fq", "tbf rate 1gbit burst 32kb limit 1mb"])
+def test_every_packet_through_a_discipline_is_timed(queue, make_namespace):
+    """101 datagrams into an interface that answers nothing."""
+    functions()
+    name = queue.partition(" ")[0]
+    needs("module:dummy", f"module:sch_{name}", "command:tc")
+    space = make_namespace()
+    space.run("ip", "link", "add", "dummy0", "type", "dummy")
+    space.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/dummy0/disable_ipv6")
+    space.run("ip", "address", "add", "10.250.0.1/24", "dev", "dummy0")
+    space.run("ip", "link", "set", "dummy0", "up")
+    space.run("tc", "qdisc", "add", "dev", "dummy0", "root", *queue.split())
+    with qdisclat.open(name) as snapshot:
+        space.run(sys.executable, "-c", SEND)
+        time.sleep(0.5)  # the last packet's turn
+        (histogram,) = snapshot()
+        assert sum(bucket.count for bucket in histogram.rows()) == PACKETS
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cbq", "the queueing discipline cbq left the kernel in Linux 6.3"),
+        ("nosuch", "the queueing discipline nosuch is not loaded: modprobe sch_nosuch, or there is none of that name"),
+    ],
+)
+def test_a_discipline_that_is_not_there_is_one_line(name, message):
+    """With the command that loads it, or why there is none."""
+    functions()
+    with pytest.raises(NotFound) as caught, qdisclat.open(name):
+        pass
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("line", ["funccount tcp_*", "tcpsynbl", "superping", "qdisclat pfifo_fast", "qdisc-fq"])
+def test_where_functions_cannot_be_traced_one_line_says_so(line):
+    """On a kernel without kprobes and trampolines."""
+    if any(Features(kernel_btf).ask(f"attach:{way}") is not Answer.NO for way in ("fentry", "kprobe_multi", "kprobe")):
+        pytest.skip("probe lacks:kprobe: no")
+    run = pyebpf(*line.split(), "-d", "1")
+    assert run.returncode == 1
+    assert len(run.stderr.splitlines()) == 1
+    assert "there is no way to run it here" in run.stderr
