@@ -1,0 +1,163 @@
+"""NVMe command latency as histograms, by disk and command.
+
+Times each command from its setup by the driver until its completion, paired by controller, queue and command
+identifier. Commands of a controller's admin queue have histograms of their own, under the controller's name. A command
+that is tried again is timed again.
+
+Overhead: 1 us a command, for two map operations and the histogram.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyebpf import BPF, Struct, char, field, now, s32, u16, u32, u64
+from pyebpf.tool import Example, Histogram, SummaryTool, milliseconds_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TOOL", "Options", "build", "open"]
+
+LATENCY = "latency"
+ADMIN_QUEUE = 0
+
+#: enum nvme_opcode, include/linux/nvme.h: the NVM command set and zoned namespaces.
+COMMANDS = {
+    0x00: "nvme_cmd_flush",
+    0x01: "nvme_cmd_write",
+    0x02: "nvme_cmd_read",
+    0x04: "nvme_cmd_write_uncor",
+    0x05: "nvme_cmd_compare",
+    0x08: "nvme_cmd_write_zeroes",
+    0x09: "nvme_cmd_dsm",
+    0x0C: "nvme_cmd_verify",
+    0x0D: "nvme_cmd_resv_register",
+    0x0E: "nvme_cmd_resv_report",
+    0x11: "nvme_cmd_resv_acquire",
+    0x15: "nvme_cmd_resv_release",
+    0x79: "nvme_cmd_zone_mgmt_send",
+    0x7A: "nvme_cmd_zone_mgmt_recv",
+    0x7D: "nvme_cmd_zone_append",
+    0x7F: "nvme_fabrics_command",
+}
+#: enum nvme_admin_opcode.
+ADMIN_COMMANDS = {
+    0x00: "nvme_admin_delete_sq",
+    0x01: "nvme_admin_create_sq",
+    0x02: "nvme_admin_get_log_page",
+    0x04: "nvme_admin_delete_cq",
+    0x05: "nvme_admin_create_cq",
+    0x06: "nvme_admin_identify",
+    0x08: "nvme_admin_abort_cmd",
+    0x09: "nvme_admin_set_features",
+    0x0A: "nvme_admin_get_features",
+    0x0C: "nvme_admin_async_event",
+    0x0D: "nvme_admin_ns_mgmt",
+    0x10: "nvme_admin_activate_fw",
+    0x11: "nvme_admin_download_fw",
+    0x14: "nvme_admin_dev_self_test",
+    0x15: "nvme_admin_ns_attach",
+    0x18: "nvme_admin_keep_alive",
+    0x19: "nvme_admin_directive_send",
+    0x1A: "nvme_admin_directive_recv",
+    0x1C: "nvme_admin_virtual_mgmt",
+    0x1D: "nvme_admin_nvme_mi_send",
+    0x1E: "nvme_admin_nvme_mi_recv",
+    0x7C: "nvme_admin_dbbuf",
+    0x7F: "nvme_fabrics_command",
+    0x80: "nvme_admin_format_nvm",
+    0x81: "nvme_admin_security_send",
+    0x82: "nvme_admin_security_recv",
+    0x84: "nvme_admin_sanitize_nvm",
+    0x86: "nvme_admin_get_lba_status",
+}
+
+
+class Command(Struct):
+    """What tells a command from all others under way."""
+
+    controller: s32
+    queue: s32
+    number: u32
+
+
+class Kind(Struct):
+    """Key of the histograms; `disk` is empty for admin commands."""
+
+    controller: s32
+    opcode: u16
+    admin: u16
+    disk: str = field(char[32])
+
+
+class Begun(Struct):
+    """A command under way."""
+
+    at: u64
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the time is shown."""
+
+    milliseconds: bool = milliseconds_option()
+
+
+def build(options: Options) -> BPF:
+    """The probes and maps; nothing is loaded yet."""
+    bpf = BPF()
+    begun = bpf.hash(key=Command, value=Begun)
+    unit, factor = ("msecs", 1_000_000) if options.milliseconds else ("usecs", 1_000)
+    latency = bpf.log2_hist(key=Kind, unit=unit, name=LATENCY)
+
+    @bpf.tracepoint("nvme:nvme_setup_cmd")
+    def on_setup(disk: str, ctrl_id: int, qid: int, opcode: int, cid: int) -> None:
+        begun[Command(controller=ctrl_id, queue=qid, number=cid)] = Begun(
+            at=now(),
+            kind=Kind(controller=ctrl_id, opcode=opcode, admin=1 if qid == ADMIN_QUEUE else 0, disk=disk),
+        )
+
+    @bpf.tracepoint("nvme:nvme_complete_rq")
+    def on_complete(ctrl_id: int, qid: int, cid: int) -> None:
+        command = Command(controller=ctrl_id, queue=qid, number=cid)
+        found = begun.get(command)
+        if found is None:
+            return
+        latency[found.kind].add((now() - found.at) // factor)
+        del begun[command]
+
+    return bpf
+
+
+def command_name(kind: Kind) -> str:
+    """The kernel's name of a command; its number if it has none."""
+    return (ADMIN_COMMANDS if kind.admin else COMMANDS).get(kind.opcode, f"[unknown: {kind.opcode:#04x}]")
+
+
+def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
+    """The interval's histograms, by disk, then by command; admin commands after those of disks."""
+    interval = bpf[LATENCY].interval()
+    for kind in sorted(interval, key=lambda kind: (kind.admin, kind.controller, kind.disk, kind.opcode)):
+        histogram = interval[kind]
+        labels = {"disk": kind.disk or f"nvme{kind.controller}", "command": command_name(kind)}
+        yield Histogram(histogram.buckets, histogram.unit, histogram.kind, labels)
+
+
+TOOL = SummaryTool(
+    name="nvmelatency",
+    doc=__doc__,
+    section="9.3.16",
+    tracing="NVMe commands",
+    options=Options,
+    build=build,
+    snapshot=snapshot,
+    examples=(
+        Example("nvmelatency", "histograms by disk and command, at the end"),
+        Example("nvmelatency -m 1 10", "milliseconds, each second, ten times"),
+        Example("nvmelatency --json -d 10", "for ten seconds, an object a histogram"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: nvmelatency.open()
