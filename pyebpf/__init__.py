@@ -100,6 +100,9 @@ if TYPE_CHECKING:
         PyebpfError as PyebpfError,
         VerifierError as VerifierError,
     )
+    from pyebpf.link.listing import (
+        links as links,
+    )
     from pyebpf.runtime.bpf import (
         BPF as BPF,
     )
@@ -128,6 +131,12 @@ if TYPE_CHECKING:
         ipv4_prefix as ipv4_prefix,
         ipv6_prefix as ipv6_prefix,
         prefix as prefix,
+    )
+    from pyebpf.types.special import (
+        SpinLock as SpinLock,
+        Timer as Timer,
+        spin_lock as spin_lock,
+        timer as timer,
     )
     from pyebpf.uapi.network import (
         AddressFamily as AddressFamily,
@@ -227,6 +236,7 @@ _MODULES = {
         "PyebpfError",
         "VerifierError",
     ),
+    "link.listing": ("links",),
     "runtime.bpf": ("BPF",),
     "types": (
         "Struct",
@@ -246,6 +256,7 @@ _MODULES = {
         "u32",
         "u64",
     ),
+    "types.special": ("SpinLock", "Timer", "spin_lock", "timer"),
     "types.prefix": ("ipv4_prefix", "ipv6_prefix", "prefix"),
     "types.bits": ("bits",),
     "uapi.network": (
@@ -325,11 +336,13 @@ __all__ = [
     "SockContext",
     "SockOpsContext",
     "SockoptContext",
+    "SpinLock",
     "StackTraces",
     "Stats",
     "Struct",
     "SysctlContext",
     "TcpState",
+    "Timer",
     "TracepointContext",
     "VerifierError",
     "XdpContext",
@@ -355,6 +368,7 @@ __all__ = [
     "ipv6_prefix",
     "kernel_string",
     "kstack",
+    "links",
     "now",
     "pid",
     "prefix",
@@ -364,8 +378,10 @@ __all__ = [
     "s32",
     "s64",
     "sizeof",
+    "spin_lock",
     "syscall_name",
     "tid",
+    "timer",
     "u8",
     "u16",
     "u32",

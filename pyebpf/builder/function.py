@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionBuilder", "Join", "Loop"]
 
+_CALLS = frozenset({Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
+
 
 class FunctionBuilder:
     """Builds one `ir.Function`.
@@ -52,6 +54,8 @@ class FunctionBuilder:
         self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
         self.environment = Environment()
         self._regions: tuple[Cleanup, ...] = ()
+        #: Why nothing may be called here; empty where calls are allowed.
+        self.no_calls = ""
         self._block = self._open()
         #: What `else_` needs: the way not taken by the last `if_` and where both meet, until anything else is built.
         self._pending: tuple[Join, Join] | None = None
@@ -101,6 +105,8 @@ class FunctionBuilder:
                 kind = operands[0].kind
             case _:
                 kind = result
+        if self.no_calls and op in _CALLS:
+            self.fail(self.no_calls)
         value = None if kind is None else self.new_value(kind, hint)
         self._settle()
         self._block.instructions.append(
@@ -310,21 +316,27 @@ class FunctionBuilder:
         self._block = target
 
     @contextmanager
-    def region(self, cleanup: Cleanup) -> Iterator[None]:
-        """Build `cleanup` on every way out of the body: its end, jumps to joins that are placed later, returns."""
+    def region(self, cleanup: Cleanup, *, no_calls: str = "") -> Iterator[None]:
+        """Build `cleanup` on every way out of the body: its end, jumps to joins that are placed later, returns.
+
+        With `no_calls`, the reason, the body may call nothing.
+        """
         self._settle()
-        outer = self._regions
+        outer, calls_outside = self._regions, self.no_calls
         self._regions = (*outer, cleanup)
+        self.no_calls = no_calls or calls_outside
         yield
         self._settle()
         if self._block.reachable:
             self._leave((cleanup,))
-        self._regions = outer
+        self._regions, self.no_calls = outer, calls_outside
 
     def _leave(self, regions: Sequence[Cleanup]) -> None:
+        forbidden, self.no_calls = self.no_calls, ""
         for cleanup in reversed(regions):
             cleanup()
             self._settle()
+        self.no_calls = forbidden
 
     def ret(self, value: ir.Value) -> None:
         """Leave the function."""

@@ -22,6 +22,7 @@ from pyebpf.builder.references import Reference, note_change
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32, U64, IntType
+from pyebpf.types.special import has_special
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,7 +99,14 @@ class MapEntity(MapWord):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if name in _USER_SIDE:
             p.fail(f"{self.map_name}.{name} is for user space: a probe looks entries up one at a time, by .get(k)")
-        return method_of(p, self, name, {"get": self._get, "add": self._add, "pop": self._pop})
+        methods = {"get": self._get, "add": self._add, "pop": self._pop, "for_each": self._for_each}
+        return method_of(p, self, name, methods)
+
+    def _for_each(self, p: ProgramBuilder, function: Any) -> Any:
+        """`for_each(f)`: `f(key, value)` for each entry; how many there were, as far as it went."""
+        from pyebpf.builder.callbacks import for_each
+
+        return for_each(p, self.spec, function)
 
     def _get(self, p: ProgramBuilder, key: Any, default: Any = None) -> Any:
         what = f"{self.map_name}.get(…)"
@@ -158,6 +166,10 @@ class MapEntity(MapWord):
             value = value.local(p)
         note_change(p, self.value)
         inside = self._in_range(p, index)
+        if has_special(self.value):
+            # The kernel copies around what only it may touch.
+            self._update(p, index, value, _ANY)
+            return
         entry = self._find(p, index)
         with p.b.if_(_present(p, entry)):
             store(p, entry, 0, self.value, value)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.compiler.ir import Op
 from pyebpf.types import S64, U64, ArrayType, BytesType, CharArray, IntType, PointerType, StructType
+from pyebpf.types.special import SpecialType
 
 if TYPE_CHECKING:
     from pyebpf.builder.integers import Int
@@ -35,6 +36,10 @@ def read(p: ProgramBuilder, place: Place, type_: Type) -> Any:
         from pyebpf.builder.strings import String
 
         return String(type_, place)
+    if isinstance(type_, SpecialType):
+        from pyebpf.builder.special import special_member
+
+        return special_member(p, type_, place)
     if not isinstance(type_, ArrayType | BytesType):
         p.fail(f"{type_.name} is for user space: a probe sees no fields in it, so declare a Struct to read it here")
     from pyebpf.builder.arrays import Array

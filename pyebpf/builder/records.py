@@ -62,7 +62,7 @@ class Record(Reference):
         store(p, *self.place.at(field.offset).address(p), field.type, value)
 
     def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
-        if not self.place.shared or bits_of(self.type, name) is not None:
+        if not self.place.shared or p.b.no_calls or bits_of(self.type, name) is not None:
             super().augment_attribute(p, name, operator, value)
             return
         field = self.field(p, name)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Test
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.operations import fits, settled, to_int, truth
-from pyebpf.builder.places import write_bytes
+from pyebpf.builder.places import write_bytes, zero
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import InvalidValue
 from pyebpf.types import U64, ArrayType, BytesType, CharArray, IntType, PointerType, Struct, StructType
+from pyebpf.types.special import SpecialType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -27,7 +28,9 @@ def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
         p.b.store(address, offset, integer(p, held, value), held.size)
         return
     value = settled(p, value)
-    if isinstance(value, Entity):
+    if isinstance(type_, SpecialType) and value is None:
+        zero(p, address, offset, type_.size)  # the kernel keeps its own
+    elif isinstance(value, Entity):
         write_entity = getattr(value, "write_to", None)
         if write_entity is None:
             p.fail(f"{describe(value)} does not fit {type_.name}")

@@ -29,13 +29,24 @@ _POINTER = 8
 
 
 def callback(
-    p: ProgramBuilder, function: FunctionType, registers: Sequence[Kind], arguments: Arguments, what: str
+    p: ProgramBuilder,
+    function: FunctionType,
+    registers: Sequence[Kind],
+    arguments: Arguments,
+    what: str,
+    *,
+    context: bool = True,
+    noting: Callable[[str], None] | None = None,
 ) -> tuple[ir.Value, ir.Value, Mapping[str, str]]:
     """Build a function that a helper is to call with `registers`, and last with the address that it passes on.
 
     `arguments` makes the function's Python arguments from the registers, inside it. A function annotated `-> bool`
-    ends the helper's loop by True. Returns the function's address, the address to pass on, and the maps whose entries
-    the function makes invalid, with the reasons. `what` is what messages call such a function.
+    ends the helper's loop by True. Without `context` nothing is passed on: the function runs when the program has
+    ended, and has none. `noting` is told the function's symbol before its body is built. `what` is what messages call
+    such a function.
+
+    Returns the function's address, the address to pass on, and the maps whose entries the function makes invalid, with
+    the reasons.
     """
     where = p.b.where
     source = find_source(function)
@@ -46,22 +57,28 @@ def callback(
         p.fail(f"{function.__name__}: {what} returns nothing, or True to stop: annotate `-> None` or `-> bool`")
     number = p.notes["callbacks"] = p.notes.get("callbacks", 0) + 1
     symbol = f"{function.__name__}.c{number}"
+    if noting is not None:
+        noting(symbol)
     # The context goes along through the caller's stack, since the function's registers are the helper's.
-    passed = p.b.slot_address(p.b.slot(_POINTER, name="context"))
-    p.b.store(passed, 0, p.context, _POINTER)
+    passed = p.b.const(0)
+    if context:
+        passed = p.b.slot_address(p.b.slot(_POINTER, name="context"))
+        p.b.store(passed, 0, p.context, _POINTER)
     outer = p.b
-    p.b = FunctionBuilder(symbol, (*registers, Kind.POINTER), source.location)
+    kinds = (*registers, Kind.POINTER) if context else tuple(registers)
+    p.b = FunctionBuilder(symbol, kinds, source.location)
     p.b.where = source.location
-    for parameter, kind in zip(p.b.parameters, (*registers, Kind.POINTER), strict=True):
+    for parameter, kind in zip(p.b.parameters, kinds, strict=True):
         if kind is Kind.POINTER:
             p.b.assume_present(parameter)
-    context = p.b.emit(Op.LOAD, p.b.parameters[-1], result=Kind.POINTER, size=_POINTER)
-    p.b.assume_present(context)
-    p.contexts[p.b] = context
+    if context:
+        found = p.b.emit(Op.LOAD, p.b.parameters[-1], result=Kind.POINTER, size=_POINTER)
+        p.b.assume_present(found)
+        p.contexts[p.b] = found
     key = ("callback", function.__qualname__, source.node.lineno, where)
     frame = Frame(p, source, Scope(function), p.notes[TIMES], key)
     frame.is_subprogram, frame.result = True, BOOL if result is bool else None
-    given = arguments(p.b.parameters[:-1])
+    given = arguments(p.b.parameters[: len(registers)])
     if len(frame.parameters) != len(given):
         p.fail(f"{function.__name__}: {what} takes {len(given)} arguments, not {len(frame.parameters)}")
     for name, value in zip(frame.parameters, given, strict=True):

@@ -6,7 +6,7 @@ dictionaries. Without one it raises NotLoaded.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import AsyncIterator, Callable, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.maps import MapEntity
@@ -179,6 +179,9 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
         return gained
 
     if TYPE_CHECKING:
+
+        def for_each(self, function: Callable[[K, V], None] | Callable[[K, V], bool]) -> int:
+            """In a probe: call `function(key, value)` for each entry until it returns True; how many there were."""
 
         def add(self, key: K, value: V) -> bool:
             """Insert unless the key is there already (BPF_NOEXIST); whether it was inserted."""

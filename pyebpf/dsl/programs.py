@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.callbacks import CALLBACK
 from pyebpf.builder.contexts import Context
 from pyebpf.builder.contexts.base import ASKED_TARGET
 from pyebpf.builder.contexts.packets import MOVED, MOVING
@@ -13,6 +14,7 @@ from pyebpf.builder.program import ProgramBuilder
 from pyebpf.builder.references import CHANGED, CHANGING
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.binding_time import BindingTimes
+from pyebpf.dsl.callbacks import callback
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.subprograms import TIMES, annotation_value
 from pyebpf.dsl.translate import Frame, body
@@ -78,6 +80,7 @@ def build_program(
         p = ProgramBuilder(name, attachment.kind, attachment.attach, target, source.location)
         p.notes["losses"] = table
         p.notes[TIMES] = times
+        p.notes[CALLBACK] = callback
         p.notes.update(known)
         try:
             _translate(p, probe, source, times)

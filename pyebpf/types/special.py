@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, OnlyInProbe
 from pyebpf.types.base import Type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyebpf.btf import BtfBuilder
 
-__all__ = ["SpecialType", "spin_lock", "timer", "work_queue"]
+__all__ = ["SpecialType", "SpinLock", "Timer", "has_special", "spin_lock", "timer", "work_queue"]
 
 
 class SpecialType(Type):
@@ -54,6 +54,40 @@ class SpecialType(Type):
 
     def __hash__(self) -> int:
         return hash(self.tag)
+
+
+def has_special(type_: Type | None) -> bool:
+    """Whether a value of this type has members that only the kernel may touch."""
+    from pyebpf.types.structs import StructType
+
+    if not isinstance(type_, StructType):
+        return False
+    return any(isinstance(field.type, SpecialType) or has_special(field.type) for field in type_.fields)
+
+
+class SpinLock:
+    """How a Struct annotates a `spin_lock`: `lock: SpinLock = field(spin_lock, default=None)`."""
+
+    def __enter__(self) -> None:
+        raise OnlyInProbe("a spin lock is held by a probe, `with entry.lock:`")
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Timer:
+    """How a Struct annotates a `timer`: `timeout: Timer = field(timer, default=None)`."""
+
+    def start(self, callback: Callable[[Any, Any], None], nanoseconds: int) -> int:  # noqa: ARG002 - a declaration
+        """Call `callback(key, value)` once, so many nanoseconds from now. 0, or the negative of an errno.
+
+        The function is one of key and value of the timer's own map, and may start the timer again. It runs in the
+        kernel when the program has long ended, without a context, until the entry or the map is gone.
+        """
+        raise OnlyInProbe("a timer is started by a probe, `entry.timer.start(function, nanoseconds)`")
+
+    def cancel(self) -> int:
+        """Forget it: 1 if it was to come, 0 if not, or the negative of an errno."""
+        raise OnlyInProbe("a timer is cancelled by a probe, `entry.timer.cancel()`")
 
 
 spin_lock: Any = SpecialType("spin_lock", "bpf_spin_lock", 4, 4)

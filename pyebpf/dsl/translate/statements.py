@@ -315,7 +315,8 @@ def _with(f: Frame, node: ast.With) -> None:
                     "write the statements alone"
                 )
             value = manager.enter(f.p)
-            stack.enter_context(f.b.region(functools.partial(manager.leave, f.p)))
+            leave = functools.partial(manager.leave, f.p)
+            stack.enter_context(f.b.region(leave, no_calls=manager.no_calls))
             if each.optional_vars is not None:
                 _assign_target(f, each.optional_vars, value)
         block(f, node.body)

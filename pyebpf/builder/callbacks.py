@@ -1,0 +1,108 @@
+"""Functions that the kernel calls back with a map's entries: `table.for_each(function)`, and timers' functions."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.entity import describe
+from pyebpf.builder.integers import Int
+from pyebpf.builder.places import Place
+from pyebpf.builder.reading import read
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.specs import MapKind
+from pyebpf.types import S64, U32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.specs import MapSpec
+
+__all__ = ["CALLBACK", "for_each", "timer_function"]
+
+#: The key in a program's notes of the front end's way to build a function that is called back.
+CALLBACK = "callbacks: build"
+
+_TIMER_FUNCTIONS = "callbacks: functions of timers"
+
+#: Helper number of enum bpf_func_id (since Linux 5.13).
+FOR_EACH_MAP_ELEM = 164
+
+#: Kinds whose entries the helper walks.
+WALKED = (
+    MapKind.HASH,
+    MapKind.LRU_HASH,
+    MapKind.PERCPU_HASH,
+    MapKind.LRU_PERCPU_HASH,
+    MapKind.ARRAY,
+    MapKind.PERCPU_ARRAY,
+)
+
+#: What the kernel passes: the map, the addresses of key and value.
+_ENTRY = (Kind.POINTER, Kind.POINTER, Kind.POINTER)
+
+
+def _entry(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.Value]], Sequence[Any]]:
+    """The Python arguments for one entry: its key and its value, a snapshot where that is a number."""
+
+    def arguments(registers: Sequence[ir.Value]) -> Sequence[Any]:
+        _, key, value = registers
+        p.b.assume_origin(value, spec.name)
+        key_place = Place(base=key, owner=f"a key of {spec.name}", writable=False)
+        value_place = Place(base=value, owner=f"an entry of {spec.name}", shared=True)
+        assert spec.value is not None
+        return [read(p, key_place, spec.key or U32), read(p, value_place, spec.value)]
+
+    return arguments
+
+
+def _function(p: ProgramBuilder, function: Any, what: str) -> FunctionType:
+    if not isinstance(function, FunctionType):
+        p.fail(f"{what} takes a function of a key and a value, not {describe(function)}")
+    return function
+
+
+def for_each(p: ProgramBuilder, spec: MapSpec, function: Any) -> Int:
+    """Call `function(key, value)` for each entry, until it returns True; how many were seen."""
+    what = f"{spec.name}.for_each()"
+    if spec.kind not in WALKED or spec.value is None:
+        p.fail(f"{what}: the kernel walks hashes and arrays only")
+    kind = p.kind.name.lower()
+    if not p.target.has(f"helper:for_each_map_elem@{kind}"):
+        p.fail(f"{what}: this kernel has no bpf_for_each_map_elem for {kind.replace('_', ' ')} programs")
+    build = p.notes[CALLBACK]
+    address: ir.Value
+    passed: ir.Value
+    invalidated: Mapping[str, str]
+    address, passed, invalidated = build(
+        p, _function(p, function, what), _ENTRY, _entry(p, spec), f"a function for {what}"
+    )
+    handle = p.b.emit(Op.MAP, symbol=p.use_map(spec))
+    seen = p.b.call(FOR_EACH_MAP_ELEM, handle, address, passed, p.b.const(0), comment=what)
+    for origin, reason in invalidated.items():
+        p.b.invalidate_origin(origin, f"{what} and its {reason}")
+    return Int(seen, S64)
+
+
+def timer_function(p: ProgramBuilder, function: Any, spec: MapSpec) -> ir.Value | None:
+    """The address of a function that a timer calls with its entry's key and value, without a context.
+
+    None inside that very function: the timer that it starts again has it already.
+    """
+    function = _function(p, function, "timer.start()")
+    known: dict[Any, str] = p.notes.setdefault(_TIMER_FUNCTIONS, {})
+    key = function, spec.name
+    symbol = known.get(key)
+    if symbol is not None:
+        return None if symbol == p.b.name else p.b.emit(Op.FUNCTION, symbol=symbol)
+
+    def note(made: str) -> None:
+        known[key] = made
+
+    address: ir.Value
+    address, _, _ = p.notes[CALLBACK](
+        p, function, _ENTRY, _entry(p, spec), "a timer's function", context=False, noting=note
+    )
+    return address

@@ -1,0 +1,56 @@
+"""Members of a map's values that only the kernel touches, as entities: locks and timers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.builder.entity import Entity
+
+if TYPE_CHECKING:
+    from pyebpf.builder.places import Place
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.specs import MapSpec
+    from pyebpf.types.special import SpecialType
+
+__all__ = ["TRACING_KINDS", "Member", "special_member"]
+
+#: Kinds of programs that may interrupt any other: the verifier lets them use neither locks nor timers.
+TRACING_KINDS = ("KPROBE", "TRACEPOINT", "PERF_EVENT", "RAW_TRACEPOINT", "RAW_TRACEPOINT_WRITABLE")
+
+
+class Member(Entity):
+    """Such a member at its place in a map's entry."""
+
+    def __init__(self, type_: SpecialType, place: Place) -> None:
+        self.type = type_
+        self.place = place
+
+    def describe(self) -> str:
+        owner = f" of {self.place.owner}" if self.place.owner else ""
+        return f"the {self.type.name}{owner}"
+
+    def map(self, p: ProgramBuilder) -> MapSpec:
+        """The map whose entry it is in."""
+        base = self.place.base
+        name = None if base is None else p.b.environment.facts.origins.get(base.number)
+        spec = None if name is None else p.maps.get(name)
+        if spec is None:
+            p.fail(f"{self.describe()}: which map this entry is of is not known here: take it from .get(k)")
+        return spec
+
+    def check_kind(self, p: ProgramBuilder, what: str) -> None:
+        """Refuse programs of kinds that may not use it."""
+        if p.kind.name in TRACING_KINDS:
+            kind = p.kind.name.lower().replace("_", " ")
+            p.fail(f"{what}: programs of the kind {kind} run in the middle of others, and may not use it")
+
+
+def special_member(p: ProgramBuilder, type_: SpecialType, place: Place) -> Member:
+    """The entity for a member of that type."""
+    from pyebpf.builder.spin_locks import SpinLock
+    from pyebpf.builder.timers import Timer
+
+    made = {"bpf_spin_lock": SpinLock, "bpf_timer": Timer}.get(type_.tag)
+    if made is None:
+        p.fail(f"struct {type_.tag} has no meaning in the language yet")
+    return made(type_, place)
