@@ -99,7 +99,12 @@ class MapEntity(MapWord):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if name in _USER_SIDE:
             p.fail(f"{self.map_name}.{name} is for user space: a probe looks entries up one at a time, by .get(k)")
-        methods = {"get": self._get, "add": self._add, "pop": self._pop, "for_each": self._for_each}
+        methods: dict[str, Callable[..., Any]] = {
+            "get": self._get,
+            "add": self._add,
+            "pop": self._pop,
+            "for_each": self._for_each,
+        }
         return method_of(p, self, name, methods)
 
     def _for_each(self, p: ProgramBuilder, function: Any) -> Any:
