@@ -6,15 +6,15 @@ import contextlib
 import linecache
 import re
 import socket
-import sys
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
 from pyebpf.specs.attach.cgroups import HOOKS
-from tests.kernel.test_sockets import DATAGRAMS, Inside, group_of, received, udp
+from tests.kernel.test_sockets import group_of, ports_answer, received, thirteen_packets, udp
 from tests.support.cgroups import cgroup
+from tests.support.traffic import inside
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "attachments.md").read_text("utf-8")
 SECTIONS = ("cgroup: control groups", "Sockets", "Maps of sockets")
@@ -196,10 +196,12 @@ def test_by_sender():
 def test_all_ports(make_namespace):
     """5 of 11 ports lead to the listener."""
     namespace = make_namespace()
-    with Inside(namespace) as inside, example("all_ports", 7002, 7006) as bpf:
-        bpf["listener"][0] = inside.server
+    with inside(namespace):
+        server = socket.create_server(("127.0.0.1", 0), backlog=64)
+    with server, example("all_ports", 7002, 7006) as bpf:
+        bpf["listener"][0] = server
         probe(bpf).attach(namespace.path)
-        assert inside.connect() == "rrcccccrrrr"
+        assert ports_answer(namespace) == "rrcccccrrrr"
 
 
 def test_ports_only(make_namespace):
@@ -207,7 +209,7 @@ def test_ports_only(make_namespace):
     namespace = make_namespace()
     with example("ports_only") as bpf:
         probe(bpf).attach(namespace.path)
-        namespace.run(sys.executable, "-c", DATAGRAMS)
+        thirteen_packets(namespace)
         assert bpf["dissected"][0] == 13
 
 

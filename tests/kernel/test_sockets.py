@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -33,7 +31,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.packet import Ethernet
-from tests.support.command import PATIENCE
+from tests.support.traffic import inside
 
 SO_LOCK_FILTER = 44
 
@@ -248,70 +246,39 @@ def looking(*namespaces):
     return bpf, counts, servers, looks
 
 
-#: A listener in a namespace of its own, and its clients: what each port answered.
-CLIENTS = """
-import socket, sys
-from array import array
-server = socket.create_server(("127.0.0.1", 7000 if len(sys.argv) > 2 else 0), backlog=64)
-channel = socket.socket(fileno=int(sys.argv[1]))
-socket.send_fds(channel, [b"x"], [server.fileno()])
-while channel.recv(1):
-    for port in range(7000, 7011):
-        with socket.socket() as client:
-            client.settimeout(60)
-            try:
-                client.connect(("127.0.0.1", port))
-                channel.send(b"c" if client.getpeername() == ("127.0.0.1", port) else b"?")
-            except ConnectionRefusedError:
-                channel.send(b"r")
-"""
-
-
-class Inside:
-    """`CLIENTS` in a namespace; `server` is its listener."""
-
-    def __init__(self, namespace):
-        self.channel, other = socket.socketpair()
-        self.channel.settimeout(PATIENCE)
-        command = namespace.inside(sys.executable, "-c", CLIENTS, str(other.fileno()))
-        self.process = subprocess.Popen(command, pass_fds=[other.fileno()])
-        other.close()
-        _, (number, *_), _, _ = socket.recv_fds(self.channel, 1, 1)
-        self.server = socket.socket(fileno=number)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.close()
-        self.channel.close()
-        self.process.kill()
-        self.process.wait()
-
-    def connect(self):
-        """Connect to each port from 7000 to 7010: "c" for each that is there, "r" for each refused."""
-        self.channel.send(b"x")
-        answer = b""
-        while len(answer) < 11:
-            answer += self.channel.recv(11)
-        return answer.decode()
+def ports_answer(namespace):
+    """Connect to each port from 7000 to 7010: "c" for each that is there, "r" for each refused."""
+    answer = ""
+    with inside(namespace):
+        for port in range(7000, 7011):
+            with socket.socket() as client:
+                client.settimeout(20)
+                try:
+                    client.connect(("127.0.0.1", port))
+                except ConnectionRefusedError:
+                    answer += "r"
+                else:
+                    answer += "c" if client.getpeername() == ("127.0.0.1", port) else "?"
+    return answer
 
 
 def test_sk_lookup(make_namespace):
     """10 of 11 ports lead to one listener, one is refused; without the program nobody is there."""
     namespace = make_namespace()
     bpf, counts, servers, looks = looking()
-    with Inside(namespace) as inside, bpf:
-        servers[0] = inside.server
-        assert inside.connect() == "r" * 11
+    with inside(namespace):
+        server = socket.create_server(("127.0.0.1", 0), backlog=64)
+    with server, bpf:
+        servers[0] = server
+        assert ports_answer(namespace) == "r" * 11
         with looks.attach(namespace.path):
-            assert inside.connect() == "c" * 7 + "r" + "c" * 3
+            assert ports_answer(namespace) == "c" * 7 + "r" + "c" * 3
         assert dict(counts) == {0: 11, 1: 10}
-        assert inside.connect() == "r" * 11
+        assert ports_answer(namespace) == "r" * 11
         assert dict(counts) == {0: 11, 1: 10}
         del servers[0]
         with looks.attach(namespace.path):
-            assert inside.connect() == "r" * 11
+            assert ports_answer(namespace) == "r" * 11
         assert dict(counts) == {0: 22, 1: 10}
 
 
@@ -341,22 +308,23 @@ def test_namespaces(make_namespace, tmp_path):
 
 # -- how packets are dissected -----------------------------------------------------------------------------------------
 
-#: 13 datagrams to a bound port; a packet socket that spreads packets by their hash has each of them dissected once.
-DATAGRAMS = """
-import socket
-SOL_PACKET, PACKET_FANOUT, HASH = 263, 18, 0
-with (
-    socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0x0008) as tap,
-    socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,
-    socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
-):
-    tap.bind(("lo", 0x0800))
-    tap.setsockopt(SOL_PACKET, PACKET_FANOUT, 1 | HASH << 16)
-    server.bind(("127.0.0.1", 5000))
-    for _ in range(13):
-        client.sendto(b"x", ("127.0.0.1", 5000))
-        server.recv(9)
-"""
+SOL_PACKET, PACKET_FANOUT, PACKET_FANOUT_HASH = 263, 18, 0
+
+
+def thirteen_packets(namespace):
+    """13 datagrams; a packet socket that spreads packets by their hash has each of them dissected once."""
+    with (
+        inside(namespace),
+        socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0x0008) as tap,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
+    ):
+        tap.bind(("lo", 0x0800))
+        tap.setsockopt(SOL_PACKET, PACKET_FANOUT, 1 | PACKET_FANOUT_HASH << 16)
+        server.bind(("127.0.0.1", 5000))
+        for _ in range(13):
+            client.sendto(b"x", ("127.0.0.1", 5000))
+            server.recv(9)
 
 
 def dissecting():
@@ -409,11 +377,11 @@ def test_flow_dissector(make_namespace):
             assert "or in the initial namespace" in str(error)  # noqa: PT017 - the host has one
             pytest.skip(str(error))
         with link:
-            namespace.run(sys.executable, "-c", DATAGRAMS)
+            thirteen_packets(namespace)
             with pytest.raises(KernelError, match="a namespace has one flow dissector, and another is attached"):
                 dissects.attach(namespace.path)
         assert dict(counts) == {5000: 13}
-        namespace.run(sys.executable, "-c", DATAGRAMS)
+        thirteen_packets(namespace)
         assert dict(counts) == {5000: 13}
 
 
