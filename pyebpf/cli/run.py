@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.cli.parser import parse
 from pyebpf.cli.report import note
 from pyebpf.cli.signals import ending
-from pyebpf.errors import PyebpfError
+from pyebpf.errors import CompileError, PyebpfError
 from pyebpf.output.columns import Column
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
@@ -49,6 +49,9 @@ def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
             log = getattr(error, "log", "")
             if common.verbose and log:
                 note(log.rstrip("\n"))
+            if isinstance(error, CompileError) and not common.verbose:
+                # What this kernel lacks matters to who runs a tool, not the line of the tool that asks for it.
+                raise CompileError(error.message) from error
             raise
     return 0
 

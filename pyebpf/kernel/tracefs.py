@@ -82,7 +82,9 @@ class Tracefs:
         try:
             return self._directories(category)
         except FileNotFoundError:
-            raise NotFound(f"no tracepoint category {category!r}{closest(category, self.categories())}") from None
+            near = closest(category, self.categories())
+            module = "" if near else ": if a kernel module has it, load it (modprobe NAME)"
+            raise NotFound(f"no tracepoint category {category!r}{near}{module}") from None
 
     def _directories(self, path: str) -> tuple[str, ...]:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
