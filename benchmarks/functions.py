@@ -1,0 +1,92 @@
+"""funccount 'tcp_*' beside bpftrace: start to attached, and end to exit: `python -m benchmarks.functions [ROUNDS]`.
+
+Needs root, kprobes, and bpftrace for its half. tracefs `enabled_functions` tells how many functions are attached to,
+in the same way for both: a tool is attached when that number has stopped growing. In an emulated machine (`python -m
+tests.vm --kernel 6.12 -- python -m benchmarks.functions`) only the ratios mean something.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.measure import interrupted, median, table
+from pyebpf.kernel.tracefs import Tracefs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PATTERN = "tcp_*"
+ROUNDS = 3
+QUIET = 1.5  # seconds without another function: all are attached
+LONGEST = 240.0  # seconds until then
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A tool by its name, and the command that counts."""
+
+    name: str
+    command: Sequence[str]
+
+
+def contestants() -> list[Contestant]:
+    """The tool as pyebpf ships it and, where bpftrace is installed, the same for that."""
+    # bpftrace wants tracefs mounted: in a mount namespace, so that nothing is left; both, so that it costs both alike.
+    mounts = "mount -t debugfs none /sys/kernel/debug && mount -t tracefs none /sys/kernel/tracing"
+    commands = {"pyebpf": f"{sys.executable} -m pyebpf funccount '{PATTERN}'"}
+    if shutil.which("bpftrace"):
+        commands["bpftrace"] = f"bpftrace -e 'kprobe:{PATTERN} {{ @[func] = count(); }}'"
+    return [
+        Contestant(
+            name, ["unshare", "--mount", "sh", "-c", f"{mounts}; export BPFTRACE_MAX_PROBES=4096; exec {command}"]
+        )
+        for name, command in commands.items()
+    ]
+
+
+def enabled(tracefs: Tracefs) -> int:
+    """Functions that something is attached to."""
+    return tracefs.read_top("enabled_functions").count(b"\n")
+
+
+def measure(contestant: Contestant, tracefs: Tracefs) -> tuple[int, float, float]:
+    """Functions, seconds from start to attached, seconds from SIGINT to exit."""
+    before, began = enabled(tracefs), time.monotonic()
+    found, at = 0, began
+
+    def wait() -> None:
+        nonlocal found, at
+        while time.monotonic() < began + LONGEST and (not found or time.monotonic() < at + QUIET):
+            now = enabled(tracefs) - before
+            if now != found:
+                found, at = now, time.monotonic()
+            time.sleep(0.05)
+
+    run = interrupted(contestant.command, wait)
+    if not found:
+        raise RuntimeError(f"{contestant.name} attached to nothing:\n{run.output}")
+    return found, at - began, run.to_exit
+
+
+def main() -> None:
+    """Let the tools take turns, and print the medians."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    tools = contestants()
+    runs: dict[str, list[tuple[int, float, float]]] = {tool.name: [] for tool in tools}
+    with Tracefs() as tracefs:
+        for _ in range(rounds):
+            for tool in tools:
+                runs[tool.name].append(measure(tool, tracefs))
+    rows = []
+    for name, values in runs.items():
+        functions, attached, ended = (median(column) for column in zip(*values, strict=True))
+        rows.append((name, f"{functions:.0f}", f"{attached:.2f}", f"{ended:.2f}", f"{attached + ended:.2f}"))
+    table((f"funccount '{PATTERN}'", "functions", "attached after s", "exit after s", "sum s"), rows)
+
+
+if __name__ == "__main__":
+    main()
