@@ -18,6 +18,7 @@ from pyebpf.dsl.decorators.cgroups import CgroupDecorators
 from pyebpf.dsl.decorators.functions import FunctionDecorators
 from pyebpf.dsl.decorators.iterators import IteratorDecorators
 from pyebpf.dsl.decorators.lsm import LsmDecorators
+from pyebpf.dsl.decorators.netfilter import NetfilterDecorators
 from pyebpf.dsl.decorators.network import NetworkDecorators
 from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
 from pyebpf.dsl.decorators.programs import ProgramDecorators
@@ -53,8 +54,9 @@ class Module(
     CgroupDecorators,
     FunctionDecorators,
     IteratorDecorators,
-    NetworkDecorators,
     LsmDecorators,
+    NetfilterDecorators,
+    NetworkDecorators,
     PerfEventDecorators,
     ProgramDecorators,
     SocketDecorators,

@@ -40,6 +40,7 @@ ATTACHERS = {
     "KprobeMulti": ("kprobe_multi", "attach_kprobe_multi"),
     "Lsm": ("lsm", "attach_lsm"),
     "LsmCgroup": ("cgroup", "attach_cgroup"),
+    "Netfilter": ("netfilter", "attach_netfilter"),
     "PerfEvent": ("perf_event", "attach_perf_event"),
     "RawTracepoint": ("raw_tracepoint", "attach_raw_tracepoint"),
     "SkLookup": ("netns", "attach_netns"),

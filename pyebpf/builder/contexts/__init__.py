@@ -32,6 +32,7 @@ PLACES = {
     "KprobeMulti": ("functions", "KprobeMultiPlace"),
     "Lsm": ("lsm", "LsmPlace"),
     "LsmCgroup": ("lsm", "LsmCgroupPlace"),
+    "Netfilter": ("netfilter", "NetfilterPlace"),
     "PerfEvent": ("perf_events", "PerfEventPlace"),
     "RawTracepoint": ("tracepoints", "RawTracepointPlace"),
     "SkLookup": ("sockets", "SkLookupPlace"),

@@ -1,0 +1,38 @@
+"""Netfilter: the hooks that iptables and nftables have, too."""
+
+from __future__ import annotations
+
+from pyebpf.dataclass import dataclass
+from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import AttachType
+
+__all__ = ["FAMILIES", "HOOKS", "Netfilter"]
+
+#: NFPROTO_*: the families that such programs are for.
+FAMILIES = {"ipv4": 2, "ipv6": 10}
+#: enum nf_inet_hooks.
+HOOKS = {"prerouting": 0, "local_in": 1, "forward": 2, "local_out": 3, "postrouting": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Netfilter(AttachSpec):
+    """A hook for packets of a family, in the network namespace of the thread that attaches.
+
+    Hooks of smaller `priority` run first; iptables' filter has 0, and no two programs have the same. With `defragment`
+    the program sees whole packets.
+    """
+
+    family: str
+    hook: str
+    priority: int = 0
+    defragment: bool = False
+
+    kind = ProgramKind.NETFILTER
+
+    def __str__(self) -> str:
+        return f"netfilter {self.family} {self.hook} at {self.priority}"
+
+    @property
+    def attach_type(self) -> int:
+        return AttachType.NETFILTER

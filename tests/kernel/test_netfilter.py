@@ -1,0 +1,98 @@
+"""Programs at netfilter's hooks: packets of a namespace counted and dropped."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from pyebpf import BPF, CompileError, InvalidValue, KernelError, KernelObject, u32, u64
+from pyebpf.features import Features
+from pyebpf.runtime.host import kernel_btf
+from tests.support.traffic import inside
+
+NF_DROP, NF_ACCEPT = 0, 1
+
+
+@pytest.fixture(autouse=True)
+def _wanted():
+    if not Features(kernel_btf).has("attach:netfilter"):
+        pytest.skip("this kernel has no netfilter programs")
+
+
+def dropping(priority=0):
+    """UDP datagrams of 5 bytes are dropped on their way out."""
+    bpf = BPF()
+    seen = bpf.hash(key=u32, value=u64, name="seen")
+    hooks = bpf.hash(key=u32, value=u64, name="hooks")
+
+    @bpf.netfilter("ipv4", "local_out", priority=priority)
+    def leaves(skb: KernelObject, state: KernelObject) -> int:
+        seen[skb.len] += 1
+        hooks[state.hook] += 1
+        return NF_DROP if skb.len == 20 + 8 + 5 else NF_ACCEPT
+
+    return bpf, seen, hooks
+
+
+def datagrams():
+    """19 datagrams, 7 of them of 5 bytes: how many were refused, and what came."""
+    refused, came = 0, []
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
+    ):
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(0.1)
+        for size in [5] * 7 + [3] * 12:
+            try:
+                client.sendto(b"x" * size, server.getsockname())
+            except PermissionError:
+                refused += 1
+        try:
+            while True:
+                came.append(server.recv(99))
+        except TimeoutError:
+            return refused, came
+
+
+def test_dropped(make_namespace):
+    """Of 19 datagrams 7 are dropped; detached, all come and none is counted; other namespaces are not concerned."""
+    bpf, seen, hooks = dropping()
+    with inside(make_namespace()), bpf:
+        assert datagrams() == (7, [b"xxx"] * 12)
+        assert (dict(seen), dict(hooks)) == ({33: 7, 31: 12}, {3: 19})
+        bpf.detach()
+        assert datagrams() == (0, [b"xxxxx"] * 7 + [b"xxx"] * 12)
+        bpf.attach()
+        assert bpf.attachments == ["leaves: netfilter ipv4 local_out at 0, by netfilter link"]
+        with inside(make_namespace()):
+            assert datagrams() == (0, [b"xxxxx"] * 7 + [b"xxx"] * 12)
+        assert (dict(seen), dict(hooks)) == ({33: 7, 31: 12}, {3: 19})
+
+
+def test_places(make_namespace):
+    """Two programs have priorities of their own; unknown places are one line."""
+    busy = pytest.raises(KernelError, match="another program has that priority there")
+    with inside(make_namespace()), dropping()[0], dropping(1)[0], busy, dropping()[0]:
+        pass
+    for arguments, message in (
+        (("ipv5", "local_out"), r"no family 'ipv5' \(did you mean"),
+        (("ipv4", "output"), r"no hook 'output'.*: it is prerouting or local_in or"),
+    ):
+        with pytest.raises(InvalidValue, match=message):
+            BPF().netfilter(*arguments)
+    with pytest.raises(InvalidValue, match="give -2147483647 to 2147483646"):
+        BPF().netfilter("ipv4", "local_in", priority=1 << 31)
+
+
+def test_what_it_may_not():
+    """A verdict that is none, and a field that there is not."""
+    for body, message in (
+        ("return 2", "returns 0 or 1, not 2"),
+        ("return ctx.packet", "has no field packet: it has state and skb"),
+    ):
+        bpf = BPF()
+        bpf.define(f"@bpf.netfilter('ipv6', 'forward')\ndef wrong(ctx) -> int:\n    {body}\n")
+        with pytest.raises(CompileError, match=message):
+            bpf.specs()
