@@ -28,6 +28,7 @@ from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
 from pyebpf.dsl.decorators.user import UserDecorators
 from pyebpf.dsl.object_maps import ObjectMaps
 from pyebpf.dsl.probe import SubprogramEntity, plain_function
+from pyebpf.dsl.redirect_maps import RedirectMaps
 from pyebpf.dsl.socket_maps import SocketMaps
 from pyebpf.errors import CompileError, Location
 from pyebpf.specs import MapKind
@@ -64,6 +65,7 @@ class Module(
     TracepointDecorators,
     UserDecorators,
     ObjectMaps,
+    RedirectMaps,
     SocketMaps,
 ):
     """Maps and probes of one program.

@@ -8,7 +8,17 @@ from typing import NamedTuple
 from pyebpf.kernel.bpf import obj_get_info_by_fd
 from pyebpf.kernel.syscall import address_of
 
-__all__ = ["LinkInfo", "MapInfo", "ProgramInfo", "btf_name", "link_info", "map_info", "program_info"]
+__all__ = [
+    "LinkInfo",
+    "MapInfo",
+    "ProgramInfo",
+    "btf_name",
+    "link_info",
+    "link_info_bytes",
+    "map_info",
+    "program_info",
+    "raw_tracepoint_name",
+]
 
 # struct bpf_prog_info {
 #     __u32 type, id; __u8 tag[8]; __u32 jited_prog_len, xlated_prog_len; __u64 jited_prog_insns, xlated_prog_insns;
@@ -33,6 +43,7 @@ _MAP = Struct("=6I16sIIQQIIIIQ")
 _LINK = Struct("=III4x")
 _LINK_SIZE = 72
 _U32, _U64 = Struct("=I"), Struct("=Q")
+_RAW_TRACEPOINT = Struct("=QI")
 
 # enum bpf_link_type, enum bpf_perf_event_type
 _LINK_KPROBE_MULTI, _LINK_PERF_EVENT = 8, 7
@@ -133,6 +144,23 @@ def btf_name(fd: int) -> str:
     buffer = bytearray(_BTF.pack(0, 0, 0, address_of(name), len(name), 0))
     obj_get_info_by_fd(fd, buffer)
     return _text(bytes(name)) if _BTF.unpack(buffer)[5] else ""
+
+
+def link_info_bytes(fd: int) -> bytearray:
+    """`struct bpf_link_info` as it is; the union of the kinds begins at 16."""
+    buffer = bytearray(_LINK_SIZE)
+    obj_get_info_by_fd(fd, buffer)
+    return buffer
+
+
+def raw_tracepoint_name(fd: int) -> str:
+    """The tracepoint of a raw-tracepoint link."""
+    name = bytearray(128)
+    buffer = bytearray(_LINK_SIZE)
+    # struct { __aligned_u64 tp_name; __u32 tp_name_len; } raw_tracepoint;
+    _RAW_TRACEPOINT.pack_into(buffer, 16, address_of(name), len(name))
+    obj_get_info_by_fd(fd, buffer)
+    return _text(bytes(name))
 
 
 def link_info(fd: int) -> LinkInfo:

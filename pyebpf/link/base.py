@@ -103,6 +103,10 @@ class Link:
         except OSError as error:
             raise pin_error(error, self.target, path) from error
 
+    def check_pinnable(self) -> None:
+        """Refuse what no link of the kernel holds, with NotSupported."""
+        self._only_link("cannot be pinned")
+
     def _only_link(self, what: str) -> Descriptor:
         """The one descriptor of a link that the kernel keeps by itself."""
         if len(self._links) != 1 or self._held:

@@ -38,6 +38,7 @@ def map_class(kind: MapKind) -> type[KernelMap]:
 
     for kinds, found in (
         (references.STORAGE, references.Storage),
+        (references.DEVICES, references.DeviceMap),
         (references.OBJECTS, references.ObjectArray),
         (references.MAPS, references.MapOfMaps),
     ):

@@ -66,6 +66,13 @@ class Program:
         )
         self._descriptor = _load(spec, instructions, name or spec.name)
 
+    @classmethod
+    def opened(cls, spec: ProgramSpec, maps: Mapping[str, KernelMap], descriptor: Descriptor) -> Self:
+        """A program that is loaded already, such as one that was pinned; `descriptor` is its own from here on."""
+        program = cls.__new__(cls)
+        program.spec, program.maps, program._descriptor = spec, maps, descriptor
+        return program
+
     def __repr__(self) -> str:
         state = "closed" if self._descriptor.closed else f"fd {self._descriptor.fileno()}"
         return f"<Program {self.spec.name}, {self.spec.kind.name}, {state}>"

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue
 from pyebpf.kernel import bpf
+from pyebpf.kernel.interfaces import interface_index
 from pyebpf.objects.map import Map
 from pyebpf.specs import MapKind
 
 if TYPE_CHECKING:
     from pyebpf.objects.kernel_map import KernelMap
 
-__all__ = ["MapOfMaps", "ObjectArray", "Storage"]
+__all__ = ["DeviceMap", "MapOfMaps", "ObjectArray", "Storage"]
 
 
 def _number(value: Any) -> Any:
@@ -37,6 +38,13 @@ class ObjectArray(Map):
     def update(self, *arguments: Any, **more: Any) -> None:
         for key, value in dict(*arguments, **more).items():
             self[key] = value
+
+
+class DeviceMap(ObjectArray):
+    """Interfaces: `ports[0] = "eth1"`, by a name of this network namespace, or `ports[0] = 7`, by index."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, interface_index(value) if isinstance(value, str) else value)
 
 
 class MapOfMaps(ObjectArray):
@@ -114,7 +122,8 @@ class Storage(Map):
 
 STORAGE = (MapKind.SK_STORAGE, MapKind.INODE_STORAGE, MapKind.TASK_STORAGE, MapKind.CGRP_STORAGE)
 OBJECTS = (
-    MapKind.PROG_ARRAY, MapKind.PERF_EVENT_ARRAY, MapKind.CGROUP_ARRAY, MapKind.DEVMAP, MapKind.DEVMAP_HASH,
-    MapKind.SOCKMAP, MapKind.SOCKHASH, MapKind.CPUMAP, MapKind.XSKMAP, MapKind.REUSEPORT_SOCKARRAY,
+    MapKind.PROG_ARRAY, MapKind.PERF_EVENT_ARRAY, MapKind.CGROUP_ARRAY, MapKind.SOCKMAP, MapKind.SOCKHASH,
+    MapKind.CPUMAP, MapKind.XSKMAP, MapKind.REUSEPORT_SOCKARRAY,
 )  # fmt: skip
+DEVICES = (MapKind.DEVMAP, MapKind.DEVMAP_HASH)
 MAPS = (MapKind.ARRAY_OF_MAPS, MapKind.HASH_OF_MAPS)

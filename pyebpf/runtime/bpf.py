@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.dsl.module import Module
-from pyebpf.errors import NotFound, NotLoaded, NotPermitted, NotSupported, closest
+from pyebpf.errors import InvalidValue, NotFound, NotLoaded, NotPermitted, NotSupported, closest
 from pyebpf.runtime.loaded import Loaded
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyebpf.dsl.probe import Probe
+    from pyebpf.link import Link
     from pyebpf.objects import KernelMap, Program
     from pyebpf.runtime.stacks import Stacks
     from pyebpf.specs import ModuleSpec
@@ -46,6 +47,8 @@ class BPF(Module):
         super().__init__()
         self._target = target
         self._loaded: Loaded | None = None
+        #: Where it is pinned.
+        self._pinned = ""
         self._symbols: Symbols | None = None
 
     # -- life
@@ -123,6 +126,41 @@ class BPF(Module):
         """Detach every program; maps can still be read."""
         self._running.detach()
 
+    def pin(self, path: str) -> None:
+        """Leave everything running when this process ends: pinned into `path`, a new directory on a bpf file system.
+
+        The next process, or this one again, takes it up with the same declarations. Raises NotSupported for an
+        attachment that no link holds, KernelError for a path that is none.
+        """
+        self._running.pin(path)
+        self._pinned = path
+
+    def take_up(self, path: str) -> Self:
+        """Open what was pinned at `path` in place of loading and attaching: `with bpf.take_up(path):`.
+
+        Raises NotFound where nothing is pinned, InvalidValue where it was by other declarations.
+        """
+        if self._loaded is not None:
+            raise InvalidValue("this is loaded already: take up what is pinned instead of loading, not after it")
+        loaded = Loaded()
+        try:
+            loaded.take_up(self.compile(self._target or loaded.target()), path)
+            self._bind(loaded)
+        except BaseException:
+            self._release(loaded)
+            raise
+        self._loaded, self._pinned = loaded, path
+        return self
+
+    def unpin(self) -> None:
+        """Remove what `pin` left or `take_up` found: it ends with this process, or with `close`."""
+        from pyebpf.runtime.pins import unpin
+
+        if not self._pinned:
+            raise InvalidValue("nothing of this is pinned")
+        path, self._pinned = self._pinned, ""
+        unpin(path)
+
     def close(self) -> None:
         """Detach and close everything. A second call does nothing."""
         if self._loaded is not None:
@@ -154,6 +192,11 @@ class BPF(Module):
         running already on its processor.
         """
         return self._running.lost(self.losses)
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """What is attached, in order: each can be updated, pinned or detached by itself."""
+        return self._running.links
 
     @property
     def attachments(self) -> Sequence[str]:

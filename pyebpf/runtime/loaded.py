@@ -140,6 +140,7 @@ class Loaded:
         from pyebpf.link import attach
 
         link = attach(program, target, self.host)
+        link.program = program
         self._links.append((program, link))
         return link
 
@@ -187,6 +188,32 @@ class Loaded:
         for _, link in self._links:
             found[f"{link.target}: missed by the kernel"] = link.missed or 0
         return {reason: count for reason, count in found.items() if count}
+
+    @property
+    def links(self) -> list[Link]:
+        """What is attached."""
+        return [link for _, link in self._links if not link.detached]
+
+    def pin(self, path: str) -> None:
+        """Pin everything into a new directory."""
+        from pyebpf.runtime.pins import pin
+
+        assert self._spec is not None
+        pin(path, self._spec, self.maps, self._loaded, self.links)
+
+    def take_up(self, spec: ModuleSpec, path: str) -> None:
+        """Open what is pinned, in place of loading and attaching."""
+        from pyebpf.runtime.pins import take_up
+
+        self._spec = spec
+        maps, programs, links = take_up(path, spec)
+        self.maps.update(maps)
+        self._loaded, self._done = programs, len(programs)
+        for close in (*(each.close for each in maps.values()), *(each.close for each in programs)):
+            self._open.callback(close)
+        for program_spec, program in zip(spec.programs, programs, strict=True):
+            self.programs[f"{program_spec.name}@{program_spec.attach}"] = program
+        self._links = [(link.program or programs[0], link) for link in links]
 
     def detach(self) -> None:
         """Detach everything; maps and readers stay."""

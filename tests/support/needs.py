@@ -61,10 +61,16 @@ def _module(name: str) -> bool:
     if Path("/sys/module", name.replace("-", "_")).is_dir():
         return True
     builtin = Path("/lib/modules", platform.release(), "modules.builtin")
+    if not builtin.exists() and name in _FUNCTIONS:
+        return _function(_FUNCTIONS[name])  # a kernel without its modules' folder
     return builtin.exists() and any(
         Path(line).name.partition(".")[0].replace("-", "_") == name.replace("-", "_")
         for line in builtin.read_text().splitlines()
     )
+
+
+#: A function of each module that a kernel may have built in without showing it.
+_FUNCTIONS = {"cls_bpf": "cls_bpf_classify", "sch_ingress": "clsact_init", "veth": "veth_xmit"}
 
 
 def _tracepoint(name: str) -> bool:
@@ -75,6 +81,7 @@ def _tracepoint(name: str) -> bool:
         return event in files.events(category)
 
 
+@cache
 def _function(name: str) -> bool:
     with Path("/proc/kallsyms").open() as lines:
         return any(line.split()[2] == name and line.split()[1] in "tT" for line in lines)

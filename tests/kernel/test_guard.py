@@ -1,0 +1,202 @@
+"""What no descriptor holds is removed when its owner is killed, at whatever moment; detaching removes it at once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pyebpf.kernel.guard import guard
+from pyebpf.kernel.interfaces import interface_index
+from pyebpf.kernel.removals import owned_name, owner_of
+from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
+from tests.support.command import PATIENCE, ROOT
+from tests.support.namespaces import namespace
+from tests.support.needs import needs
+from tests.support.traffic import inside
+
+pytestmark = pytest.mark.machine(modules=("veth", "sch_ingress", "cls_bpf"))
+
+KILLS = int(os.environ.get("PYEBPF_KILLS", "5"))
+
+
+@pytest.fixture(scope="module")
+def place():
+    """A namespace with an interface, veth0."""
+    with namespace() as here, namespace() as there:
+        here.connect(there)
+        yield here
+
+
+def until(condition, what):
+    """Wait for a condition, at most as long as tests wait."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def guards(session):
+    """Guard processes of a session leader's children, by their command line."""
+    found = []
+    for each in Path("/proc").iterdir():
+        if each.name.isdecimal():
+            try:
+                if b"guard_process" in (each / "cmdline").read_bytes() and each.name != str(session):
+                    found.append(int(each.name))
+            except OSError:
+                continue
+    return found
+
+
+#: Attaches and detaches by netlink and by clsact, over and over, in turn and at once.
+OWNER = """
+import sys
+from pyebpf import BPF, XDP_PASS, TCX_NEXT, XdpContext, SkBuff
+bpf = BPF()
+@bpf.xdp(by="netlink")
+def take(ctx: XdpContext) -> int:
+    return XDP_PASS
+@bpf.tc("ingress", by="clsact")
+def look(ctx: SkBuff) -> int:
+    return TCX_NEXT
+bpf.load()
+print("loaded", flush=True)
+while True:
+    first = take.attach("veth0")
+    second = look.attach("veth0")
+    third = look.attach("veth0")
+    second.detach()
+    first.detach()
+    third.detach()
+"""
+
+
+def test_sigkill_at_any_moment_leaves_nothing(place, tmp_path):
+    """Killed at random moments of attaching and detaching: the interface is as it was before, each time."""
+    needs("attach:clsact", "attach:xdp_netlink")
+    chance = random.Random(20261)
+    script = tmp_path / "owner.py"
+    script.write_text(OWNER)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with inside(place), open_rtnetlink() as netlink:
+        index = interface_index("veth0")
+
+        def clean():
+            fd = netlink.fileno()
+            return not has_clsact(fd, index) and not bpf_filters(fd, index, "ingress") and not xdp_programs(fd)
+
+        for _ in range(KILLS):
+            with subprocess.Popen(
+                [sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment
+            ) as owner:
+                try:
+                    assert owner.stdout.readline() == "loaded\n"
+                    time.sleep(chance.uniform(0, 0.6))
+                finally:
+                    owner.kill()
+            until(clean, "something is left at the interface")
+
+
+def test_ctrl_c_does_not_reach_the_guard(tmp_path):
+    """SIGINT to the owner's whole process group, as a terminal sends it: the owner ends, its guard removes."""
+    events = tmp_path / "events"
+    events.touch()
+    owner_code = (
+        "import sys, time\nfrom pyebpf.kernel.guard import guard\n"
+        f"guard('event', {str(events)!r}, '-:group/name\\n')\nprint('held', flush=True)\ntime.sleep(600)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", owner_code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        start_new_session=True,
+    ) as owner:
+        assert owner.stdout.readline() == "held\n"
+        assert events.read_text() == ""
+        os.killpg(owner.pid, signal.SIGINT)
+        owner.wait(PATIENCE)
+    until(lambda: events.read_text() == "-:group/name\n", "the guard has not removed the event")
+
+
+def test_promises_are_kept_forgotten_and_handed_on(tmp_path):
+    """Performed here once; a forgotten one never; a guard that somebody kills has a successor that knows all."""
+    events = tmp_path / "events"
+    events.touch()
+    code = f"""
+import os, signal
+from pyebpf.kernel import guard as guards
+first = guards.guard("event", {str(events)!r}, "first\\n")
+second = guards.guard("event", {str(events)!r}, "second\\n")
+third = guards.guard("event", {str(events)!r}, "third\\n")
+second.forget()
+first.perform()
+first.perform()
+dead = guards._state.guard.process
+dead.kill()
+dead.wait()
+fourth = guards.guard("event", {str(events)!r}, "fourth\\n")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=PATIENCE, check=False)
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    until(lambda: events.read_text().count("\n") == 3, "the guard has not removed all")
+    assert events.read_text() == "first\nfourth\nthird\n"
+
+
+def test_a_child_does_not_keep_the_guard_waiting(tmp_path):
+    """A child by fork() lives on when the owner is killed: what the owner made is removed all the same."""
+    events = tmp_path / "events"
+    events.touch()
+    code = f"""
+import os, signal, time
+from pyebpf.kernel.guard import guard
+held = guard("event", {str(events)!r}, "mine\\n")
+child = os.fork()
+if child == 0:
+    held.perform()  # not the child's: nothing happens
+    time.sleep(600)
+print(child, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    run = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    with run:
+        child = int(run.stdout.readline())
+        try:
+            until(lambda: events.read_text() == "mine\n", "the guard waits for the child")
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_the_guard_goes_with_the_last_promise(tmp_path):
+    """No process and no descriptor stay once everything was detached (the descriptors are counted by the fixture)."""
+    events = tmp_path / "events"
+    events.touch()
+    first = guard("event", str(events), "1\n")
+    second = guard("event", str(events), "2\n")
+    (pid,) = [pid for pid in guards(os.getpid()) if _parent(pid) == os.getpid()]
+    first.perform()
+    assert Path(f"/proc/{pid}").exists()
+    second.forget()
+    assert not Path(f"/proc/{pid}").exists()
+    assert events.read_text() == "1\n"
+
+
+def _parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_names_say_whose_they_are():
+    name = owned_name("probes", most=15)
+    assert len(name) <= 15
+    assert owner_of(name) == os.getpid()
+    assert owner_of("pyebpf_x_y") is None
+    assert owner_of("other_42_x") is None
