@@ -16,6 +16,7 @@ from pyebpf.vm.maps import VmMap, make_map
 from pyebpf.vm.maps.arrays import PerfEventArrayMap, ProgramArrayMap
 from pyebpf.vm.maps.buffers import RingBufferMap
 from pyebpf.vm.memory import Memory, Region
+from pyebpf.vm.sockets import Sockets
 from pyebpf.vm.timers import Timers
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from pyebpf.asm import Op
     from pyebpf.vm.helpers.dynptr import Dynptr
+    from pyebpf.vm.helpers.tunnels import TunnelKey
+    from pyebpf.vm.sockets import Socket
 
 __all__ = ["Machine", "Result", "run"]
 
@@ -104,6 +107,16 @@ class Machine:
         self.cpus = cpus
         self.cgroup_id = 1
         self.task = 0
+        #: What look-ups find; the packet's or event's own socket, and the one that sk_assign gave it.
+        self.sockets = Sockets()
+        self.socket: Socket | None = None
+        self.assigned: Socket | None = None
+        self.netns_cookie = 1
+        #: The tunnel's key that packets come with; what the last program had its packet leave with.
+        self.tunnel: TunnelKey | None = None
+        self.tunnel_set: bytes | None = None
+        self.tunnel_options = b""
+        self.function_ip = 0
         #: Whether a kprobe session's program runs at its function's return, and its cookie, which both runs share.
         self.returning = False
         self.session = Region("mem", "session cookie", bytearray(8))
@@ -111,6 +124,8 @@ class Machine:
         self.kernel_stack: Sequence[int] = ()
         self.user_stack: Sequence[int] = ()
         self.random = random.Random(seed)  # noqa: S311 - a test's numbers, to be had again from the seed
+        #: What SYN cookies are signed with.
+        self.secret = seed.to_bytes(16, "little", signed=True)
         self.helpers = dict(helpers or {})
         self.kfuncs = dict(kfuncs or {})
         self.ksyms: dict[str | int, int] = {}
@@ -196,6 +211,8 @@ class Machine:
         if region is not None:
             arguments = (self.memory.add(region),)
         self.printed.clear()
+        self.assigned = self.tunnel_set = None
+        self.tunnel_options = b""
         self.ran = []
         self.memory.trusted = loaded.kind is ProgramKind.TRACING
         self.cookie = loaded.cookie
@@ -206,6 +223,7 @@ class Machine:
             self.locked = None
             self.iterators.clear()
             self.dynptrs.clear()
+            self.sockets.held.clear()
             for each in (region, self.packet.region if self.packet is not None else None):
                 if each is not None:
                     self.memory.remove(each)
@@ -226,6 +244,8 @@ class Machine:
                 raise VmError(
                     f"Unreleased reference: a record of ring buffer {each.name} is neither submitted nor discarded"
                 )
+        if any(self.sockets.held.values()):
+            raise VmError("Unreleased reference: a socket that was looked up is not given back by bpf_sk_release")
         if self.locked is not None:
             raise VmError("bpf_spin_lock is still held at the exit")
 

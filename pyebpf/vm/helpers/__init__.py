@@ -1,6 +1,30 @@
 """Emulated helpers, one file a subject; importing this lists them all in `HELPERS`."""
 
-from pyebpf.vm.helpers import dynptr, maps, network, output, text, tracing
+from pyebpf.vm.helpers import (
+    checksums,
+    dynptr,
+    maps,
+    network,
+    output,
+    sockets,
+    syncookies,
+    text,
+    tracing,
+    tunnels,
+)
 from pyebpf.vm.helpers.registry import HELPERS, emulates
 
-__all__ = ["HELPERS", "dynptr", "emulates", "maps", "network", "output", "text", "tracing"]
+__all__ = [
+    "HELPERS",
+    "checksums",
+    "dynptr",
+    "emulates",
+    "maps",
+    "network",
+    "output",
+    "sockets",
+    "syncookies",
+    "text",
+    "tracing",
+    "tunnels",
+]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import E2BIG, EBUSY, EINVAL, ENOENT
-from pyebpf.vm.maps.others import BloomFilterMap, RedirectMap, StorageMap
+from pyebpf.vm.maps.base import E2BIG, EAGAIN, EBUSY, EINVAL, ENOENT
+from pyebpf.vm.maps.others import BloomFilterMap, CgroupArrayMap, PerCpuStorageMap, RedirectMap, StorageMap
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
@@ -196,7 +196,27 @@ def storage_delete(vm: Machine, at: int, owner: int) -> int:
 def get_local_storage(vm: Machine, at: int, _flags: int) -> int:
     """Address of the value of the control group that the program is attached to, zeros at first."""
     found = _storage(vm, at)
-    return found.get(vm.cgroup_id, create=bytes(found.value_size))
+    owner = found.place(vm.cgroup_id, vm.cpu) if isinstance(found, PerCpuStorageMap) else vm.cgroup_id
+    return found.get(owner, create=bytes(found.value_size))
+
+
+@emulates("current_task_under_cgroup")
+def current_task_under_cgroup(vm: Machine, at: int, index: int) -> int:
+    """Whether the machine's control group is the one under an index."""
+    found = vm.map_at(at)
+    if not isinstance(found, CgroupArrayMap):
+        raise VmError(f"cannot pass map_type {found.spec.kind} into a function on control groups ({found.name})")
+    index &= _LOW
+    if index >= found.max_entries:
+        return -E2BIG
+    group = found.groups.get(index)
+    return -EAGAIN if group is None else int(group == vm.cgroup_id)
+
+
+@emulates("skb_under_cgroup")
+def skb_under_cgroup(vm: Machine, _skb: int, at: int, index: int) -> int:
+    """The same of the packet's socket."""
+    return current_task_under_cgroup(vm, at, index)
 
 
 @emulates("redirect_map")

@@ -97,6 +97,12 @@ def get_attach_cookie(vm: Machine, _context: int) -> int:
     return vm.cookie
 
 
+@emulates("get_func_ip")
+def get_func_ip(vm: Machine, _context: int) -> int:
+    """Address of the function that the program is at: `machine.function_ip`."""
+    return vm.function_ip
+
+
 def _frames(vm: Machine, flags: int) -> tuple[int, ...]:
     frames = vm.user_stack if flags & _USER_STACK else vm.kernel_stack
     return tuple(frames)[flags & 0xFF :]

@@ -10,7 +10,17 @@ from pyebpf.vm.maps.arrays import ArrayMap, PerCpuArrayMap, PerfEventArrayMap, P
 from pyebpf.vm.maps.base import VmMap
 from pyebpf.vm.maps.buffers import QueueMap, RingBufferMap, StackMap, StackTraceMap, UserRingBufferMap
 from pyebpf.vm.maps.hashes import HashMap, LruHashMap, LruPerCpuHashMap, PerCpuHashMap
-from pyebpf.vm.maps.others import ArenaMap, BloomFilterMap, LpmTrieMap, MapOfMaps, RedirectMap, StorageMap
+from pyebpf.vm.maps.others import (
+    ArenaMap,
+    BloomFilterMap,
+    CgroupArrayMap,
+    LpmTrieMap,
+    MapOfMaps,
+    PerCpuStorageMap,
+    RedirectMap,
+    StorageMap,
+    StructOpsMap,
+)
 
 if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
@@ -35,6 +45,9 @@ KINDS: dict[int, type[VmMap]] = {
     MapType.LPM_TRIE: LpmTrieMap,
     MapType.BLOOM_FILTER: BloomFilterMap,
     MapType.ARENA: ArenaMap,
+    MapType.CGROUP_ARRAY: CgroupArrayMap,
+    MapType.PERCPU_CGROUP_STORAGE: PerCpuStorageMap,
+    MapType.STRUCT_OPS: StructOpsMap,
     **dict.fromkeys((MapType.ARRAY_OF_MAPS, MapType.HASH_OF_MAPS), MapOfMaps),
     **dict.fromkeys((MapType.DEVMAP, MapType.DEVMAP_HASH, MapType.CPUMAP, MapType.XSKMAP), RedirectMap),
     **dict.fromkeys((MapType.SOCKMAP, MapType.SOCKHASH, MapType.REUSEPORT_SOCKARRAY), RedirectMap),

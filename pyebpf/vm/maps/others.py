@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.vm.memory import Memory
 
-__all__ = ["ArenaMap", "BloomFilterMap", "LpmTrieMap", "MapOfMaps", "RedirectMap", "StorageMap"]
+__all__ = [
+    "ArenaMap",
+    "BloomFilterMap",
+    "CgroupArrayMap",
+    "LpmTrieMap",
+    "MapOfMaps",
+    "PerCpuStorageMap",
+    "RedirectMap",
+    "StorageMap",
+    "StructOpsMap",
+]
 
 _PREFIX = 4
 _PAGE = 4096
@@ -163,6 +173,26 @@ class StorageMap(VmMap):
         """The owner's value."""
         found = self._values.get(owner)
         return None if found is None else bytes(found.data)
+
+
+class PerCpuStorageMap(StorageMap):
+    """A value of each processor's own for each control group (BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE)."""
+
+    def place(self, owner: int, cpu: int) -> int:
+        """What stands for a processor's part of the owner."""
+        return owner << 16 | cpu
+
+
+class CgroupArrayMap(VmMap):
+    """BPF_MAP_TYPE_CGROUP_ARRAY: `groups` are ids of control groups by index."""
+
+    def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
+        super().__init__(spec, memory, cpus)
+        self.groups: dict[int, int] = {}
+
+
+class StructOpsMap(VmMap):
+    """BPF_MAP_TYPE_STRUCT_OPS: a table that user space registers and no program looks into."""
 
 
 class ArenaMap(VmMap):

@@ -1,0 +1,213 @@
+"""The interpreter against the kernel: checksums in packets, tunnels' keys, SYN cookies, sockets."""
+
+from __future__ import annotations
+
+import random
+import socket
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from pyebpf.asm import encode, link, parse, resolve
+from pyebpf.errors import VmError
+from pyebpf.features import Answer, Features
+from pyebpf.kernel import bpf
+from pyebpf.specs import ProgramKind
+from pyebpf.vm import Machine
+from pyebpf.vm.helpers.tunnels import TunnelKey
+from pyebpf.vm.sockets import Socket
+
+#: What a packet that has tunnels' metadata needs: an Ethernet header of an IPv4 packet, and room.
+ETHERNET = bytes(12) + b"\x08\x00"
+SIGNED = 1 << 64
+
+
+def needs(helper: str) -> None:
+    if Features().ask(f"helper:{helper}@sched_cls") is Answer.NO:
+        pytest.skip(f"this kernel has no bpf_{helper}")
+
+
+def both(text: str, packet: bytes, **surroundings: Any) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
+    """R0, of which the kernel tells 32 bits, and the packet: from the kernel and from the interpreter."""
+    program = link(parse(text))
+    result = bpf.prog_load(ProgramKind.SCHED_CLS, encode(resolve(program)), log_level=1, log_size=1 << 16)
+    assert result.descriptor is not None, result.log
+    with result.descriptor as descriptor:
+        ran = bpf.prog_test_run(descriptor.fileno(), data=packet, data_out=2 * len(packet))
+    machine = Machine(strict=False)
+    for name, value in surroundings.items():
+        setattr(machine, name, value)
+    seen = machine.run(program, packet=packet, kind=ProgramKind.SCHED_CLS)
+    return (ran.retval, ran.data), (seen.value & 0xFFFF_FFFF, seen.packet)
+
+
+def replace(helper: str, offset: int, old: int, new: int, flags: int) -> str:
+    return f"r2 = {offset}\nr3 = {old} ll\nr4 = {new} ll\nr5 = {flags}\ncall bpf_{helper}\nexit"
+
+
+def test_checksums_are_mended_as_the_kernel_does():
+    """Every size, 0 and 0xffff among the numbers, unfit flags and offsets; 211 of each helper."""
+    chance = random.Random(11)
+    for number in range(422):
+        helper = ("l3_csum_replace", "l4_csum_replace")[number % 2]
+        # A UDP checksum of 0 means that there is none.
+        checksum = chance.choice([b"\0\0", b"\xff\xff", chance.randbytes(2)])
+        packet = ETHERNET + chance.randbytes(26) + checksum + chance.randbytes(22)
+        offset = chance.choice([40, 40, 40, 40, 41, 62, 64, 70000])
+        size = chance.choice([0, 2, 4, 2, 4, 1, 8])
+        numbers = [
+            chance.choice([0, 0xFFFF, 0xFFFF_FFFF, chance.getrandbits(16), chance.getrandbits(32)]) for _ in "ab"
+        ]
+        flags = size | (chance.choice([0, 0x10, 0x20, 0x60, 0x30, 0x200]) if helper == "l4_csum_replace" else 0)
+        old = 0 if size == 0 and chance.random() < 0.8 else numbers[0]
+        text = replace(helper, offset, old, numbers[1], flags)
+        kernel, vm = both(text, packet)
+        assert vm == kernel, text
+
+
+SET = """
+r6 = r1
+r2 = 0
+*(u64 *)(r10 - 8) = r2
+*(u64 *)(r10 - 16) = r2
+*(u64 *)(r10 - 24) = r2
+*(u64 *)(r10 - 32) = r2
+*(u64 *)(r10 - 40) = r2
+*(u64 *)(r10 - 48) = r2
+r2 = {label}
+*(u32 *)(r10 - 24) = r2
+r2 = r10
+r2 += -48
+r3 = {size}
+r4 = {flags}
+call bpf_skb_set_tunnel_key
+exit
+"""
+
+
+@pytest.mark.parametrize("size", [44, 28, 24, 22, 8, 43, 4, 32])
+@pytest.mark.parametrize("flags", [0, 1, 4, 32])
+@pytest.mark.parametrize("label", [0, 5])
+def test_keys_of_tunnels_are_checked_as_the_kernel_does(size, flags, label):
+    """By size, flags, and a flow label that only IPv6 has."""
+    kernel, vm = both(SET.format(size=size, flags=flags, label=label), ETHERNET + bytes(50))
+    assert vm[0] == kernel[0], (size, flags, label, kernel[0] - (1 << 32), vm[0] - (1 << 32))
+
+
+def test_a_packet_without_a_key_says_so():
+    """-EINVAL; with one, its numbers are read in the interpreter."""
+    text = "r2 = r10\nr2 += -48\nr3 = 44\nr4 = 0\ncall bpf_skb_get_tunnel_key\nif r0 != 0 goto end\n"
+    text += "r1 = *(u32 *)(r10 - 48)\nr0 = *(u32 *)(r10 - 44)\nr0 += r1\nr1 = *(u8 *)(r10 - 27)\nr0 += r1\nend: exit"
+    kernel, vm = both(text, ETHERNET + bytes(50))
+    assert vm[0] == kernel[0] == -22 % (1 << 32)
+    machine = Machine(strict=False)
+    machine.tunnel = TunnelKey(id=7, remote=0x0A000001, ttl=64)
+    result = machine.run(link(parse(text)), packet=ETHERNET + bytes(50), kind=ProgramKind.SCHED_CLS)
+    assert result.value == 7 + 0x0A000001 + 64
+
+
+def syn(options: bytes, length: int) -> str:
+    """Sign a SYN from constants, check the ACK to it and one that is not; the segment size and both answers."""
+    header = b"\x12\x34\x00\x50" + bytes(4) + bytes(4) + bytes([(20 + len(options)) << 2, 2]) + bytes(6) + options
+    words = [bytes([0x45]) + bytes(11) + bytes([127, 0, 0, 1, 127, 0, 0, 1]), header.ljust(40, b"\0")]
+    raw = words[0].ljust(24, b"\0") + words[1]
+    lines = []
+    for at in range(0, len(raw), 8):
+        lines += [f"r1 = {int.from_bytes(raw[at : at + 8], 'little'):#x} ll", f"*(u64 *)(r10 - {64 - at}) = r1"]
+    lines += [
+        "r1 = r10", "r1 += -64", "r2 = r10", "r2 += -40", f"r3 = {length}", "call bpf_tcp_raw_gen_syncookie_ipv4",
+        "if r0 s< 0 goto end", "r6 = r0", "r6 >>= 32", "w7 = w0", "r7 += 1", "r7 = be32 r7",
+        "*(u32 *)(r10 - 32) = r7",  # acknowledged: the cookie and 1
+        "r7 = 1", "r7 = be32 r7", "*(u32 *)(r10 - 36) = r7",  # the sequence number and 1
+        "r1 = r10", "r1 += -64", "r2 = r10", "r2 += -40", "call bpf_tcp_raw_check_syncookie_ipv4", "r8 = r0",
+        "r7 = 12345", "*(u32 *)(r10 - 32) = r7",
+        "r1 = r10", "r1 += -64", "r2 = r10", "r2 += -40", "call bpf_tcp_raw_check_syncookie_ipv4",
+        "r0 -= r8", "r0 &= 255", "r8 &= 255", "r6 <<= 16", "r0 <<= 8", "r0 |= r6", "r0 |= r8", "end: exit",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "length"),
+    [
+        (b"", 20),
+        (b"", 24),
+        (b"", 19),
+        (b"\x02\x04\x05\xb4", 24),  # 1460
+        (b"\x02\x04\x05\x15", 24),  # 1301
+        (b"\x01\x02\x04\x05\xa0\x00\x00\x00", 28),  # 1440
+        (b"\x02\x04\x00\x64", 24),  # 100
+        (b"\x00\x02\x04\x05\xb4\x00\x00\x00", 28),
+    ],
+)
+def test_cookies_are_signed_and_known_again(options, length):
+    """The segment size that a cookie stands for, and which ACKs are taken; not its bits, which are secret."""
+    needs("tcp_raw_gen_syncookie_ipv4")
+    kernel, vm = both(syn(options, length), ETHERNET + bytes(50))
+    assert vm[0] == kernel[0], (hex(vm[0]), hex(kernel[0]))
+
+
+def lookup(protocol: str, address: int, port: int) -> str:
+    """Find the socket of a packet to 127.0.0.`address`; 1000 times its state, its port, family and protocol."""
+    there = int.from_bytes(bytes([127, 0, 0, address]), "little")
+    return f"""
+    r2 = {int.from_bytes(bytes([127, 0, 0, 1]), "little")}
+    *(u32 *)(r10 - 16) = r2
+    r2 = {there}
+    *(u32 *)(r10 - 12) = r2
+    r2 = {socket.htons(9)}
+    *(u16 *)(r10 - 8) = r2
+    r2 = {socket.htons(port)}
+    *(u16 *)(r10 - 6) = r2
+    r2 = r10
+    r2 += -16
+    r3 = 12
+    r4 = -1
+    r5 = 0
+    call bpf_sk_lookup_{protocol}
+    if r0 == 0 goto none
+    r6 = *(u32 *)(r0 + 72)
+    r6 *= 1000000
+    r1 = *(u32 *)(r0 + 44)
+    r6 += r1
+    r1 = *(u32 *)(r0 + 4)
+    r6 += r1
+    r1 = *(u32 *)(r0 + 12)
+    r6 += r1
+    r1 = r0
+    call bpf_sk_release
+    r0 += r6
+    exit
+    none: r0 = 77
+    exit
+    """
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_sockets_are_found_by_the_packets_tuple(protocol):
+    """One that listens; none at another port, nor in the interpreter at another address."""
+    kind = socket.SOCK_STREAM if protocol == "tcp" else socket.SOCK_DGRAM
+    with closing(socket.socket(socket.AF_INET, kind)) as server:
+        server.bind(("127.0.0.1", 0))
+        if protocol == "tcp":
+            server.listen(1)
+        port = server.getsockname()[1]
+        machine = Machine()
+        machine.sockets.add(Socket(protocol, ("127.0.0.1", port)))
+        for address, number in ((1, port), (1, 1), (2, port)):
+            kernel, vm = both(lookup(protocol, address, number), ETHERNET + bytes(50), sockets=machine.sockets)
+            assert vm[0] == kernel[0], (address, number)
+            assert (kernel[0] != 77) == (address == 1 and number == port)
+
+
+def test_a_socket_that_is_not_given_back_is_refused():
+    """In the verifier's word."""
+    text = lookup("tcp", 1, 80).replace("r1 = r0\n    call bpf_sk_release\n    r0 += r6\n", "r0 = r6\n")
+    program = link(parse(text))
+    result = bpf.prog_load(ProgramKind.SCHED_CLS, encode(resolve(program)), log_level=1, log_size=1 << 16)
+    assert "Unreleased reference" in result.log
+    machine = Machine(strict=False)
+    machine.sockets.add(Socket("tcp", ("0.0.0.0", 80)))
+    with pytest.raises(VmError, match="Unreleased reference"):
+        machine.run(program, packet=ETHERNET + bytes(50), kind=ProgramKind.SCHED_CLS)
