@@ -1,10 +1,9 @@
 """ICMP echo latency as the kernel sees it, for every ping on the machine, IPv4 and IPv6.
 
-From the function that hands a request to the network layer until the one that receives the reply, so without what a
-ping program and the scheduler add. Requests of raw sockets and of ping sockets are seen; those that a program writes
-with its own IP header (IP_HDRINCL) are not.
+From the network layer's output of a request until its receipt of the reply, so without what a ping program and the
+scheduler add. Requests of raw sockets and of ping sockets are seen.
 
-Overhead: 0.3 us a packet that is sent by ip_send_skb or ip6_send_skb: UDP, raw and ping sockets.
+Overhead: 0.1 us for each packet that the machine sends, 0.3 us an ICMP message.
 """
 
 from __future__ import annotations
@@ -56,14 +55,15 @@ def build(options: Options) -> BPF:
     pending = bpf.lru_hash(key=Echo, value=u64, size=16_384)
     replies = bpf.ringbuf(Reply, name="replies")
 
-    @bpf.function("ip_send_skb")
+    # ip_send_skb, which the book has, is inlined where raw sockets call it; this is called through a pointer.
+    @bpf.function("ip_output")
     def on_send(skb: KernelObject) -> None:
         if cast("struct iphdr *", u64(skb.head) + skb.network_header).protocol == IPPROTO_ICMP:
             icmp = cast("struct icmphdr *", u64(skb.head) + skb.transport_header)
             if icmp.type == ICMP_ECHO and (options.id is None or icmp.un.echo.id == options.id):
                 pending[Echo(version=4, id=icmp.un.echo.id, sequence=icmp.un.echo.sequence)] = now()
 
-    @bpf.function("ip6_send_skb", optional=True)
+    @bpf.function("ip6_output", optional=True)
     def on_send6(skb: KernelObject) -> None:
         if cast("struct ipv6hdr *", u64(skb.head) + skb.network_header).nexthdr == IPPROTO_ICMPV6:
             icmp = cast("struct icmp6hdr *", u64(skb.head) + skb.transport_header)

@@ -182,6 +182,8 @@ class FunctionPlace(Place[S]):
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
         known = self.callee(p.target)
+        if known.passed is None and not known.call:
+            self._look_for(p.target, known)
         plain = plain_name(name)
         if plain == RETVAL and not self._is_parameter(known, plain):
             return self._result(p, known, annotation)
@@ -197,6 +199,17 @@ class FunctionPlace(Place[S]):
         names = [each.name for each in known.passed]
         has = f"it has {', '.join(names)}" if names else "it has none"
         p.fail(f"{known.name}() has no parameter {plain}{closest(plain, names)}: {has}")
+
+    def _look_for(self, target: Target, known: Callee) -> None:
+        """Raise NotFound, with the closest names, for a function that neither BTF nor the kernel's symbols have."""
+        module, name, _ = split(self.function)
+        try:
+            found = target.functions(f"{module}:{name}" if module else name)
+        except (NotFound, NotSupported):
+            return
+        if not found:
+            target.function(known.name)
+            raise NotFound(f"the kernel has no function {self.function}")
 
     def _is_parameter(self, known: Callee, name: str) -> bool:
         return known.passed is not None and any(each.name == name for each in known.passed) and not self.returns
@@ -334,6 +347,9 @@ class KprobeMultiPlace(_RegisterPlace[KprobeMulti]):
     @property
     def names(self) -> tuple[str, ...]:
         return self.attach.functions
+
+    def silent(self, kind: ProgramKind) -> int | None:
+        return None if self.attach.session else super().silent(kind)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         from pyebpf.builder.integers import Int
