@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import re
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import KernelError, NotSupported
@@ -25,10 +26,12 @@ __all__ = ["attach_clsact"]
 #: ETH_P_ALL: packets of every protocol.
 _ALL = 3
 _numbers = itertools.count(1)
+#: Names of filters in a queue that pyebpf made.
+_MADE = re.compile(r"pyebpf_\d+_\d+q_")
 
 
 def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
-    """Attach `program` as a filter that carries this process's name: pyebpf_<pid>_<number>_<program>.
+    """Attach `program` as a filter whose name begins with pyebpf_<pid>_.
 
     The queue is made if there is none, and removed with the last filter if it was. Ends, too, when the interface goes.
     """
@@ -65,15 +68,19 @@ def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
 
 def _add_filter(program: Program, target: Clsact, interface: int, netlink: int) -> Removal:
     from pyebpf.kernel.guard import guard
-    from pyebpf.kernel.rtnetlink import CLSACT, has_clsact
+    from pyebpf.kernel.rtnetlink import CLSACT, bpf_filters, has_clsact
     from pyebpf.link.netlink import rtnetlink
 
-    name = owned_name(f"{next(_numbers)}_{program.name}")
-    made = not has_clsact(netlink, interface)
+    present = has_clsact(netlink, interface)
+    # Whoever is the last to leave removes the queue, if it was not there before the first: each name tells the next.
+    made = not present or any(
+        _MADE.match(each.name) for direction in CLSACT for each in bpf_filters(netlink, interface, direction)
+    )
+    name = owned_name(f"{next(_numbers)}{'q' if made else ''}_{program.name}")
     removal = guard("filter", interface, target.direction, name, made, descriptors=[netlink])
     try:
         with rtnetlink() as requests:
-            if made:
+            if not present:
                 _make_queue(requests, interface)
             requests.tc(
                 "add-filter",

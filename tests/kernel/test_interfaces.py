@@ -354,6 +354,23 @@ def test_a_filter_stands_beside_others(pair):
     there.run("tc", "qdisc", "delete", "dev", "veth0", "clsact")
 
 
+def test_the_queue_goes_with_the_last_filter(pair):
+    """Whoever comes and goes first: the queue that the first filter needed is gone after the last."""
+    needs("attach:clsact")
+    _, there = pair
+    with inside(there), open_rtnetlink() as netlink:
+        bpf = dropping("tc", "ingress", by="clsact")
+        (probe,) = bpf.probes
+        with bpf:
+            first, second = probe.attach("veth0"), probe.attach("veth0")
+            first.detach()
+            third = probe.attach("veth0")
+            second.detach()
+            assert has_clsact(netlink.fileno(), interface_index("veth0"))
+            third.detach()
+            assert not has_clsact(netlink.fileno(), interface_index("veth0"))
+
+
 def test_an_interface_that_goes_takes_the_attachment_along(make_namespace):
     """The link says that its place is gone, and detaches without complaint; so does what netlink attached."""
     here, there = make_namespace(), make_namespace()
