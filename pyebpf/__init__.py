@@ -48,6 +48,9 @@ if TYPE_CHECKING:
         user as user,
         user_string as user_string,
     )
+    from pyebpf.builder.kfuncs import (
+        kfunc as kfunc,
+    )
     from pyebpf.builder.network_contexts import (
         SkBuff as SkBuff,
         XdpContext as XdpContext,
@@ -208,6 +211,7 @@ _MODULES = {
         "SockoptContext",
         "SysctlContext",
     ),
+    "builder.kfuncs": ("kfunc",),
     "builder.stacks": ("StackTraces", "kstack", "ustack"),
     "builder.words": (
         "comm",
@@ -367,6 +371,7 @@ __all__ = [
     "ipv4_prefix",
     "ipv6_prefix",
     "kernel_string",
+    "kfunc",
     "kstack",
     "links",
     "now",
