@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import random
+import signal
 import subprocess
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pytest
 
+from pyebpf.features import Answer, Features, _remembered
 from tests.support.native import build_native
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
-__all__ = ["Traced", "binary"]
+    from pyebpf import BPF
+
+__all__ = ["Traced", "binary", "kill_often"]
 
 _SOURCE = Path(__file__).with_suffix(".c")
 _KINDS = {
@@ -73,3 +82,48 @@ class Traced:
     ) -> None:
         self.process.kill()
         self.process.communicate(timeout=60)
+
+
+_WORKING, _ATTACHED = b"wa"
+_PATIENCE = 60
+
+
+def kill_often(bpf: BPF, left: Callable[[], object], times: int) -> None:
+    """Have processes attach and detach `bpf` in turns, by each way there is, and kill each at some moment.
+
+    `left` tells whether the kernel still has something of it. One that is killed while attached leaves nothing. In the
+    middle of the system call that changes the code of other processes, SIGKILL makes the kernel itself give up ("failed
+    to unregister, leaking uprobe"): then what is left does nothing, and the next one to detach there takes it away.
+    """
+    chance = random.Random(7)
+    multi = Features().has("attach:uprobe_multi")
+    state = mmap.mmap(-1, 1)
+    for number in range(times):
+        child = os.fork()
+        if child == 0:
+            try:
+                _remembered["attach:uprobe_multi"] = Answer.YES if multi and number % 2 else Answer.NO
+                bpf.load()
+                while True:
+                    bpf.attach()
+                    state[0] = _ATTACHED
+                    time.sleep(chance.uniform(0, 0.05))
+                    state[0] = _WORKING
+                    bpf.detach()
+            finally:
+                os.kill(os.getpid(), signal.SIGKILL)
+        deadline = time.monotonic() + _PATIENCE
+        while state[0] != _ATTACHED and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert left(), "it was never attached"
+        time.sleep(chance.uniform(0, 0.2) if number > 1 else 0)
+        os.kill(child, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        if state[0] != _ATTACHED:
+            with bpf:
+                pass
+        while left():
+            assert time.monotonic() < deadline, "something is left"
+            time.sleep(0.01)
+        state[0] = 0
+    state.close()
