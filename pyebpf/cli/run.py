@@ -64,6 +64,8 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
     tracer: Tracer = tool.build(options)
     if stop.is_set():  # a signal while compiling
         return
+    if hasattr(tracer, "progress"):
+        tracer.progress = note
     with tracer:
         # What is there now stays: no collection needs to look at it, least of all the one at the interpreter's exit.
         gc.freeze()
@@ -71,6 +73,11 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
         if common.verbose:
             for line in tracer.attachments:
                 note(line)
+            for choice in getattr(tracer, "choices", ()):
+                for way, reason in choice.rejected:
+                    note(f"{choice.probe}: {choice.way}, not {way}: {reason}")
+        for line in getattr(tracer, "notes", ()):
+            note(line)
         note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
         if common.duration is not None:
             stop.end_after(common.duration)

@@ -11,6 +11,7 @@ from pyebpf.kernel.pmu import open_probe
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.function_refusals import split
 from pyebpf.link.perf_link import attach_event
+from pyebpf.uapi.errnos import errno_name
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
@@ -38,10 +39,10 @@ def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
     matched = frozenset(target.matched)
 
     def refuse(error: OSError, function: str) -> str:
-        refusal = _refusal(error, program, f"{'kretprobe' if target.returns else 'kprobe'} {function}", function, host)
         if function not in matched or error.errno not in _OF_THE_FUNCTION:
-            raise refusal from error
-        return f"{refusal}: left out"
+            what = f"{'kretprobe' if target.returns else 'kprobe'} {function}"
+            raise _refusal(error, program, what, function, host) from error
+        return f"{function} takes no probe and is left out ({errno_name(error.errno)})"
 
     if len(target.functions) >= MANY:
         from pyebpf.link.kprobe_events import attach_kprobe_event

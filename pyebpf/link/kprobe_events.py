@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["attach_kprobe_event"]
 
 _TRACEPOINT = 2  # PERF_TYPE_TRACEPOINT
-#: Functions between two reports of progress.
-_STEP = 25
 _numbers = itertools.count()
 
 
@@ -36,12 +34,23 @@ class EventLink(Link):
     """An attachment to an event that has to be removed."""
 
     def __init__(
-        self, target: str, how: str, holder: Descriptor, removal: Removal, *, is_link: bool, notes: Sequence[str]
+        self,
+        target: str,
+        how: str,
+        holder: Descriptor,
+        removal: Removal,
+        *,
+        is_link: bool,
+        notes: Sequence[str],
+        progress: Callable[[str], None],
     ) -> None:
         super().__init__(target, how, [holder] if is_link else [], [] if is_link else [holder], notes=notes)
         self._removal = removal
+        self._progress = progress
 
     def detach(self) -> None:
+        if not self.detached:
+            self._progress(f"Detaching {self.target}: this kernel takes its time...")
         super().detach()
         self._removal.perform()
 
@@ -73,7 +82,7 @@ def attach_kprobe_event(
     except BaseException:
         removal.perform()
         raise
-    return EventLink(what, "kprobe_events", holder, removal, is_link=is_link, notes=notes)
+    return EventLink(what, "kprobe_events", holder, removal, is_link=is_link, notes=notes, progress=host.report)
 
 
 def _define(
@@ -84,10 +93,9 @@ def _define(
     host: Host,
     refuse: Callable[[OSError, str], str],
 ) -> None:
-    for number, function in enumerate(target.functions, 1):
+    host.report(f"Attaching {target}: this kernel takes its time...")
+    for function in target.functions:
         try:
             os.write(file.fileno(), f"{start} {function}\n".encode())
         except OSError as error:
             notes.append(refuse(error, function))
-        if number % _STEP == 0 or number == len(target.functions):
-            host.report(f"attaching to functions: {number} of {len(target.functions)}")

@@ -9,7 +9,7 @@ from pyebpf.errors import InvalidValue, NotFound, NotLoaded, NotPermitted, NotSu
 from pyebpf.runtime.loaded import Loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from pyebpf.dsl.probe import Probe
@@ -50,6 +50,8 @@ class BPF(Module):
         #: Where it is pinned.
         self._pinned = ""
         self._symbols: Symbols | None = None
+        #: Called with a line of text where attaching or detaching takes the kernel seconds.
+        self.progress: Callable[[str], None] | None = None
 
     # -- life
     # ------------------------------------------------------------------------------------------------------------
@@ -79,7 +81,7 @@ class BPF(Module):
         """Load, and attach if asked to, each probe in the first way that the kernel does not refuse."""
         struck: dict[tuple[str, int, str], str] = {}
         while True:
-            loaded = Loaded()
+            loaded = Loaded(self.progress)
             try:
                 loaded.load(self.compile(self._target or loaded.target(), struck=struck))
                 self._bind(loaded)
@@ -231,6 +233,19 @@ class BPF(Module):
         structs = (name for name in kernel_btf().names((Kind.STRUCT,)) if name.startswith(context))
         names = sorted({name.removeprefix(context) for name in structs})
         return [name for name in names if kernel_btf().find(f"bpf_iter_{name}", (Kind.FUNC,))]
+
+    @staticmethod
+    def enumerators(name: str) -> Mapping[int, str]:
+        """Names by value of one of the running kernel's enums, such as "skb_drop_reason". Raises NotFound."""
+        from pyebpf.btf import Enumeration, Kind
+        from pyebpf.runtime.host import kernel_btf
+
+        btf, kinds = kernel_btf(), (Kind.ENUM, Kind.ENUM64)
+        for number in btf.find(name, kinds):
+            node = btf.type_by_id(number)
+            assert isinstance(node, Enumeration)
+            return {each.value: each.name for each in reversed(node.enumerators)}  # of two for a value the first
+        raise btf.not_found(name, kinds, "enum")
 
     @property
     def stacks(self) -> Stacks:

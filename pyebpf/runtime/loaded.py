@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from pyebpf.builder.lost import Loss
     from pyebpf.link import Link
@@ -25,7 +25,7 @@ class Loaded:
     `failing` is the choice whose program could not be loaded or attached, after an error of either.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Callable[[str], None] | None = None) -> None:
         from pyebpf.link.host import Host
 
         self.maps: dict[str, Any] = {}
@@ -39,7 +39,7 @@ class Loaded:
         self._done = 0
         self._open = ExitStack()
         self._names: FunctionNames | None = None
-        self.host = self._open.enter_context(Host())
+        self.host = self._open.enter_context(Host(progress))
 
     @property
     def function_names(self) -> FunctionNames:
