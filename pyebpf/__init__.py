@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         RawTracepointContext as RawTracepointContext,
         TracepointContext as TracepointContext,
     )
+    from pyebpf.builder.callbacks import (
+        loop as loop,
+    )
     from pyebpf.builder.contexts.iterators import (
         emit as emit,
     )
@@ -182,6 +185,7 @@ _MODULES = {
         "RawTracepointContext",
         "TracepointContext",
     ),
+    "builder.callbacks": ("loop",),
     "builder.contexts.iterators": ("emit",),
     "builder.function_words": ("function_ip",),
     "builder.kernel_words": (
@@ -374,6 +378,7 @@ __all__ = [
     "kfunc",
     "kstack",
     "links",
+    "loop",
     "now",
     "pid",
     "prefix",

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import Int
+from pyebpf.builder.operations import to_int
 from pyebpf.builder.places import Place
 from pyebpf.builder.reading import read
+from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Kind, Op
+from pyebpf.errors import OnlyInProbe
 from pyebpf.specs import MapKind
 from pyebpf.types import S64, U32
 
@@ -20,15 +23,17 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
 
-__all__ = ["CALLBACK", "for_each", "timer_function"]
+__all__ = ["CALLBACK", "for_each", "loop", "timer_function"]
 
 #: The key in a program's notes of the front end's way to build a function that is called back.
 CALLBACK = "callbacks: build"
 
 _TIMER_FUNCTIONS = "callbacks: functions of timers"
 
-#: Helper number of enum bpf_func_id (since Linux 5.13).
-FOR_EACH_MAP_ELEM = 164
+#: Helper numbers of enum bpf_func_id (since Linux 5.13 and 5.17).
+FOR_EACH_MAP_ELEM, LOOP = 164, 181
+#: BPF_MAX_LOOPS.
+MOST_ROUNDS = 1 << 23
 
 #: Kinds whose entries the helper walks.
 WALKED = (
@@ -58,9 +63,9 @@ def _entry(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.Value]], S
     return arguments
 
 
-def _function(p: ProgramBuilder, function: Any, what: str) -> FunctionType:
+def _function(p: ProgramBuilder, function: Any, what: str, of: str = "a key and a value") -> FunctionType:
     if not isinstance(function, FunctionType):
-        p.fail(f"{what} takes a function of a key and a value, not {describe(function)}")
+        p.fail(f"{what} takes a function of {of}, not {describe(function)}")
     return function
 
 
@@ -84,6 +89,44 @@ def for_each(p: ProgramBuilder, spec: MapSpec, function: Any) -> Int:
     for origin, reason in invalidated.items():
         p.b.invalidate_origin(origin, f"{what} and its {reason}")
     return Int(seen, S64)
+
+
+def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
+    what = "loop()"
+    kind = p.kind.name.lower()
+    if not p.target.has(f"helper:loop@{kind}"):
+        p.fail(
+            f"this kernel has no bpf_loop for {kind.replace('_', ' ')} programs (since Linux 5.17): write a `for` loop"
+        )
+    count = to_int(p, rounds)
+    low, high = p.b.bounds(count.value)
+    if not 0 <= low <= high <= MOST_ROUNDS:
+        p.fail(
+            f"loop() goes 0 to {MOST_ROUNDS} rounds, and this number is not known to be one: write loop(min(n, …), …)"
+        )
+
+    def arguments(registers: Sequence[ir.Value]) -> Sequence[Any]:
+        index = p.b.emit(Op.ZEXT, registers[0], size=U32.size)
+        p.b.assume_bounds(index, 0, max(high - 1, 0))
+        return [Int(index, S64, U32)]
+
+    called = _function(p, function, what, "a number")
+    build = p.notes[CALLBACK]
+    address, passed, invalidated = build(p, called, (Kind.SCALAR,), arguments, f"a function for {what}")
+    done = p.b.call(LOOP, count.value, address, passed, p.b.const(0), comment=what)
+    for origin, reason in invalidated.items():
+        p.b.invalidate_origin(origin, f"{what} and its {reason}")
+    p.b.assume_bounds(done, 0, high)
+    return Int(done, S64)
+
+
+@word(_loop)
+def loop(rounds: int, function: Callable[[int], None] | Callable[[int], bool]) -> int:
+    """Call `function(i)` for i from 0 to `rounds` - 1, until it returns True; how many rounds it went (bpf_loop).
+
+    The verifier looks at the function once, whatever the number of rounds, up to 2^23.
+    """
+    raise OnlyInProbe
 
 
 def timer_function(p: ProgramBuilder, function: Any, spec: MapSpec) -> ir.Value | None:

@@ -8,7 +8,22 @@ import time
 
 import pytest
 
-from pyebpf import BPF, CompileError, OnlyInProbe, SpinLock, Struct, Timer, comm, field, pid, spin_lock, timer, u32, u64
+from pyebpf import (
+    BPF,
+    CompileError,
+    OnlyInProbe,
+    SpinLock,
+    Struct,
+    Timer,
+    comm,
+    field,
+    loop,
+    pid,
+    spin_lock,
+    timer,
+    u32,
+    u64,
+)
 from tests.support.command import PATIENCE
 
 
@@ -257,6 +272,38 @@ def test_what_cannot_be_walked():
     assert refusal(one, lambda bpf: bpf.lpm_trie(key=__import__("pyebpf").ipv4_prefix, value=u64)).startswith(
         "table.for_each(): the kernel walks hashes and arrays only"
     )
+
+
+def test_a_function_of_many_rounds():
+    """A million rounds of one function, of which the verifier sees one; it has the context, and stops by True."""
+    bpf = BPF()
+    sums = bpf.array(value=u64, size=3)
+
+    def add(i):
+        sums[0] += i
+
+    def until(i) -> bool:
+        sums[1] += 1
+        return i == 1008
+
+    @bpf.syscall(Job)
+    def work(ctx):
+        ctx.runs = loop(1_000_000, add)
+        return loop(min(ctx.first, 5000), until)
+
+    with bpf:
+        result = work.run(Job(first=5001))
+        assert (result.record.runs, result.value) == (1_000_000, 1009)
+        assert sums[0] == sum(range(1_000_000))
+        assert sums[1] == 1009
+        assert work.run(Job(first=3)).value == 3
+    bpf = BPF()
+
+    @bpf.syscall(Job)
+    def unbounded(ctx):
+        return loop(ctx.first, add)
+
+    assert refused(bpf).startswith("loop() goes 0 to 8388608 rounds, and this number is not known to be one")
 
 
 def test_timers():
