@@ -97,6 +97,9 @@ def _take_up(
     for number, each in enumerate(spec.maps):
         maps[each.name] = made = make_map(each, _open(path, names, "map", number, each.name))
         opened.append(made)
+        if each.max_entries not in (0, made.max_entries):
+            sizes = f"{made.max_entries} entries, not {each.max_entries} as declared"
+            raise InvalidValue(f"the map {each.name} pinned at {path} has {sizes}: unpin it (rm -r)")
     programs: list[Program] = []
     for number, program_spec in enumerate(spec.programs):
         shared = [program for program in programs if program.spec.code is program_spec.code]
