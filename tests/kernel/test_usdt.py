@@ -185,35 +185,42 @@ def test_one_process_and_a_place_named_later():
                 probe.attach(*place)
 
 
-class Entry(Struct):
-    """A call of a Python function."""
+class Audited(Struct):
+    """An event that a Python program tells of."""
 
-    line: s32
-    function: str = field(char[16])
-    file: str = field(char[64])
+    event: str = field(char[32])
 
 
-def test_functions_of_debians_python():
-    """python:function__entry tells file, function and line of 23 calls in a child, by its notes."""
+def test_probes_of_debians_python():
+    """/usr/bin/python3 by its notes: 23 collections with their generation, on the stack; 17 events with their name."""
     needs(f"setting:{PYTHON}")
     names = {f"{probe.provider}:{probe.name}" for probe in usdt_probes(ElfSymbols(PYTHON))}
-    if "python:function__entry" not in names:
-        pytest.skip(f"probe setting:{PYTHON} with USDT probes: no")
+    if not {"python:gc__start", "python:audit"} <= names:
+        pytest.skip("probe setting:USDT probes of python3: no")
     bpf = BPF()
-    calls = bpf.ringbuf(Entry)
+    collections = bpf.hash(key=s32, value=u64)
+    events = bpf.ringbuf(Audited)
 
-    @bpf.usdt(PYTHON, "python:function__entry", args=("file", "function", "line"))
-    def entry(file: ptr[char], function: ptr[char], line: s32) -> None:
-        name = user_string(function, size=16)
-        if name == "traced_function":
-            calls.emit(Entry(line=line, function=name, file=user_string(file)))
+    @bpf.usdt(PYTHON, "python:gc__start", args=("generation",))
+    def start(generation: s32) -> None:
+        collections[generation] += 1
 
-    # Called from C: in 3.11 a function that Python itself calls does not come by the probe.
-    script = "\n\ndef traced_function(n): pass\nlist(map(traced_function, range(23)))\n"
+    @bpf.usdt(PYTHON, "python:audit")
+    def audit(event: ptr[char], _: u64) -> None:
+        name = user_string(event, size=32)
+        if name.startswith("traced."):
+            events.emit(Audited(event=name))
+
+    script = (
+        "import gc, sys\n"
+        "gc.disable()\n"
+        "for _ in range(23): gc.collect(1)\n"
+        "for number in range(17): sys.audit(f'traced.{number}')\n"
+    )
     with bpf:
-        subprocess.run([PYTHON, "-I", "-c", script], check=True, timeout=60)
-        found = [(call.file, call.function, call.line) for call in calls.poll(0)]
-    assert found == [("<string>", "traced_function", 3)] * HITS
+        subprocess.run([PYTHON, "-I", "-S", "-c", script], check=True, timeout=60)
+        assert collections[1] == HITS
+        assert [each.event for each in events.poll(0)] == [f"traced.{number}" for number in range(17)]
 
 
 def refusal(binary_, probe, function=None, **options):
