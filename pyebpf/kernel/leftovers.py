@@ -78,7 +78,7 @@ def _event_remover(event: str) -> Callable[[], None]:
 
 
 def _filters() -> Iterator[Leftover]:
-    """Filters of kind bpf, of the clsact queues in this network namespace. The queues stay: they may be somebody's."""
+    """Filters of kind bpf, of the clsact queues in this network namespace. Queues that pyebpf made go with the last."""
     from pyebpf.kernel.rtnetlink import CLSACT, bpf_filters, open_rtnetlink
 
     with open_rtnetlink() as netlink:
@@ -96,7 +96,9 @@ def _filter_remover(interface: int, direction: str, name: str) -> Callable[[], N
         from pyebpf.kernel.rtnetlink import open_rtnetlink
 
         with open_rtnetlink() as netlink:
-            remove_filter(interface, direction, name, False, netlink.fileno())  # noqa: FBT003 - data for the guard
+            # A queue that pyebpf made has a q in its filters' names: pyebpf_<pid>_<number>q_<program>.
+            made_queue = name.split("_")[2].endswith("q")
+            remove_filter(interface, direction, name, made_queue, netlink.fileno())
 
     return remove
 

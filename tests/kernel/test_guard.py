@@ -14,6 +14,7 @@ import pytest
 
 from pyebpf.kernel.guard import guard
 from pyebpf.kernel.interfaces import interface_index
+from pyebpf.kernel.leftovers import leftovers
 from pyebpf.kernel.removals import owned_name, owner_of
 from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
 from tests.support.command import PATIENCE, ROOT
@@ -200,3 +201,46 @@ def test_names_say_whose_they_are():
     assert owner_of(name) == os.getpid()
     assert owner_of("pyebpf_x_y") is None
     assert owner_of("other_42_x") is None
+
+
+def test_what_nobody_guards_any_more_is_swept(place, tmp_path):
+    """Owner and guard killed: leftovers() lists a filter and an XDP program with their owner, and removes just these."""
+    needs("attach:clsact", "attach:xdp_netlink")
+    script = tmp_path / "owner.py"
+    script.write_text(
+        OWNER.replace("while True:", "if True:").split("    second = ")[0].replace("first =", "keep =") + LAST
+    )
+    with inside(place), open_rtnetlink() as netlink:
+        before = {each.name for each in leftovers()}
+        with subprocess.Popen(
+            [sys.executable, script],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        ) as owner:
+            assert owner.stdout.readline() == "loaded\n"
+            assert owner.stdout.readline() == "attached\n"
+            assert {each.name for each in leftovers()} == before  # its owner lives
+            (mine,) = [pid for pid in guards(owner.pid) if _parent(pid) == owner.pid]
+            os.kill(mine, signal.SIGKILL)
+            owner.kill()
+        left = [each for each in leftovers() if each.name not in before]
+        assert [each.owner for each in left] == [owner.pid] * 2
+        assert sorted((each.kind, each.name.split(" pyebpf_")[0]) for each in left) == [
+            ("XDP program", "veth0"),
+            ("tc filter", "veth0 ingress"),
+        ]
+        for each in left:
+            each.remove()
+        assert {each.name for each in leftovers()} == before
+        assert not has_clsact(netlink.fileno(), interface_index("veth0"))
+        assert xdp_programs(netlink.fileno()) == {}
+
+
+LAST = """
+take.attach("veth0")
+look.attach("veth0")
+print("attached", flush=True)
+import time
+time.sleep(600)
+"""
