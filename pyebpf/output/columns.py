@@ -24,7 +24,9 @@ class Column:
     of the record; the default is the heading in lower case. `width` is the width in characters, 0 for a last column
     of any length. Text longer than the width is cut unless `cut` is False; a number never is. Numbers are divided by
     `scale` (bytes to `TX_KB`: 1024; nanoseconds to milliseconds: 1_000_000) and shown with `decimals` places in text;
-    JSON and CSV have the quotient unrounded. None shows as `-`, null in JSON, nothing in CSV.
+    JSON and CSV have the quotient unrounded. None shows as `-`, null in JSON, nothing in CSV. A column `below`, such as
+    a stack, has no place in the line: each of its items is a line of its own, indented, after it; a list in JSON, one
+    cell with semicolons in CSV.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Column:
     scale: int = 1
     decimals: int | None = None
     cut: bool = True
+    below: bool = False
 
     def getter(self) -> Callable[[Any], object]:
         """The function that takes the column's value from a record."""
@@ -76,12 +79,21 @@ def plain(value: object) -> object:
     return json_text(str(value))
 
 
+def _items(value: object) -> Sequence[object]:
+    """What stands below a line: the items of a tuple or list, one of anything else, none of None."""
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple | list) else (value,)
+
+
 class Row:
     """Columns bound to the functions that read them from a record."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.columns = tuple(columns)
         self._cells = [(column, column.getter()) for column in self.columns]
+        self._line = [(column, get) for column, get in self._cells if not column.below]
+        self._below = [get for column, get in self._cells if column.below]
 
     @property
     def names(self) -> list[str]:
@@ -90,16 +102,22 @@ class Row:
 
     def header(self) -> str:
         """The heading line."""
-        cells = (fit(c.name, c.width, right=c.align == ">") for c in self.columns)
+        cells = (fit(c.name, c.width, right=c.align == ">") for c in self.columns if not c.below)
         return " ".join(cells).rstrip()
 
     def line(self, record: object) -> str:
         """The record as a line of text, without its end."""
-        return " ".join([column.text(get(record)) for column, get in self._cells]).rstrip()
+        line = " ".join([column.text(get(record)) for column, get in self._line]).rstrip()
+        if not self._below:
+            return line
+        return "\n".join([line, *(f"\t{visible(str(item))}" for get in self._below for item in _items(get(record)))])
 
     def values(self, record: object) -> list[object]:
         """The record's values in their columns' units."""
-        return [column.scaled(get(record)) for column, get in self._cells]
+        return [
+            ";".join(str(item) for item in _items(get(record))) if column.below else column.scaled(get(record))
+            for column, get in self._cells
+        ]
 
     def object(self, record: object) -> dict[str, object]:
         """The record as a JSON object: column names and plain values."""

@@ -116,3 +116,14 @@ def test_text_that_must_not_be_cut_moves_what_follows():
     """An address that lost its end would be another one: it is printed whole, and the line is longer."""
     row = Row([Column("ADDR", 5, cut=False), Column("PORT", 4)])
     assert row.line(SimpleNamespace(addr="fe80::1:2", port=80)) == "fe80::1:2 80"
+
+
+def test_columns_below_the_line():
+    """A stack has a line for each frame, after the record's; a list in JSON, one cell in CSV, nothing in the heading."""
+    row = Row([Column("PID", 4), Column("REASON", below=True), Column("STACK", below=True)])
+    record = SimpleNamespace(pid=7, reason="why\n", stack=("inner", "outer"))
+    assert row.header() == "PID"
+    assert row.line(record) == "7\n\twhy\\x0a\n\tinner\n\touter"
+    assert row.object(record) == {"PID": 7, "REASON": "why\n", "STACK": ["inner", "outer"]}
+    assert row.values(record) == [7, "why\n", "inner;outer"]
+    assert row.line(SimpleNamespace(pid=7, reason=None, stack=())) == "7"

@@ -1,0 +1,233 @@
+"""TCP packets that the kernel drops, with the state of their connection, the reason and the kernel's stack.
+
+Each packet with a TCP header that is freed as dropped (skb:kfree_skb) is a line, whatever dropped it: TCP itself, a
+filter, a queue, a full socket. The state is that of the socket that the packet was for, `-` where there is none or the
+kernel does not tell which (before Linux 6.11). PID is whoever ran when the packet was dropped, often not its owner.
+
+Overhead: 2.5 us for each packet reported, 0.05 us for others that are dropped. What is not dropped costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from itertools import dropwhile
+from time import strftime
+from typing import TYPE_CHECKING, Any
+
+from pyebpf import (
+    BPF,
+    RawTracepointContext,
+    Struct,
+    TcpState,
+    array,
+    cast,
+    field,
+    has_field,
+    kstack,
+    pid,
+    s32,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from pyebpf.tool import Column, EventTool, Example, Stop, events, flag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["TOOL", "Drop", "Options", "build", "open"]
+
+ETH_P_IP, ETH_P_IPV6 = 0x0800, 0x86DD
+IPV6_HEADER = 40
+IPPROTO_TCP = 6
+PREFIX = "SKB_DROP_REASON_"
+#: The TCP header's flags, from the lowest bit.
+FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR")
+
+
+class Dropped(Struct):
+    """A packet as the kernel's side reports it; IPv4 addresses as numbers."""
+
+    pid: u32
+    reason: u32
+    stack: s32
+    source4: u32
+    destination4: u32
+    source_port: u16
+    destination_port: u16
+    state: u8
+    flags: u8
+    version: u8
+    source6: bytes = field(array(u8, 16))
+    destination6: bytes = field(array(u8, 16))
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A packet that was dropped; `stack` is the kernel's, the innermost function first."""
+
+    pid: int
+    source: IPv4Address | IPv6Address
+    source_port: int
+    destination: IPv4Address | IPv6Address
+    destination_port: int
+    state: str | None
+    flags: str
+    reason: str
+    stack: tuple[str, ...]
+
+    @property
+    def sender(self) -> str:
+        """Address and port of the sender."""
+        return endpoint(self.source, self.source_port)
+
+    @property
+    def receiver(self) -> str:
+        """Address and port of the receiver."""
+        return endpoint(self.destination, self.destination_port)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which packets are reported."""
+
+    ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
+    ipv6: bool = flag("-6", "--ipv6", help="only IPv6")
+
+
+def build(options: Options) -> BPF:
+    """The probe and its buffer; nothing is loaded yet."""
+    bpf = BPF()
+    drops = bpf.ringbuf(Dropped)
+    ipv4, ipv6 = options.ipv4 or not options.ipv6, options.ipv6 or not options.ipv4
+
+    @bpf.btf_tracepoint("kfree_skb")
+    def on_drop(ctx: RawTracepointContext) -> None:
+        skb = ctx.skb
+        header = u64(skb.head) + skb.network_header
+        packet = Dropped(
+            pid=0,
+            reason=ctx.reason,
+            stack=0,
+            source4=0,
+            destination4=0,
+            source_port=0,
+            destination_port=0,
+            state=0,
+            flags=0,
+            version=0,
+            source6=bytes(16),
+            destination6=bytes(16),
+        )
+        length = 0
+        if ipv4 and skb.protocol == ETH_P_IP:
+            ip = cast("struct iphdr", header)
+            if ip.version != 4 or ip.protocol != IPPROTO_TCP:
+                return
+            length = ip.ihl * 4
+            packet.version = 4
+            packet.source4 = ip.saddr
+            packet.destination4 = ip.daddr
+        elif ipv6 and skb.protocol == ETH_P_IPV6:
+            ip6 = cast("struct ipv6hdr", header)
+            if ip6.version != 6 or ip6.nexthdr != IPPROTO_TCP:
+                return
+            length = IPV6_HEADER
+            packet.version = 6
+            packet.source6 = ip6.saddr.in6_u.u6_addr8
+            packet.destination6 = ip6.daddr.in6_u.u6_addr8
+        else:
+            return
+        tcp = cast("struct tcphdr", header + length)
+        packet.source_port = tcp.source
+        packet.destination_port = tcp.dest
+        packet.flags = (
+            tcp.fin
+            | tcp.syn << 1
+            | tcp.rst << 2
+            | tcp.psh << 3
+            | tcp.ack << 4
+            | tcp.urg << 5
+            | tcp.ece << 6
+            | tcp.cwr << 7
+        )
+        # Since Linux commit 65cafe4d2d7e ("net: introduce sk_skb_reason_drop function") and its neighbours (in v6.11)
+        # the tracepoint has the socket that the packet was for; before, and on its way out, the packet may.
+        if has_field("struct trace_event_raw_kfree_skb", "rx_sk"):
+            packet.state = cast("struct sock", ctx.rx_sk).__sk_common.skc_state
+        if packet.state == 0:
+            packet.state = cast("struct sock", skb.sk).__sk_common.skc_state
+        packet.pid = pid()
+        packet.stack = kstack()
+        drops.emit(packet)
+
+    return bpf
+
+
+def endpoint(address: IPv4Address | IPv6Address, port: int) -> str:
+    """An address with its port, as URLs write it."""
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+
+
+def flag_names(flags: int) -> str:
+    """The flags that are set, such as SYN|ACK."""
+    return "|".join(name for bit, name in enumerate(FLAGS) if flags >> bit & 1) or "-"
+
+
+def is_tracing(frame: Any) -> bool:
+    """Whether a function is there only because the tracepoint is looked at: this program, and what calls it."""
+    return bool(frame.module == "bpf" or frame.name.startswith(("bpf_trace_run", "__bpf_trace_", "__traceiter_")))
+
+
+def drops(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Drop]:
+    """Packets as they are dropped."""
+    reasons: Mapping[int, str] = bpf.enumerators("skb_drop_reason")
+    states = {state.value: state.name for state in TcpState}
+    for found in events(bpf["drops"], stop):
+        source: IPv4Address | IPv6Address
+        destination: IPv4Address | IPv6Address
+        if found.version == 4:
+            source, destination = IPv4Address(found.source4), IPv4Address(found.destination4)
+        else:
+            source, destination = IPv6Address(found.source6), IPv6Address(found.destination6)
+        yield Drop(
+            pid=found.pid,
+            source=source,
+            source_port=found.source_port,
+            destination=destination,
+            destination_port=found.destination_port,
+            state=states.get(found.state),
+            flags=flag_names(found.flags),
+            reason=reasons.get(found.reason, str(found.reason)).removeprefix(PREFIX),
+            stack=tuple(str(frame) for frame in dropwhile(is_tracing, bpf.stacks.kernel(found.stack))),
+        )
+
+
+TOOL = EventTool(
+    name="tcpdrop",
+    doc=__doc__,
+    section="10.3.31",
+    tracing="TCP drops",
+    options=Options,
+    build=build,
+    records=drops,
+    columns=(
+        Column("TIME", 8, key=lambda _: strftime("%H:%M:%S")),
+        Column("PID", 7),
+        Column("IP", 2, key="source.version"),
+        Column("SADDR:SPORT", 20, key="sender", cut=False),
+        Column("DADDR:DPORT", 20, key="receiver", cut=False),
+        Column("STATE", 11),
+        Column("FLAGS"),
+        Column("REASON", below=True),
+        Column("STACK", below=True),
+    ),
+    examples=(
+        Example("tcpdrop", "every TCP packet that is dropped, with its stack"),
+        Example("tcpdrop -4", "only IPv4"),
+        Example("tcpdrop --json -d 60", "for a minute, an object a packet"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: tcpdrop.open()
