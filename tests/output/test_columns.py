@@ -119,7 +119,7 @@ def test_text_that_must_not_be_cut_moves_what_follows():
 
 
 def test_columns_below_the_line():
-    """A stack has a line for each frame, after the record's; a list in JSON, one cell in CSV, nothing in the heading."""
+    """A line for each frame of a stack, after the record's; a list in JSON, one cell in CSV, nothing in the heading."""
     row = Row([Column("PID", 4), Column("REASON", below=True), Column("STACK", below=True)])
     record = SimpleNamespace(pid=7, reason="why\n", stack=("inner", "outer"))
     assert row.header() == "PID"
