@@ -50,7 +50,9 @@ def attach_xdp(program: Program, target: Xdp, _: Host) -> Link:
             str(target),
             needs=NEEDS,
             meanings={
-                errno.EBUSY: "a program is attached there by a link: it has the interface until it ends",
+                errno.EBUSY: "a program is attached there already"
+                if target.netlink
+                else "a program is attached there by a link: it has the interface until it ends",
                 errno.EEXIST: "a program is attached there already, or in the other mode",
                 # No other way to attach would help: no NotSupported.
                 errno.EOPNOTSUPP: KernelError(

@@ -204,12 +204,10 @@ def test_names_say_whose_they_are():
 
 
 def test_what_nobody_guards_any_more_is_swept(place, tmp_path):
-    """Owner and guard killed: leftovers() lists a filter and an XDP program with their owner, and removes just these."""
+    """Owner and guard killed: a filter and an XDP program are listed with their owner, and removed with the queue."""
     needs("attach:clsact", "attach:xdp_netlink")
     script = tmp_path / "owner.py"
-    script.write_text(
-        OWNER.replace("while True:", "if True:").split("    second = ")[0].replace("first =", "keep =") + LAST
-    )
+    script.write_text(OWNER.partition("while True:")[0] + LAST)
     with inside(place), open_rtnetlink() as netlink:
         before = {each.name for each in leftovers()}
         with subprocess.Popen(
