@@ -120,7 +120,7 @@ TOOL = SummaryTool(
         Example("funccount 'tcp_*'", "calls of the kernel's functions that begin so"),
         Example("funccount 'vfs_*' 1 5", "each second, five times"),
         Example("funccount -p 181 't:syscalls:sys_enter_re*'", "tracepoints, of one process"),
-        Example("funccount -d 10 --max-probes 2000 'ext4_*'", "more functions than usual, for ten seconds"),
+        Example("funccount -d 10 --max-probes 2000 'sock_*'", "as many functions as match, for ten seconds"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: funccount.open("tcp_*")

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pyebpf.errors import NotSupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +78,8 @@ def main(arguments: list[str]) -> None:
         for _, tool, options in command_lines():
             if arguments and tool.name not in arguments:
                 continue
-            tool.build(options).compile(recorder)
+            with suppress(NotSupported):  # a kernel whose functions cannot be traced: that is the fact
+                tool.build(options).compile(recorder)
         sys.stdout.write(recorder.to_json())
 
 
