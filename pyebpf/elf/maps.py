@@ -7,6 +7,7 @@ from struct import unpack_from
 from typing import TYPE_CHECKING
 
 from pyebpf.btf import Array, DataSec, Int, Ptr, Struct, Var
+from pyebpf.elf.values import KernelOwned, is_kernel_owned
 from pyebpf.errors import MalformedData, closest
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.specs.map_kinds import Key, Value
@@ -180,6 +181,7 @@ def _spec(name: str, numbers: Mapping[str, int], types: Mapping[str, Type], inne
         numa_node=numbers.get("numa_node"),
         extra=numbers.get("map_extra", 0),
         inner=inner,
+        typed=isinstance(sides["value"], KernelOwned),
     )
 
 
@@ -203,6 +205,8 @@ def _codec(btf: Btf, name: str, node: Node) -> Type:
         if isinstance(element, Int) and element.size == 1 and element.signed and 0 < node.length < 1 << 20:
             return CharArray(node.length)
     size = btf.size_of(node.id)
+    if 0 < size < 1 << 20 and is_kernel_owned(btf, node.id):
+        return KernelOwned(btf, node.id)
     made = _bytes(name, size)
     if made is None:
         raise MalformedData(f"map {name}: a key or value of type {node.name or 'struct'} has no size")

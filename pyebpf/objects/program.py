@@ -6,11 +6,12 @@ import errno
 import re
 from typing import TYPE_CHECKING, Self
 
-from pyebpf.asm import Form, encode, resolve, slot_starts
+from pyebpf.asm import encode, resolve, slot_starts
 from pyebpf.errors import NotFound, NotLoaded, VerifierError
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
+from pyebpf.objects.kernel_symbols import KernelSymbols
 from pyebpf.specs import ProgramKind
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.objects.kernel_map import KernelMap
     from pyebpf.specs import ProgramSpec
 
-__all__ = ["Program", "kernel_name"]
+__all__ = ["Program", "kernel_name", "module_btf"]
 
 # Bytes. Memory that the kernel writes nothing to costs nothing; a million steps need some 50 MiB.
 _FIRST_LOG, _MOST_LOG = 1 << 26, 1 << 29
@@ -39,8 +40,9 @@ def kernel_name(name: str) -> str:
 class Program:
     """One program in the kernel; owns its descriptor.
 
-    `maps` are the maps that its instructions name, `name` what the kernel calls it, if not by its own. Kernel functions
-    that it calls are found in vmlinux's BTF: in what `btf` gives, else in the kernel's file.
+    `maps` are the maps that its instructions name, `name` what the kernel calls it, if not by its own. Functions and
+    variables of the kernel that it names are found in vmlinux's BTF (what `btf` gives, else the kernel's file), in the
+    BTF of modules, and in /proc/kallsyms.
 
     Raises VerifierError (with `location` and `log`) if the verifier refuses it, NotPermitted, NotSupported or
     KernelError if it never came to that.
@@ -58,13 +60,15 @@ class Program:
         #: The maps that it was given, by name: some kinds of attachment put into one what they find out.
         self.maps = maps
         starts = slot_starts(spec.code.instructions)
-        instructions = resolve(
-            spec.code.instructions,
-            {name: used.fileno() for name, used in maps.items()},
-            {subprogram.name: starts[subprogram.start] for subprogram in spec.code.subprograms},
-            kfuncs=_kernel_functions(spec, btf or _vmlinux),
-        )
-        self._descriptor = _load(spec, instructions, name or spec.name)
+        with KernelSymbols(spec.code.instructions, btf or _vmlinux) as symbols:
+            instructions = resolve(
+                symbols.instructions,
+                {name: used.fileno() for name, used in maps.items()},
+                {subprogram.name: starts[subprogram.start] for subprogram in spec.code.subprograms},
+                kfuncs=symbols.functions,
+                ksyms=symbols.variables,
+            )
+            self._descriptor = _load(spec, instructions, name or spec.name, symbols.fd_array)
 
     @classmethod
     def opened(cls, spec: ProgramSpec, maps: Mapping[str, KernelMap], descriptor: Descriptor) -> Self:
@@ -138,23 +142,10 @@ def _vmlinux() -> Btf:
     return Btf(read_btf())
 
 
-def _kernel_functions(spec: ProgramSpec, btf: Callable[[], Btf]) -> dict[str, tuple[int, int]]:
-    """BTF id, and index of the BTF (0: vmlinux), of each kernel function that the program calls by name."""
-    names = {
-        instruction.symbol
-        for instruction in spec.code.instructions
-        if instruction.symbol is not None and instruction.op.form is Form.CALL_KFUNC
-    }
-    if not names:
-        return {}
-    types = btf()
-    return {name: (types.function(name).id, 0) for name in names}
-
-
-def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str) -> Descriptor:
+def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_array: bytes) -> Descriptor:
     code = encode(instructions)
     debug = debug_info(spec.code)
-    module = _module_btf(spec.attach_module) if spec.attach_module else None
+    module = module_btf(spec.attach_module) if spec.attach_module else None
     loaded = bpf.btf_load(debug.btf)
     btf = loaded.descriptor
     try:
@@ -174,6 +165,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str) -> 
                 btf_fd=btf.fileno() if btf is not None else 0,
                 func_info=debug.func_info if described else b"",
                 line_info=debug.line_info if described else b"",
+                fd_array=fd_array,
                 log_level=log_level,
                 log_size=log_size,
             )
@@ -198,8 +190,8 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str) -> 
                 descriptor.close()
 
 
-def _module_btf(name: str) -> Descriptor:
-    """The BTF object of a kernel module, for attach_btf_obj_fd (since Linux 5.11)."""
+def module_btf(name: str) -> Descriptor:
+    """The BTF object of a kernel module, for attach_btf_obj_fd and fd_array (since Linux 5.11)."""
     number = 0
     try:
         while (following := bpf.btf_get_next_id(number)) is not None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import subprocess
+import time
 from pathlib import Path
+
+import pytest
 
 from pyebpf.btf import Btf
 from pyebpf.elf import read_object
+from pyebpf.errors import NotFound
 from pyebpf.kernel.btf_files import read_btf
+from pyebpf.link import attach
 from pyebpf.objects import Map, Program
 from tests.support.needs import needs
 
@@ -89,3 +95,131 @@ def test_members_are_found_in_this_kernel(tmp_path):
     with Program(program_spec, {}) as program:
         name = Path("/proc/thread-self/comm").read_bytes()
         assert program.test_run(context=bytes(16)).retval == 100 + name[0]
+
+
+OWNED = """
+#define SEC(name) __attribute__((section(name), used))
+#define __uint(name, value) int (*name)[value]
+#define __type(name, type) __typeof__(type) *name
+#define __kptr __attribute__((btf_type_tag("kptr")))
+typedef unsigned int u32; typedef unsigned long long u64;
+struct bpf_spin_lock { u32 val; };
+struct bpf_timer { u64 __opaque[2]; } __attribute__((aligned(8)));
+struct task_struct { int anything; struct task_struct *parent; } __attribute__((preserve_access_index));
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static void (*bpf_spin_lock)(struct bpf_spin_lock *) = (void *)93;
+static void (*bpf_spin_unlock)(struct bpf_spin_lock *) = (void *)94;
+static long (*bpf_timer_init)(struct bpf_timer *, void *map, u64 flags) = (void *)169;
+static long (*bpf_timer_set_callback)(struct bpf_timer *, void *callback) = (void *)170;
+static long (*bpf_timer_start)(struct bpf_timer *, u64 nsecs, u64 flags) = (void *)171;
+static void *(*bpf_kptr_xchg)(void *map_value, void *ptr) = (void *)194;
+extern struct task_struct *bpf_task_acquire(struct task_struct *p) SEC(".ksyms");
+extern void bpf_task_release(struct task_struct *p) SEC(".ksyms");
+extern const int bpf_prog_active SEC(".ksyms");
+extern const void schedule_timeout SEC(".ksyms");
+static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static void *(*bpf_this_cpu_ptr)(const void *) = (void *)154;
+
+struct locked { struct bpf_spin_lock lock; u32 pad; u64 count, twice; };
+struct timed { u64 fired; struct bpf_timer timer; };
+struct kept { u64 runs; struct task_struct __kptr *task; };
+struct { __uint(type, 2); __type(key, u32); __type(value, struct locked); __uint(max_entries, 1); } locks SEC(".maps");
+struct { __uint(type, 1); __type(key, u32); __type(value, struct timed); __uint(max_entries, 3); } timers SEC(".maps");
+struct { __uint(type, 2); __type(key, u32); __type(value, struct kept); __uint(max_entries, 1); } tasks SEC(".maps");
+u64 address; int active;
+
+SEC("tc") int lock(void *context) {
+    u32 key = 0; struct locked *value = bpf_map_lookup_elem(&locks, &key);
+    if (!value) return 0;
+    bpf_spin_lock(&value->lock); value->count++; value->twice += 2; bpf_spin_unlock(&value->lock);
+    return 1;
+}
+static int due(void *map, u32 *key, struct timed *value) { value->fired++; return 0; }
+SEC("tc") int start(void *context) {
+    u32 key = 7; struct timed *value = bpf_map_lookup_elem(&timers, &key);
+    if (!value || bpf_timer_init(&value->timer, &timers, 1)) return 0;
+    bpf_timer_set_callback(&value->timer, due);
+    return bpf_timer_start(&value->timer, 1000, 0) == 0;
+}
+SEC("tp_btf/task_newtask") int keep(void *context) {
+    u32 key = 0; struct kept *value = bpf_map_lookup_elem(&tasks, &key);
+    if (!value) return 0;
+    struct task_struct *task = bpf_task_acquire(bpf_get_current_task_btf());
+    if (!task) return 0;
+    task = bpf_kptr_xchg(&value->task, task);
+    if (task) bpf_task_release(task);
+    value->runs++;
+    return 0;
+}
+SEC("raw_tp/task_newtask") int names(void *context) {
+    address = (u64)&schedule_timeout;
+    return 0;
+}
+SEC("raw_tp/task_newtask") int typed(void *context) {
+    active = *(int *)bpf_this_cpu_ptr(&bpf_prog_active) + 100;
+    return 0;
+}
+char _license[] SEC("license") = "GPL";
+"""
+
+
+def test_values_hold_locks_timers_and_kernel_objects(tmp_path):
+    """What the kernel looks after in a map's value it finds in the BTF that the map is made with."""
+    whole = compiled(OWNED, tmp_path)
+    with contextlib.ExitStack() as stack:
+        maps = {spec.name: stack.enter_context(Map(spec)) for spec in whole.module_spec().maps}
+        lock, start = (stack.enter_context(Program(whole.program_spec(name), maps)) for name in ("lock", "start"))
+        assert [lock.test_run(data=bytes(64)).retval for _ in range(17)] == [1] * 17
+        assert maps["locks"][0][8:] == struct.pack("<QQ", 17, 34)
+        assert start.test_run(data=bytes(64)).retval == 0
+        maps["timers"][7] = bytes(24)
+        assert start.test_run(data=bytes(64)).retval == 1
+        deadline = time.monotonic() + 30
+        while maps["timers"][7][:8] == bytes(8) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert maps["timers"][7][:8] == struct.pack("<Q", 1)
+
+
+def test_kernel_objects_are_kept(tmp_path):
+    """A reference in a map's value, taken and given back by functions of the kernel."""
+    needs("kfunc:bpf_task_acquire")
+    whole = compiled(OWNED, tmp_path)
+    kernel = Btf(read_btf())
+    spec = whole.program_spec("keep", kernel)
+    with contextlib.ExitStack() as stack:
+        maps = {each.name: stack.enter_context(Map(each)) for each in whole.module_spec(kernel).maps}
+        program = stack.enter_context(Program(spec, maps))
+        with attach(program, spec.attach):
+            for _ in range(5):
+                subprocess.run(["/bin/true"], check=True, timeout=30)
+            assert struct.unpack_from("<Q", maps["tasks"][0])[0] >= 5
+
+
+def symbols():
+    """Names and addresses of the kernel."""
+    lines = Path("/proc/kallsyms").read_text(encoding="utf-8").splitlines()
+    return {name: int(address, 16) for address, _, name in (line.split()[:3] for line in lines)}
+
+
+def test_names_of_the_kernel_are_addresses(tmp_path):
+    """What BTF has no variable of is a number; one that the kernel has not is an error with its name."""
+    whole = compiled(OWNED, tmp_path)
+    with contextlib.ExitStack() as stack:
+        maps = {each.name: stack.enter_context(Map(each)) for each in whole.module_spec(Btf(read_btf())).maps}
+        program = stack.enter_context(Program(whole.program_spec("names"), maps))
+        assert program.test_run(context=bytes(16)).retval == 0
+        assert struct.pack("<Q", symbols()["schedule_timeout"]) in maps[".bss"][0]
+        other = compiled(OWNED.replace("schedule_timeout", "no_such_thing_anywhere"), tmp_path)
+        with pytest.raises(NotFound, match="the kernel has no variable no_such_thing_anywhere"):
+            Program(other.program_spec("names"), maps)
+
+
+def test_variables_of_the_kernel_are_read(tmp_path):
+    """A processor's own, by BTF: a program is active while one runs."""
+    needs("variable:bpf_prog_active")
+    whole = compiled(OWNED, tmp_path)
+    with contextlib.ExitStack() as stack:
+        maps = {each.name: stack.enter_context(Map(each)) for each in whole.module_spec(Btf(read_btf())).maps}
+        program = stack.enter_context(Program(whole.program_spec("typed"), maps))
+        assert program.test_run(context=bytes(16)).retval == 0
+        assert any(number in range(100, 110) for number in struct.unpack("<4I", maps[".bss"][0].ljust(16, b"\0")[:16]))

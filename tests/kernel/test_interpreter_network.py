@@ -11,21 +11,16 @@ import pytest
 
 from pyebpf.asm import encode, link, parse, resolve
 from pyebpf.errors import VmError
-from pyebpf.features import Answer, Features
 from pyebpf.kernel import bpf
 from pyebpf.specs import ProgramKind
 from pyebpf.vm import Machine
 from pyebpf.vm.helpers.tunnels import TunnelKey
 from pyebpf.vm.sockets import Socket
+from tests.support.needs import needs
 
 #: What a packet that has tunnels' metadata needs: an Ethernet header of an IPv4 packet, and room.
 ETHERNET = bytes(12) + b"\x08\x00"
 SIGNED = 1 << 64
-
-
-def needs(helper: str) -> None:
-    if Features().ask(f"helper:{helper}@sched_cls") is Answer.NO:
-        pytest.skip(f"this kernel has no bpf_{helper}")
 
 
 def both(text: str, packet: bytes, **surroundings: Any) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
@@ -143,7 +138,7 @@ def syn(options: bytes, length: int) -> str:
 )
 def test_cookies_are_signed_and_known_again(options, length):
     """The segment size that a cookie stands for, and which ACKs are taken; not its bits, which are secret."""
-    needs("tcp_raw_gen_syncookie_ipv4")
+    needs("helper:tcp_raw_gen_syncookie_ipv4@sched_cls")
     kernel, vm = both(syn(options, length), ETHERNET + bytes(50))
     assert vm[0] == kernel[0], (hex(vm[0]), hex(kernel[0]))
 

@@ -11,8 +11,7 @@ from threading import Thread
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, current_task, helpers, u32, u64
-from pyebpf.features import Features
-from pyebpf.runtime.host import kernel_btf
+from tests.support.needs import needs
 from tests.support.simulated import simulated
 
 #: Ids that no process can have, so that nobody else asks for them.
@@ -25,12 +24,6 @@ ESTABLISHED, CLOSED = 1, 7
 class Seen(Struct):
     count: u64
     last: u32
-
-
-def needs(*features: str) -> None:
-    for feature in features:
-        if not Features(kernel_btf).has(feature):
-            pytest.skip(f"this kernel has no {feature}")
 
 
 def asks(*numbers: int) -> None:

@@ -8,8 +8,7 @@ from contextlib import suppress
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, char, field, u32, u64
-from pyebpf.features import Features
-from pyebpf.runtime.host import kernel_btf
+from tests.support.needs import needs
 from tests.support.simulated import simulated
 
 #: Ids that no process can have, so that nobody else asks for them.
@@ -31,8 +30,7 @@ class Answer(Struct):
 
 @pytest.fixture(autouse=True)
 def has_user_rings():
-    if not Features(kernel_btf).has("helper:user_ringbuf_drain@tracepoint"):
-        pytest.skip("this kernel has no user ring buffers")
+    needs("helper:user_ringbuf_drain@tracepoint")
 
 
 def asks(*numbers: int) -> None:

@@ -87,6 +87,13 @@ def _function(name: str) -> bool:
         return any(line.split()[2] == name and line.split()[1] in "tT" for line in lines)
 
 
+@cache
+def _variable(name: str) -> bool:
+    """Whether the kernel lists a variable (CONFIG_KALLSYMS_ALL): only then programs find it by BTF."""
+    with Path("/proc/kallsyms").open() as lines:
+        return any(line.split()[2] == name and line.split()[1] not in "tT" for line in lines)
+
+
 PROBES: dict[str, Callable[[str], bool]] = {
     "arch": lambda name: platform.machine() == name,
     "command": lambda name: shutil.which(name) is not None,
@@ -94,6 +101,7 @@ PROBES: dict[str, Callable[[str], bool]] = {
     "function": _function,
     "module": _module,
     "tracepoint": _tracepoint,
+    "variable": _variable,
     # Files of sysfs, procfs and /dev by which a kernel shows a driver or a setting.
     "setting": lambda path: Path(path).exists(),
 }

@@ -1,0 +1,148 @@
+"""Functions and variables of the kernel that a program names: found in BTF, of vmlinux or a module, or by address."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from struct import pack
+from typing import TYPE_CHECKING, Self
+
+from pyebpf.asm import Form, find_op
+from pyebpf.btf import Func, Var
+from pyebpf.dataclass import replace
+from pyebpf.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyebpf.asm import Instruction
+    from pyebpf.btf import Btf
+    from pyebpf.kernel.descriptor import Descriptor
+
+__all__ = ["KernelSymbols"]
+
+_ADDRESSES = "/proc/kallsyms"
+
+
+class KernelSymbols:
+    """What `instructions` mean on this machine.
+
+    `functions` and `variables` are for `asm.resolve`, `fd_array` for PROG_LOAD. A variable that no BTF has is loaded as
+    the address that /proc/kallsyms gives, as libbpf does with `extern const void name __ksym`; `instructions` then
+    have it. Descriptors of modules' BTF are open until the context is left: the loaded program holds what it needs.
+
+    Raises NotFound for a name that the kernel does not have, NotPermitted where reading it takes more privileges.
+    """
+
+    def __init__(self, instructions: Sequence[Instruction], vmlinux: Callable[[], Btf]) -> None:
+        self.instructions = instructions
+        self.functions: dict[str, tuple[int, int]] = {}
+        self.variables: dict[str, tuple[int, int]] = {}
+        self._load_vmlinux = vmlinux
+        self._vmlinux: Btf | None = None
+        self._modules: dict[str, Btf] | None = None
+        self._places: dict[str, int] = {}
+        self._descriptors: list[Descriptor] = []
+        self._open = ExitStack()
+        try:
+            self._find()
+        except BaseException:
+            self._open.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def fd_array(self) -> bytes:
+        """Descriptors of modules' BTF from place 1 on; empty if there are none."""
+        numbers = [descriptor.fileno() for descriptor in self._descriptors]
+        return pack(f"={1 + len(numbers)}i", 0, *numbers) if numbers else b""
+
+    def _find(self) -> None:
+        addresses: dict[str, int] = {}
+        for name in self._names(Form.CALL_KFUNC):
+            found = self._in_btf(name, Func)
+            if found is None:
+                # vmlinux's own error has the closest names.
+                found = self._kernel().function(name).id, ""
+            self.functions[name] = found[0], self._place(found[1])
+        for name in self._names(Form.LDDW_KSYM):
+            found = self._in_btf(name, Var)
+            if found is None:
+                addresses[name] = _address(name)
+            else:
+                place = self._place(found[1])
+                self.variables[name] = found[0], self._descriptors[place - 1].fileno() if place else 0
+        if addresses:
+            plain = find_op("lddw", Form.LDDW)
+            self.instructions = tuple(
+                replace(each, op=plain, imm=addresses[each.symbol], symbol=None)
+                if each.op.form is Form.LDDW_KSYM and each.symbol in addresses
+                else each
+                for each in self.instructions
+            )
+
+    def _names(self, form: Form) -> list[str]:
+        found = (each.symbol for each in self.instructions if each.op.form is form and each.symbol is not None)
+        return list(dict.fromkeys(found))
+
+    def _kernel(self) -> Btf:
+        if self._vmlinux is None:
+            self._vmlinux = self._load_vmlinux()
+        return self._vmlinux
+
+    def _in_btf(self, name: str, kind: type[Func | Var]) -> tuple[int, str] | None:
+        """BTF id, and the module that has it (empty: vmlinux)."""
+        kernel = self._kernel()
+        for number in kernel.find(name):
+            if isinstance(kernel.type_by_id(number), kind):
+                return number, ""
+        for module, btf in self._module_btf().items():
+            for number in btf.find(name):
+                if isinstance(btf.type_by_id(number), kind):
+                    return number, module
+        return None
+
+    def _module_btf(self) -> dict[str, Btf]:
+        if self._modules is None:
+            from pyebpf.btf import Btf
+            from pyebpf.kernel.btf_files import btf_modules, read_btf
+
+            kernel = self._kernel()
+            self._modules = {}
+            for name in btf_modules():
+                try:
+                    self._modules[name] = Btf(read_btf(name), base=kernel)
+                except NotFound:
+                    continue  # unloaded since it was listed
+        return self._modules
+
+    def _place(self, module: str) -> int:
+        """Where a module's BTF stands in `fd_array`; 0 for vmlinux."""
+        if not module:
+            return 0
+        if module not in self._places:
+            from pyebpf.objects.program import module_btf
+
+            descriptor = module_btf(module)
+            self._open.callback(descriptor.close)
+            self._descriptors.append(descriptor)
+            self._places[module] = len(self._descriptors)
+        return self._places[module]
+
+
+def _address(name: str) -> int:
+    """A symbol's address."""
+    line = rb"^([0-9a-f]+) \S " + re.escape(name.encode()) + rb"(?:\t.*)?$"
+    with open(_ADDRESSES, "rb") as file:  # noqa: PTH123 - pathlib would be imported for this alone
+        found = re.search(line, file.read(), re.MULTILINE)
+    if found is None:
+        raise NotFound(f"the kernel has no variable {name}: neither its BTF nor {_ADDRESSES} has the name")
+    address = int(found[1], 16)
+    if not address:
+        raise NotFound(f"{_ADDRESSES} hides the address of {name}: CAP_SYSLOG shows it, or kernel.kptr_restrict=0")
+    return address
