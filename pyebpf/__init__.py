@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from pyebpf.builder.contexts.iterators import (
         emit as emit,
     )
+    from pyebpf.builder.dynptr import (
+        dynptr as dynptr,
+    )
     from pyebpf.builder.function_words import (
         function_ip as function_ip,
     )
@@ -188,6 +191,7 @@ _MODULES = {
     "builder.callbacks": ("loop",),
     "builder.contexts.iterators": ("emit",),
     "builder.function_words": ("function_ip",),
+    "builder.dynptr": ("dynptr",),
     "builder.kernel_words": (
         "cast",
         "container_of",
@@ -365,6 +369,7 @@ __all__ = [
     "container_of",
     "cpu",
     "current_task",
+    "dynptr",
     "emit",
     "enum",
     "field",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyebpf import aggregations
 from pyebpf.dsl import maps
 from pyebpf.dsl.assembly import assemble
+from pyebpf.dsl.byte_ring import ByteRings
 from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.decorators.cgroups import CgroupDecorators
 from pyebpf.dsl.decorators.functions import FunctionDecorators
@@ -67,6 +68,7 @@ class Module(
     ObjectMaps,
     RedirectMaps,
     SocketMaps,
+    ByteRings,
 ):
     """Maps and probes of one program.
 

@@ -1,0 +1,65 @@
+"""`bpf.byte_ring()`: a ring buffer of records whose length only the event knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.dynptr import ByteRingEntity
+from pyebpf.dsl.maps import Bound, ring_size
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+    from typing import TypeVar
+
+    from pyebpf.dsl.maps import Declared
+
+    D = TypeVar("D", bound=Declared)
+
+__all__ = ["ByteRing", "ByteRings"]
+
+_DEFAULT_RING = 256 * 1024
+
+
+class ByteRing(Bound, ByteRingEntity):
+    """`bpf.byte_ring()`: records of any length, read as bytes."""
+
+    def __init__(self, size: int, name: str) -> None:
+        self.name = name
+        ByteRingEntity.__init__(self, self.current_name, ring_size(size, "byte_ring"))
+
+    def __repr__(self) -> str:
+        return f"<ByteRing {self.current_name()}>"
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Records as they come, without end."""
+        return iter(self.backend)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        found: AsyncIterator[bytes] = self.backend.__aiter__()
+        return found
+
+    def poll(self, timeout: float = 0.0) -> Sequence[bytes]:
+        """The records that are there, or come within `timeout` seconds."""
+        found: Sequence[bytes] = self.backend.poll(timeout)
+        return found
+
+    if TYPE_CHECKING:
+
+        def reserve(self, size: int) -> Any:  # type: ignore[override]  # as a probe writes it
+            """In a probe: `with ring.reserve(n) as data:`, a record of n bytes, sent at the end of `with`."""
+
+
+class ByteRings:
+    """The methods of `Module` that declare such maps."""
+
+    if TYPE_CHECKING:
+
+        def declare(self, entity: D) -> D:
+            """Make a map part of this module, and return it."""
+
+    def byte_ring(self, *, size: int = _DEFAULT_RING, name: str = "") -> ByteRing:
+        """A ring buffer of records of any length, `size` bytes in all: a power of two and a multiple of the page.
+
+        `with ring.reserve(n) as data:` makes one; when there is no room it is lost, and counted.
+        """
+        return self.declare(ByteRing(size, name))
