@@ -1,16 +1,12 @@
-"""Nobody opens one file, not even root, for as long as this runs."""
+"""Nobody opens files of one name, not even root, for as long as this runs."""
 
 import errno
-import os
 import sys
 import time
-from pathlib import Path
 
-from pyebpf import BPF, KernelObject, u64
+from pyebpf import BPF, KernelObject, kernel_string, u64
 
-path = Path(sys.argv[1])
-inode, device = path.stat().st_ino, path.stat().st_dev
-kernel_device = os.major(device) << 20 | os.minor(device)
+name = sys.argv[1]
 
 bpf = BPF()
 denied = bpf.array(value=u64)
@@ -18,7 +14,7 @@ denied = bpf.array(value=u64)
 
 @bpf.lsm("file_open")
 def deny(file: KernelObject) -> int:
-    if file.f_inode.i_ino == inode and file.f_inode.i_sb.s_dev == kernel_device:
+    if kernel_string(file.f_path.dentry.d_name.name, size=256) == name:
         denied[0] += 1
         return -errno.EPERM
     return 0
@@ -26,4 +22,4 @@ def deny(file: KernelObject) -> int:
 
 with bpf:
     time.sleep(5)
-    print(f"{denied[0]} openings of {path} were refused")
+    print(f"{denied[0]} openings of {name} were refused")

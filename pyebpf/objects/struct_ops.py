@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, NotFound, closest
@@ -18,6 +19,7 @@ __all__ = ["table_bytes", "value_type"]
 POINTER = 8
 
 
+@cache
 def _kernel_btf() -> Btf:
     from pyebpf.btf import Btf
     from pyebpf.kernel.btf_files import read_btf

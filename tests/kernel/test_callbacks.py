@@ -200,9 +200,8 @@ def test_each_record():
     total = bpf.array(value=u64)
 
     def change(key, pair):
-        with pair.lock:
-            pair.a += 10 * key
-            pair.b += 1
+        pair.a += 10 * key
+        pair.b += 1
 
     def add(key, value):
         total[0] += value + 1

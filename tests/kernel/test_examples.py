@@ -164,16 +164,16 @@ def test_congestion():
 def test_deny_open(tmp_path, during_sleep, monkeypatch):
     """11 openings of one file are refused while the example runs, and counted."""
     needs("attach:lsm")
-    path = tmp_path / "denied"
+    path = tmp_path / f"denied-{os.getpid()}"
     path.touch()
 
     def openings():
         for _ in range(11):
-            with pytest.raises(PermissionError):
-                path.open()
+            with pytest.raises(PermissionError), path.open():
+                pytest.fail("it was opened")
 
-    monkeypatch.setattr(sys, "argv", ["deny_open.py", str(path)])
-    assert during_sleep("deny_open.py", openings) == f"11 openings of {path} were refused\n"
+    monkeypatch.setattr(sys, "argv", ["deny_open.py", path.name])
+    assert during_sleep("deny_open.py", openings) == f"11 openings of {path.name} were refused\n"
     path.open().close()
 
 
@@ -217,6 +217,20 @@ def test_drop_udp(make_namespace):
             assert bpf["dropped"][0] == 31
         send(here, ("10.251.0.2", 7919), 17)
         assert settled(dropped, 17) == 17
+
+
+def test_host_lookups():
+    """Seven look-ups of a process, each with its name and a latency."""
+    needs("attach:uprobe")
+    with started("host_lookups.py", "PID ") as example:
+        child("looks-up", "import socket\nfor _ in range(7): socket.getaddrinfo('localhost', 80)")
+        lines = []
+        while len(lines) < 7:
+            line = example.stdout.readline()
+            if line.split()[1] == "looks-up":
+                lines.append(line.split())
+    assert {line[3] for line in lines} == {"localhost"}
+    assert all(0 < float(line[2]) < PATIENCE * 1000 for line in lines)
 
 
 def test_every_example_is_here():

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -292,42 +290,3 @@ def test_the_kernel_lists_them():
 
         bpf.load()
         bpf.close()
-
-
-def test_killed_while_reading():
-    """A process killed in the middle of a pass leaves no program and no link."""
-    script = """
-import os, signal
-from pyebpf import BPF, Struct, emit, u64
-class Number(Struct):
-    number: u64
-bpf = BPF()
-@bpf.iter("task", Number)
-def killed_walk(task):
-    if task is not None:
-        emit(Number(task.pid))
-with bpf:
-    for _ in killed_walk.read():
-        print(bpf.programs["killed_walk@iterator task"].info().id, flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-    # Its source comes from a file: a probe needs one.
-    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"killed_walk_{os.getpid()}.py"
-    path.write_text(script)
-    try:
-        done = subprocess.run(
-            [sys.executable, path], capture_output=True, text=True, timeout=PATIENCE, check=False, env=os.environ
-        )
-    finally:
-        path.unlink()
-    number = int(done.stdout)
-    assert done.returncode == -9
-    from pyebpf.kernel import bpf as syscalls
-
-    for _ in range(100):
-        try:
-            syscalls.prog_get_fd_by_id(number).close()
-        except FileNotFoundError:
-            return
-        threading.Event().wait(0.05)
-    pytest.fail(f"program {number} is still there")
