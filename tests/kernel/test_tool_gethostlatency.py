@@ -1,0 +1,121 @@
+"""gethostlatency: every look-up of a known workload, with its name, its process and a latency that fits."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pyebpf.errors import NotFound
+from pyebpf.programs import gethostlatency
+from tests.support.command import PATIENCE, pyebpf, running
+from tests.support.needs import needs
+
+COLUMNS = ["TIME", "PID", "COMM", "LATms", "HOST"]
+#: Look-ups by each function; all of names that /etc/hosts has, or of numbers, so that nothing is sent.
+GETADDRINFO, GETHOSTBYNAME, GETHOSTBYNAME2 = 23, 17, 11
+WORKLOAD = f"""
+import ctypes, socket, sys, time
+open("/proc/self/comm", "w").write("resolver")
+libc = ctypes.CDLL("libc.so.6")
+result = ctypes.c_void_p()
+print(flush=True)
+sys.stdin.read(1)
+began = time.monotonic_ns()
+for _ in range({GETADDRINFO}):
+    assert libc.getaddrinfo(b"localhost", None, None, ctypes.byref(result)) == 0
+    libc.freeaddrinfo(result)
+for _ in range({GETHOSTBYNAME}):
+    libc.gethostbyname(b"localhost")
+for number in range({GETHOSTBYNAME2}):
+    libc.gethostbyname2(b"127.0.0.%d" % number, socket.AF_INET)
+assert libc.getaddrinfo(None, b"80", None, ctypes.byref(result)) == 0
+print(time.monotonic_ns() - began, flush=True)
+"""
+EXPECTED = ["localhost"] * (GETADDRINFO + GETHOSTBYNAME) + [f"127.0.0.{n}" for n in range(GETHOSTBYNAME2)]
+
+
+@pytest.fixture(autouse=True)
+def _uprobes():
+    needs("attach:uprobe")
+
+
+@contextlib.contextmanager
+def resolver():
+    """A process that waits to be told to look names up."""
+    command = [sys.executable, "-c", WORKLOAD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def go(process):
+    """Let it; how many nanoseconds it took, by its own clock."""
+    process.stdin.write(b"!")
+    process.stdin.close()
+    took = int(process.stdout.readline())
+    assert process.wait(PATIENCE) == 0
+    return took
+
+
+def test_51_lookups_in_every_format():
+    """23, 17 and 11 look-ups by the three functions, in order, as text, JSON and CSV; one without a name is none."""
+    with (
+        resolver() as process,
+        running("gethostlatency") as text,
+        running("gethostlatency", "--json") as objects,
+        running("gethostlatency", "--csv") as rows,
+    ):
+        took = go(process)
+        for tool in (text, objects, rows):
+            tool.stop()
+    found = [o for o in objects.objects() if o["PID"] == process.pid]
+    assert [o["HOST"] for o in found] == EXPECTED
+    assert list(found[0]) == COLUMNS
+    assert {o["COMM"] for o in found} == {"resolver"}
+    assert min(o["LATms"] for o in found) > 0
+    assert sum(o["LATms"] for o in found) <= took / 1e6
+    assert [row["HOST"] for row in rows.rows() if row["PID"] == str(process.pid)] == EXPECTED
+    heading, *lines = text.out.splitlines()
+    assert heading.split() == COLUMNS
+    mine = [line.split() for line in lines if line.split()[1] == str(process.pid)]
+    assert [fields[4] for fields in mine] == EXPECTED
+    assert all(len(line) <= 80 for line in text.out.splitlines())
+    for tool in (text, objects, rows):
+        assert tool.err == "Tracing getaddrinfo/gethostbyname calls... Hit Ctrl-C to end.\n"
+
+
+def test_one_process():
+    """-p keeps the look-ups of one process, by the C library that it has; as a library, with typed records."""
+    with resolver() as one, resolver() as other, gethostlatency.open(pid=one.pid) as lookups:
+        go(other)
+        began = time.monotonic_ns()
+        go(one)
+        most = time.monotonic_ns() - began
+        found = [next(lookups) for _ in EXPECTED]
+    assert [(each.pid, each.host) for each in found] == [(one.pid, host) for host in EXPECTED]
+    assert 0 < sum(each.elapsed for each in found) <= most
+
+
+def test_what_is_not_there():
+    """A library without the functions, one that does not exist, a process that has ended: one line, status 1."""
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    cases = {
+        ("-l", "libm.so.6"): "libm.so.6 has no function getaddrinfo (and 2 more that are not there)",
+        ("-l", "/no/such/library"): "there is no file /no/such/library",
+        ("-p", str(ended.pid)): f"there is no process {ended.pid}",
+    }
+    for options, message in cases.items():
+        done = pyebpf("gethostlatency", *options)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    with pytest.raises(NotFound, match="no function"), gethostlatency.open(library="libm.so.6"):
+        pass
