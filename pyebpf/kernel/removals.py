@@ -57,7 +57,13 @@ def remove_event(path: str, command: str, directory: int | None = None) -> None:
         os.close(fd)
 
 
-def remove_filter(interface: int, direction: str, name: str, made_queue: bool, netlink: int) -> None:  # noqa: FBT001
+def remove_filter(
+    interface: int,
+    direction: str,
+    name: str,
+    made_queue: bool,  # noqa: FBT001 - as it goes to the guard
+    netlink: int,
+) -> None:
     """Remove the bpf filter of that name from a clsact queue; the queue, too, if it was made for it and is empty."""
     from pyebpf.kernel.rtnetlink import remove_clsact_filter
 
