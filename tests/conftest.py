@@ -93,9 +93,9 @@ def machine_release() -> str | None:
 def make_loop_device(tmp_path: Path) -> Iterator[Callable[[], LoopDevice]]:
     """A function that makes loop devices over sparse files of 16 MiB; all are gone after the test."""
     from tests.support.loop import CONTROL, loop_device
+    from tests.support.needs import needs
 
-    if not CONTROL.exists():
-        pytest.skip(f"{CONTROL} does not exist: no loop device driver")
+    needs(f"setting:{CONTROL}")
     with contextlib.ExitStack() as stack:
         numbers = iter(range(100))
         yield lambda: stack.enter_context(loop_device(tmp_path / f"disk{next(numbers)}"))

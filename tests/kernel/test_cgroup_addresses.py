@@ -9,9 +9,8 @@ from ipaddress import ip_address
 import pytest
 
 from pyebpf import BPF, SockAddrContext, SockContext, helpers, u64
-from pyebpf.features import Features
-from pyebpf.runtime.host import kernel_btf
 from tests.support.cgroups import cgroup
+from tests.support.needs import needs
 
 #: An address that no host has, and what stands in for it; as a program writes and compares them.
 NOWHERE = {4: "192.0.2.7", 6: "2001:db8::7"}
@@ -34,11 +33,7 @@ def known(address):
 
 @pytest.fixture(params=[4, 6])
 def version(request):
-    try:
-        with socket.socket(FAMILY[request.param]) as probe:
-            probe.bind((LOOPBACK[request.param], 0))
-    except OSError as error:
-        pytest.skip(f"no IPv{request.param} here: {error}")
+    needs(f"setting:/proc/sys/net/ipv{request.param}")
     return request.param
 
 
@@ -236,8 +231,7 @@ def test_bound(group, version):
 
 def test_unix(group):
     """Unix sockets: 11 connections, 4 of them refused by who asks, datagrams and names counted."""
-    if not Features(kernel_btf).has("attach:cgroup_unix_connect"):
-        pytest.skip("this kernel has no hooks for Unix sockets in control groups")
+    needs("attach:cgroup_unix_connect")
     bpf = BPF()
     calls = bpf.array(value=u64, size=5)
 

@@ -33,6 +33,7 @@ from pyebpf.uapi.flags import (
     BPF_SOCK_OPS_TCP_CONNECT_CB,
 )
 from tests.support.cgroups import cgroup
+from tests.support.needs import needs
 
 KILLS = int(os.environ.get("PYEBPF_KILLS", "5"))
 SO_MARK = 36
@@ -411,8 +412,7 @@ def test_version_1():
     """A control group of version 1 is none that programs attach to."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     mounts = [line.split()[4] for line in lines if line.partition(" - ")[2].split()[0] == "cgroup"]
-    if not mounts:
-        pytest.skip("no control groups of version 1 are mounted")
+    needs("mount:cgroup")
     bpf, _, creates = counting()
     with bpf, pytest.raises(NotFound, match=rf"^{mounts[0]} is no control group of version 2"):
         creates.attach(Path(mounts[0]))

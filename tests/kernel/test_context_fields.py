@@ -11,9 +11,9 @@ from pyebpf.builder import network_contexts, socket_contexts
 from pyebpf.builder.contexts import structs
 from pyebpf.builder.contexts.fields import Bytes, FieldTable, Number, To, Words
 from pyebpf.builder.contexts.skb import SKB_FIELDS
-from pyebpf.features import Features
-from pyebpf.runtime.host import host_target, kernel_btf
+from pyebpf.runtime.host import host_target
 from pyebpf.specs.attach.cgroups import HOOKS
+from tests.support.needs import lacks, needs
 
 TABLES = {name: value for name, value in vars(structs).items() if isinstance(value, FieldTable)}
 
@@ -95,8 +95,8 @@ def uses(table: FieldTable, hook: str, base: str = "ctx") -> list[str]:
 @pytest.mark.parametrize("decorator", PROGRAMS)
 def test_verifier(decorator):
     """A program that reads every field of its hook, and writes those that it may, loads."""
-    if decorator.endswith("_unix") and not Features(kernel_btf).has(UNIX):
-        pytest.skip("this kernel has no hooks for Unix sockets in control groups")
+    if decorator.endswith("_unix"):
+        needs(UNIX)
     table, hook = PROGRAMS[decorator]
     lines = uses(table, hook)
     bpf = BPF()
@@ -115,8 +115,7 @@ def test_hooks_have_decorators():
 
 def test_unknown_to_the_kernel():
     """A hook that the kernel lacks is one line when the program is loaded."""
-    if Features(kernel_btf).has(UNIX):
-        pytest.skip("this kernel has every hook")
+    lacks(UNIX)
     bpf = BPF()
 
     @bpf.cgroup_connect_unix()

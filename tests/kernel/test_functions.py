@@ -27,9 +27,7 @@ from pyebpf import (
 )
 from pyebpf.arch import host
 from pyebpf.errors import InvalidValue
-from pyebpf.features import Answer, Features
-from pyebpf.runtime.host import kernel_btf
-from tests.support.needs import needs
+from tests.support.needs import lacks, needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,10 +61,6 @@ def listen_badly(times: int) -> None:
 
 def decorated(bpf: BPF, how: str, *functions: str, **options: Any) -> Any:
     return getattr(bpf, how)(*functions, **options)
-
-
-def lacks(feature: str) -> bool:
-    return Features(kernel_btf).ask(feature) is Answer.NO
 
 
 @pytest.mark.parametrize("how", ENTRY)
@@ -429,8 +423,7 @@ def test_parameters_that_a_function_lacks_are_errors_with_its_own() -> None:
 
 def test_without_any_way_one_line_says_so() -> None:
     """Where the kernel has neither trampolines nor kprobes."""
-    if not all(lacks(f"attach:{way}") for way in ("fentry", "kprobe_multi", "kprobe")):
-        pytest.skip("probe lacks:kprobe: no")
+    lacks("attach:fentry", "attach:kprobe_multi", "attach:kprobe")
     message = refusal("function", "shmem_file_llseek", kind=NotSupported)
     assert "there is no way to run it here" in message
     for way in ("fentry", "kprobe.multi", "kprobe"):

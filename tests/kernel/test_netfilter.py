@@ -7,8 +7,7 @@ import socket
 import pytest
 
 from pyebpf import BPF, CompileError, InvalidValue, KernelError, KernelObject, u32, u64
-from pyebpf.features import Features
-from pyebpf.runtime.host import kernel_btf
+from tests.support.needs import needs
 from tests.support.traffic import inside
 
 NF_DROP, NF_ACCEPT = 0, 1
@@ -16,8 +15,7 @@ NF_DROP, NF_ACCEPT = 0, 1
 
 @pytest.fixture(autouse=True)
 def _wanted():
-    if not Features(kernel_btf).has("attach:netfilter"):
-        pytest.skip("this kernel has no netfilter programs")
+    needs("attach:netfilter")
 
 
 def dropping(priority=0):

@@ -196,7 +196,7 @@ def test_probes_of_debians_python():
     needs(f"setting:{PYTHON}")
     names = {f"{probe.provider}:{probe.name}" for probe in usdt_probes(ElfSymbols(PYTHON))}
     if not {"python:gc__start", "python:audit"} <= names:
-        pytest.skip("probe setting:USDT probes of python3: no")
+        pytest.skip("probe setting:USDT-probes-of-python3: no")
     bpf = BPF()
     collections = bpf.hash(key=s32, value=u64)
     events = bpf.ringbuf(Audited)

@@ -10,8 +10,8 @@ from pyebpf import BPF, u64
 from pyebpf.dsl.decorators.base import attachments
 from pyebpf.dsl.probe import Way
 from pyebpf.errors import NotFound, NotSupported
-from pyebpf.kernel.perf import perf_event_open
 from pyebpf.specs import PerfEvent, Tracepoint
+from tests.support.needs import lacks
 
 HARDWARE, CPU_CYCLES = 0, 0
 SOFTWARE, PAGE_FAULTS = 1, 2
@@ -25,11 +25,7 @@ faults = Way("software", attachments([PerfEvent(SOFTWARE, PAGE_FAULTS, period=1)
 @pytest.fixture(autouse=True)
 def _without_counters():
     """These tests need an event that this host refuses: hardware counters, which it may have."""
-    try:
-        perf_event_open(HARDWARE, CPU_CYCLES, pid=-1, cpu=0, period=PERIOD, what="cycles").close()
-    except OSError:
-        return
-    pytest.skip("probe perf:hardware: yes, so that nothing is refused")
+    lacks("attach:perf_hardware")
 
 
 def counting(*ways: Way) -> tuple[BPF, object]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from pyebpf.kernel.cgroups import cgroup2_mounts
+from tests.support.needs import needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,18 +64,14 @@ class Cgroup:
 def cgroup() -> Iterator[Cgroup]:
     """A new control group of version 2, removed afterwards."""
     mounts = cgroup2_mounts()
-    if not mounts:
-        pytest.skip("no cgroup2 file system is mounted")
+    needs("mount:cgroup2")
     base = Path(mounts[0])
     for old in base.glob("pyebpf-test-*"):
         if not Path(f"/proc/{old.name.rpartition('-')[2]}").exists():
             with contextlib.suppress(OSError):
                 old.rmdir()
     path = base / f"pyebpf-test-{os.getpid()}"
-    try:
-        path.mkdir()
-    except OSError as error:
-        pytest.skip(f"no control group can be made: {error}")
+    path.mkdir()
     try:
         yield Cgroup(path)
     finally:

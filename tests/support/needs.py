@@ -3,10 +3,12 @@
     needs("isa:sdiv", "kfunc:bpf_iter_num_new", "tracepoint:tcp:tcp_probe")
 
 A skip reads "probe NAME: no"; `tests.vm.report` counts any other as a failure. A probe that cannot tell fails the test.
+A test of what happens where a feature is missing says `lacks("attach:kprobe")`, and is skipped by "probe NAME: yes".
 """
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 from functools import cache
@@ -27,17 +29,27 @@ def needs(*names: str) -> None:
     All kinds of `pyebpf.features`, and those of PROBES. Fails the test for a probe that cannot tell.
     """
     for name in names:
-        kind, _, what = name.partition(":")
-        if kind in PROBES:
-            answer = "yes" if PROBES[kind](what) else "no"
-        else:
-            from pyebpf.features import Features  # here, so that tests of the pure half can ask for programs
+        _skip_if(name, "no")
 
-            answer = Features(_btf).ask(name).value
-        if answer == "no":
-            pytest.skip(f"probe {name}: no")
-        if answer != "yes":
-            pytest.fail(f"probe {name}: {answer}")
+
+def lacks(*names: str) -> None:
+    """Skip the running test unless every probe says no."""
+    for name in names:
+        _skip_if(name, "yes")
+
+
+def _skip_if(name: str, unwanted: str) -> None:
+    kind, _, what = name.partition(":")
+    if kind in PROBES:
+        answer = "yes" if PROBES[kind](what) else "no"
+    else:
+        from pyebpf.features import Features  # here, so that tests of the pure half can ask for programs
+
+        answer = Features(_btf).ask(name).value
+    if answer == unwanted:
+        pytest.skip(f"probe {name}: {answer}")
+    if answer not in {"yes", "no"}:
+        pytest.fail(f"probe {name}: {answer}")
 
 
 @cache
@@ -78,10 +90,16 @@ def _tracepoint(name: str) -> bool:
 
     category, _, event = name.partition(":")
     with Tracefs() as files:
-        return event in files.events(category)
+        return category in files.categories() and event in files.events(category)
 
 
 @cache
+def _mounts() -> list[tuple[str, str]]:
+    from pyebpf.kernel.mounts import mount_points
+
+    return mount_points()
+
+
 def _function(name: str) -> bool:
     with Path("/proc/kallsyms").open() as lines:
         return any(line.split()[2] == name and line.split()[1] in "tT" for line in lines)
@@ -100,8 +118,10 @@ PROBES: dict[str, Callable[[str], bool]] = {
     "device": _device,
     "function": _function,
     "module": _module,
+    "mount": lambda kind: any(kind == found for found, _ in _mounts()),
     "tracepoint": _tracepoint,
     "variable": _variable,
     # Files of sysfs, procfs and /dev by which a kernel shows a driver or a setting.
     "setting": lambda path: Path(path).exists(),
+    "user": lambda name: name == "root" and os.geteuid() == 0,
 }

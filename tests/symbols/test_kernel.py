@@ -88,7 +88,7 @@ def test_this_kernel():
     assert len(functions) > 10_000
     assert not any(symbol.name.startswith("__pfx_") for symbol in functions)
     if symbols.hidden:
-        pytest.skip(f"probe: {symbols.hidden}")
+        pytest.skip("probe setting:kptr_restrict=0: no")
     names = {}
     for symbol in functions:
         names.setdefault(symbol.address, set()).add(symbol.name)
@@ -109,9 +109,9 @@ def test_nothing_is_read_before_a_question():
 def test_as_an_ordinary_user():
     """Without privileges the names are there and the addresses are not, with the remedy in the reason."""
     if os.geteuid():
-        pytest.skip("probe: not root, so not able to become nobody")
+        pytest.skip("probe user:root: no")
     if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) <= 1:
-        pytest.skip("probe: kernel.perf_event_paranoid lets everybody see addresses")
+        pytest.skip("probe setting:perf_event_paranoid>1: no")
     # Asked once before the privileges go: what Python imports may be where nobody can read.
     program = (
         "import os\nfrom pyebpf.symbols.kernel import KernelSymbols\n"
