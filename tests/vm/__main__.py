@@ -18,6 +18,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -110,6 +111,8 @@ def _run(
 ) -> tuple[int, str]:
     """Exit status and one paragraph of summary for one kernel."""
     run = plan.RUNS[name]
+    if options.tests:  # these, whatever their marks
+        run = replace(run, select="")
     results.mkdir(parents=True, exist_ok=True)
     record = results / RECORD
     record.unlink(missing_ok=True)
@@ -176,7 +179,7 @@ def _pytest(run: Run, tests: Sequence[str] | None) -> list[str]:
     return [
         *(sys.executable, "-m", "pytest", "-ra", "-q", "-p", "no:cacheprovider"),
         *("-p", "tests.vm.record", "--record", f"{RESULTS}/{RECORD}", "--test-limit", str(run.test_limit)),
-        *("-m", run.select),
+        *(("-m", run.select) if run.select else ()),
         *(tests or plan.TESTS),
     ]
 
