@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.vm import Machine, Result
     from pyebpf.vm.loaded import LoadedProgram
 
-__all__ = ["FunctionEvents", "PacketEvents"]
+__all__ = ["FunctionEvents", "PacketEvents", "Programs"]
 
 _WORD = (1 << 64) - 1
 _SLOT = 8
@@ -34,8 +34,8 @@ _STACK = 512
 _ETHERTYPE = slice(12, 14)
 
 
-class _Events:
-    """What `Simulation` gives these."""
+class Programs:
+    """What `Simulation` gives to each family of events: its programs, the machine, memory."""
 
     if TYPE_CHECKING:
         spec: ModuleSpec
@@ -49,13 +49,17 @@ class _Events:
 
         For places that have no event of their own here.
         """
+        return self.machine.run(self.program(name)[1], **how)
+
+    def program(self, name: str) -> tuple[Any, LoadedProgram]:
+        """Where the program of a probe is attached, and the program; of several places the first."""
         names = [each.name for each in self.spec.programs]
         if name not in names:
             raise NotFound(f"there is no program {name}{closest(name, names)}: there are {', '.join(names)}")
-        return self.machine.run(self._programs[names.index(name)][1], **how)
+        return self._programs[names.index(name)]
 
 
-class FunctionEvents(_Events):
+class FunctionEvents(Programs):
     """Calls of functions and their returns."""
 
     def function(self, name: str, *arguments: Value, **named: Value) -> list[Result]:
@@ -187,7 +191,7 @@ class FunctionEvents(_Events):
         ]
 
 
-class PacketEvents(_Events):
+class PacketEvents(Programs):
     """Frames and packets. Each result has `value`, the program's verdict, and `packet`, the bytes after it."""
 
     def frame(self, data: bytes, **fields: int) -> list[Result]:

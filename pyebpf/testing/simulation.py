@@ -11,6 +11,7 @@ from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.testing.backends import EVENTS, EventsBackend
 from pyebpf.testing.events import FunctionEvents, PacketEvents
+from pyebpf.testing.hooks import HookEvents
 from pyebpf.testing.kernel_objects import KernelMemory
 from pyebpf.testing.object_backends import UserRingBackend, backend_of
 from pyebpf.vm import Machine
@@ -33,13 +34,13 @@ _ARGUMENTS = 12
 _POINTER = 8
 
 
-class Simulation(FunctionEvents, PacketEvents):
+class Simulation(FunctionEvents, PacketEvents, HookEvents):
     """A module's maps and programs without a kernel.
 
     While the context is open, the module's maps are read and written as if it were loaded. Events are what the test
-    makes: `tracepoint`, `raw_tracepoint`, `perf_event`, `function`, `user_function`, `frame`, `packet`; each runs every
-    program that is attached there, in order, and returns their results. `machine` is the interpreter's: its attributes
-    say who and when (see `process`, `at`), and `options` are passed to it.
+    makes: `tracepoint`, `raw_tracepoint`, `perf_event`, `function`, `user_function`, `frame`, `packet`, `hook`; each
+    runs every program that is attached there, in order, and returns their results. `machine` is the interpreter's: its
+    attributes say who and when (see `process`, `at`), and `options` are passed to it.
     """
 
     def __init__(self, module: Module, target: Target, **options: Any) -> None:

@@ -29,7 +29,15 @@ XDP: Mapping[str, int] = {
 }  # fmt: skip
 XDP_SIZE = 24
 #: Kinds whose context a program may write, and those in which places must be multiples of the access's size.
-_WRITABLE = (ProgramKind.SYSCALL,)
+_WRITABLE = (
+    ProgramKind.SYSCALL,
+    ProgramKind.RAW_TRACEPOINT_WRITABLE,
+    ProgramKind.CGROUP_SOCK,
+    ProgramKind.CGROUP_SOCK_ADDR,
+    ProgramKind.CGROUP_SOCKOPT,
+    ProgramKind.CGROUP_SYSCTL,
+    ProgramKind.SOCK_OPS,
+)
 _ALIGNED = (ProgramKind.TRACEPOINT, ProgramKind.RAW_TRACEPOINT, ProgramKind.TRACING, ProgramKind.PERF_EVENT)
 
 

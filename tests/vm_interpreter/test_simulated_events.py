@@ -12,6 +12,8 @@ from pyebpf import (
     XDP_PASS,
     KernelObject,
     SkBuff,
+    SockAddrContext,
+    SockoptContext,
     Struct,
     XdpContext,
     char,
@@ -46,6 +48,10 @@ class Target(FakeTarget):
 
     def functions(self, pattern: str) -> tuple[str, ...]:
         return tuple(name for name in ("tcp_check", "many") if name == pattern)
+
+
+class Value(Struct):
+    number: u32
 
 
 class Seen(Struct):
@@ -241,3 +247,50 @@ def test_packets_are_read_and_written(bpf):
         assert marks[0] == 17
         assert kernel.packet(frame(17, 53, 0x86DD), direction="egress")[0].value == TC_ACT_SHOT
         assert kernel.packet(data) == []
+
+
+def test_addresses_are_rewritten_at_control_groups(bpf):
+    """The verdict, and what the context is afterwards."""
+
+    @bpf.cgroup_connect4("/sys/fs/cgroup")
+    def connect(ctx: SockAddrContext) -> int:
+        if ctx.user_port == 53:
+            ctx.user_ip4 = 0x7F000001
+            ctx.user_port = 5353
+        return 0 if ctx.user_port == 25 else 1
+
+    with Simulation(bpf, Target()) as kernel:
+        changed = kernel.hook("connect", user_ip4=0x08080808, user_port=53)
+        assert (changed.value, changed.fields["user_ip4"], changed.fields["user_port"]) == (1, 0x7F000001, 5353)
+        refused = kernel.hook("connect", user_ip4=0x08080808, user_port=25)
+        assert (refused.value, refused.fields["user_ip4"]) == (0, 0x08080808)
+        with pytest.raises(InvalidValue, match=r"struct bpf_sock_addr has no field user_prt \(did you mean user_port"):
+            kernel.hook("connect", user_prt=1)
+        with pytest.raises(InvalidValue, match="leads to no memory"):
+            kernel.hook("connect", memory=b"x")
+
+
+def test_options_of_sockets_have_values(bpf):
+    """The memory that a context leads to is read, within its end; `sk` has fields of its own."""
+
+    @bpf.cgroup_setsockopt("/sys/fs/cgroup")
+    def option(ctx: SockoptContext) -> int:
+        value = ctx.optval.header(Value, at=0)
+        if value is None:
+            return 0
+        if ctx.level == 6 and ctx.sk.family == 2 and value.number > 100:
+            return 0
+        return 1
+
+    with Simulation(bpf, Target()) as kernel:
+
+        def verdict(level: int, family: int, memory: bytes) -> int:
+            return kernel.hook("option", memory=memory, level=level, sk={"family": family}).value
+
+        number = (101).to_bytes(4, "little")
+        assert [verdict(6, 2, number), verdict(6, 10, number), verdict(1, 2, number), verdict(6, 2, number[:3])] == [
+            0,
+            1,
+            1,
+            0,
+        ]
