@@ -121,7 +121,10 @@ def _run(
         kernel = kernels.obtain(run.series, options.cache, flavour=run.flavour)
         devices, modules = ([], []) if asked else plan.union(run, wishes)
         devices = list(dict.fromkeys((*devices, *options.device)))
-        command = options.command or (["bash", "-i"] if options.interactive else _pytest(run, options.tests))
+        if options.interactive:
+            command = options.command or ["bash", "-i"]
+        else:
+            command = options.command or _pytest(run, options.tests or plan.files(run, wishes))
         task = Task(
             command,
             CHECKOUT,
@@ -175,7 +178,7 @@ def _locked(lock: TextIO) -> bool:
     return True
 
 
-def _pytest(run: Run, tests: Sequence[str] | None) -> list[str]:
+def _pytest(run: Run, tests: Sequence[str]) -> list[str]:
     return [
         *(sys.executable, "-m", "pytest", "-ra", "-q", "-p", "no:cacheprovider"),
         *("-p", "tests.vm.record", "--record", f"{RESULTS}/{RECORD}", "--test-limit", str(run.test_limit)),

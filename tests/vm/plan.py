@@ -55,8 +55,9 @@ RUNS = {f"{series}{flavour and '-'}{flavour}": _run(series, flavour) for flavour
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """One test's marks, and the modules and devices that it asks for."""
+    """One test's file and marks, and the modules and devices that it asks for."""
 
+    file: str
     marks: frozenset[str]
     modules: tuple[str, ...]
     devices: tuple[str, ...]
@@ -82,7 +83,9 @@ def collect(tests: Sequence[str]) -> list[Wishes]:
             check=False,
         )
         items = json.loads(plan.read_text()) if plan.exists() else []
-    return [Wishes(frozenset(item["marks"]), tuple(item["modules"]), tuple(item["devices"])) for item in items]
+    return [
+        Wishes(item["file"], frozenset(item["marks"]), tuple(item["modules"]), tuple(item["devices"])) for item in items
+    ]
 
 
 def union(run: Run, wishes: Sequence[Wishes]) -> tuple[list[str], list[str]]:
@@ -91,6 +94,11 @@ def union(run: Run, wishes: Sequence[Wishes]) -> tuple[list[str], list[str]]:
     devices = dict.fromkeys(device for wish in taken for device in wish.devices)
     modules = dict.fromkeys((*MODULES, *(module for wish in taken for module in wish.modules)))
     return list(devices), list(modules)
+
+
+def files(run: Run, wishes: Sequence[Wishes]) -> list[str]:
+    """The files that have tests for the run, so that a guest, which is slow, imports no others."""
+    return list(dict.fromkeys(wish.file for wish in wishes if run.takes(wish.marks)))
 
 
 def drivers(devices: Sequence[str]) -> list[str]:

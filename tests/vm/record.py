@@ -98,13 +98,14 @@ class _Planner:
         self._path.write_text(json.dumps([_wishes(item) for item in session.items]))
 
 
-def _wishes(item: pytest.Item) -> dict[str, list[str]]:
+def _wishes(item: pytest.Item) -> dict[str, Any]:
     modules: list[str] = []
     devices: list[str] = []
     for mark in item.iter_markers("machine"):
         modules += mark.kwargs.get("modules", ())
         devices += mark.kwargs.get("devices", ())
-    return {"marks": sorted({mark.name for mark in item.iter_markers()}), "modules": modules, "devices": devices}
+    marks = sorted({mark.name for mark in item.iter_markers()})
+    return {"file": item.nodeid.partition("::")[0], "marks": marks, "modules": modules, "devices": devices}
 
 
 class _Limit:

@@ -141,15 +141,22 @@ def test_what_tests_ask_of_a_machine_is_known_before_it_boots(tmp_path):
     run_pytest(tmp_path, "--plan", str(tmp_path / "plan"), "--collect-only")
     items = json.loads((tmp_path / "plan").read_text())
     assert len(items) == 11
-    assert items[-1] == {"marks": ["any_kernel", "machine"], "modules": ["sch_fq", "veth"], "devices": ["nvme"]}
+    assert items[-1] == {
+        "file": "test_it.py",
+        "marks": ["any_kernel", "machine"],
+        "modules": ["sch_fq", "veth"],
+        "devices": ["nvme"],
+    }
     plain, flavour = plan.RUNS["6.12"], plan.RUNS["6.12-rt"]
     wishes = [
-        Wishes(frozenset({"machine"}), ("veth",), ("nic",)),
-        Wishes(frozenset({"machine", "flavours"}), ("sch_fq", "veth"), ("nvme",)),
-        Wishes(frozenset({"any_kernel", "machine"}), ("null_blk",), ()),
+        Wishes("a.py", frozenset({"machine"}), ("veth",), ("nic",)),
+        Wishes("b.py", frozenset({"machine", "flavours"}), ("sch_fq", "veth"), ("nvme",)),
+        Wishes("c.py", frozenset({"any_kernel", "machine"}), ("null_blk",), ()),
     ]
     assert plan.union(plain, wishes) == (["nic", "nvme"], ["loop", "veth", "sch_fq"])
     assert plan.union(flavour, wishes) == (["nvme"], ["loop", "sch_fq", "veth"])
+    assert plan.files(plain, wishes) == ["a.py", "b.py"]
+    assert plan.files(flavour, wishes) == ["b.py"]
     assert plan.drivers(["nvme", "scsi", "wifi"]) == ["nvme", "virtio_scsi", "sd_mod", "mac80211_hwsim"]
 
 
