@@ -97,6 +97,7 @@ def registered(name):
         return True
 
 
+@pytest.mark.flavours
 def test_a_transfer():
     """Each byte arrives, and is counted as acknowledged, with one for SYN and one for FIN; then the name is gone."""
     bpf, counts = congestion_control()

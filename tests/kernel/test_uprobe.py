@@ -91,6 +91,7 @@ def way(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.flavours
 @pytest.mark.parametrize(
     ("way", "kind"),
     [("uprobe.multi", "pie"), ("uprobe.multi", "static"), ("uprobe.multi", "library"), ("uprobe", "pie")],
