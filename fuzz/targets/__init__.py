@@ -32,6 +32,9 @@ NAMES = (
     "compiler",
     "language",
     "source",
+    "user_elf",
+    "usdt_arguments",
+    "linker_cache",
 )
 
 

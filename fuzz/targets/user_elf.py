@@ -1,0 +1,86 @@
+"""Programs and libraries: headers, symbols with versions, notes."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import PyebpfError
+from pyebpf.symbols.elf import ElfSymbols
+from pyebpf.symbols.usdt_notes import usdt_probes
+from pyebpf.symbols.user_functions import find_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+COVERS = ("pyebpf/symbols",)
+TEXT = False
+DICTIONARY = (
+    *(
+        b"\x7fELF\x02\x01\x01",
+        b"\x7fELF\x01\x02\x01",
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\0\0\0\0\0",
+        b"\x01\0\0\0",
+        b"\x03\0\0\0",
+    ),
+    *(b"\x08\0\0\0", b"stapsdt\0", b".note.stapsdt\0", b".stapsdt.base\0", b".dynsym\0", b".symtab\0", b"traced\0"),
+)
+_SOURCE = """
+int one(int n) { return n + 1; }
+int two(int n) { return n + 2; }
+__asm__(".symver one, f@V1");
+__asm__(".symver two, f@@V2");
+__asm__(".pushsection .stapsdt.base, \\"a\\"\\n_.stapsdt.base: .space 1\\n.popsection");
+void place(void)
+{
+    __asm__("990: nop\\n.pushsection .note.stapsdt, \\"\\", \\"note\\"\\n.4byte 8, 992f - 991f, 3\\n"
+            ".asciz \\"stapsdt\\"\\n991: .8byte 990b, _.stapsdt.base, 0\\n"
+            ".asciz \\"p\\"\\n.asciz \\"n\\"\\n.asciz \\"8@%rdi\\"\\n992: .balign 4\\n.popsection");
+}
+"""
+
+
+def target(data: bytes) -> None:
+    """Any bytes are an ELF file or one of pyebpf's errors; so is every question about what was read."""
+    try:
+        elf = ElfSymbols.from_bytes(data, "fuzzed")
+    except PyebpfError:
+        return
+    symbols: list[str] = []
+    _ask(lambda: symbols.extend(symbol.name for symbol in elf.symbols()))
+    _ask(lambda: usdt_probes(elf))
+    _ask(elf.table)
+    _ask(lambda: elf.build_id)
+    _ask(lambda: elf.debug_link)
+    for name in [*symbols[:10], "f", "f@V1", "f@@V2", "one+1", "0x1000", "[a-z]*"]:
+        _ask(lambda name=name: elf.find(name))
+        _ask(lambda name=name: find_functions(elf, [name]))
+        _ask(lambda name=name: find_functions(elf, [name], returns=True))
+
+
+def _ask(question: Callable[[], object]) -> None:
+    try:
+        question()
+    except PyebpfError:
+        return
+
+
+def seeds() -> Iterable[bytes]:
+    """A library of 9 kB with versions and a note, stripped and not; none where gcc is not installed."""
+    import shutil
+    import subprocess
+
+    compiler, strip = shutil.which("gcc"), shutil.which("strip")
+    if compiler is None or strip is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "seed.so"
+        path.with_suffix(".c").write_text(_SOURCE)
+        path.with_suffix(".map").write_text("V1 { }; V2 { } V1;\n")
+        options = ["-shared", "-fPIC", "-nostdlib", "-Wl,-z,noseparate-code,--version-script=seed.map", "-o", "seed.so"]
+        subprocess.run([compiler, *options, "seed.c"], cwd=folder, check=True)
+        yield path.read_bytes()
+        subprocess.run([strip, "seed.so"], cwd=folder, check=True)
+        yield path.read_bytes()
