@@ -41,7 +41,9 @@ def bit_length(p: ProgramBuilder, value: ir.Value) -> ir.Value:
         any_set = b.binary(Op.LSHR, b.emit(Op.NEG, upper), b.const(63))
         step = b.binary(Op.SHL, any_set, b.const(power))
         value = b.binary(Op.LSHR, value, step)
-        found = step if found is None else b.binary(Op.OR, found, step)
+        # Steps have no bit in common. Of a sum Linux 6.1's verifier knows the bounds, of other operations on two
+        # numbers nothing.
+        found = step if found is None else b.binary(Op.ADD, found, step)
     place = b.binary(Op.SHL, value, b.const(2))
     last = b.binary(Op.AND, b.binary(Op.LSHR, b.const(_BIT_LENGTHS), place), b.const(7))
     return last if found is None else b.binary(Op.ADD, found, last)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.contexts import place
 from pyebpf.builder.lost import LossTable
 from pyebpf.compiler import compile_module
+from pyebpf.dataclass import replace
 from pyebpf.dsl.naming import first_identifiers, unique_name
 from pyebpf.dsl.probe import Attachment
 from pyebpf.dsl.programs import build_program
@@ -44,6 +45,8 @@ def assemble(
     choices: list[Choice] = []
     chosen: list[int] = []
     compiled: dict[ir.Module, Code] = {}
+    shared: dict[int, Code] = {}
+    kept: list[Built] = []
     used: dict[str, MapSpec] = {}
     names: list[str] = []
     for probe in probes:
@@ -57,9 +60,16 @@ def assemble(
                 losses = built.losses
                 for spec in built.maps.values():
                     used.setdefault(spec.name, spec)
-                code = compiled.get(built.module)
+                # Places of one signature share what was built; others may still come to equal code.
+                code = shared.get(id(built))
                 if code is None:
-                    code = compiled[built.module] = compile_module(built.module, target)
+                    code = compiled.get(built.module)
+                    if code is None:
+                        code = compiled[built.module] = replace(
+                            compile_module(built.module, target), exported=built.exported
+                        )
+                    shared[id(built)] = code
+                    kept.append(built)
                 made.append((attach, kind, code))
             for attach, kind, code in _joined(made):
                 loading = place(attach).loading(target)

@@ -243,6 +243,13 @@ class LiveTarget(Target):
             module,
         )
 
+    def has_function(self, name: str) -> bool:
+        """Tell whether the kernel's BTF has a function, a module's included."""
+        try:
+            return self._find(name, (Kind.FUNC,)) is not None
+        except NotSupported:
+            return False
+
     def functions(self, pattern: str) -> tuple[str, ...]:
         """Names of functions by a pattern. Raises NotSupported where nothing lists them."""
         if self._functions is None:

@@ -110,6 +110,10 @@ class Recorder(Target):
         """Asked and noted."""
         return self._ask("function", self._target.function, name)
 
+    def has_function(self, name: str) -> bool:
+        """Asked and noted."""
+        return self._ask("has_function", self._target.has_function, name)
+
     def functions(self, pattern: str) -> tuple[str, ...]:
         """Asked and noted."""
         return self._ask("functions", self._target.functions, pattern)
@@ -217,6 +221,10 @@ class RecordedTarget(Target):
     def function(self, name: str) -> KernelFunction:
         """As recorded."""
         return self._answer("function", KernelFunction.from_plain, name)
+
+    def has_function(self, name: str) -> bool:
+        """As recorded."""
+        return self._answer("has_function", bool, name)
 
     def functions(self, pattern: str) -> tuple[str, ...]:
         """As recorded."""

@@ -75,6 +75,10 @@ class Target(ABC):
         """Find a function that BTF has."""
 
     @abstractmethod
+    def has_function(self, name: str) -> bool:
+        """Tell whether BTF has a function; False too without BTF. For names that may well be missing."""
+
+    @abstractmethod
     def functions(self, pattern: str) -> tuple[str, ...]:
         """Name the functions that probes can be put on and that match a shell's pattern, such as "tcp_*".
 

@@ -93,6 +93,9 @@ class FakeTarget(Target):
             raise NotFound(f"the kernel has no function {name}{closest(name, ITERATOR)}")
         return KernelFunction(name, 200 + ITERATOR.index(name), (), INT)
 
+    def has_function(self, name: str) -> bool:
+        return name in ITERATOR
+
     def functions(self, pattern: str) -> tuple[str, ...]:
         from fnmatch import fnmatchcase
 

@@ -71,10 +71,9 @@ def split(function: str) -> tuple[str, str, str]:
 def _btf(target: Target, function: str) -> KernelFunction | None:
     """What BTF has of a function; None if nothing, or if there is no BTF."""
     module, name, _ = split(function)
-    try:
-        found = target.function(name)
-    except (NotFound, NotSupported):
+    if not target.has_function(name):
         return None
+    found = target.function(name)
     return found if module in {"", found.module} else None
 
 
