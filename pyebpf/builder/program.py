@@ -39,14 +39,22 @@ class ProgramBuilder:
         self.finished: list[ir.Function] = []
         #: Where the context is in functions that have another first parameter.
         self.contexts: dict[FunctionBuilder, ir.Value] = {}
-        self.b = FunctionBuilder(name, (ir.Kind.POINTER,), where)
-        self.b.assume_present(self.context)
+        #: Functions that have none: they are given numbers only.
+        self.contextless: set[FunctionBuilder] = set()
+        numbers = attach.numbers if attach is not None else None
+        self.b = FunctionBuilder(name, (ir.Kind.POINTER,) if numbers is None else (ir.Kind.SCALAR,) * numbers, where)
+        if numbers is None:
+            self.b.assume_present(self.context)
+        else:
+            self.contextless.add(self.b)
         #: Things that the front end and the entities keep for one program, by a key of their own.
         self.notes: dict[Any, Any] = {}
 
     @property
     def context(self) -> ir.Value:
         """The program's context: the first parameter, or in a callback what it was passed along."""
+        if self.b in self.contextless:
+            self.fail("a function that can be replaced has no context: give it what it needs as numbers, or in a map")
         return self.contexts.get(self.b) or self.b.parameters[0]
 
     @property

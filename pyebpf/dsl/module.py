@@ -177,6 +177,14 @@ class Module(
         entity: Any = SubprogramEntity(plain_function(function, "subprogram"))
         return entity  # type: ignore[no-any-return]  # to a probe's author it is the function
 
+    def replaceable(self, function: F) -> F:
+        """A `subprogram` that another program may take the place of while this one is loaded, by `@bpf.freplace`.
+
+        The verifier looks at it by itself, for any arguments. It has no context: it is given numbers only.
+        """
+        entity: Any = SubprogramEntity(plain_function(function, "replaceable"), replaceable=True)
+        return entity  # type: ignore[no-any-return]  # to a probe's author it is the function
+
     def define(self, text: str, names: dict[str, Any] | None = None) -> SimpleNamespace:
         """Run source text whose probes belong here: for places without a file, such as `python3 -c` and a prompt.
 

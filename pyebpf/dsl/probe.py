@@ -137,10 +137,14 @@ def plain_function(value: Any, decorator: str) -> FunctionType:
 
 
 class SubprogramEntity(Entity):
-    """A function that programs call in the kernel, compiled once for each program that uses it."""
+    """A function that programs call in the kernel, compiled once for each program that uses it.
 
-    def __init__(self, function: FunctionType) -> None:
+    A `replaceable` one has no context, and another program may take its place in those that are loaded.
+    """
+
+    def __init__(self, function: FunctionType, *, replaceable: bool = False) -> None:
         self.function = function
+        self.replaceable = replaceable
         self.scope = Scope(function)
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__

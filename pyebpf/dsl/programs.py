@@ -16,10 +16,12 @@ from pyebpf.dataclass import dataclass
 from pyebpf.dsl.binding_time import BindingTimes
 from pyebpf.dsl.callbacks import callback
 from pyebpf.dsl.source import find_source
-from pyebpf.dsl.subprograms import TIMES, annotation_value
+from pyebpf.dsl.subprograms import EXPORTED, TIMES, annotation_value
 from pyebpf.dsl.translate import Frame, body
 from pyebpf.dsl.translate.returns import end_of_function
 from pyebpf.errors import CompileError
+from pyebpf.specs.attach.programs import Replacement
+from pyebpf.specs.programs import Exported
 
 if TYPE_CHECKING:
     import ast
@@ -61,6 +63,7 @@ class Built:
     losses: LossTable
     parameters: dict[str, BoundParameter]
     knows_target: bool = False
+    exported: tuple[Exported, ...] = ()
 
 
 def build_program(
@@ -92,12 +95,17 @@ def build_program(
         if found != known:
             known = found
         elif not times.changed:
-            return Built(p.finish(), p.maps, table, p.notes[_PARAMETERS], ASKED_TARGET in p.notes)
+            exported = tuple(p.notes.get(EXPORTED, ()))
+            return Built(p.finish(), p.maps, table, p.notes[_PARAMETERS], ASKED_TARGET in p.notes, exported)
 
 
 def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times: BindingTimes) -> None:
     p.b.where = source.location
     frame = Frame(p, source, probe.scope, times, "probe")
+    attach = p.attach
+    if isinstance(attach, Replacement):
+        frame.is_subprogram, frame.result = True, attach.result
+        p.notes[EXPORTED] = [Exported(p.name, tuple(name for name, _ in attach.parameters))]
     _parameters(frame, probe)
     body(frame)
     end_of_function(frame)

@@ -13,18 +13,29 @@ from pyebpf.dataclass import dataclass
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate import Frame, body
 from pyebpf.dsl.translate.returns import end_of_function
+from pyebpf.specs.programs import Exported
 from pyebpf.types import S64, U64, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import NoReturn, Protocol
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.dsl.probe import SubprogramEntity
 
-__all__ = ["TIMES", "call_subprogram"]
+    class Refusing(Protocol):
+        """What a message is told to, as a program under construction is."""
+
+        def fail(self, message: str, where: Any = None) -> NoReturn: ...
+
+
+__all__ = ["EXPORTED", "TIMES", "call_subprogram", "from_register", "signature"]
 
 #: r1 to r5 carry arguments, and the first of them carries the context.
 MOST_PARAMETERS = 4
+
+#: The key in a program's notes of its functions that others may take the place of.
+EXPORTED = "dsl: exported functions"
 
 #: The key in a program's notes of what is known of names' binding times.
 TIMES = "dsl: binding times"
@@ -52,17 +63,17 @@ def call_subprogram(
     except TypeError as error:
         p.fail(f"{entity.__name__}(): {error}")
     bound.apply_defaults()
-    values = [p.context]
+    values = [] if entity.replaceable else [p.context]
     for name, type_ in built.parameters.items():
         converted = to_int(p, to_int(p, bound.arguments[name]).convert(p, type_))
         values.append(converted.value)
     result = p.b.emit(Op.CALL_LOCAL, *values, result=Kind.SCALAR, symbol=built.symbol)
     for origin, reason in built.invalidated.items():
         p.b.invalidate_origin(origin, f"{entity.__name__}() and its {reason}")
-    return None if built.result is None else _argument(p, result, built.result)
+    return None if built.result is None else from_register(p, result, built.result)
 
 
-def _argument(p: ProgramBuilder, value: Any, type_: IntType) -> Int:
+def from_register(p: ProgramBuilder, value: Any, type_: IntType) -> Int:
     """A register that the other side has filled with a value of `type_`."""
     if type_.size == U64.size:
         return Int(value, U64 if not type_.signed else S64)
@@ -73,10 +84,10 @@ def _argument(p: ProgramBuilder, value: Any, type_: IntType) -> Int:
     return Int(value, S64, type_)
 
 
-def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
+def signature(p: Refusing, entity: SubprogramEntity) -> tuple[dict[str, IntType], IntType | None]:
+    """Types of a subprogram's parameters, and of what it returns."""
     function = entity.function
     source = find_source(function)
-    where = p.b.where
     types: dict[str, IntType] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -85,25 +96,40 @@ def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
         if type_ is None:
             p.fail(f"{function.__name__}: annotate {name} with an integer type, such as `{name}: u64`", source.location)
         types[name] = type_
-    if len(types) > MOST_PARAMETERS:
+    most = MOST_PARAMETERS + entity.replaceable
+    if len(types) > most:
         p.fail(
-            f"{function.__name__} has {len(types)} parameters: a subprogram takes at most {MOST_PARAMETERS}",
+            f"{function.__name__} has {len(types)} parameters: a subprogram takes at most {most}",
             source.location,
         )
     returns = inspect.signature(function).return_annotation
     result = None if returns in (None, "None") else _integer(entity, returns)
     if result is None and returns not in (None, "None"):
         p.fail(f"{function.__name__}: annotate what it returns, `-> u64`, or `-> None`", source.location)
+    return types, result
+
+
+def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
+    function = entity.function
+    source = find_source(function)
+    where = p.b.where
+    types, result = signature(p, entity)
     # Those being built count as well: this one may be called by another of its name.
     symbol = f"{function.__name__}.{sum(isinstance(note, _Built | str) for note in p.notes.values())}"
     p.notes[entity] = "being built"
-    outer, p.b = p.b, FunctionBuilder(symbol, (Kind.POINTER, *[Kind.SCALAR] * len(types)), source.location)
+    first = () if entity.replaceable else (Kind.POINTER,)
+    outer, p.b = p.b, FunctionBuilder(symbol, (*first, *[Kind.SCALAR] * len(types)), source.location)
     p.b.where = source.location
-    p.b.assume_present(p.context)
+    if entity.replaceable:
+        # Named as it is, for who replaces it; verified by itself, for any arguments.
+        p.contextless.add(p.b)
+        p.notes.setdefault(EXPORTED, []).append(Exported(symbol, tuple(types)))
+    else:
+        p.b.assume_present(p.context)
     frame = Frame(p, source, entity.scope, p.notes[TIMES], ("subprogram", function.__qualname__, source.node.lineno))
     frame.is_subprogram, frame.result = True, result
-    for (name, type_), value in zip(types.items(), p.b.parameters[1:], strict=True):
-        frame.assign(name, _argument(p, value, type_))
+    for (name, type_), value in zip(types.items(), p.b.parameters[len(first) :], strict=True):
+        frame.assign(name, from_register(p, value, type_))
     body(frame)
     end_of_function(frame)
     invalidated = dict(p.b.invalidated)

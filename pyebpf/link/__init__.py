@@ -43,6 +43,7 @@ ATTACHERS = {
     "Netfilter": ("netfilter", "attach_netfilter"),
     "PerfEvent": ("perf_event", "attach_perf_event"),
     "RawTracepoint": ("raw_tracepoint", "attach_raw_tracepoint"),
+    "Replacement": ("freplace", "attach_replacement"),
     "SkLookup": ("netns", "attach_netns"),
     "SkMsg": ("sockmap", "attach_sockmap"),
     "SkReuseport": ("sockets", "attach_reuseport"),

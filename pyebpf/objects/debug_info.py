@@ -21,6 +21,7 @@ __all__ = ["DebugInfo", "debug_info"]
 # struct bpf_func_info { __u32 insn_off, type_id; };
 # struct bpf_line_info { __u32 insn_off, file_name_off, line_off, line_col; };
 _FUNC_INFO, _LINE_INFO = Struct("=II"), Struct("=IIII")
+_GLOBAL = 1  # BTF_FUNC_GLOBAL
 _COLUMN_BITS = 10
 _MOST_COLUMN, _MOST_LINE = (1 << 10) - 1, (1 << 22) - 1
 
@@ -31,6 +32,8 @@ class DebugInfo(NamedTuple):
     btf: bytes
     func_info: bytes
     line_info: bytes
+    #: BTF ids of the program's functions, by name: what a program that replaces one attaches to.
+    functions: dict[str, int]
 
 
 def debug_info(code: Code) -> DebugInfo:
@@ -39,10 +42,16 @@ def debug_info(code: Code) -> DebugInfo:
     starts = slot_starts(code.instructions)
     # Static linkage: the arguments are not checked, so one prototype without any serves all.
     prototype = btf.add_func_proto(btf.add_int("int", 4, signed=True))
-    functions = [
-        _FUNC_INFO.pack(starts[subprogram.start], btf.add_func(subprogram.name, prototype))
+    ids = {
+        subprogram.name: btf.add_func(subprogram.name, prototype)
         for subprogram in code.subprograms
-    ]
+        if subprogram.name not in {each.name for each in code.exported}
+    }
+    for each in code.exported:
+        number = btf.add_int("__u64", 8)
+        exported = btf.add_func_proto(number, [(parameter, number) for parameter in each.parameters])
+        ids[each.name] = btf.add_func(each.name, exported, _GLOBAL)
+    functions = [_FUNC_INFO.pack(starts[each.start], ids[each.name]) for each in code.subprograms]
     entries = {subprogram.start for subprogram in code.subprograms}
     lines = []
     before: tuple[int, int, int] | None = None
@@ -52,7 +61,7 @@ def debug_info(code: Code) -> DebugInfo:
         if index in entries or (instruction.where is not None and place != before):
             lines.append(_LINE_INFO.pack(starts[index], *place))
             before = place
-    return DebugInfo(btf.to_bytes(), b"".join(functions), b"".join(lines))
+    return DebugInfo(btf.to_bytes(), b"".join(functions), b"".join(lines), ids)
 
 
 def _place(btf: BtfBuilder, where: Location | None) -> tuple[int, int, int]:

@@ -13,6 +13,7 @@ from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
 from pyebpf.specs import ProgramKind
+from pyebpf.specs.attach.programs import Replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -146,6 +147,9 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
     code = encode(instructions)
     debug = debug_info(spec.code)
     module = module_btf(spec.attach_module) if spec.attach_module else None
+    attach_fd, attach_btf = module.fileno() if module is not None else 0, spec.attach_btf
+    if isinstance(spec.attach, Replacement):
+        attach_fd, attach_btf = _replaced(spec.attach)
     loaded = bpf.btf_load(debug.btf)
     btf = loaded.descriptor
     try:
@@ -160,8 +164,8 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
                 name=kernel_name(name),
                 expected_attach_type=spec.expected_attach_type,
                 flags=spec.flags,
-                attach_btf_id=spec.attach_btf,
-                attach_fd=module.fileno() if module is not None else 0,
+                attach_btf_id=attach_btf,
+                attach_fd=attach_fd,
                 btf_fd=btf.fileno() if btf is not None else 0,
                 func_info=debug.func_info if described else b"",
                 line_info=debug.line_info if described else b"",
@@ -188,6 +192,15 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
         for descriptor in (btf, module):
             if descriptor is not None:
                 descriptor.close()
+
+
+def _replaced(place: Replacement) -> tuple[int, int]:
+    """Descriptor of the program that a function is replaced of, and the function's BTF id there."""
+    program: Program = place.loaded
+    for name, number in debug_info(program.spec.code).functions.items():
+        if name.rpartition(".")[0] == place.function and name in {each.name for each in program.spec.code.exported}:
+            return program.fileno(), number
+    raise NotFound(f"program {program.name} calls no function {place.function} that can be replaced")
 
 
 def module_btf(name: str) -> Descriptor:

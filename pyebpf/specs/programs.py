@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyebpf.specs.attach import AttachSpec
     from pyebpf.specs.maps import MapSpec
 
-__all__ = ["Choice", "Code", "ModuleSpec", "ProgramKind", "ProgramSpec", "Subprogram"]
+__all__ = ["Choice", "Code", "Exported", "ModuleSpec", "ProgramKind", "ProgramSpec", "Subprogram"]
 
 
 class ProgramKind(IntEnum):
@@ -64,15 +64,25 @@ class Subprogram:
 
 
 @dataclass(frozen=True, slots=True)
+class Exported:
+    """A function that another program may take the place of: its name, and those of its parameters, each a u64."""
+
+    name: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Code:
     """What the compiler makes of one module.
 
     Labels are resolved, maps are still names (`Instruction.symbol`), and each instruction knows the Python line that
-    it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0.
+    it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0. Of the functions those that are
+    `exported` are verified by themselves, for any arguments.
     """
 
     instructions: tuple[Instruction, ...]
     subprograms: tuple[Subprogram, ...]
+    exported: tuple[Exported, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

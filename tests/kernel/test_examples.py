@@ -233,6 +233,12 @@ def test_host_lookups():
     assert all(0 < float(line[2]) < PATIENCE * 1000 for line in lines)
 
 
+def test_replace():
+    """The packet is dropped, passes under the other function, and is dropped again."""
+    needs("attach:freplace")
+    assert example("replace.py") == ["before: 0", "replaced: 1", "after: 0"]
+
+
 def test_every_example_is_here():
     """No file of docs/examples is without a test."""
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}

@@ -68,7 +68,7 @@ def test_a_file_is_denied(tmp_path):
 
 
 def test_two_programs(tmp_path):
-    """A second program is given what the first decided, and may not be run at all where that is a refusal."""
+    """The newest program is asked first, and where it refuses no other: of 16 openings the older one sees 11."""
     needs("attach:lsm")
     path = tmp_path / f"denied-{os.getpid()}"
     path.touch()
@@ -83,10 +83,10 @@ def test_two_programs(tmp_path):
             seen[0 if retval == 0 else 1] += 1
         return retval
 
-    with bpf, second:
+    with second, bpf:
         assert openings(path, 5) == [errno.EKEYREJECTED] * 5
         assert denied[0] == 5
-        assert seen[1] == 0
+        assert (seen[0], seen[1]) == (0, 0)
         assert openings("/dev/null", 11) == [0] * 11
         assert seen[0] == 11
 

@@ -35,6 +35,7 @@ PLACES = {
     "Netfilter": ("netfilter", "NetfilterPlace"),
     "PerfEvent": ("perf_events", "PerfEventPlace"),
     "RawTracepoint": ("tracepoints", "RawTracepointPlace"),
+    "Replacement": ("programs", "ReplacementPlace"),
     "SkLookup": ("sockets", "SkLookupPlace"),
     "SkMsg": ("sockets", "SkMsgPlace"),
     "SkReuseport": ("sockets", "SkReuseportPlace"),

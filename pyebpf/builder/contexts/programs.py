@@ -1,21 +1,24 @@
-"""Programs that Python runs: the context is a record of its caller's."""
+"""Programs that Python runs, whose context is a record of its caller's; programs in place of others' functions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.integers import Int
 from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place as Memory, copy, temporary
 from pyebpf.builder.records import Record
-from pyebpf.specs.attach.programs import SyscallProgram
-from pyebpf.types import IntType
+from pyebpf.compiler.ir import Op
+from pyebpf.errors import closest
+from pyebpf.specs.attach.programs import Replacement, SyscallProgram
+from pyebpf.types import S64, U64, IntType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["SyscallPlace"]
+__all__ = ["ReplacementPlace", "SyscallPlace"]
 
 #: What the caller is told of the number that a program returns: 32 bits of it.
 RESULTS = -(1 << 31), (1 << 31) - 1
@@ -54,3 +57,21 @@ class SyscallPlace(Place[SyscallProgram]):
             p.fail(
                 f"the caller gets 32 bits of what a program returns, which {low} does not fit: write it to the record"
             )
+
+
+class ReplacementPlace(Place[Replacement]):
+    """Parameters are the replaced function's, by name; the result is converted to its type."""
+
+    has_context = False
+
+    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+        names = [each for each, _ in self.attach.parameters]
+        if name not in names:
+            p.fail(f"{self.attach} has no parameter {name}{closest(name, names)}: it has {', '.join(names) or 'none'}")
+        index = names.index(name)
+        value, type_ = p.b.parameters[index], self.attach.parameters[index][1]
+        if type_.size == U64.size:
+            return Int(value, S64 if type_.signed else U64)
+        value = p.b.emit(Op.SEXT if type_.signed else Op.ZEXT, value, size=type_.size)
+        p.b.assume_bounds(value, type_.minimum, type_.maximum)
+        return Int(value, S64, type_)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.decorators.base import Decorators, attachments
-from pyebpf.dsl.probe import Probe, Request, Way, plain_function
+from pyebpf.dsl.probe import Probe, Request, SubprogramEntity, Way, plain_function
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.programs import SyscallProgram
+from pyebpf.specs.attach.programs import Replacement, SyscallProgram
 from pyebpf.specs.attach.writable import WritableRawTracepoint
 
 if TYPE_CHECKING:
@@ -60,8 +60,22 @@ def _signed(number: int) -> int:
     return (number ^ _SIGN) - _SIGN
 
 
+class _Refusing:
+    """Where a signature is read before anything is compiled."""
+
+    def fail(self, message: str, where: Any = None) -> NoReturn:  # noqa: ARG002 - a program's
+        raise InvalidValue(message)
+
+
 if TYPE_CHECKING:
     Q = ParamSpec("Q")
+    R = TypeVar("R", bound="int | None")
+
+    class ReplacingDecorator(Protocol):
+        """Makes a function the one that replaces another."""
+
+        def __call__(self, function: Callable[Q, R], /) -> Probe[Q, R]: ...
+
     U = TypeVar("U", bound="Struct | None")
 
     class SyscallDecorator(Protocol[U]):
@@ -96,6 +110,24 @@ class ProgramDecorators(Decorators):
             return probe
 
         return decorate
+
+    def freplace(self, program: Any, function: Callable[..., Any]) -> ReplacingDecorator:
+        """Run in place of the function `function` of a loaded program, until detached: then the old one runs again.
+
+        `function` was made by `@bpf.replaceable`; `program` is the probe that calls it, of another module that is
+        loaded first. Parameters are the function's, by name; the result is of its type.
+        """
+        if not isinstance(function, SubprogramEntity) or not function.replaceable:
+            name = getattr(function, "__name__", repr(function))
+            raise InvalidValue(f"@bpf.freplace(…, {name}): only functions made by @bpf.replaceable can be replaced")
+        from pyebpf.dsl.subprograms import signature
+
+        parameters, result = signature(_Refusing(), function)
+        place = Replacement(program, function.__name__, tuple(parameters.items()), result)
+        made: ReplacingDecorator = self._decorator(
+            "freplace", (function.__name__,), (Way("freplace", attachments((place,)), ("attach:freplace",)),)
+        )
+        return made
 
     def raw_tracepoint_writable(self, *targets: str, optional: bool = False) -> TracingDecorator:
         """`raw_tracepoint` at one that was declared writable, such as "nbd_send_request" (since Linux 5.2).

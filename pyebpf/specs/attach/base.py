@@ -47,6 +47,11 @@ class AttachSpec:
         return None
 
     @property
+    def numbers(self) -> int | None:
+        """How many numbers the program is called with in place of a context; None for a context."""
+        return None
+
+    @property
     def is_open(self) -> bool:
         """Whether the place is named later, by `Probe.attach(...)`: entering `with bpf:` only loads the program."""
         return False

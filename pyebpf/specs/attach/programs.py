@@ -11,9 +11,9 @@ from pyebpf.specs.programs import ProgramKind
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 if TYPE_CHECKING:
-    from pyebpf.types import StructType
+    from pyebpf.types import IntType, StructType
 
-__all__ = ["SyscallProgram"]
+__all__ = ["Replacement", "SyscallProgram"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +38,34 @@ class SyscallProgram(AttachSpec):
     def at(self, *place: Any, **options: Any) -> AttachSpec:  # noqa: ARG002 - the protocol's
         """Raise InvalidValue: nothing starts it but `probe.run()`."""
         raise InvalidValue("a syscall program is attached to nothing: run it, probe.run()")
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement(AttachSpec):
+    """In place of the function `function` of another loaded program, with its parameters and its result.
+
+    `program` is that program: what has a `program`, as a probe has inside `with`, or a `pyebpf.objects.Program`.
+    """
+
+    program: Any
+    function: str
+    parameters: tuple[tuple[str, IntType], ...]
+    result: IntType | None
+
+    kind = ProgramKind.EXT
+
+    def __str__(self) -> str:
+        return f"function {self.function} of another program"
+
+    @property
+    def numbers(self) -> int:
+        return len(self.parameters)
+
+    @property
+    def target(self) -> str:
+        return self.function
+
+    @property
+    def loaded(self) -> Any:
+        """The program whose function it is. Raises NotLoaded if it is not loaded (any more)."""
+        return getattr(self.program, "program", self.program)

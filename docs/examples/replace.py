@@ -1,0 +1,35 @@
+"""A function of a running program is replaced by another, and given back."""
+
+from pyebpf import BPF, SkbContext, u32
+
+base = BPF()
+
+
+@base.replaceable
+def passes(length: u32) -> u32:
+    return 1 if length < 50 else 0
+
+
+@base.cgroup_skb_egress()
+def look(ctx: SkbContext) -> int:
+    return passes(ctx.len) & 1
+
+
+other = BPF()
+
+
+@other.freplace(look, passes)
+def passes_all(length: int) -> int:
+    return 1 if length > 0 else 0
+
+
+def tried() -> int:
+    """What the program says of a packet of 66 bytes."""
+    return look.program.test_run(data=bytes(80)).retval
+
+
+with base:
+    print(f"before: {tried()}")
+    with other:
+        print(f"replaced: {tried()}")
+    print(f"after: {tried()}")
