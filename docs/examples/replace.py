@@ -1,6 +1,6 @@
 """A function of a running program is replaced by another, and given back."""
 
-from pyebpf import BPF, SkbContext, u32
+from pyebpf import BPF, SkBuff, u32
 
 base = BPF()
 
@@ -11,7 +11,7 @@ def passes(length: u32) -> u32:
 
 
 @base.cgroup_skb_egress()
-def look(ctx: SkbContext) -> int:
+def look(ctx: SkBuff) -> int:
     return passes(ctx.len) & 1
 
 
