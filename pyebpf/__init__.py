@@ -109,6 +109,9 @@ if TYPE_CHECKING:
         PyebpfError as PyebpfError,
         VerifierError as VerifierError,
     )
+    from pyebpf.events.xdp_socket import (
+        XdpSocket as XdpSocket,
+    )
     from pyebpf.link.listing import (
         links as links,
     )
@@ -248,6 +251,7 @@ _MODULES = {
         "PyebpfError",
         "VerifierError",
     ),
+    "events.xdp_socket": ("XdpSocket",),
     "link.listing": ("links",),
     "runtime.bpf": ("BPF",),
     "types": (
@@ -358,6 +362,7 @@ __all__ = [
     "TracepointContext",
     "VerifierError",
     "XdpContext",
+    "XdpSocket",
     "array",
     "be16",
     "be32",

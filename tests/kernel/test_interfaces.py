@@ -21,6 +21,7 @@ from pyebpf import (
     NotFound,
     SkBuff,
     XdpContext,
+    XdpSocket,
     u64,
 )
 from pyebpf.kernel.interfaces import interface_index
@@ -427,3 +428,59 @@ def test_netkit(make_namespace):
         send(there, ("10.251.0.1", PORT), 7)
         assert settled(back, 0) == 0
         assert [seen[0], seen[1]] == [11, 7]
+
+
+def test_frames_come_to_python_and_go_out_again(pair):
+    """Through an xskmap 37 frames reach an AF_XDP socket byte for byte, its answers the other side; others pass."""
+    needs("map:xskmap")
+    here, there = pair
+    bpf = BPF()
+    sockets = bpf.xskmap(size=1)
+
+    @bpf.xdp("veth0")
+    def take(ctx: XdpContext) -> int:
+        udp = ctx.packet.header(UDP, at=34)
+        ip = ctx.packet.header(IPv4, at=14)
+        if ip is None or udp is None or ip.protocol != IPPROTO_UDP or udp.destination != PORT:
+            return XDP_PASS
+        return sockets.redirect(ctx.rx_queue_index, XDP_PASS)
+
+    with (
+        receiver(here, PORT + 3) as back,
+        receiver(there, PORT) as behind,
+        receiver(there, PORT + 1) as passed,
+        inside(there),
+        bpf,
+        XdpSocket("veth0", size=64) as frames,
+    ):
+        send(here, ("10.251.0.2", PORT), 3)
+        assert settled(behind, 3) == 3  # nobody is in the map
+        sockets[0] = frames
+        back.setsockopt(socket.SOL_SOCKET, 11, 1)  # SO_NO_CHECK
+        for number in range(37):
+            back.sendto(bytes([number]) * 100, ("10.251.0.2", PORT))
+        send(here, ("10.251.0.2", PORT + 1), 5)
+        assert settled(passed, 5) == 5
+        got: list[bytes] = []
+        while len(got) < 37:
+            more = frames.receive(timeout=10)
+            assert more
+            got += more
+        assert [frame[42:] for frame in got] == [bytes([number]) * 100 for number in range(37)]
+        assert settled(behind, 0) == 0
+        assert frames.lost == 0
+        for frame in got[:11]:
+            ethernet, ip, udp = (kind.from_bytes(frame[at:][: kind.layout.size]) for kind, at in HEADERS)
+            ethernet.source, ethernet.destination = ethernet.destination, ethernet.source
+            ip.source, ip.destination = ip.destination, ip.source
+            udp.source, udp.destination = udp.destination, udp.source
+            assert frames.send(ethernet.to_bytes() + ip.to_bytes() + udp.to_bytes() + frame[42:])
+        assert settled(back, 11) == 11
+        with pytest.raises(KernelError, match="another socket serves that queue"):
+            XdpSocket("veth0")
+        with pytest.raises(KernelError, match="the interface has no such queue"):
+            XdpSocket("veth0", 99)
+        del sockets[0]
+
+
+HEADERS = ((Ethernet, 0), (IPv4, 14), (UDP, 34))
