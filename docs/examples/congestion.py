@@ -12,7 +12,7 @@ reno = bpf.struct_ops("tcp_congestion_ops", name="py_reno")
 
 @reno.member
 def ssthresh(sk: KernelObject) -> int:
-    return max(sk.snd_cwnd >> 1, 2)
+    return int(max(sk.snd_cwnd >> 1, 2))
 
 
 @reno.member
@@ -28,7 +28,7 @@ def cong_avoid(sk: KernelObject, _ack: int, acked: int) -> None:
 
 @reno.member
 def undo_cwnd(sk: KernelObject) -> int:
-    return max(sk.snd_cwnd, sk.prior_cwnd)
+    return int(max(sk.snd_cwnd, sk.prior_cwnd))
 
 
 @reno.member

@@ -25,7 +25,7 @@ def passes_all(length: int) -> int:
 
 def tried() -> int:
     """What the program says of a packet of 66 bytes."""
-    return look.program.test_run(data=bytes(80)).retval
+    return int(look.program.test_run(data=bytes(80)).retval)
 
 
 with base:
