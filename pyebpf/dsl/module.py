@@ -27,7 +27,7 @@ from pyebpf.dsl.decorators.sockets import SocketDecorators
 from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
 from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
 from pyebpf.dsl.decorators.user import UserDecorators
-from pyebpf.dsl.object_maps import ObjectMaps
+from pyebpf.dsl.object_map_methods import ObjectMapMethods
 from pyebpf.dsl.probe import SubprogramEntity, plain_function
 from pyebpf.dsl.redirect_maps import RedirectMaps
 from pyebpf.dsl.socket_maps import SocketMaps
@@ -65,7 +65,7 @@ class Module(
     StructOpsDecorators,
     TracepointDecorators,
     UserDecorators,
-    ObjectMaps,
+    ObjectMapMethods,
     RedirectMaps,
     SocketMaps,
     ByteRings,

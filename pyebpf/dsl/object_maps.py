@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.dsl.maps import D
     from pyebpf.specs import AttachSpec
 
-__all__ = ["MapOfMaps", "ObjectMaps", "ProgramArray", "Storage", "UserRingBuffer"]
+__all__ = ["MapOfMaps", "ProgramArray", "Storage", "UserRingBuffer"]
 
 K = TypeVar("K")
 M = TypeVar("M")
@@ -32,8 +31,6 @@ V = TypeVar("V")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_DEFAULT_SIZE = 10_240
-_DEFAULT_RING = 256 * 1024
 
 _SHAPES = (KeyedMap, QueueMap, BloomFilter)
 
@@ -254,45 +251,3 @@ class UserRingBuffer(Bound, MapWord, Generic[V]):
 
         def drain(self, handler: Callable[[V], bool | None], /) -> int:
             """In a probe: call `handler` with each record; how many there were, negative if another probe drains."""
-
-
-class ObjectMaps:
-    """The methods of `Module` that declare such maps."""
-
-    if TYPE_CHECKING:
-        probes: list[Probe[Any, Any]]
-
-        def declare(self, entity: D) -> D:
-            """Make a map part of this module, and return it."""
-
-    def array_of_maps(self, shape: V, *, size: int, name: str = "") -> MapOfMaps[int, V]:
-        """`size` maps under the indices from 0, none at first, all like the declared map `shape`."""
-        return self.declare(MapOfMaps(MapKind.ARRAY_OF_MAPS, None, shape, size, name))
-
-    def hash_of_maps(self, shape: V, *, key: type[K], size: int = _DEFAULT_SIZE, name: str = "") -> MapOfMaps[K, V]:
-        """Maps by key, at most `size`, all like the declared map `shape`."""
-        return self.declare(MapOfMaps(MapKind.HASH_OF_MAPS, key, shape, size, name))
-
-    def program_array(self, *, size: int, name: str = "") -> ProgramArray:
-        """`size` places for programs that probes go on with: `steps.tail_call(i)`; `@steps.entry(i, like=probe)`."""
-        return self.declare(ProgramArray(size, self.probes, name))
-
-    def task_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
-        """A value for each thread (since Linux 5.11)."""
-        return self.declare(Storage(MapKind.TASK_STORAGE, value, name))
-
-    def sk_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
-        """A value for each socket (since Linux 5.2)."""
-        return self.declare(Storage(MapKind.SK_STORAGE, value, name))
-
-    def inode_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
-        """A value for each inode, in LSM programs (since Linux 5.10)."""
-        return self.declare(Storage(MapKind.INODE_STORAGE, value, name))
-
-    def cgrp_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
-        """A value for each control group (since Linux 6.2)."""
-        return self.declare(Storage(MapKind.CGRP_STORAGE, value, name))
-
-    def user_ringbuf(self, record: type[V], *, size: int = _DEFAULT_RING, name: str = "") -> UserRingBuffer[V]:
-        """Records from user space to probes, `size` bytes: a power of two and a multiple of the page."""
-        return self.declare(UserRingBuffer(record, size, name))

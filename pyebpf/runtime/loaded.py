@@ -66,7 +66,6 @@ class Loaded:
         """Make the maps, then load the programs; programs that share code are loaded once for each way of attaching."""
         from pyebpf.objects import Program, make_map
         from pyebpf.runtime.host import kernel_btf
-        from pyebpf.specs.attach.tail_calls import TailCalled
 
         for map_spec in spec.maps:
             made = make_map(map_spec)
@@ -83,8 +82,10 @@ class Loaded:
                 self._open.callback(program.close)
             self._loaded.append(program)
             self.programs[f"{program_spec.name}@{program_spec.attach}"] = program
-            if isinstance(program_spec.attach, TailCalled):
-                self.maps[program_spec.attach.map_name][program_spec.attach.index] = program
+            # Named rather than imported: few modules have any.
+            place: Any = program_spec.attach
+            if type(place).__name__ == "TailCalled":
+                self.maps[place.map_name][place.index] = program
 
     def backend(self, spec: MapSpec, record: type[Struct] | None, **options: Any) -> Any:
         """What the user side of a declared map reads: the loaded map, or a buffer's reader or writer of `record`."""
