@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["assemble", "name_maps"]
 
+#: Reasons against a way that users read most, in words.
+_LACKS = {
+    "attach:fentry": "this kernel has no trampolines for programs, or refuses them",
+    "attach:kprobe": "this kernel has no kprobes",
+    "attach:kprobe_multi": "this kernel has no kprobe.multi links",
+    "attach:uprobe_multi": "this kernel has no uprobe.multi links",
+}
+
 
 def assemble(
     probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared], target: Target, struck: Struck | None = None
@@ -104,7 +112,9 @@ def _choose(name: str, number: int, request: Request, target: Target, struck: St
     for way in request.ways:
         reason = struck.get((name, number, way.name))
         if reason is None and len(request.ways) > 1:
-            reason = next((f"this kernel lacks {need}" for need in way.needs if not target.has(need)), None)
+            reason = next(
+                (_LACKS.get(need, f"this kernel lacks {need}") for need in way.needs if not target.has(need)), None
+            )
             if reason is None:
                 unfit = (place(attachment.attach).unfit(target) for attachment in way.attachments)
                 reason = next((each for each in unfit if each is not None), None)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Self
 
 from pyebpf.asm import encode, resolve, slot_starts
-from pyebpf.errors import NotFound, NotLoaded, VerifierError
+from pyebpf.errors import NotFound, NotLoaded, NotSupported, VerifierError
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
@@ -221,6 +221,17 @@ def module_btf(name: str) -> Descriptor:
     raise NotFound(f"the kernel has no BTF of a module {name}: load it first (modprobe {name})")
 
 
+#: TRACE_FENTRY, TRACE_FEXIT, MODIFY_RETURN and LSM_MAC of enum bpf_attach_type.
+_TRAMPOLINES = frozenset({24, 25, 26, 27})
+
+
+def _without_trampolines() -> bool:
+    """Whether that is the kernel's own answer to everybody, not to a process that lacks a privilege."""
+    from pyebpf.features import Answer, Features
+
+    return Features().ask("attach:fentry") is Answer.NO
+
+
 def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, number: int) -> KernelError:
     what = f"loading program {spec.name}"
     from pyebpf.objects.culprit import culprit
@@ -228,6 +239,8 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
 
     explained = explain(log)
     if explained is None:
+        if number == errno.EPERM and spec.expected_attach_type in _TRAMPOLINES and _without_trampolines():
+            return NotSupported(f"{what}: this kernel has no trampolines for programs, or refuses them", number)
         return diagnose(
             number,
             what,
