@@ -265,6 +265,7 @@ def test_unix(group):
         with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as post:
             server.bind("")
             server.listen(16)
+            calls[4] = 0  # a security module may have asked for the name of what listens
             post.bind("")
             post_box = post.getsockname()
             for _ in range(11):
