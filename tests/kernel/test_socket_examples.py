@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.features import Features
+from pyebpf.runtime.host import kernel_btf
 from pyebpf.specs.attach.cgroups import HOOKS
 from tests.kernel.test_sockets import group_of, ports_answer, received, thirteen_packets, udp
 from tests.support.cgroups import cgroup
 from tests.support.traffic import inside
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "attachments.md").read_text("utf-8")
-SECTIONS = ("cgroup: control groups", "Sockets", "Maps of sockets")
+SECTIONS = ("cgroup: control groups", "Sockets", "Maps of sockets", "Netfilter")
 BLOCKS = {
     re.search(r"^def (\w+)", block, re.MULTILINE)[1]: block
     for section in SECTIONS
@@ -256,10 +258,23 @@ def test_splice():
         assert bpf["moved"][0] == 5 * (8 + 6)
 
 
+def test_small_only(make_namespace):
+    """Of 11 datagrams 4 are too large."""
+    if not Features(kernel_btf).has("attach:netfilter"):
+        pytest.skip("this kernel has no netfilter programs")
+    with inside(make_namespace()), example("small_only", 100) as bpf, udp() as server:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            for size in (10, 73, 72, 99, 5, 5, 5, 101, 5, 102, 5):
+                with contextlib.suppress(PermissionError):
+                    client.sendto(bytes(size), server.getsockname())
+        assert [len(data) for data in received(server)] == [10, 72, 5, 5, 5, 5, 5]
+        assert dict(bpf["dropped"]) == {101: 1, 127: 1, 129: 1, 130: 1}
+
+
 def test_every_block_is_here():
     """No example of these sections is without a test."""
     assert {f"test_{name}" for name in BLOCKS} <= globals().keys()
-    assert len(BLOCKS) == 13
+    assert len(BLOCKS) == 14
 
 
 def test_table():
