@@ -115,6 +115,14 @@ class Tracefs:
         with Descriptor(fd, path), os.fdopen(fd, "rb", closefd=False) as content:
             return content.read()
 
+    def has_top(self, name: str) -> bool:
+        """Whether there is a file beside `events`."""
+        try:
+            os.stat(f"../{name}", dir_fd=self._descriptor.fileno())
+        except FileNotFoundError:
+            return False
+        return True
+
     def read_top(self, name: str) -> bytes:
         """A file beside `events`, such as `available_filter_functions`. Raises OSError."""
         fd = os.open(f"../{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._descriptor.fileno())

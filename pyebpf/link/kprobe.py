@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import KernelError, NotFound, NotSupported
+from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported
 from pyebpf.kernel.perf import pmu_type
 from pyebpf.kernel.pmu import open_probe
 from pyebpf.link.base import Link, attach_error
@@ -34,7 +34,9 @@ def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
     Raises NotFound with the closest names, NotSupported for a function that takes no probe or without kprobes,
     NotPermitted, KernelError.
     """
-    if pmu_type("kprobe") is None:
+    pmu = pmu_type("kprobe")
+    # The PMU came with Linux commit e12f03d7031a ("perf/core: Implement the 'perf_kprobe' PMU") (v4.17).
+    if pmu is None and not _has_kprobe_events(host):
         raise NotSupported(f"{target}: this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)")
     matched = frozenset(target.matched)
 
@@ -44,7 +46,7 @@ def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
             raise _refusal(error, program, what, function, host) from error
         return f"{function} takes no probe and is left out ({errno_name(error.errno)})"
 
-    if len(target.functions) >= MANY:
+    if pmu is None or len(target.functions) >= MANY:
         from pyebpf.link.kprobe_events import attach_kprobe_event
 
         return attach_kprobe_event(program, target, host, refuse)
@@ -68,6 +70,13 @@ def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
     if not links and not held:
         raise NotSupported(f"{target}: no probe could be put on any: {notes[0]}")
     return Link(str(target), "perf link" if links else "perf ioctl", links, held, notes=notes)
+
+
+def _has_kprobe_events(host: Host) -> bool:
+    try:
+        return host.tracefs().has_top("kprobe_events")
+    except (NotPermitted, NotSupported):
+        return False
 
 
 def _attach(program: Program, target: Kprobe, function: str) -> tuple[Descriptor, bool]:

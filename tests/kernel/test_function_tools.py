@@ -19,6 +19,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.features import Answer, Features
 from pyebpf.programs import funccount, qdisclat, superping, tcpsynbl
 from pyebpf.runtime.host import kernel_btf
+from tests.support import handshakes
 from tests.support.command import PATIENCE, ROOT, pyebpf, running
 from tests.support.needs import lacks, needs
 
@@ -123,6 +124,19 @@ def test_the_queue_grows_by_one_with_each_connection():
         histograms = [each for each in snapshot() if each.labels["backlog limit"] == 97]
     assert [each.labels["dropped"] for each in histograms] == ["no"]
     assert [(b.low, b.high, b.count) for b in histograms[0].rows()] == [(0, 0, 1), (1, 1, 1), (2, 3, 2), (4, 7, 3)]
+
+
+@pytest.mark.machine(modules=("tun",))
+def test_a_connection_that_finds_the_queue_full_is_dropped(make_namespace):
+    """Two complete, then two that were let in while there was room: the queue takes a third, and drops the last."""
+    functions()
+    needs("module:tun")
+    space = make_namespace()
+    with tcpsynbl.open() as snapshot:
+        space.run(sys.executable, handshakes.__file__, "2")
+        histograms = [each for each in snapshot() if each.labels["backlog limit"] == 2]
+    found = {each.labels["dropped"]: [(b.low, b.high, b.count) for b in each.rows() if b.count] for each in histograms}
+    assert found == {"no": [(0, 0, 1), (1, 1, 1), (2, 3, 1)], "yes": [(2, 3, 1)]}
 
 
 def test_the_example_of_the_docs(monkeypatch, capsys):

@@ -27,6 +27,7 @@ from pyebpf import (
 )
 from pyebpf.arch import host
 from pyebpf.errors import InvalidValue
+from pyebpf.kernel.tracefs import Tracefs
 from tests.support.needs import lacks, needs
 
 if TYPE_CHECKING:
@@ -184,6 +185,37 @@ def test_a_system_call_has_its_own_arguments(how: str) -> None:
         assert calls[0] == 31
 
 
+@pytest.mark.parametrize("way", ["perf link", "perf ioctl", "kprobe_events"])
+def test_kprobes_have_three_interfaces(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link, else the perf event itself, else an event of tracefs: each counts, and no line is left of the last."""
+    needs("attach:kprobe")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EINVAL, "as a kernel without links says")
+
+    if way == "perf ioctl":
+        monkeypatch.setattr("pyebpf.kernel.bpf.link_create", refuse)
+    if way == "kprobe_events":
+        monkeypatch.setattr("pyebpf.link.kprobe.pmu_type", lambda _: None)
+    bpf = BPF()
+    counts = bpf.array(value=u64, name="counts")
+
+    @bpf.kprobe("shmem_file_llseek")
+    def on_seek() -> None:
+        if pid() == ME:
+            counts[0] += 1
+
+    with Tracefs() as tracefs:
+        with bpf:
+            assert list(bpf.attachments) == [f"on_seek: kprobe shmem_file_llseek, by {way}"]
+            assert (b"pyebpf_" in tracefs.read_top("kprobe_events")) == (way == "kprobe_events")
+            seek(13)
+            bpf.detach()
+            seek(5)
+            assert counts[0] == 13
+        assert f"pyebpf_{ME}_".encode() not in tracefs.read_top("kprobe_events")
+
+
 def test_a_probe_within_a_function_is_at_an_instruction() -> None:
     """One of two offsets is the second instruction's, which runs as often; at the other none begins."""
     needs("attach:kprobe")
@@ -321,7 +353,6 @@ def test_a_function_without_btf_binds_by_position() -> None:
 
 
 def host_functions(pattern: str) -> tuple[str, ...]:
-    from pyebpf.kernel.tracefs import Tracefs
     from pyebpf.runtime.host import host_target
 
     with Tracefs() as tracefs:
