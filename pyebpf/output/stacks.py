@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pyebpf.dataclass import dataclass
@@ -101,6 +100,8 @@ def _text(stack: Stack, *, delimited: bool) -> str:
 
 
 def _json(stack: Stack) -> str:
+    import json
+
     # ASCII only, as all JSON of the tools.
     record: dict[str, object] = {"COMM": json_text(stack.comm)}
     if stack.pid is not None:
