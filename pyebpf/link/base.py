@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Self
 
-from pyebpf.errors import NotSupported
+from pyebpf.errors import InvalidValue, NotSupported
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
 
@@ -72,11 +72,15 @@ class Link:
         """Run `program`, loaded for the same place, instead: no packet or call passes between the two.
 
         Only if the program that this Link put there is there still, unless `force`. Raises NotSupported for kinds of
-        links that the kernel updates none of, KernelError if another owner has replaced the program.
+        links that the kernel updates none of, InvalidValue for a program of another place, KernelError if another owner
+        has replaced the program.
         """
         link = self._only_link("cannot be updated")
         before = self.program
         expected = None if force or before is None or before.closed else before.fileno()
+        # For control groups the kernel looks at the program's type alone, not at the hook that it was verified for.
+        if before is not None and program.spec.expected_attach_type != before.spec.expected_attach_type:
+            raise InvalidValue(f"updating {self.target} to {program.name}: the program was loaded for another place")
         try:
             bpf.link_update(link.fileno(), program.fileno(), old_prog_fd=expected)
         except OSError as error:

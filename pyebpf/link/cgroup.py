@@ -55,7 +55,7 @@ def attach_cgroup(program: Program, target: CgroupAttachSpec, _: Host) -> Link:
                     errno.EINVAL: f"the kernel has no such links, or the program is not for {target.hook}",
                 },
             ) from error
-    return Link(str(target), "cgroup link", [link])
+    return Link(str(target), "cgroup link", [link], program=program)
 
 
 def _mounted() -> str:

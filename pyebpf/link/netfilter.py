@@ -41,4 +41,4 @@ def attach_netfilter(program: Program, target: Netfilter, _: Host) -> Link:
                 errno.ENOENT: "the kernel lacks nf_defrag, which defragment=True needs",
             },
         ) from error
-    return Link(str(target), "netfilter link", [link])
+    return Link(str(target), "netfilter link", [link], program=program)

@@ -49,7 +49,7 @@ def attach_netns(program: Program, target: SkLookup | FlowDissector, _: Host) ->
                     errno.ENOENT: "the namespace is about to go",
                 },
             ) from error
-    return Link(str(target), "netns link", [link])
+    return Link(str(target), "netns link", [link], program=program)
 
 
 #: BPF_FLOW_DISSECTOR of enum bpf_attach_type.

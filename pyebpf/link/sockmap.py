@@ -23,8 +23,8 @@ class MapLink(Link):
     """A program that PROG_ATTACH put on a map. The kernel takes it off when no descriptor of the map is left."""
 
     def __init__(self, target: str, program: Program, map_: Descriptor, attach_type: int) -> None:
-        super().__init__(target, "map", [map_])
-        self._program = program
+        super().__init__(target, "map", (), [map_], program=program)
+        self._attached = program
         self._map = map_
         self._attach_type = attach_type
 
@@ -33,7 +33,7 @@ class MapLink(Link):
             return
         with self._map:
             try:
-                bpf.prog_detach(self._map.fileno(), self._program.fileno(), self._attach_type)
+                bpf.prog_detach(self._map.fileno(), self._attached.fileno(), self._attach_type)
             except OSError as error:
                 if error.errno != errno.ENOENT:  # another program took its place
                     raise
@@ -56,7 +56,7 @@ def attach_sockmap(program: Program, target: SkMsg | SkSkb, _: Host) -> Link:
         if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
             raise attach_error(error, program.name, what, meanings={errno.EBUSY: taken}) from error
     else:
-        return Link(what, "sockmap link", [link])
+        return Link(what, "sockmap link", [link], program=program)
     try:
         bpf.prog_attach(number, program.fileno(), target.attach_type)
     except OSError as error:

@@ -16,6 +16,7 @@ import pytest
 from pyebpf import (
     BPF,
     DeviceContext,
+    InvalidValue,
     NotFound,
     SkBuff,
     SockContext,
@@ -370,6 +371,30 @@ def test_named_later(group):
             link.detach()
     finally:
         os.close(folder)
+
+
+def test_updated(group):
+    """A link's program is exchanged for another of the same hook; one of another hook is refused."""
+    bpf, made, creates = counting()
+
+    @bpf.cgroup_sock_create()
+    def allows() -> int:
+        made[0] += 100
+        return 1
+
+    @bpf.cgroup_post_bind4()
+    def binds() -> int:
+        return 1
+
+    with bpf:
+        programs = {program.name: program for program in bpf.programs.values()}
+        with creates.attach(group.path) as link:
+            assert not group.run(a_socket)
+            link.update(programs["allows"])
+            assert group.run(a_socket)
+            assert made[0] == 101
+            with pytest.raises(InvalidValue, match="binds: the program was loaded for another place"):
+                link.update(programs["binds"])
 
 
 def test_no_group(group, tmp_path):
