@@ -1,0 +1,121 @@
+"""Stack tools: their options, what they print, and the files that they write, over a tracer that needs no kernel."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from types import MappingProxyType, SimpleNamespace
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from pyebpf.cli.parser import parse
+from pyebpf.cli.report import UsageError
+from pyebpf.cli.run import run_tool
+from pyebpf.errors import InvalidValue
+from pyebpf.tool import Stack, StackTool, flag
+
+
+class Frame(NamedTuple):
+    label: str
+    module: str = "x"
+
+
+class Tracer:
+    lost = MappingProxyType({})
+    attachments = ()
+    stacks = SimpleNamespace(hidden="the kernel hides its addresses")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def listing(self):
+        return "exit\n"
+
+
+@dataclass(frozen=True)
+class Options:
+    nameless: bool = flag("-N", "--nameless", help="the kernel's functions have no names")
+
+
+def collect(tracer, options, stop):
+    stop.wait()
+    kernel = (Frame("[unknown]", ""),) if options.nameless else (Frame("sys"),)
+    yield Stack(3, "busy", 7, (Frame("inner"), Frame("outer")), kernel)
+    yield Stack(2, "busy", 7, (Frame("outer"),), ())
+
+
+TOOL = StackTool(
+    name="stacks",
+    doc="Stacks.",
+    section="1",
+    tracing="stacks",
+    options=Options,
+    build=lambda _: Tracer(),
+    collect=collect,
+    unit="microseconds",
+)
+START = "Tracing stacks... Hit Ctrl-C to end.\n"
+
+
+def run(capsys, *arguments):
+    assert run_tool(TOOL, [*arguments, "0.01"]) == 0
+    return capsys.readouterr()
+
+
+def test_forms(capsys):
+    """Text by default, folded lines, CSV and JSON, delimited and annotated as bcc's letters say."""
+    assert run(capsys).out.startswith(
+        "    outer\n    -                busy (7)\n        2\n\n    sys\n    inner\n    outer\n"
+    )
+    out, err = run(capsys, "-f")
+    assert (out, err) == ("busy;outer;inner;sys 3\nbusy;outer 2\n", START)
+    assert run(capsys, "-daf").out == "busy;outer;inner;-;sys_[k] 3\nbusy;outer 2\n"
+    assert run(capsys, "--csv").out.splitlines()[0] == "COMM,PID,COUNT,STACK"
+    assert [json.loads(line)["COUNT"] for line in run(capsys, "--json").out.splitlines()] == [3, 2]
+
+
+def test_files(capsys, tmp_path):
+    """A flame graph and a speedscope file have all of it, and a note says so; nothing goes to standard output."""
+    svg, scope = tmp_path / "a.svg", tmp_path / "a.json"
+    assert run(capsys, "--svg", str(svg)) == ("", f"{START}{svg}: 5 microseconds of 2 different stacks\n")
+    boxes = ET.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}g")
+    assert {g.get("data-name"): int(g.get("data-w")) for g in boxes} == {
+        "all": 5, "busy": 5, "outer": 5, "inner": 3, "sys_[k]": 3,
+    }  # fmt: skip
+    assert run(capsys, "--speedscope", str(scope)).out == ""
+    (profile,) = json.loads(scope.read_text())["profiles"]
+    assert (profile["unit"], profile["weights"]) == ("microseconds", [3, 2])
+
+
+def test_missing_names_are_explained(capsys):
+    """Why the kernel's functions have no names, once, on standard error."""
+    assert run(capsys, "-N", "-f").err == (
+        f"{START}functions of the kernel have no names: the kernel hides its addresses\n"
+    )
+
+
+def test_options():
+    """The seconds by themselves or as --duration, not both; -d is bcc's; one form at a time; no intervals."""
+    assert parse(TOOL, ["5"])[1].duration == parse(TOOL, ["--duration", "5"])[1].duration == 5.0
+    assert parse(TOOL, ["-d"])[1].delimited
+    for wrong in (["5", "--duration", "5"], ["-f", "--svg", "x"], ["--json", "-f"], ["1", "2"], ["-T"], ["0"]):
+        with pytest.raises(UsageError):
+            parse(TOOL, wrong)
+
+
+def test_files_that_cannot_be_written(tmp_path):
+    """Told before anything is traced."""
+    for path, reason in ((str(tmp_path), "it is a directory"), (str(tmp_path / "no/x.svg"), "there is no directory ")):
+        with pytest.raises(InvalidValue, match=reason):
+            run_tool(TOOL, ["--svg", path])
+
+
+def test_as_a_library():
+    """Each call watches for its time."""
+    with TOOL.open(nameless=True) as collected:
+        assert [stack.count for stack in collected(0.01)] == [3, 2]
