@@ -37,6 +37,19 @@ MEMBERS: Mapping[str, Mapping[str, KernelMember]] = {
 #: Functions that probes can be put on, besides those of BTF.
 FUNCTIONS = ("tcp_sendmsg", "tcp_recvmsg", "tcp_close", "rcu_read_lock", "static_one.isra.0")
 
+#: Those of BTF: parameters and result.
+SOCK_POINTER = KernelType("pointer", 8, element=SOCK)
+PROTOTYPES = {
+    "tcp_sendmsg": ((("sk", SOCK_POINTER), ("size", U64), ("flags", INT)), INT),
+    "tcp_recvmsg": ((("sk", SOCK_POINTER), ("len", U64), ("flags", INT)), INT),
+    "tcp_close": ((("sk", SOCK_POINTER), ("timeout", INT)), KernelType("void", 0, "void")),
+    "rcu_read_lock": ((), KernelType("void", 0, "void")),
+    "__x64_sys_openat": (
+        (("regs", KernelType("pointer", 8, element=KernelType("struct", 168, "pt_regs", id=3))),),
+        INT,
+    ),
+}
+
 ITERATOR = ("bpf_iter_num_new", "bpf_iter_num_next", "bpf_iter_num_destroy")
 
 FORMAT = """name: {name}
@@ -89,12 +102,16 @@ class FakeTarget(Target):
         return values[name]
 
     def function(self, name: str) -> KernelFunction:
+        if name in PROTOTYPES:
+            parameters, returns = PROTOTYPES[name]
+            number = 300 + list(PROTOTYPES).index(name)
+            return KernelFunction(name, number, tuple(KernelParameter(n, t) for n, t in parameters), returns)
         if name not in ITERATOR:
             raise NotFound(f"the kernel has no function {name}{closest(name, ITERATOR)}")
         return KernelFunction(name, 200 + ITERATOR.index(name), (), INT)
 
     def has_function(self, name: str) -> bool:
-        return name in ITERATOR
+        return name in ITERATOR or name in PROTOTYPES
 
     def functions(self, pattern: str) -> tuple[str, ...]:
         from fnmatch import fnmatchcase
