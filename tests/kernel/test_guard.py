@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import pyebpf
 from pyebpf.kernel.guard import guard
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.leftovers import leftovers
@@ -56,53 +58,77 @@ def guards(session):
     return found
 
 
-#: Attaches and detaches by netlink and by clsact, over and over, in turn and at once.
+#: For each line that it reads a child that attaches and detaches in the ways given, over and over, in turn and at once.
 OWNER = """
-import sys
+import os, sys
+xdp, tc, name = sys.argv[1:]
 from pyebpf import BPF, XDP_PASS, TCX_NEXT, XdpContext, SkBuff
 bpf = BPF()
-@bpf.xdp(by="netlink")
+@bpf.xdp(by=xdp)
 def take(ctx: XdpContext) -> int:
     return XDP_PASS
-@bpf.tc("ingress", by="clsact")
+@bpf.tc("ingress", by=tc)
 def look(ctx: SkBuff) -> int:
     return TCX_NEXT
+take.__name__ = look.__name__ = name
 bpf.load()
 print("loaded", flush=True)
-while True:
-    first = take.attach("veth0")
-    second = look.attach("veth0")
-    third = look.attach("veth0")
-    second.detach()
-    first.detach()
-    third.detach()
+for _ in sys.stdin:
+    child = os.fork()
+    if child:
+        print(child, flush=True)
+        os.waitpid(child, 0)
+        continue
+    while True:
+        first = take.attach("veth0")
+        second = look.attach("veth0")
+        third = look.attach("veth0" if tc == "clsact" else "lo")
+        second.detach()
+        first.detach()
+        third.detach()
 """
 
 
-def test_sigkill_at_any_moment_leaves_nothing(place, tmp_path):
+@pytest.mark.parametrize("ways", [("netlink", "clsact"), ("link", "tcx")], ids=" and ".join)
+def test_sigkill_at_any_moment_leaves_nothing(place, tmp_path, ways):
     """Killed at random moments of attaching and detaching: the interface is as it was before, each time."""
-    needs("attach:clsact", "attach:xdp_netlink")
+    needs("attach:xdp" if ways[0] == "link" else "attach:xdp_netlink", f"attach:{ways[1]}")
     chance = random.Random(20261)
-    script = tmp_path / "owner.py"
-    script.write_text(OWNER)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    name = f"k{os.getpid()}"
     with inside(place), open_rtnetlink() as netlink:
         index = interface_index("veth0")
 
         def clean():
             fd = netlink.fileno()
-            return not has_clsact(fd, index) and not bpf_filters(fd, index, "ingress") and not xdp_programs(fd)
+            left = [each for each in pyebpf.links() if each.program.startswith(name)]
+            return not (left or has_clsact(fd, index) or bpf_filters(fd, index, "ingress") or xdp_programs(fd))
 
-        for _ in range(KILLS):
-            with subprocess.Popen(
-                [sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment
-            ) as owner:
-                try:
-                    assert owner.stdout.readline() == "loaded\n"
-                    time.sleep(chance.uniform(0, 0.6))
-                finally:
-                    owner.kill()
-            until(clean, "something is left at the interface")
+        with owner(tmp_path / "owner.py", OWNER, *ways, name) as process:
+            for _ in range(KILLS):
+                process.stdin.write("\n")
+                process.stdin.flush()
+                child = int(process.stdout.readline())
+                time.sleep(chance.uniform(0, 0.3))
+                os.kill(child, signal.SIGKILL)
+                until(clean, "something is left at the interface")
+
+
+@contextlib.contextmanager
+def owner(script, text, *arguments):
+    """A process that runs this text, once it has said that it is loaded; killed at the end."""
+    script.write_text(text)
+    with subprocess.Popen(
+        [sys.executable, script, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        try:
+            assert process.stdout.readline() == "loaded\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def test_ctrl_c_does_not_reach_the_guard(tmp_path):
@@ -159,6 +185,7 @@ def test_a_child_does_not_keep_the_guard_waiting(tmp_path):
     events.touch()
     code = f"""
 import os, signal, time
+import pyebpf
 from pyebpf.kernel.guard import guard
 held = guard("event", {str(events)!r}, "mine\\n")
 child = os.fork()
@@ -206,24 +233,16 @@ def test_names_say_whose_they_are():
 def test_what_nobody_guards_any_more_is_swept(place, tmp_path):
     """Owner and guard killed: a filter and an XDP program are listed with their owner, and removed with the queue."""
     needs("attach:clsact", "attach:xdp_netlink")
-    script = tmp_path / "owner.py"
-    script.write_text(OWNER.partition("while True:")[0] + LAST)
     with inside(place), open_rtnetlink() as netlink:
         before = {each.name for each in leftovers()}
-        with subprocess.Popen(
-            [sys.executable, script],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        ) as owner:
-            assert owner.stdout.readline() == "loaded\n"
-            assert owner.stdout.readline() == "attached\n"
+        text = OWNER.partition("for _ in")[0] + LAST
+        with owner(tmp_path / "owner.py", text, "netlink", "clsact", "left") as process:
+            assert process.stdout.readline() == "attached\n"
             assert {each.name for each in leftovers()} == before  # its owner lives
-            (mine,) = [pid for pid in guards(owner.pid) if _parent(pid) == owner.pid]
+            (mine,) = [pid for pid in guards(process.pid) if _parent(pid) == process.pid]
             os.kill(mine, signal.SIGKILL)
-            owner.kill()
         left = [each for each in leftovers() if each.name not in before]
-        assert [each.owner for each in left] == [owner.pid] * 2
+        assert [each.owner for each in left] == [process.pid] * 2
         assert sorted((each.kind, each.name.split(" pyebpf_")[0]) for each in left) == [
             ("XDP program", "veth0"),
             ("tc filter", "veth0 ingress"),
