@@ -64,8 +64,8 @@ def _walk() -> Iterator[FoundLink]:
             number = following
             try:
                 descriptor = bpf.link_get_fd_by_id(number)
-            except FileNotFoundError:
-                continue  # gone since its number was read
+            except (FileNotFoundError, BlockingIOError):
+                continue  # gone since its number was read, or still being made (EAGAIN)
             with descriptor:
                 found = info.link_info(descriptor.fileno())
                 name = _program_name(found.program_id)
