@@ -225,7 +225,7 @@ TOOL = EventTool(
         Column("STACK", below=True),
     ),
     examples=(
-        Example("tcpdrop", "every TCP packet that is dropped, with its stack"),
+        Example("tcpdrop", "TCP packets that are dropped, with stacks"),
         Example("tcpdrop -4", "only IPv4"),
         Example("tcpdrop --json -d 60", "for a minute, an object a packet"),
     ),
