@@ -9,12 +9,13 @@ of tools as arguments limit it to those; their facts are added to a file by
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.errors import NotSupported
+from pyebpf.errors import CompileError, NotSupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,8 @@ VARIANTS = (
     "syscount -P -L -p 7",
     "tcplife -p 7 -L 1,2 -D 3,4",
 )
+#: What a tool says of a driver that is not there: that is a fact, too.
+LACKING = re.compile("no tracepoint category '(nvme)'")
 #: What the compiler may want to know, whatever it asks today.
 FEATURES = (
     "helper:loop",
@@ -79,7 +82,11 @@ def main(arguments: list[str]) -> None:
             if arguments and tool.name not in arguments:
                 continue
             with suppress(NotSupported):  # a kernel whose functions cannot be traced: that is the fact
-                tool.build(options).compile(recorder)
+                try:
+                    tool.build(options).compile(recorder)
+                except CompileError as error:
+                    if not LACKING.search(error.message):
+                        raise
         sys.stdout.write(recorder.to_json())
 
 

@@ -15,10 +15,10 @@ from pyebpf.asm import encode, listing, resolve
 from pyebpf.cli.catalogue import find, names
 from pyebpf.cli.parser import build_parser, parse, parse_example
 from pyebpf.cli.report import UsageError
-from pyebpf.errors import InvalidValue, NotSupported
+from pyebpf.errors import CompileError, InvalidValue, NotSupported
 from pyebpf.output.columns import Row
 from pyebpf.tool import EventTool
-from tests.programs.record import VARIANTS, command_lines
+from tests.programs.record import LACKING, VARIANTS, command_lines
 
 ROOT = Path(__file__).parents[2]
 TOOLS = {name: find(name) for name in names()}
@@ -93,11 +93,15 @@ def test_compiles_without_root(line, kernel):
 
 
 def compiled(tool, options, kernel):
-    """A command line's programs; None where the kernel has no way to trace its own functions, which is said so."""
+    """A command line's programs; None where the kernel lacks a driver, or cannot trace its functions, and says so."""
     try:
         return tool.build(options).compile(kernel)
     except NotSupported as error:
         if "there is no way to run it here" in str(error) and not kernel.has("attach:kprobe"):
+            return None
+        raise
+    except CompileError as error:
+        if LACKING.search(error.message):
             return None
         raise
 
