@@ -88,7 +88,7 @@ def _struct_assembler(
     code in C; the loop then unpacks straight into their attributes. Only the fields' names reach the source, which
     Python has read as identifiers before.
     """
-    # Instances share one table of attribute names, which takes up new names only while few instances were made.
+    # Without slots (Python 3.14) instances share one table of names, which takes up new ones only while few were made.
     first = cls.__new__(cls)
     for name in names:
         object.__setattr__(first, name, None)
