@@ -210,6 +210,8 @@ class Evaluator:
                 return _offset(operands[0], _number(operands[1]))
             case Op.REFINE:
                 return operands[0]
+            case Op.ARENA:
+                raise EvaluationError("an arena is the kernel's and a process's own")
             case Op.LOAD:
                 return _load(_offset(operands[0], instruction.imm), instruction.size, signed=instruction.signed)
             case Op.STORE:

@@ -83,6 +83,7 @@ class Op(StrEnum):
     CALL_LOCAL = auto()
     CALL_KFUNC = auto()
     REFINE = auto()
+    ARENA = auto()
 
 
 class Condition(StrEnum):
@@ -192,6 +193,9 @@ OPS: dict[Op, OpInfo] = {
         meaning="the same value, known to satisfy the branch before it. Never merged with its operand: if it lives in "
         "memory, it is stored after the check, since Linux 6.1's verifier forgets what it learns of a spilled number "
         "in a register",
+    ),
+    Op.ARENA: OpInfo(
+        ("map", "scalar"), Result.POINTER, meaning="address, for programs, of what user space has at b in the arena a"
     ),
 }
 

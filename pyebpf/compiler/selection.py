@@ -99,6 +99,9 @@ _CALL = find_op("call", Form.CALL)
 _CALL_LOCAL = find_op("call_local", Form.CALL_LOCAL)
 _CALL_KFUNC = find_op("call_kfunc", Form.CALL_KFUNC)
 
+_CAST = find_op("addr_space_cast", Form.CAST)
+#: From address space 1, a process's view of an arena, to 0.
+_FROM_USER = 1
 _CONSTANTS = frozenset({IrOp.CONST, IrOp.MAP, IrOp.MAP_VALUE, IrOp.SLOT, IrOp.FUNCTION})
 _CALLS = {IrOp.CALL: _CALL, IrOp.CALL_LOCAL: _CALL_LOCAL, IrOp.CALL_KFUNC: _CALL_KFUNC}
 
@@ -271,6 +274,11 @@ class _Selector:
             self._arithmetic(instruction, result)
         elif op is IrOp.REFINE:
             emit(Node(COPY, result, src=operands[0], where=where, comment=comment))
+        elif op is IrOp.ARENA:
+            # Nothing reads the handle, but from its being there the verifier takes the program's arena.
+            handle = self.definitions[instruction.operands[0].number]
+            emit(Node(_LDDW_MAP, self._fresh(), symbol=handle.symbol, where=where))
+            emit(Node(_CAST, result, src=operands[1], imm=_FROM_USER, where=where, comment=comment))
         elif op is IrOp.COMPARE:
             assert instruction.condition is not None
             left, right = instruction.operands

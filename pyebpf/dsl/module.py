@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf import aggregations
 from pyebpf.dsl import maps
+from pyebpf.dsl.arena import Arenas
 from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.byte_ring import ByteRings
 from pyebpf.dsl.declaring import Declaring
@@ -69,6 +70,7 @@ class Module(
     RedirectMaps,
     SocketMaps,
     ByteRings,
+    Arenas,
 ):
     """Maps and probes of one program.
 

@@ -66,11 +66,15 @@ class Loaded:
         """Make the maps, then load the programs; programs that share code are loaded once for each way of attaching."""
         from pyebpf.objects import Program, make_map
         from pyebpf.runtime.host import kernel_btf
+        from pyebpf.specs import MapKind
 
         for map_spec in spec.maps:
             made = make_map(map_spec)
             self._open.callback(made.close)
             self.maps[map_spec.name] = made
+        for map_spec in spec.maps:
+            if map_spec.kind is MapKind.ARENA:
+                self._open_arena(map_spec.name)
         self._spec = spec
         shared: dict[Any, Program] = {}
         for number, program_spec in enumerate(spec.programs):
@@ -86,6 +90,17 @@ class Loaded:
             place: Any = program_spec.attach
             if type(place).__name__ == "TailCalled":
                 self.maps[place.map_name][place.index] = program
+
+    def _open_arena(self, name: str) -> None:
+        """Map an arena, which programs that use it need before they are loaded, and tell them where."""
+        from pyebpf.builder.arena import base_name
+        from pyebpf.kernel.memory import PAGE_SIZE
+        from pyebpf.kernel.syscall import address_of
+
+        memory = self.maps[name].window().memory
+        for offset in range(0, len(memory), PAGE_SIZE):
+            memory[offset] = 0  # a page is there once it has been touched
+        self.maps[base_name(name)][0] = address_of(memory)
 
     def backend(self, spec: MapSpec, record: type[Struct] | None, **options: Any) -> Any:
         """What the user side of a declared map reads: the loaded map, or a buffer's reader or writer of `record`."""
