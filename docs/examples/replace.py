@@ -10,9 +10,9 @@ def passes(length: u32) -> u32:
     return 1 if length < 50 else 0
 
 
-@base.cgroup_skb_egress()
+@base.socket_filter()
 def look(ctx: SkBuff) -> int:
-    return passes(ctx.len) & 1
+    return passes(ctx.len)
 
 
 other = BPF()

@@ -37,7 +37,7 @@ def replaceable():
         calls[0] += 1
         return length + change
 
-    @bpf.cgroup_skb_egress()
+    @bpf.socket_filter()
     def look(ctx):
         return 1 if verdict(ctx.len, -3) > 50 else 0
 
@@ -151,7 +151,7 @@ def test_refusals():
         freplace(look, verdict, silent).specs()
     stranger, _, other_verdict, _ = replaceable()
 
-    @stranger.cgroup_skb_ingress()
+    @stranger.socket_filter()
     def calls_nothing():
         return 1
 
