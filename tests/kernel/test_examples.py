@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -81,6 +82,18 @@ def test_busy(during_sleep):
     out = during_sleep("busy.py", lambda: child("busy-1s", script))
     samples = sum(int(count) for count in re.findall(r"^ *(\d+) CPU \d+ +\d+ busy-1s$", out, re.MULTILINE))
     assert 20 <= samples <= 200
+
+
+def test_writers(during_sleep):
+    """More writes of this process than anybody makes by chance, from the C library's function."""
+
+    def write():
+        with Path("/dev/null").open("wb", buffering=0) as null:
+            null.writelines(b"x" for _ in range(10_007))
+
+    out = during_sleep("writers.py", write)
+    (count,) = re.findall(rf"^ *(\d+) +{os.getpid()} \w*write\w*\+0x", out, re.MULTILINE)[:1]
+    assert int(count) == 10_007
 
 
 def test_watch(capsys):
