@@ -98,6 +98,10 @@ def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, cou
     p.b.assume_bounds(offset, 0, size * (count - 1))
     address = p.b.emit(Op.OFFSET, base, offset)
     p.b.assume_present(address)
+    if place.packet:
+        from pyebpf.builder.contexts.packets import proven
+
+        address = proven(p, address, size, base)
     return Place(base=address, owner=place.owner, shared=place.shared, writable=place.writable)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts.base import Context
+from pyebpf.builder.contexts.packets import packet_moved
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.integers import Int
 from pyebpf.builder.lost import count_loss
@@ -36,6 +37,7 @@ FROM_MEM, RESERVE, SUBMIT, DISCARD, READ, WRITE, DATA = 197, 198, 199, 200, 201,
 SIZE = 16
 #: Functions that make a dynptr of a packet, by the kind of program (since Linux 6.4).
 PACKETS = {"SCHED_CLS": "bpf_dynptr_from_skb", "CGROUP_SKB": "bpf_dynptr_from_skb", "XDP": "bpf_dynptr_from_xdp"}
+_PACKET = "the packet"
 
 
 class Dynptr(Entity):
@@ -106,6 +108,8 @@ class Dynptr(Entity):
         store(p, address, 0, found, value)
         where, nothing = to_int(p, offset).value, p.b.const(0)
         status = p.b.call(WRITE, self.address(p), where, address, p.b.const(found.size), nothing)
+        if self.what == _PACKET:
+            packet_moved(p, "write() of the packet's dynptr")
         inside = Compare(Relation.EQ, p.b.emit(Op.SEXT, status, size=4), p.b.const(0))
         return Int(p.b.truth_value(inside), S64, BOOL)
 
@@ -169,7 +173,7 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
             function = p.target.function(name)
         except NotFound:
             p.fail(f"this kernel has no dynptrs of packets, {name}() (since Linux 6.4)")
-        made = Dynptr(slot, "the packet")
+        made = Dynptr(slot, _PACKET)
         p.b.emit(
             Op.CALL_KFUNC,
             p.context,

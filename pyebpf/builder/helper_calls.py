@@ -114,7 +114,7 @@ class HelperWord(Entity):
         values = [call.argument(index, value) for index, value in enumerate(given)]
         result = call.result(values)
         if called.name in MOVES:
-            packet_moved(p, called.name)
+            packet_moved(p, f"helpers.{called.name}()")
         return result
 
 

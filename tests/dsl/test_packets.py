@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from pyebpf import helpers
 from pyebpf.asm import listing
+from pyebpf.builder.dynptr import dynptr
 from pyebpf.dsl.module import Module
 from pyebpf.errors import CompileError, InvalidValue
 from pyebpf.packet import IPPROTO_UDP, UDP, Ethernet, IPv4
-from pyebpf.types import u64
+from pyebpf.types import u8, u64
 from pyebpf.uapi.verdicts import TCX_NEXT, XDP_DROP, XDP_PASS
 from tests.dsl.fake_target import FakeTarget
 
 
-def refused(bpf):
+class WithDynptrs(FakeTarget):
+    """A kernel that makes dynptrs of packets."""
+
+    def function(self, name):
+        return SimpleNamespace(name=name, btf_id=7)
+
+
+def refused(bpf, target=None):
     with pytest.raises(CompileError) as caught:
-        bpf.compile(FakeTarget())
+        bpf.compile(target or FakeTarget())
     assert caught.value.location is not None
     return caught.value.message
 
@@ -53,6 +63,21 @@ def test_a_header_is_gone_after_a_helper_that_moves_the_packet(helper):
     assert refused(bpf) == (
         f"the record Ethernet (the packet) is used after helpers.{helper}(): copy what you need first"
     )
+
+
+def test_a_header_is_gone_after_a_dynptr_wrote_to_the_packet():
+    bpf = Module()
+
+    @bpf.tc("egress")
+    def mark(ctx):
+        ethernet = ctx.packet.header(Ethernet)
+        if ethernet is None:
+            return 0
+        packet = dynptr(ctx)
+        packet.write(0, 7, u8)
+        return ethernet.protocol
+
+    assert "is used after write() of the packet's dynptr: copy what you need first" in refused(bpf, WithDynptrs())
 
 
 def test_a_header_is_gone_in_the_next_round():

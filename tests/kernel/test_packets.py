@@ -149,6 +149,39 @@ def test_offsets_computed_from_the_packet():
         bpf.close()
 
 
+def test_elements_are_found_by_computed_indices():
+    """An index that each packet has for itself, tested or masked: read and written where the bytes lie."""
+    bpf = BPF()
+
+    @bpf.xdp()
+    def pick(ctx: XdpContext) -> int:
+        numbers = ctx.packet.header(array(be16, 8), at=14)
+        chosen = ctx.packet.header(array(u8, 2), at=30)
+        if numbers is None or chosen is None:
+            return 0
+        first, second = chosen[0], chosen[1] & 7
+        if first >= 8:
+            return 1
+        numbers[second] = numbers[first] + 1
+        for i in range(8):
+            numbers[i] += i
+        return numbers[first]
+
+    def frame(first: int, second: int) -> bytes:
+        numbers = b"".join((1000 * i).to_bytes(2, "big") for i in range(8))
+        return Ethernet().to_bytes() + numbers + bytes([first, second]) + b"tail"
+
+    bpf.load()
+    try:
+        verdict, after = run(bpf, frame(5, 2 + 8))
+        assert verdict == 5005
+        numbers = [int.from_bytes(after[14 + 2 * i : 16 + 2 * i], "big") for i in range(8)]
+        assert numbers == [0, 1001, 5001 + 2, 3003, 4004, 5005, 6006, 7007]
+        assert run(bpf, frame(8, 2))[0] == 1
+    finally:
+        bpf.close()
+
+
 def test_headers_of_every_kind_read_as_they_were_made():
     """VLAN, IPv6 with ICMP, IPv4 with TCP flags: each field that a program reads is the one that Python wrote."""
     bpf = BPF()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["MOVED", "MOVES", "MOVING", "Packet", "inside", "packet_moved"]
+__all__ = ["MOVED", "MOVES", "MOVING", "Packet", "inside", "packet_moved", "proven"]
 
 #: Keys in a program's notes: a helper that may move the packet was called; the program was found to do so, and is
 #: built anew, with the packet's ends read each time.
@@ -177,10 +177,26 @@ def inside(p: ProgramBuilder, address: ir.Value, size: int) -> Test:
     return Compare(Relation.ULE, moved(p, address, size), packet.data_end(p), guards=address)
 
 
-def packet_moved(p: ProgramBuilder, helper: str) -> None:
-    """Note that a helper may have moved the packet: no address in it is good any more."""
+def proven(p: ProgramBuilder, address: ir.Value, size: int, other: ir.Value) -> ir.Value:
+    """`address`, which is inside the packet, so that verifiers see it; they would not, of one computed from an index.
+
+    `other` stands in for it where it is not, which never happens.
+    """
+    found = p.b.variable(Kind.POINTER, "element")
+    with p.b.if_(inside(p, address, size)):
+        p.b.write(found, address)
+    with p.b.else_():
+        p.b.write(found, other)
+    element = p.b.take(found)
+    p.b.assume_present(element)
+    p.b.assume_origin(element, ORIGIN)
+    return element
+
+
+def packet_moved(p: ProgramBuilder, call: str) -> None:
+    """Note that a call may have moved the packet: no address in it is good any more."""
     p.notes[MOVED] = True
-    p.b.invalidate_origin(ORIGIN, f"helpers.{helper}()")
+    p.b.invalidate_origin(ORIGIN, call)
 
 
 def _type(p: ProgramBuilder, declared: Any, word: str) -> Type:
