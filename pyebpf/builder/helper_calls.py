@@ -59,11 +59,11 @@ _CONSTANT_TEXTS = {("strncmp", "s2"), ("snprintf", "fmt")}
 #: Parameters that the kernel declares as `void *` and that are maps.
 _MAPS = {"ringbuf", "map"}
 
-#: Objects that the verifier tracks by themselves, which the language has no values of.
+#: Objects that the verifier tracks by themselves.
 _TRACKED = {
-    "struct bpf_dynptr": "dynptrs",
-    "struct bpf_spin_lock": "spin locks",
-    "struct bpf_timer": "timers",
+    "struct bpf_dynptr": "dynptrs, which have words of their own: dynptr(…), ring.reserve(…)",
+    "struct bpf_spin_lock": "spin locks, which are held by `with entry.lock:`",
+    "struct bpf_timer": "timers, which are started by entry.timer.start(…)",
 }
 
 #: What to write in place of helpers whose result or effect no plain call can express.
@@ -73,8 +73,8 @@ _INSTEAD = {
     "ringbuf_reserve": "write ring.emit(Record(…))",
     "ringbuf_submit": "write ring.emit(Record(…))",
     "ringbuf_discard": "write ring.emit(Record(…)) under an `if`",
-    "loop": "write a `for` loop",
-    "for_each_map_elem": "read the map's items in user space",
+    "loop": "write a `for` loop, or loop(n, function)",
+    "for_each_map_elem": "write table.for_each(function)",
 }
 
 #: Where a name ends with one of these, the parameter is the size of the memory before it.
@@ -129,7 +129,7 @@ def _refuse_unfit(p: ProgramBuilder, called: Helper) -> None:
             p.fail(f"helpers.{called.name}() takes a function to call back, which a probe cannot pass: {called}")
         tracked = _TRACKED.get(parameter.type.removesuffix("*").strip())
         if tracked is not None:
-            p.fail(f"helpers.{called.name}() works on {tracked}, which the language has no values of: {called}")
+            p.fail(f"helpers.{called.name}() works on {tracked}: {called}")
     returns = called.returns
     if returns.endswith("*") and called.name not in ("get_current_task_btf", *_VALUES):
         p.fail(f"helpers.{called.name}() returns an address that may be NULL or must be given back: {called}")
