@@ -36,21 +36,26 @@ __all__ = ["KernelOwned", "is_kernel_owned"]
 _STRUCTS = frozenset({"bpf_spin_lock", "bpf_res_spin_lock", "bpf_timer", "bpf_wq", "bpf_refcount", "bpf_task_work"})
 #: Tags of pointers to kernel objects, of the kernel's own and of a processor's.
 _TAGS = frozenset({"kptr", "kptr_untrusted", "percpu_kptr", "uptr"})
-_DEEPEST = 32
 
 
-def is_kernel_owned(btf: Btf, type_id: int, depth: int = 0) -> bool:
+def is_kernel_owned(btf: Btf, type_id: int) -> bool:
     """Whether a value of this type has a part that the kernel looks after."""
-    node = btf.type_by_id(btf.resolve(type_id))
-    if depth > _DEEPEST:
-        raise MalformedData(f"type {type_id} is nested deeper than {_DEEPEST} levels")
-    if isinstance(node, Ptr):
-        pointed = btf.type_by_id(node.type)
-        return isinstance(pointed, TypeTag) and pointed.name in _TAGS
-    if isinstance(node, Array):
-        return is_kernel_owned(btf, node.type, depth + 1)
-    if isinstance(node, Composite):
-        return node.name in _STRUCTS or any(is_kernel_owned(btf, m.type, depth + 1) for m in node.members)
+    waiting, seen = [type_id], {0}
+    while waiting:
+        node = btf.type_by_id(btf.resolve(waiting.pop()))
+        if node.id in seen:
+            continue
+        seen.add(node.id)
+        if isinstance(node, Ptr):
+            pointed = btf.type_by_id(node.type)
+            if isinstance(pointed, TypeTag) and pointed.name in _TAGS:
+                return True
+        elif isinstance(node, Array):
+            waiting.append(node.type)
+        elif isinstance(node, Composite):
+            if node.name in _STRUCTS:
+                return True
+            waiting += [member.type for member in node.members]
     return False
 
 
@@ -94,11 +99,15 @@ class _Copy:
         self.btf = btf
         self.builder = builder
         self._done: dict[tuple[int, bool], int] = {}
+        self._begun: set[tuple[int, bool]] = set()
 
     def of(self, type_id: int, *, pointed: bool = False) -> int:
         """The id of a type, copied if it is new; `pointed` structs lose their members."""
         key = (type_id, pointed)
         if key not in self._done:
+            if key in self._begun:
+                raise MalformedData(f"type {type_id} holds itself")
+            self._begun.add(key)
             self._done[key] = self._made(type_id, pointed=pointed)
         return self._done[key]
 
