@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.mutation import words
 from pyebpf.arch import architecture
-from pyebpf.errors import NotSupported
+from pyebpf.errors import InvalidValue
 from pyebpf.symbols.usdt_notes import parse_argument, parse_arguments
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ _REGISTERS = {"", *architecture("x86_64").registers}
 
 
 def target(data: bytes) -> None:
-    """Each argument of any text is a place that a program can read, in numbers that fit, or NotSupported."""
+    """Each argument of any text is a place that a program can read, in numbers that fit, or InvalidValue."""
     for text in parse_arguments(data.decode("utf-8", "replace")):
         try:
             found = parse_argument(text, 0x1000, lambda name: len(name) << 12)
-        except NotSupported:
+        except InvalidValue:
             continue
         assert found.size in {1, 2, 4, 8}
         assert -(1 << 63) <= found.constant < 1 << 63

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from pyebpf.arch import host as host_architecture
-from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported, closest
+from pyebpf.errors import InvalidValue, KernelError, NotFound, closest
 from pyebpf.link.uprobe import Located, attach_places
 from pyebpf.objects import Map
 from pyebpf.specs.attach.usdt import (
@@ -42,7 +41,7 @@ def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
     """Attach `program` (kind KPROBE) to every place of a USDT probe.
 
     Raises NotFound for a file, process or probe that is not there; InvalidValue if a place has fewer arguments than the
-    program takes; NotSupported for one in a form that is not known; and what attaching a uprobe raises.
+    program takes, or one in a form that is not known; and what attaching a uprobe raises.
     """
     path = find_binary(target.binary, pid=target.pid)
     elf = open_binary(path)
@@ -85,16 +84,19 @@ def _form(elf: ElfSymbols, probe: UsdtProbe, target: Usdt) -> bytes:
         has = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
         raise InvalidValue(f"{target}: the probe has {has}, not {target.wanted}: {probe.arguments or 'none'}")
     if host_architecture().name != "x86_64" and target.wanted:
-        raise NotSupported(f"{target}: arguments of USDT probes are known on x86_64 only")
+        raise InvalidValue(f"{target}: arguments of USDT probes are known on x86_64 only")
 
     def symbol(name: str) -> int:
         found = elf.find(name)
         if not found:
-            raise NotSupported(f"{target}: an argument stands at {name}, which the file has no symbol for")
+            raise InvalidValue(f"an argument stands at {name}, which the file has no symbol for")
         return found[0].value
 
     wanted = arguments[: min(target.wanted, MOST_ARGUMENTS)]
-    packed = [_packed(parse_argument(text, probe.address, symbol)) for text in wanted]
+    try:
+        packed = [_packed(parse_argument(text, probe.address, symbol)) for text in wanted]
+    except InvalidValue as error:
+        raise InvalidValue(f"{target}: {error}") from None
     return (COUNT.pack(len(packed) + 1) + b"".join(packed)).ljust(FORM_SIZE, b"\0")
 
 
@@ -121,6 +123,6 @@ def _keep(program: Program, forms: Sequence[bytes]) -> list[int]:
                 numbers.append(start // FORM_SIZE)
                 break
         else:
-            raise KernelError(f"the arguments of these USDT probes are in more than {FORMS} different forms", os.EX_OK)
+            raise KernelError(f"the arguments of these USDT probes are in more than {FORMS} different forms")
     forms_map[0] = bytes(content)
     return numbers

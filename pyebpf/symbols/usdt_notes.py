@@ -12,7 +12,7 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.errors import MalformedData, NotSupported
+from pyebpf.errors import InvalidValue, MalformedData
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,7 @@ def parse_argument(text: str, address: int = 0, symbol: Callable[[str], int] | N
     """Where an argument of an x86-64 probe at `address` is, from its text such as "-4@112(%rsp)".
 
     `symbol` gives the virtual address of a symbol of the file. An address in the file is told by its distance from the
-    probe, whose own address the instruction pointer has wherever the file is loaded. Raises NotSupported for a form
+    probe, whose own address the instruction pointer has wherever the file is loaded. Raises InvalidValue for a form
     that is not known here (floating point, segments, high bytes).
     """
     match = _SIZED.fullmatch(text)
@@ -178,5 +178,5 @@ def _displacement(written: str, text: str, address: int, symbol: Callable[[str],
     return (total + (1 << 63)) % (1 << 64) - (1 << 63), relative
 
 
-def _unknown(text: str) -> NotSupported:
-    return NotSupported(f"a USDT argument in a form that is not known here: {text}")
+def _unknown(text: str) -> InvalidValue:
+    return InvalidValue(f"a USDT argument in a form that is not known here: {text}")

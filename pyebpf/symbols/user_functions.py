@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
+from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.elf import IFUNC, ElfSymbols
 
@@ -45,12 +45,12 @@ class _Absent(Exception):
 def open_binary(path: str) -> ElfSymbols:
     """The file, if programs of this machine can have it as their code.
 
-    Raises NotFound, NotPermitted, MalformedData for a file that is no ELF file, NotSupported for another machine's.
+    Raises NotFound, NotPermitted, MalformedData for a file that is no ELF file, InvalidValue for another machine's.
     """
     elf = ElfSymbols(path)
     arch = os.uname().machine
     if elf.machine != _MACHINES.get(arch, elf.machine):
-        raise NotSupported(f"{path} is for another machine than {arch}: its arguments are in other places")
+        raise InvalidValue(f"{path} is for another machine than {arch}: its arguments are in other places")
     return elf
 
 

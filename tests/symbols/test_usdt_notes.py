@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from pyebpf.errors import MalformedData, NotSupported
+from pyebpf.errors import InvalidValue, MalformedData
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.usdt_notes import UsdtArgument, parse_argument, usdt_probes
 from tests.support.needs import needs
@@ -50,7 +50,7 @@ UNKNOWN = (
 
 def symbol(name):
     if name != "number":
-        raise NotSupported(f"no symbol {name}")
+        raise InvalidValue(f"no symbol {name}")
     return NUMBER
 
 
@@ -63,7 +63,7 @@ def test_each_form(text):
 @pytest.mark.parametrize("text", UNKNOWN)
 def test_what_is_not_known_is_refused(text):
     """With the text in the message, of one line; nothing is guessed."""
-    with pytest.raises(NotSupported) as caught:
+    with pytest.raises(InvalidValue) as caught:
         parse_argument(text, HERE, symbol)
     assert text.partition("@")[2] in str(caught.value) or "other" in text
     assert len(str(caught.value).splitlines()) == 1
