@@ -22,6 +22,7 @@ from pyebpf import (
     SkBuff,
     XdpContext,
     XdpSocket,
+    helpers,
     u64,
 )
 from pyebpf.kernel.interfaces import interface_index
@@ -238,6 +239,30 @@ def test_frames_are_handed_to_another_processor(pair):
         send(here, ("10.251.0.2", PORT), 29)
         assert settled(arrived, 29) == 29
         assert handed[0] == 32
+
+
+@pytest.mark.parametrize("by", ["tcx", "clsact"])
+def test_packets_are_cloned(pair, by):
+    """clone_redirect: 13 packets arrive, and a copy of each goes back out, where the other end counts it."""
+    needs(f"attach:{by}")
+    here, there = pair
+    bpf = BPF()
+
+    @bpf.tc("veth0", "ingress", by=by)
+    def mirror(ctx: SkBuff) -> int:
+        udp = ctx.packet.header(UDP, at=34)
+        if ctx.protocol == ETH_P_IP and udp is not None and udp.destination == PORT:
+            helpers.clone_redirect(ctx, ctx.ifindex, 0)
+        return TCX_NEXT
+
+    with receiver(there, PORT) as arrived, contextlib.ExitStack() as stack:
+        with inside(here):
+            copies = stack.enter_context(dropping("xdp", "veth0"))
+        with inside(there):
+            stack.enter_context(bpf)
+        send(here, ("10.251.0.2", PORT), 13)
+        assert settled(arrived, 13) == 13
+        assert copies["seen"][0] == 13
 
 
 def test_the_order_of_tcx_programs(pair):
