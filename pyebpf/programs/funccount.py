@@ -117,10 +117,10 @@ TOOL = SummaryTool(
     snapshot=snapshot,
     columns=(Column("FUNC", 40), Column("COUNT", 12, ">")),
     examples=(
-        Example("funccount 'tcp_*'", "calls of the kernel's functions that begin so"),
+        Example("funccount 'tcp_*'", "these functions' calls"),
         Example("funccount 'vfs_*' 1 5", "each second, five times"),
-        Example("funccount -p 181 't:syscalls:sys_enter_re*'", "tracepoints, of one process"),
-        Example("funccount -d 10 --max-probes 2000 'sock_*'", "as many functions as match, for ten seconds"),
+        Example("funccount -p 181 't:syscalls:sys_enter_re*'", "tracepoints, one process"),
+        Example("funccount -d 10 --max-probes 2000 'sock_*'", "up to 2,000 functions"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: funccount.open("tcp_*")

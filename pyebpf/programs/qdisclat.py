@@ -1,4 +1,4 @@
-"""Time that packets spend in a queueing discipline, as a histogram.
+"""Time packets spend in a queueing discipline, as a histogram.
 
 NAME is the discipline's as tc(8) has it: fq, codel, fq_codel, red, tbf, cbs, pfifo_fast, sfq, htb. From the function
 that takes a packet in until the one that gives it out, of all interfaces. `pyebpf qdisc-fq` is `pyebpf qdisclat fq`,

@@ -48,7 +48,7 @@ def test_help_is_narrow(tool):
 
 def test_the_default_heading_is_narrow(tool):
     """The heading has at most 80 columns, with a unit wherever a column has one."""
-    columns = tool.columns_for(tool.options())
+    columns = tool.columns_for(parse_example(tool, tool.examples[0].command)[0])
     if columns:
         assert len(Row(columns).header()) <= 80
     else:
@@ -163,6 +163,8 @@ def test_the_attachments_of_each_tool(kernel):
         "tp_btf block_rq_complete",
     ]
     assert attachments("syscount", kernel) == ["raw_tp sys_enter"]
+    assert attachments("profile", kernel) == ["perf event 1:0 49 Hz"]
+    assert attachments("tcpdrop", kernel) == ["tp_btf kfree_skb"]
     assert attachments("tcplife", kernel) == [
         "tracepoint syscalls:sys_exit_accept",
         "tracepoint syscalls:sys_exit_accept4",
@@ -207,8 +209,20 @@ def test_the_library_checks_the_same_bounds():
         pass
 
 
-@pytest.mark.parametrize(("tool", "most"), [("biolatency", 96), ("opensnoop", 350), ("syscount", 30), ("tcplife", 385)])
+SIZES = {
+    "biolatency": 96,
+    "nvmelatency": 131,
+    "opensnoop": 350,
+    "profile": 104,
+    "syscount": 30,
+    "tcpdrop": 282,
+    "tcplife": 385,
+}
+
+
+@pytest.mark.parametrize(("tool", "most"), SIZES.items())
 def test_programs_stay_small(tool, most, kernel):
     """Instructions of all programs of a tool with default options: more than this is a step back of the compiler."""
-    programs = TOOLS[tool].build(TOOLS[tool].options()).compile(kernel).programs
+    spec = compiled(TOOLS[tool], TOOLS[tool].options(), kernel)
+    programs = spec.programs if spec else ()
     assert sum(len(program.code.instructions) for program in programs) <= most

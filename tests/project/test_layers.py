@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "features": "kernel +specs +target",
     "objects": "kernel features +specs",
     "events": "kernel features objects +specs",
-    "link": "kernel features objects symbols +specs",
+    "link": "arch kernel features objects symbols +specs",
     "tool": "output",
     "runtime": "+dsl vm kernel symbols features objects events link",
 }
