@@ -10,16 +10,23 @@ from pyebpf import (
     XDP_DROP,
     XDP_PASS,
     KernelObject,
+    SpinLock,
     Struct,
+    Timer,
     XdpContext,
     char,
     comm,
+    emit,
     field,
     has_field,
+    kfunc,
+    loop,
     now,
     pid,
     ptr,
+    spin_lock,
     tid,
+    timer,
     u32,
     u64,
     unroll,
@@ -122,7 +129,58 @@ def twice(x: u64) -> u64:
     return 2 * x
 
 
+class Guarded(Struct):
+    lock: SpinLock = field(spin_lock, default=None)
+    clock: Timer = field(timer, default=None)
+    count: u64 = 0
+
+
+guarded = bpf.hash(key=u32, value=Guarded)
+shared = bpf.arena(pages=2)
+table = bpf.struct_ops("tcp_congestion_ops", name="typed")
+
+
+def each(key: u32, entry: Guarded) -> None:
+    with entry.lock:
+        entry.count += key
+    entry.clock.start(each, 1_000_000)
+
+
+@bpf.iter("task", Drop)
+def tasks(task: KernelObject) -> None:
+    if task is not None:
+        emit(Drop(at=task.pid))
+
+
+@bpf.lsm("file_open")
+def allowed(file: KernelObject, retval: int) -> int:
+    return retval if file.f_mode else -1
+
+
+@bpf.lsm("bprm_committed_creds")
+def without_verdict(bprm: KernelObject) -> None:
+    opens[comm()] += bprm.argc
+
+
+@table.member
+def release(sk: KernelObject) -> None:
+    sk.snd_cwnd = 10
+
+
+@bpf.syscall(Drop)
+def examine(ctx: Drop) -> int:
+    with kfunc("bpf_task_from_pid")(ctx.limit) as task:
+        if task is None:
+            return -1
+    cell = shared.at(16, Drop)
+    cell.limit += 1
+    return guarded.for_each(each) + loop(3, lambda i: None)
+
+
 def user_space(seen: list[object]) -> None:
+    answer: int = examine.run(Drop(at=1)).value + examine.run(Drop(at=1)).record.limit
+    walked: list[Drop] = list(tasks.read(pid=1))
+    seen.append((answer, walked, shared.read(0, Drop).at))
     with bpf:
         total: int = sum(opens.values())
         for name, count in sorted(opens.items(), key=lambda item: item[1]):
