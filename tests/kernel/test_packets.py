@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 
 import pytest
 
+import pyebpf.packet
 from pyebpf import BPF, XDP_DROP, XDP_PASS, XDP_TX, SkBuff, Struct, XdpContext, be16, field, helpers, u8, u64
 from pyebpf.packet import (
     ETH_P_8021Q,
@@ -368,4 +370,23 @@ def test_helpers_of_an_sk_buff():
         assert (udp.source, udp.destination) == (1024, PORT + 2)
         assert run(bpf, udp_frame(PORT + 1))[0] == 2
     finally:
+        bpf.close()
+
+
+def test_the_page_keeps_its_word():
+    """Every program of docs/packets.md, and of the sections on XDP, tc and links, compiles and passes the verifier."""
+    pages = [(ROOT / "docs" / name).read_text() for name in ("packets.md", "attachments.md")]
+    attachments = pages[1].partition("\n## XDP\n")[2].partition("\n## Sockets\n")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```$", pages[0] + attachments, re.MULTILINE | re.DOTALL)
+    programs = [
+        text.partition("\nwith bpf")[0].replace('"eth0"', '"lo"') for text in blocks if "\n@bpf." in "\n" + text
+    ]
+    assert len(programs) >= 4
+    for text in programs:
+        bpf = BPF()
+        names = {**vars(pyebpf.packet), **{name: getattr(pyebpf, name) for name in pyebpf.__all__}, "BPF": None}
+        dropped = bpf.percpu_array(value=u64, name="dropped")
+        bpf.define(text, {**names, "dropped": dropped})
+        bpf.load()
+        assert len(bpf.programs) == 1
         bpf.close()
