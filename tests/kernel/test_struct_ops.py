@@ -14,6 +14,7 @@ import time
 import pytest
 
 from pyebpf import BPF, CompileError, InvalidValue, KernelError, NotFound, VerifierError, u64
+from pyebpf.target import RecordedTarget
 from tests.support.command import PATIENCE
 
 SIZE = 1_299_709  # bytes of a transfer: a prime
@@ -242,3 +243,9 @@ with congestion_control("py_killed")[0]:
         finally:
             process.kill()
     assert eventually(lambda: not registered("py_killed"))
+
+
+def test_compiled_from_recorded_facts():
+    """What the kernel was asked while compiling gives the same programs without it: members, prototypes, ids."""
+    bpf, _ = congestion_control()
+    assert bpf.specs(RecordedTarget.from_json(bpf.facts())).programs == bpf.specs().programs

@@ -174,7 +174,7 @@ def examine(ctx: Drop) -> int:
             return -1
     cell = shared.at(16, Drop)
     cell.limit += 1
-    return guarded.for_each(each) + loop(3, lambda i: None)
+    return guarded.for_each(each) + loop(3, lambda _: None)
 
 
 def user_space(seen: list[object]) -> None:
