@@ -216,13 +216,12 @@ class LiveTarget(Target):
         return tuple(member.name for member in node.members)
 
     def prototype(self, type_: KernelType) -> KernelFunction:
-        """What a function type, or a pointer to one, takes and returns. Raises NotFound for any other."""
-        function = type_.element if type_.kind == "pointer" else type_
-        btf = self.btf(type_.module if function is None else function.module)
-        proto = None if function is None else btf.type_by_id(function.id)
-        if function is None or not isinstance(proto, FuncProto):
+        """What a function type takes and returns. Raises NotFound for any other."""
+        btf = self.btf(type_.module)
+        proto = btf.type_by_id(type_.id)
+        if type_.kind != "function" or not isinstance(proto, FuncProto):
             raise NotFound(f"{type_.c_name} is no function type")
-        return self._described(btf, function.module, "", function.id, proto)
+        return self._described(btf, type_.module, "", type_.id, proto)
 
     @staticmethod
     def _described(

@@ -105,7 +105,8 @@ class StructOpsPlace(Place[StructOpsMember]):
             self._index(target, table)
             member = target.member(table, self.attach.member)
             try:
-                self._prototype = target.prototype(member.type)
+                # By the function's own type, which has a number; a pointer to it has none.
+                self._prototype = target.prototype(member.type.element or member.type)
             except NotFound:
                 name, what = self.attach.member, f"struct {self.attach.operations}"
                 raise NotFound(
