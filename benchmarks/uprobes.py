@@ -16,7 +16,8 @@ from tests.support.traced import Traced, binary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+
+    from pyebpf.dsl.decorators.base import TracingDecorator
 
 ROUNDS = 23  # other work on the machine only ever adds time: the least is the measure
 CALLS = 5_003
@@ -29,7 +30,7 @@ def seconds(traced: Traced, what: str) -> float:
     return time.perf_counter() - start
 
 
-def modules(decorate: Callable[[BPF], Any], *, argument: bool = False) -> dict[str, BPF]:
+def modules(decorate: Callable[[BPF], TracingDecorator], *, argument: bool = False) -> dict[str, BPF]:
     """An empty probe, one that counts by key, and perhaps one that takes an argument."""
     empty, keyed = BPF(), BPF()
     counts = keyed.hash(key=u32, value=u64)
