@@ -153,7 +153,7 @@ def _root_of(pid: int) -> str:
     try:
         theirs = os.stat(f"/proc/{pid}/ns/mnt"), os.stat(f"/proc/{pid}/root")
         ours = os.stat("/proc/self/ns/mnt"), os.stat("/")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         raise NotFound(f"there is no process {pid}") from None
     except PermissionError as error:
         raise NotPermitted(f"the files of process {pid} cannot be seen by this user", error.errno) from error
