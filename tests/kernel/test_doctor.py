@@ -170,6 +170,7 @@ def dead_process():
         return process.pid
 
 
+@pytest.mark.flavours
 def test_an_event_of_a_dead_owner_is_removed_and_no_other():
     """A living owner's event stays, and so does one that is not named by pyebpf."""
     needs("attach:kprobe")
