@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Traceable", "glob", "is_pattern", "kprobe_blacklist"]
 
 #: Lines of available_filter_functions with a module have it in brackets; those of ..._addrs have an address before.
-_LINE = rb"^(?:([0-9a-f]+) )?(%s)(?: \[(%s)\])?$"
+_LINE = rb"^(?:([0-9a-f]{16}) )?(%s)(?: \[(%s)\])?$"
 _NAME = rb"[^ \n]+"
 #: Bytes between a function's first and ftrace's own instruction: behind ENDBR64 (4), BTI and the like (4, 8).
 _ENTRY_SIZES = (0, 4, 8)
@@ -76,6 +76,10 @@ class Traceable:
             address, name, home = found.groups()
             if not module or home:
                 yield name.decode(), (home or b"").decode(), int(address or b"0", 16)
+
+    def names(self) -> frozenset[bytes]:
+        """All their names."""
+        return frozenset(re.findall(rb"^(?:[0-9a-f]{16} )?([^ \n]+)", self.text, re.MULTILINE))
 
     def name_at(self, address: int) -> str | None:
         """Name of the function that begins at `address`; None if it is not listed, or nothing was read."""

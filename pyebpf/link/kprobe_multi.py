@@ -6,7 +6,7 @@ import errno
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported, closest
+from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported
 from pyebpf.kernel import bpf
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
@@ -81,10 +81,10 @@ def _unknown(what: str, functions: Sequence[str], host: Host) -> Exception:
     from pyebpf.link.function_refusals import missing, refused
 
     try:
-        reached = {name: module for name, module, _ in host.traceable().matching("*")}
+        reached = host.traceable().names()
     except (OSError, NotPermitted, NotSupported):
         return NotFound(f"{what}: one of these is no function, or none that ftrace reaches: {', '.join(functions[:5])}")
-    lacking = [function for function in functions if function.rpartition(":")[2] not in reached]
+    lacking = [function for function in functions if function.rpartition(":")[2].encode() not in reached]
     if not lacking:
         return NotFound(f"{what}: the kernel finds no such function, though it lists all of them")
     gone = missing(lacking[0])
@@ -92,4 +92,4 @@ def _unknown(what: str, functions: Sequence[str], host: Host) -> Exception:
     if gone is not None:
         return NotFound(f"{gone}{also}")
     reason = refused(lacking[0], host)
-    return NotSupported(f"{what}: {lacking[0]} takes no probe: {reason}{also}{closest(lacking[0], reached)}")
+    return NotSupported(f"{what}: {lacking[0]} takes no probe: {reason}{also}")
