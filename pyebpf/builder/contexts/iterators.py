@@ -78,7 +78,9 @@ class IteratorPlace(Place[KernelIterator]):
             target.type_named(f"struct bpf_iter__{name}")
             return target.function(f"bpf_iter_{name}")
         except NotFound as error:
-            text = f"this kernel has no iterator {name!r}: bpf.iterators() lists those that it has"
+            _, _, meant = str(error).partition(" (did you mean ")
+            hint = f" (did you mean {meant.replace('bpf_iter__', '')}" if meant else ""
+            text = f"this kernel has no iterator {name!r}{hint}: bpf.iterators() lists those there are"
             raise NotFound(text) from error
 
     def exists(self, target: Target) -> bool:
