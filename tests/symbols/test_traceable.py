@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from pyebpf.kernel.functions import Traceable, glob
-from pyebpf.kernel.tracefs import Tracefs
+
+
+if TYPE_CHECKING:
+    from pyebpf.kernel.tracefs import Tracefs
 
 PLAIN = b"tcp_one\ntcp_two.isra.0\nadd\nadd [sch_fq]\nfq_enqueue [sch_fq]\n"
 ADDRESSES = b"ffffffff81000004 tcp_one\nffffffff81000024 add\nffffffffc0000004 add [sch_fq]\n"
