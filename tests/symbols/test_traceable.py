@@ -8,7 +8,6 @@ import pytest
 
 from pyebpf.kernel.functions import Traceable, glob
 
-
 if TYPE_CHECKING:
     from pyebpf.kernel.tracefs import Tracefs
 
