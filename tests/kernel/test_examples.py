@@ -216,11 +216,11 @@ def test_spoil():
 
 def test_drop_udp(make_namespace):
     """31 packets of 44 to one port are dropped, 13 to another arrive; after it all 17 arrive."""
-    from tests.support.traffic import inside, receiver, send, settled
+    from tests.support.traffic import connect, inside, receiver, send, settled
 
     drop_udp = runpy.run_path(str(EXAMPLES / "drop_udp.py"))["drop_udp"]
     here, there = make_namespace(), make_namespace()
-    here.connect(there)
+    connect(here, there)
     with receiver(there, 7919) as dropped, receiver(there, 7920) as passed, inside(there):
         with drop_udp("veth0", 7919) as bpf:
             send(here, ("10.251.0.2", 7919), 31)

@@ -29,7 +29,7 @@ from pyebpf.link.netlink import rtnetlink
 from pyebpf.packet import ETH_P_IP, IPPROTO_UDP, UDP, Ethernet, IPv4
 from tests.support.namespaces import namespace
 from tests.support.needs import needs
-from tests.support.traffic import inside, receiver, send, settled
+from tests.support.traffic import connect, inside, receiver, send, settled
 
 pytestmark = pytest.mark.machine(modules=("veth", "sch_ingress", "cls_bpf"))
 
@@ -40,7 +40,7 @@ PORT = 7927
 def pair():
     """Two namespaces, joined by a veth pair whose ends are called veth0: 10.251.0.1 and 10.251.0.2."""
     with namespace() as here, namespace() as there:
-        here.connect(there)
+        connect(here, there)
         yield here, there
 
 

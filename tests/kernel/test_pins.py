@@ -20,7 +20,7 @@ from pyebpf.packet import IPPROTO_UDP, IPv4
 from tests.support.command import PATIENCE, ROOT
 from tests.support.namespaces import namespace
 from tests.support.needs import needs
-from tests.support.traffic import inside, receiver, send, settled
+from tests.support.traffic import connect, inside, receiver, send, settled
 
 pytestmark = pytest.mark.machine(modules=("veth",))
 
@@ -32,7 +32,7 @@ CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 def pair():
     """Two namespaces, joined by a veth pair whose ends are called veth0: 10.251.0.1 and 10.251.0.2."""
     with namespace() as here, namespace() as there:
-        here.connect(there)
+        connect(here, there)
         yield here, there
 
 

@@ -12,7 +12,7 @@ from pyebpf import BPF, XDP_PASS, KernelError, NotFound, XdpContext, XdpSocket, 
 from pyebpf.packet import IPPROTO_UDP, UDP, Ethernet, IPv4
 from tests.support.namespaces import namespace
 from tests.support.needs import needs
-from tests.support.traffic import inside, receiver, send, settled
+from tests.support.traffic import connect, inside, receiver, send, settled
 
 pytestmark = pytest.mark.machine(modules=("veth",))
 
@@ -23,7 +23,7 @@ PORT = 7937
 def pair():
     """Two namespaces, joined by a veth pair whose ends are called veth0: 10.251.0.1 and 10.251.0.2."""
     with namespace() as here, namespace() as there:
-        here.connect(there)
+        connect(here, there)
         yield here, there
 
 
