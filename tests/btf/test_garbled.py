@@ -106,6 +106,47 @@ def test_a_bad_header_says_what_is_wrong(sample, change, message):
         Btf(change(sample.data))
 
 
+def test_a_longer_header_is_passed_over(sample):
+    """Sections are counted from the header's end, wherever that is."""
+    data = sample.data
+    longer = data[:4] + (32).to_bytes(4, "little") + data[8:24] + bytes(8) + data[24:]
+    btf = Btf(longer)
+    assert btf.stop == sample.btf.stop
+    assert [btf.type_by_id(n).name for n in range(1, btf.stop)] == [
+        sample.btf.type_by_id(n).name for n in range(1, btf.stop)
+    ]
+
+
+def test_sections_may_not_overlap(sample):
+    """Strings that begin before the types, and reach into them, as well."""
+    data = sample.data
+    types, strings = (int.from_bytes(data[at : at + 4], "little") for at in (12, 20))
+    whole = data[:16] + bytes(4) + (types + strings).to_bytes(4, "little") + data[24:]
+    with pytest.raises(BtfError, match="sections overlap"):
+        Btf(whole)
+
+
+def test_no_string_begins_where_they_end(sample):
+    """The first offset beyond them is an error."""
+    assert sample.btf.string(sample.btf.string_stop - 1) == ""
+    with pytest.raises(BtfError, match="beyond its strings"):
+        sample.btf.string(sample.btf.string_stop)
+
+
+def test_a_struct_of_many_members_has_them_all():
+    """Their number takes 16 bits. Bits that mean nothing are refused."""
+    b = BtfBuilder()
+    number = b.add_int("int", 4, signed=True)
+    b.add_struct("wide", 1200, [(f"m{n}", number, 32 * n, 0) for n in range(300)])
+    data = bytearray(b.to_bytes())
+    last = Btf(bytes(data)).type_by_id(2).members[-1]
+    assert (last.name, last.bit_offset, last.bit_size) == ("m299", 32 * 299, 0)
+    assert len(Btf(bytes(data)).type_by_id(2).members) == 300
+    data[24 + 16 + 4 + 3] |= 0x40  # after the header and the int, behind the name
+    with pytest.raises(BtfError):
+        Btf(bytes(data)).type_by_id(2)
+
+
 def test_circles_end():
     """Typedefs, modifiers, arrays and pointers that lead back to themselves."""
     b = BtfBuilder()
