@@ -25,6 +25,7 @@ from pyebpf import (
     u32,
     u64,
 )
+from tests.support.cgroups import cgroup as own_group
 from tests.support.command import PATIENCE
 
 pytestmark = pytest.mark.flavours
@@ -291,3 +292,38 @@ def test_the_kernel_lists_them():
 
         bpf.load()
         bpf.close()
+
+
+def test_control_groups():
+    """A group alone, with its five below in either order, and the way up."""
+    bpf = BPF()
+
+    @bpf.iter("cgroup", Number)
+    def groups(cgroup):
+        if cgroup is not None:
+            emit(Number(cgroup.kn.id))
+
+    with own_group() as group, bpf:
+        below = [group.path / name for name in ("a", "a/b", "a/c", "d", "e")]
+        try:
+            for path in below:
+                path.mkdir()
+            ids = {path.stat().st_ino for path in below}
+            own = group.path.stat().st_ino
+
+            def walk(order):
+                return [number.number for number in groups.read(cgroup=str(group.path), order=order)]
+
+            assert walk("self") == [own]
+            first, *others = walk("descendants_pre")
+            assert (first, set(others), len(others)) == (own, ids, 5)
+            *others, last = walk("descendants_post")
+            assert (last, set(others), len(others)) == (own, ids, 5)
+            assert walk("ancestors")[0] == own
+            assert len(walk("ancestors")) >= 2
+            with pytest.raises(InvalidValue, match="give one of self, descendants_pre"):
+                walk("down")
+        finally:
+            for path in reversed(below):
+                if path.exists():
+                    path.rmdir()
