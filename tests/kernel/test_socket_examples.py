@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf.features import Features
-from pyebpf.runtime.host import kernel_btf
 from pyebpf.specs.attach.cgroups import HOOKS
 from tests.kernel.test_sockets import group_of, ports_answer, received, thirteen_packets, udp
 from tests.support.cgroups import cgroup
+from tests.support.needs import needs
 from tests.support.traffic import inside
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "attachments.md").read_text("utf-8")
@@ -260,8 +259,7 @@ def test_splice():
 
 def test_small_only(make_namespace):
     """Of 11 datagrams 4 are too large."""
-    if not Features(kernel_btf).has("attach:netfilter"):
-        pytest.skip("this kernel has no netfilter programs")
+    needs("attach:netfilter")
     with inside(make_namespace()), example("small_only", 100) as bpf, udp() as server:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             for size in (10, 73, 72, 99, 5, 5, 5, 101, 5, 102, 5):
