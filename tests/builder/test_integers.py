@@ -201,6 +201,25 @@ def test_min_and_max_are_pythons_wrapped(
         assert low <= wanted <= high
 
 
+@pytest.mark.parametrize(
+    ("symbol", "type_", "bounds"),
+    [
+        ("~", U8, (-256, -1)),
+        ("~", S16, (-(1 << 15), (1 << 15) - 1)),
+        ("-", U8, (-255, 0)),
+        ("-", S8, (-127, 128)),
+        ("abs", S8, (0, 128)),
+        ("abs", U16, (0, 65535)),
+    ],
+)
+def test_what_is_known_of_a_number_is_known_of_its_opposite(symbol: str, type_: IntType, bounds: Any) -> None:
+    """As narrowly as can be: an index made of it needs no other test."""
+    p = Probe()
+    number = p.number(0, type_)
+    result = absolute(p, number) if symbol == "abs" else unary(p, symbol, number)
+    assert p.b.bounds(result.value) == bounds
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(["-", "~", "abs"]), st.sampled_from(TYPES), st.lists(WORDS, min_size=6, max_size=6))
 def test_unary_operators_are_pythons_wrapped(symbol: str, type_: IntType, words: list[int]) -> None:
