@@ -72,6 +72,8 @@ def look(ctx: SkBuff) -> int:
     return TCX_NEXT
 take.__name__ = look.__name__ = name
 bpf.load()
+if xdp == "netlink":
+    import pyroute2  # not in each child, which would be killed meanwhile
 print("loaded", flush=True)
 for _ in sys.stdin:
     child = os.fork()
