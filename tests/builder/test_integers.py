@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from pyebpf.builder import ranges
 from pyebpf.builder.operations import absolute, binary, compare, contains, convert, maximum, minimum, to_int, unary
 from pyebpf.errors import CompileError
 from pyebpf.types import INTEGERS, S8, S16, S32, S64, U8, U16, U32, U64, IntType
@@ -332,3 +333,11 @@ def test_membership_of_a_set_is_built_in_one_order() -> None:
     p.ret(contains(p, p.number(0), {3, -1, 7}))
     module = p.finish()
     assert [p.run_module(module, x) for x in (3, -1, 7, 0)] == [1, 1, 1, 0]
+
+
+def test_quotients_and_comparisons_at_their_edges() -> None:
+    """A divisor that may be 1 leaves a u64 of any size; a number at either end of a range may be equal."""
+    assert ranges.quotient((-5, 5), (1, 9), unsigned=True) is None
+    assert ranges.quotient((-5, 5), (2, 9), unsigned=True) == (0, ((1 << 64) - 1) // 2)
+    assert [ranges.always("==", 3, 7, number) for number in (2, 3, 7, 8)] == [False, None, None, False]
+    assert [ranges.always("!=", 3, 7, number) for number in (2, 3, 7, 8)] == [True, None, None, True]
