@@ -350,23 +350,23 @@ def test_netkit(make_namespace):
     needs("attach:netkit")
     here, there = make_namespace(), make_namespace()
     with inside(here), rtnetlink() as requests:
-        requests.link("add", ifname="nk0", kind="netkit")
-        peer = next(name for _, name in socket.if_nameindex() if name not in ("lo", "nk0"))
+        requests.link("add", ifname="first", kind="netkit")  # the kernel calls its peer nk0
+        peer = next(name for _, name in socket.if_nameindex() if name not in ("lo", "first"))
     here.run("ip", "link", "set", peer, "netns", str(there.pid), "name", "nk1")
-    for end, name, address in ((here, "nk0", 1), (there, "nk1", 2)):
+    for end, name, address in ((here, "first", 1), (there, "nk1", 2)):
         end.run("ip", "address", "add", f"10.251.0.{address}/24", "dev", name)
         end.run("ip", "link", "set", name, "up")
     bpf = BPF()
     seen = bpf.percpu_array(value=u64, size=2)
 
-    @bpf.netkit("nk0", "primary")
+    @bpf.netkit("first", "primary")
     def leaving(ctx: SkBuff) -> int:
         ip = ctx.packet.header(IPv4)
         if ip is not None and ip.protocol == IPPROTO_UDP:
             seen[0] += 1
         return TCX_NEXT
 
-    @bpf.netkit("nk0", "peer")
+    @bpf.netkit("first", "peer")
     def coming(ctx: SkBuff) -> int:
         ip = ctx.packet.header(IPv4)
         if ip is None or ip.protocol != IPPROTO_UDP:
