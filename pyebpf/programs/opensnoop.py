@@ -85,7 +85,7 @@ def build(options: Options) -> BPF:
     bpf = BPF()
     # By the kernel's own numbers: from inside a pid namespace, whatever is outside has 0 for tid().
     pending = bpf.hash(key=u64, value=Begun)
-    opens = bpf.ringbuf(Open)
+    opens = bpf.ringbuf(Open, size=1 << 20)  # some thousands: programs that start open many files at once
 
     def begin(path: int, flags: int) -> None:
         if options.pid is not None and pid() != options.pid:
