@@ -3,8 +3,9 @@
 PATTERN is a name, or has `*`, `?` or `[...]` in it, as bcc's funccount takes it: "tcp_*" or "p::tcp_*" for functions of
 the kernel, "t:block:*" for tracepoints. Functions that run between an event and its program are left out.
 
-Overhead: 0.1 to 0.3 us a call. A kernel without kprobe.multi (Linux 6.1 of Debian) takes seconds to attach to hundreds
-of functions, and to detach; -v says how far it is.
+Overhead: a probe and one per-CPU count for each call, so that functions called millions of times a second slow the
+machine down. A kernel without kprobe.multi (Linux 6.1 of Debian) takes seconds to attach to hundreds of functions, and
+to detach; -v says how far it is.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ NAME is the discipline's as tc(8) has it: fq, codel, fq_codel, red, tbf, cbs, pf
 that takes a packet in until the one that gives it out, of all interfaces. `pyebpf qdisc-fq` is `pyebpf qdisclat fq`,
 and so with the others of the book. Packets that the discipline drops, or splits into new ones, are not counted.
 
-Overhead: 0.4 us a packet.
+Overhead: two probes and two map operations for each packet of the discipline.
 """
 
 from __future__ import annotations
