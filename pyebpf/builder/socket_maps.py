@@ -15,7 +15,6 @@ from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapKind, MapSpec, ProgramKind
 from pyebpf.types import S64, U64
-from pyebpf.uapi.helpers import HELPER_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,10 +97,7 @@ class SocketMapEntity(Entity):
             p.fail(f"assign() is for sk_lookup and tc programs, from a sockmap or sockhash: {self.describe()}")
         number = to_int(p, flags).value
         with self._key(p, key) as address:
-            found = p.b.call(
-                HELPER_IDS["map_lookup_elem"], self._handle(p), address, result=Kind.POINTER,
-                comment="bpf_map_lookup_elem",
-            )  # fmt: skip
+            found = self._call(p, "map_lookup_elem", self._handle(p), address, result=Kind.POINTER)
         result = p.b.variable(hint="assigned")
         with p.b.if_(Compare(Relation.NE, found, p.b.const(0), presence=True)):
             p.b.write(result, self._call(p, "sk_assign", p.context, found, number))
@@ -113,8 +109,10 @@ class SocketMapEntity(Entity):
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _call(self, p: ProgramBuilder, helper: str, *arguments: ir.Value) -> ir.Value:
-        return p.b.call(HELPER_IDS[helper], *arguments, comment=f"bpf_{helper}")
+    def _call(self, p: ProgramBuilder, helper: str, *arguments: ir.Value, result: Kind = Kind.SCALAR) -> ir.Value:
+        from pyebpf.uapi.helpers import HELPER_IDS
+
+        return p.b.call(HELPER_IDS[helper], *arguments, result=result, comment=f"bpf_{helper}")
 
     def _handle(self, p: ProgramBuilder) -> ir.Value:
         return p.b.emit(Op.MAP, symbol=p.use_map(self.spec))

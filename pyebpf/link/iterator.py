@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs import KernelIterator
+    from pyebpf.specs.attach.iterators import KernelIterator
 
 __all__ = ["IteratorLink", "attach_iterator"]
 

@@ -1,6 +1,6 @@
 """Frozen descriptions of maps, programs and attachments: what the compiler makes and the loader takes."""
 
-from pyebpf.specs.attach import AttachSpec, BtfTracepoint, KernelIterator, PerfEvent, RawTracepoint, Tracepoint
+from pyebpf.specs.attach import AttachSpec, BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.specs.maps import MapKind, MapSpec
 from pyebpf.specs.programs import Choice, Code, ModuleSpec, ProgramKind, ProgramSpec, Subprogram
 
@@ -9,7 +9,6 @@ __all__ = [
     "BtfTracepoint",
     "Choice",
     "Code",
-    "KernelIterator",
     "MapKind",
     "MapSpec",
     "ModuleSpec",

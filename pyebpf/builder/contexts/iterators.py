@@ -17,8 +17,7 @@ from pyebpf.builder.references import Reference
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.errors import NotFound, OnlyInProbe, closest
-from pyebpf.specs import KernelIterator
-from pyebpf.specs.attach.iterators import MAP_ITERATORS
+from pyebpf.specs.attach.iterators import MAP_ITERATORS, KernelIterator
 from pyebpf.types import U32, IntType, Struct, array_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.dsl.probe import Probe, Request, Way, plain_function
 from pyebpf.errors import InvalidValue
-from pyebpf.specs import KernelIterator
 from pyebpf.types import Struct
 
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ class IteratorDecorators(Decorators):
             raise InvalidValue(f"@bpf.iter({name!r}, {record!r}): give the Struct class that emit() makes records of")
 
         def decorate(function: Any) -> IteratorProbe[Any, T]:
+            from pyebpf.specs.attach.iterators import KernelIterator
+
             place = KernelIterator(name, layout, None if map is None else map.spec)
             request = Request("iter", (name,), (Way("iter", attachments((place,))),))
             probe: IteratorProbe[Any, T] = IteratorProbe(plain_function(function, "iter"), (request,))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.dsl.probe import Way
-from pyebpf.specs.attach.lsm import Lsm, LsmCgroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +37,8 @@ class LsmDecorators(Decorators):
         programs may read memory that is not there yet. The kernel must have been booted with bpf among its modules
         (`/sys/kernel/security/lsm`).
         """
+        from pyebpf.specs.attach.lsm import Lsm
+
         ways = (Way("lsm", attachments(Lsm(hook, sleepable) for hook in hooks), ("attach:lsm",)),)
         made: HookDecorator = self._decorator("lsm", hooks, ways)
         return made
@@ -48,6 +49,8 @@ class LsmDecorators(Decorators):
         `cgroups` are directories of the cgroup2 file system; without one, `probe.attach(directory)` names it. The
         program returns 1 to go on, 0 to refuse with EPERM.
         """
+        from pyebpf.specs.attach.lsm import LsmCgroup
+
         places = [LsmCgroup(hook, os.fspath(path)) for path in cgroups] or [LsmCgroup(hook)]
         ways = (Way("lsm_cgroup", attachments(places), ("attach:lsm_cgroup",)),)
         made: HookDecorator = self._decorator("lsm_cgroup", (hook, *(place.path for place in places)), ways)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dsl.decorators.base import Decorators, attachments, bare
 from pyebpf.dsl.probe import Way
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.network import DIRECTIONS, MODES, Clsact, Tcx, Xdp
 
 if TYPE_CHECKING:
     from pyebpf.dsl.decorators.base import VerdictDecorator
@@ -29,6 +28,8 @@ class NetworkDecorators(Decorators):
 
         `by` is "link" or "netlink"; links where there are, by default. What netlink attached, others can replace.
         """
+        from pyebpf.specs.attach.network import MODES, Xdp
+
         _check("xdp", interfaces, "mode", mode, MODES)
         _check("xdp", interfaces, "by", by, ("", "link", "netlink"))
         places = interfaces or ("",)
@@ -53,6 +54,8 @@ class NetworkDecorators(Decorators):
         that a guard process removes if this one is killed. Of several programs, tcx runs the `first` one first, and one
         `before` or `after` a program named by id; clsact the one with the lowest `priority`.
         """
+        from pyebpf.specs.attach.network import DIRECTIONS, Clsact, Tcx
+
         *interfaces, direction = where or ("",)
         if direction not in DIRECTIONS:
             raise InvalidValue(f'@bpf.tc({", ".join(map(repr, where))}): write tc("eth0", "ingress") or "egress"')
@@ -73,6 +76,8 @@ class NetworkDecorators(Decorators):
         Returns as tc does. The kernel drops by itself what a device without a program would have to pass on, if it was
         made so.
         """
+        from pyebpf.specs.attach.network import Tcx
+
         *interfaces, end = where or ("",)
         if end not in ("primary", "peer"):
             raise InvalidValue(f'@bpf.netkit({", ".join(map(repr, where))}): write netkit("nk0", "primary") or "peer"')

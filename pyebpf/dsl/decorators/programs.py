@@ -8,8 +8,6 @@ from pyebpf.dataclass import dataclass
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.dsl.probe import Probe, Request, SubprogramEntity, Way, plain_function
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.programs import Replacement, SyscallProgram
-from pyebpf.specs.attach.writable import WritableRawTracepoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +98,8 @@ class ProgramDecorators(Decorators):
         layout = getattr(record, "layout", None)
         if record is not None and layout is None:
             raise InvalidValue(f"@bpf.syscall({record!r}): give the Struct class that run() passes")
+        from pyebpf.specs.attach.programs import SyscallProgram
+
         place = SyscallProgram(layout)
 
         def decorate(function: Any) -> SyscallProbe[Any, Any]:
@@ -123,6 +123,8 @@ class ProgramDecorators(Decorators):
         from pyebpf.dsl.subprograms import signature
 
         parameters, result = signature(_Refusing(), function)
+        from pyebpf.specs.attach.programs import Replacement
+
         place = Replacement(program, function.__name__, tuple(parameters.items()), result)
         made: ReplacingDecorator = self._decorator(
             "freplace", (function.__name__,), (Way("freplace", attachments((place,)), ("attach:freplace",)),)
@@ -134,5 +136,7 @@ class ProgramDecorators(Decorators):
 
         What the first argument points to is read and written directly: `request.flags = 0`; a number is `error[0]`.
         """
+        from pyebpf.specs.attach.writable import WritableRawTracepoint
+
         places = map(WritableRawTracepoint, targets)
         return self._tracing("raw_tracepoint_writable", targets, places, optional=optional)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.dsl.probe import Probe, Request, Way, plain_function
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.struct_ops import StructOpsMember
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +42,8 @@ class StructOps:
         if name in self._members:
             raise InvalidValue(f"{self.operations} has its {name} already: a table has one function of each name")
         self._members.add(name)
+        from pyebpf.specs.attach.struct_ops import StructOpsMember
+
         place = StructOpsMember(self.operations, name, self.values)
         request = Request("struct_ops", (self.operations, name), (Way("struct_ops", attachments((place,))),))
         probe: Probe[P, R] = Probe(found, (request,))

@@ -1,8 +1,10 @@
-"""Where a program is to run: frozen data, one class an attachment kind, one file a family."""
+"""Where a program is to run: frozen data, one class an attachment kind, one file a family.
+
+Those that most programs use are imported here; the others from their files, by what needs them.
+"""
 
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.attach.iterators import KernelIterator
 from pyebpf.specs.attach.perf_events import PerfEvent
 from pyebpf.specs.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
 
-__all__ = ["AttachSpec", "BtfTracepoint", "KernelIterator", "PerfEvent", "RawTracepoint", "Tracepoint"]
+__all__ = ["AttachSpec", "BtfTracepoint", "PerfEvent", "RawTracepoint", "Tracepoint"]
