@@ -21,9 +21,14 @@ def mount_points() -> list[tuple[str, str]]:
             lines = mounts.read().splitlines()
     except OSError:
         return []
-    # Blanks in mount points stand as octal escapes.
     fields = (line.split(" ") for line in lines)
-    return [(each[2], each[1].encode().decode("unicode_escape")) for each in fields if len(each) > 2]
+    return [(each[2], _unescaped(each[1])) for each in fields if len(each) > 2]
+
+
+def _unescaped(path: str) -> str:
+    """A mount point as it is: blanks and backslashes stand as three octal digits (proc(5))."""
+    first, *rest = path.split("\\")
+    return first + "".join(chr(int(each[:3], 8)) + each[3:] for each in rest)
 
 
 def private_mount(kind: str) -> Descriptor:

@@ -212,12 +212,18 @@ def test_the_guard_goes_with_the_last_promise(tmp_path):
     events.touch()
     first = guard("event", str(events), "1\n")
     second = guard("event", str(events), "2\n")
-    (pid,) = [pid for pid in guards(os.getpid()) if _parent(pid) == os.getpid()]
+    # Its command line is empty for a moment after exec.
+    until(_own_guards, "the guard starts")
+    (pid,) = _own_guards()
     first.perform()
     assert Path(f"/proc/{pid}").exists()
     second.forget()
     assert not Path(f"/proc/{pid}").exists()
     assert events.read_text() == "1\n"
+
+
+def _own_guards():
+    return [pid for pid in guards(os.getpid()) if _parent(pid) == os.getpid()]
 
 
 def _parent(pid):
