@@ -262,6 +262,7 @@ def held(process):
     ("tool", "number"),
     [*((tool, signal.SIGINT) for tool in TOOLS), ("opensnoop", signal.SIGTERM), ("syscount", signal.SIGTERM)],
 )
+@pytest.mark.any_kernel
 def test_signals(tool, number):
     """SIGINT and SIGTERM do the same: the last interval is printed, status 0, nothing is left attached."""
     with running(tool) as tracing:
