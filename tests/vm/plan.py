@@ -45,7 +45,7 @@ class Run:
 
 
 def _run(series: str, flavour: str) -> Run:
-    return Run(series, flavour, "flavours", 420) if flavour else Run(series, "", "not any_kernel", 1600)
+    return Run(series, flavour, "flavours", 420) if flavour else Run(series, "", "not any_kernel", 2000)
 
 
 # Plain ones first: they take longest.
