@@ -361,14 +361,14 @@ def test_netkit(make_namespace):
 
     @bpf.netkit("first", "primary")
     def leaving(ctx: SkBuff) -> int:
-        ip = ctx.packet.header(IPv4)
+        ip = ctx.packet.header(IPv4, at=14)
         if ip is not None and ip.protocol == IPPROTO_UDP:
             seen[0] += 1
         return TCX_NEXT
 
     @bpf.netkit("first", "peer")
     def coming(ctx: SkBuff) -> int:
-        ip = ctx.packet.header(IPv4)
+        ip = ctx.packet.header(IPv4, at=14)
         if ip is None or ip.protocol != IPPROTO_UDP:
             return TCX_NEXT
         seen[1] += 1
