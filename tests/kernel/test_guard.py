@@ -138,7 +138,8 @@ def test_ctrl_c_does_not_reach_the_guard(tmp_path):
     events = tmp_path / "events"
     events.touch()
     owner_code = (
-        "import sys, time\nfrom pyebpf.kernel.guard import guard\n"
+        "import signal, sys, time\nfrom pyebpf.kernel.guard import guard\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # who started the tests may ignore it
         f"guard('event', {str(events)!r}, '-:group/name\\n')\nprint('held', flush=True)\ntime.sleep(600)"
     )
     with subprocess.Popen(

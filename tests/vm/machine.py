@@ -95,7 +95,7 @@ class Machine:
                 stderr=subprocess.PIPE,
             )
             try:
-                in_time = _follow(process, files["output"], began + limit, output)
+                in_time = _follow(process, files, began + limit, output)
             finally:
                 if process.poll() is None:
                     process.kill()
@@ -163,6 +163,9 @@ def _shares_over_9p(results: Path) -> list[str]:
     return arguments
 
 
+_PANIC = b"Kernel panic - not syncing"
+
+
 def _last_errors(process: subprocess.Popen[bytes]) -> str:
     """What QEMU, which has ended or been killed, wrote to its standard error."""
     try:
@@ -177,11 +180,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait(30)
 
 
-def _follow(process: subprocess.Popen[bytes], path: Path, deadline: float, output: Callable[[bytes], object]) -> bool:
-    """Hand on what is appended to `path` until the process ends; False if the deadline came first."""
-    with path.open("rb") as stream:
+def _follow(
+    process: subprocess.Popen[bytes], files: dict[str, Path], deadline: float, output: Callable[[bytes], object]
+) -> bool:
+    """Hand on what is put out until the process ends, or the kernel panics; False if the deadline came first.
+
+    A kernel that panics is to end QEMU, but may hang on its way there.
+    """
+    with files["output"].open("rb") as stream, files["console"].open("rb") as console:
+        tail = b""
         while True:
-            ended = process.poll() is not None
+            tail = tail[-len(_PANIC) :] + console.read()
+            ended = process.poll() is not None or _PANIC in tail
             while piece := os.read(stream.fileno(), 65536):
                 output(piece)
             if ended:
