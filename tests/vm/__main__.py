@@ -94,8 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--thread",
         choices=("multi", "single"),
-        default="multi",
-        help="emulate processors at the same time, or in turn: slower, but without the emulation's own races",
+        help="emulate processors at the same time, or in turn, without the emulation's own races (default: by kernel)",
     )
     parser.add_argument("--limit", type=float, help="seconds until a machine is killed (default: by its tests)")
     parser.add_argument("--total", type=float, help="seconds until no machine is left, whatever is not done")
@@ -133,7 +132,13 @@ def _run(
             interactive=options.interactive,
         )
         machine = Machine(
-            kernel, options.memory, options.processors, devices, options.qemu, options.parameter, options.thread
+            kernel,
+            options.memory,
+            options.processors,
+            devices,
+            options.qemu,
+            options.parameter,
+            options.thread or run.thread,
         )
         with _slot(options.cache, options.deadline):
             limit = min(options.limit or run.limit, options.deadline - time.monotonic())

@@ -29,13 +29,17 @@ MODULES = ("loop",)  # what tests use and the kernel does not load by itself whe
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A kernel and its share of the tests: a pytest `-m` expression, a limit in seconds for all and for one test."""
+    """A kernel and its share of the tests: a pytest `-m` expression, a limit in seconds for all and for one test.
+
+    `thread` is how QEMU emulates its processors.
+    """
 
     series: str
     flavour: str
     select: str
     limit: float
     test_limit: float = 300
+    thread: str = "multi"
 
     def takes(self, marks: Collection[str]) -> bool:
         """Whether a test with these marks is among them; as `select` says."""
@@ -45,7 +49,12 @@ class Run:
 
 
 def _run(series: str, flavour: str) -> Run:
-    return Run(series, flavour, "flavours", 420) if flavour else Run(series, "", "not any_kernel", 2000)
+    # 6.12 patches its own code so often that processors emulated at the same time have met half of a change: a panic
+    # ("int3" in __schedule()).
+    thread = "single" if series == "6.12" else "multi"
+    if flavour:
+        return Run(series, flavour, "flavours", 420, thread=thread)
+    return Run(series, "", "not any_kernel", 2000, thread=thread)
 
 
 # Plain ones first: they take longest.
