@@ -64,7 +64,7 @@ class _Buffer:
             return []
         try:
             alike = uniform(self._data, tail, head - tail) if 0 < head - tail <= len(self._data) else None
-            if alike is not None and len(alike[0]) == head - tail:
+            if alike is not None:
                 return decode(alike, [])
             batch = read_records(self._data, tail, head)
         finally:
@@ -81,7 +81,8 @@ class _Buffer:
             head: int = self._head[0]
             before, self._before = self._before, head
             written = before - head & _WORD
-            alike = uniform(self._data, head, min(written, len(self._data)))
+            there = min(written, len(self._data))
+            alike = uniform(self._data, head, there, cut=there < written)
             batch = read_backward(self._data, before, head) if alike is None else None
         finally:
             perf.pause_output(self.event.fileno(), paused=False)

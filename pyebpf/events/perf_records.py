@@ -55,10 +55,11 @@ def read_backward(data: memoryview, before: int, head: int) -> PerfBatch:
     return PerfBatch(samples, lost, head)
 
 
-def uniform(data: memoryview, position: int, count: int) -> tuple[bytes, int, int] | None:
+def uniform(data: memoryview, position: int, count: int, *, cut: bool = False) -> tuple[bytes, int, int] | None:
     """`count` bytes from a position, if they are samples of one length only: the bytes, that length, and the raw size.
 
-    A record cut off at the end is left out. None otherwise: they have to be read one by one.
+    With `cut` the last record may have been overwritten in part, and is left out then. None otherwise: they have to be
+    read one by one.
     """
     content = _copy(data, position, count)
     if len(content) < _HEADER.size + _RAW_SIZE.size:
@@ -66,7 +67,10 @@ def uniform(data: memoryview, position: int, count: int) -> tuple[bytes, int, in
     kind, _, length = _HEADER.unpack_from(content)
     if kind != _RECORD_SAMPLE or length < _HEADER.size + 8 or length & 7:
         return None
-    content = content[: len(content) // length * length]
+    if cut:
+        content = content[: len(content) // length * length]
+    elif len(content) % length:
+        return None
     # The header is one word: type, misc, size. The raw size and the first bytes after it are another.
     headers = memoryview(content).cast("Q")[:: length >> 3].tolist()
     sizes = memoryview(content).cast("I")[2 :: length >> 2].tolist()

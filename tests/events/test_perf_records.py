@@ -132,9 +132,19 @@ def test_samples_of_one_length_are_seen_as_such(length, count, start, odd):
         assert odd is not None or count == 0
         return
     content, step, raw = found
-    if len(content) == len(data):
-        assert [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), step)] == slow.samples
-        assert slow.lost == 0
+    assert len(content) == len(data)
+    assert [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), step)] == slow.samples
+    assert slow.lost == 0
+
+
+def test_a_last_sample_of_another_length_is_not_left_out():
+    """Where nothing was overwritten all are whole, so that they have to be read one by one; else it may be in part."""
+    memory = (sample(bytes(33)) + sample(bytes(9))).ljust(SIZE, b"\0")
+    written = len(sample(bytes(33)) + sample(bytes(9)))
+    assert uniform(memoryview(memory), 0, written) is None
+    found = uniform(memoryview(memory), 0, written, cut=True)
+    assert found is not None
+    assert len(found[0]) == len(sample(bytes(33)))
 
 
 @given(st.binary(max_size=SIZE))
