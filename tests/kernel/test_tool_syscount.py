@@ -136,8 +136,9 @@ def test_latency(caller):
     assert list(slept_too) == ["SYSCALL", "COUNT", "TIME(ms)"]
     assert {slept["SYSCALL"], slept_too["SYSCALL"]} == {"clock_nanosleep"}
     assert slept["COUNT"] == slept_too["COUNT"] == SLEEPS
-    assert SLEEPS * 50 <= slept["TIME(us)"] / 1000 <= most
-    assert SLEEPS * 50 <= slept_too["TIME(ms)"] <= most
+    least = SLEEPS * 50 * 0.95  # clocks of emulated processors differ by a percent or two
+    assert least <= slept["TIME(us)"] / 1000 <= most
+    assert least <= slept_too["TIME(ms)"] <= most
 
 
 def test_intervals(caller):

@@ -54,7 +54,7 @@ def _run(series: str, flavour: str) -> Run:
     thread = "single" if series == "6.12" else "multi"
     if flavour:
         return Run(series, flavour, "flavours", 420, thread=thread)
-    return Run(series, "", "not any_kernel", 2000, thread=thread)
+    return Run(series, "", "not any_kernel", 2300, thread=thread)
 
 
 # Plain ones first: they take longest.
