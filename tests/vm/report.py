@@ -17,8 +17,8 @@ from pathlib import Path
 from tests.vm.deadline import LATE
 
 ACCEPTED = re.compile(
-    r"probe (arch|attach|device|function|helper|hook|isa|kfunc|map|module|mount|program|setting|tracepoint|user)"
-    r":[^ ]+: (no|yes)"
+    r"probe (arch|attach|device|function|helper|hook|isa|kfunc|map|module|mount|program|setting|tracepoint|user"
+    r"|variable):[^ ]+: (no|yes)"
 )
 """Reasons to skip that count as such: the kernel, or the processor, was asked; "yes", where a test is about a feature's
 absence. `command:`, a program that the test bed should have installed, is none."""
