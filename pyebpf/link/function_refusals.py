@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotFound, NotPermitted, NotSupported, closest
+from pyebpf.specs.attach.functions import split
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host
 
-__all__ = ["missing", "refused", "split"]
-
-
-def split(function: str) -> tuple[str, str, int]:
-    """Module, name and offset of "module:name+offset"; empty and 0 where not given."""
-    module, _, name = function.rpartition(":")
-    name, _, offset = name.partition("+")
-    return module, name, int(offset, 0) if offset else 0
+__all__ = ["missing", "refused"]
 
 
 def missing(function: str) -> NotFound | None:

@@ -9,8 +9,8 @@ from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported
 from pyebpf.kernel.perf import pmu_type
 from pyebpf.kernel.pmu import open_probe
 from pyebpf.link.base import Link, attach_error
-from pyebpf.link.function_refusals import split
 from pyebpf.link.perf_link import attach_event
+from pyebpf.specs.attach.functions import split
 from pyebpf.uapi.errnos import errno_name
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _attach(program: Program, target: Kprobe, function: str) -> tuple[Descriptor
     module, name, offset = split(function)
     what = f"{'kretprobe' if target.returns else 'kprobe'} {function}"
     path = f"{module}:{name}" if module else name
-    event = open_probe("kprobe", path.encode(), offset, returns=target.returns, what=what)
+    event = open_probe("kprobe", path.encode(), int(offset or "0", 0), returns=target.returns, what=what)
     try:
         return attach_event(event, program.fileno(), cookie=program.spec.cookie, what=what)
     except OSError as error:

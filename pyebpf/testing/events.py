@@ -7,10 +7,10 @@ from struct import pack_into
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.arch import architecture
-from pyebpf.builder.contexts.functions import callee, split, system_call
+from pyebpf.builder.contexts.functions import callee, system_call
 from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.errors import InvalidValue, NotFound, closest
-from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti
+from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti, split
 from pyebpf.specs.attach.network import Clsact, Tcx, Xdp
 from pyebpf.specs.attach.user import Uprobe
 from pyebpf.types import IntType

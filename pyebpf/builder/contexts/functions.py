@@ -14,7 +14,7 @@ from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
 from pyebpf.specs import AttachSpec, ProgramKind
 from pyebpf.specs.attach.denied import is_denied
-from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti
+from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti, split
 from pyebpf.types import S64, U64, CharFactory
 from pyebpf.types.integers import INTEGERS
 
@@ -59,13 +59,6 @@ class Callee:
     passed: tuple[Passed, ...] | None
     returns: KernelType | None
     slots: int
-
-
-def split(function: str) -> tuple[str, str, str]:
-    """Module, name and offset of "module:name+offset"; empty where not given."""
-    module, _, name = function.rpartition(":")
-    name, _, offset = name.partition("+")
-    return module, name, offset
 
 
 def _btf(target: Target, function: str) -> KernelFunction | None:

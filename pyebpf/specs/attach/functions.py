@@ -6,13 +6,20 @@ from pyebpf.dataclass import dataclass
 from pyebpf.specs.attach.base import AttachSpec
 from pyebpf.specs.programs import ProgramKind
 
-__all__ = ["MAX_PROBES", "Fentry", "Fexit", "FmodRet", "Kprobe", "KprobeMulti"]
+__all__ = ["MAX_PROBES", "Fentry", "Fexit", "FmodRet", "Kprobe", "KprobeMulti", "split"]
 
 #: Enum bpf_attach_type's TRACE_FENTRY, TRACE_FEXIT, MODIFY_RETURN, TRACE_KPROBE_MULTI and TRACE_KPROBE_SESSION.
 TRACE_FENTRY, TRACE_FEXIT, MODIFY_RETURN, TRACE_KPROBE_MULTI, TRACE_KPROBE_SESSION = 24, 25, 26, 42, 56
 
 #: How many functions a pattern may match unless its author says otherwise.
 MAX_PROBES = 1000
+
+
+def split(function: str) -> tuple[str, str, str]:
+    """Module, name and offset of "module:name+offset"; empty where not given."""
+    module, _, name = function.rpartition(":")
+    name, _, offset = name.partition("+")
+    return module, name, offset
 
 
 def _list(functions: tuple[str, ...]) -> str:
