@@ -77,6 +77,15 @@ class ProgramBuilder:
         return spec.name
 
     @contextmanager
+    def function(self, b: FunctionBuilder) -> Iterator[None]:
+        """Build another function of the program in the body, all of whose paths must return."""
+        outer, where = self.b, self.b.where
+        self.b = b
+        yield
+        self.finished.append(b.finish())
+        self.b, outer.where = outer, where
+
+    @contextmanager
     def at(self, where: Location | None) -> Iterator[None]:
         """Build what follows as coming from `where`."""
         before, self.b.where = self.b.where, where

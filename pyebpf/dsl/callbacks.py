@@ -64,29 +64,24 @@ def callback(
     if context:
         passed = p.b.slot_address(p.b.slot(_POINTER, name="context"))
         p.b.store(passed, 0, p.context, _POINTER)
-    outer = p.b
     kinds = (*registers, Kind.POINTER) if context else tuple(registers)
-    p.b = FunctionBuilder(symbol, kinds, source.location)
-    p.b.where = source.location
-    for parameter, kind in zip(p.b.parameters, kinds, strict=True):
-        if kind is Kind.POINTER:
-            p.b.assume_present(parameter)
-    if context:
-        found = p.b.emit(Op.LOAD, p.b.parameters[-1], result=Kind.POINTER, size=_POINTER)
-        p.b.assume_present(found)
-        p.contexts[p.b] = found
-    key = ("callback", function.__qualname__, source.node.lineno, where)
-    frame = Frame(p, source, Scope(function), p.notes[TIMES], key)
-    frame.is_subprogram, frame.result = True, BOOL if result is bool else None
-    given = arguments(p.b.parameters[: len(registers)])
-    if len(frame.parameters) != len(given):
-        p.fail(f"{function.__name__}: {what} takes {len(given)} arguments, not {len(frame.parameters)}")
-    for name, value in zip(frame.parameters, given, strict=True):
-        frame.assign(name, value)
-    body(frame)
-    end_of_function(frame)
-    invalidated = dict(p.b.invalidated)
-    p.finished.append(p.b.finish())
-    p.b = outer
-    p.b.where = where
-    return p.b.emit(Op.FUNCTION, symbol=symbol), passed, invalidated
+    made = FunctionBuilder(symbol, kinds, source.location)
+    with p.function(made):
+        for parameter, kind in zip(made.parameters, kinds, strict=True):
+            if kind is Kind.POINTER:
+                made.assume_present(parameter)
+        if context:
+            found = made.emit(Op.LOAD, made.parameters[-1], result=Kind.POINTER, size=_POINTER)
+            made.assume_present(found)
+            p.contexts[made] = found
+        key = ("callback", function.__qualname__, source.node.lineno, where)
+        frame = Frame(p, source, Scope(function), p.notes[TIMES], key)
+        frame.is_subprogram, frame.result = True, BOOL if result is bool else None
+        given = arguments(made.parameters[: len(registers)])
+        if len(frame.parameters) != len(given):
+            p.fail(f"{function.__name__}: {what} takes {len(given)} arguments, not {len(frame.parameters)}")
+        for name, value in zip(frame.parameters, given, strict=True):
+            frame.assign(name, value)
+        body(frame)
+        end_of_function(frame)
+    return p.b.emit(Op.FUNCTION, symbol=symbol), passed, made.invalidated

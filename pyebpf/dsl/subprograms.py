@@ -112,31 +112,27 @@ def signature(p: Refusing, entity: SubprogramEntity) -> tuple[dict[str, IntType]
 def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
     function = entity.function
     source = find_source(function)
-    where = p.b.where
     types, result = signature(p, entity)
     # Those being built count as well: this one may be called by another of its name.
     symbol = f"{function.__name__}.{sum(isinstance(note, _Built | str) for note in p.notes.values())}"
     p.notes[entity] = "being built"
     first = () if entity.replaceable else (Kind.POINTER,)
-    outer, p.b = p.b, FunctionBuilder(symbol, (*first, *[Kind.SCALAR] * len(types)), source.location)
-    p.b.where = source.location
-    if entity.replaceable:
-        # Named as it is, for who replaces it; verified by itself, for any arguments.
-        p.contextless.add(p.b)
-        p.notes.setdefault(EXPORTED, []).append(Exported(symbol, tuple(types)))
-    else:
-        p.b.assume_present(p.context)
-    frame = Frame(p, source, entity.scope, p.notes[TIMES], ("subprogram", function.__qualname__, source.node.lineno))
-    frame.is_subprogram, frame.result = True, result
-    for (name, type_), value in zip(types.items(), p.b.parameters[len(first) :], strict=True):
-        frame.assign(name, from_register(p, value, type_))
-    body(frame)
-    end_of_function(frame)
-    invalidated = dict(p.b.invalidated)
-    p.finished.append(p.b.finish())
-    p.b = outer
-    p.b.where = where
-    built = p.notes[entity] = _Built(symbol, types, result, invalidated)
+    made = FunctionBuilder(symbol, (*first, *[Kind.SCALAR] * len(types)), source.location)
+    with p.function(made):
+        if entity.replaceable:
+            # Named as it is, for who replaces it; verified by itself, for any arguments.
+            p.contextless.add(made)
+            p.notes.setdefault(EXPORTED, []).append(Exported(symbol, tuple(types)))
+        else:
+            made.assume_present(p.context)
+        key = ("subprogram", function.__qualname__, source.node.lineno)
+        frame = Frame(p, source, entity.scope, p.notes[TIMES], key)
+        frame.is_subprogram, frame.result = True, result
+        for (name, type_), value in zip(types.items(), made.parameters[len(first) :], strict=True):
+            frame.assign(name, from_register(p, value, type_))
+        body(frame)
+        end_of_function(frame)
+    built = p.notes[entity] = _Built(symbol, types, result, made.invalidated)
     return built
 
 
