@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import KernelError, NotSupported
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.removals import owned_name
-from pyebpf.link.base import Link, attach_error
+from pyebpf.link.creation import As, refused
 from pyebpf.link.guarded import GuardedLink
 
 if TYPE_CHECKING:
     from typing import Any
 
     from pyebpf.kernel.guard import Removal
+    from pyebpf.link.base import Link
+    from pyebpf.link.creation import Meanings
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.network import Clsact
@@ -28,6 +30,14 @@ _ALL = 3
 _numbers = itertools.count(1)
 #: Names of filters in a queue that pyebpf made.
 _MADE = re.compile(r"pyebpf_\d+_\d+q_")
+
+_MEANINGS: Meanings = {
+    errno.ENOENT: As(
+        NotSupported, "the kernel lacks the clsact queue or bpf filters: load the modules sch_ingress and cls_bpf"
+    ),
+    errno.EINVAL: "the program is of another kind, or the priority is taken by other filters",
+    errno.ENODEV: "{target.interface} has just gone",
+}
 
 
 def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
@@ -45,21 +55,7 @@ def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
         netlink.close()
         if isinstance(error, KernelError):
             raise
-        lacking = NotSupported(
-            f"attaching {program.name} to {target}: the kernel lacks the clsact queue or bpf filters: load the modules "
-            "sch_ingress and cls_bpf (ENOENT)"
-        )
-        raise attach_error(
-            error,
-            program.name,
-            str(target),
-            needs=("CAP_BPF", "CAP_NET_ADMIN"),
-            meanings={
-                errno.ENOENT: lacking,
-                errno.EINVAL: "the program is of another kind, or the priority is taken by other filters",
-                errno.ENODEV: f"{target.interface} has just gone",
-            },
-        ) from error
+        raise refused(error, program, target, _MEANINGS) from error
     except BaseException:
         netlink.close()
         raise

@@ -6,17 +6,25 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, KernelError
 from pyebpf.kernel import bpf
 from pyebpf.kernel.descriptor import Descriptor
-from pyebpf.link.base import Link, attach_error
+from pyebpf.link.base import Link
+from pyebpf.link.creation import make_link, refused
 
 if TYPE_CHECKING:
+    from pyebpf.link.creation import Meanings
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.sockets import SkMsg, SkSkb
 
 __all__ = ["attach_sockmap"]
+
+_MEANINGS: Meanings = {
+    errno.EBUSY: "the map has another program there",
+    errno.EINVAL: "that is no map of sockets, or has a verdict of the other kind",
+    errno.EOPNOTSUPP: "that is no map of sockets",
+}
 
 
 class MapLink(Link):
@@ -44,31 +52,18 @@ def attach_sockmap(program: Program, target: SkMsg | SkSkb, _: Host) -> Link:
 
     Detached, it is given to no other socket; those in the map keep it until they are taken out.
     """
-    what = str(target)
     if not hasattr(target.map, "fileno"):
         raise InvalidValue(f"{program.name}: {target.map!r} is no map: give a bpf.sockmap(…) or bpf.sockhash(…)")
     number = target.map.fileno()
-    taken = "the map has another program there"
     try:
         # Since Linux commit 699c23f02c65 ("bpf: Add bpf_link support for sk_msg and sk_skb progs") (v6.10).
-        link = bpf.link_create(program.fileno(), number, target.attach_type, what=what)
-    except OSError as error:
+        return make_link(program, target, number, "sockmap link", _MEANINGS)
+    except KernelError as error:
         if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-            raise attach_error(error, program.name, what, meanings={errno.EBUSY: taken}) from error
-    else:
-        return Link(what, "sockmap link", [link], program=program)
+            raise
     try:
         bpf.prog_attach(number, program.fileno(), target.attach_type)
     except OSError as error:
-        raise attach_error(
-            error,
-            program.name,
-            what,
-            needs=("CAP_BPF", "CAP_NET_ADMIN"),
-            meanings={
-                errno.EBUSY: taken,
-                errno.EINVAL: "that is no map of sockets, or has a verdict of the other kind",
-                errno.EOPNOTSUPP: "that is no map of sockets",
-            },
-        ) from error
+        raise refused(error, program, target, _MEANINGS) from error
+    what = str(target)
     return MapLink(what, program, Descriptor(os.dup(number), what), target.attach_type)

@@ -7,13 +7,14 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, NotSupported
-from pyebpf.kernel import bpf
 from pyebpf.kernel.interfaces import interface_index
-from pyebpf.link.base import Link, attach_error
+from pyebpf.link.creation import As, make_link
 from pyebpf.uapi.bpf import AttachType
 from pyebpf.uapi.flags import BPF_F_AFTER, BPF_F_BEFORE, BPF_F_ID
 
 if TYPE_CHECKING:
+    from pyebpf.link.base import Link
+    from pyebpf.link.creation import Meanings
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.network import Tcx
@@ -29,42 +30,35 @@ _TYPES = {
     "peer": AttachType.NETKIT_PEER,
 }
 
+_MEANINGS: Meanings = {
+    errno.ENOENT: "no program with id {relative} is attached there",
+    errno.ERANGE: "there are 64 programs already, or the order asked for is none",
+    errno.EINVAL: As(NotSupported, "this kernel has no tcx links"),
+    errno.ENXIO: "{target.interface} is no netkit device",
+    errno.ENODEV: "{target.interface} has just gone",
+}
+_NETKIT: Meanings = {**_MEANINGS, errno.EINVAL: As(NotSupported, "{target.interface} is no primary netkit device")}
+
 
 def attach_tcx(program: Program, target: Tcx, _: Host) -> Link:
     """Attach `program` to an interface, in its place among others. Ends, too, when the interface goes."""
-    interface = interface_index(target.interface)
-    what = str(target)
     relative, flags = target.before or target.after, 0
     if bool(target.before) + bool(target.after) + target.first > 1:
-        raise InvalidValue(f"{what}: give one of first, before and after")
+        raise InvalidValue(f"{target}: give one of first, before and after")
     if target.first or target.before:
         flags = BPF_F_BEFORE
     elif target.after:
         flags = BPF_F_AFTER
     if relative:
         flags |= BPF_F_ID
-    try:
-        link = bpf.link_create(
-            program.fileno(),
-            interface,
-            _TYPES[target.direction],
-            flags=flags,
-            options=_OPTIONS.pack(relative, 0),
-            what=what,
-        )
-    except OSError as error:
-        lacking = f"{target.interface} is no primary netkit device" if target.netkit else "this kernel has no tcx links"
-        raise attach_error(
-            error,
-            program.name,
-            what,
-            needs=("CAP_BPF", "CAP_NET_ADMIN"),
-            meanings={
-                errno.ENOENT: f"no program with id {relative} is attached there",
-                errno.ERANGE: "there are 64 programs already, or the order asked for is none",
-                errno.EINVAL: NotSupported(f"attaching {program.name} to {what}: {lacking} (EINVAL)"),
-                errno.ENXIO: f"{target.interface} is no netkit device",
-                errno.ENODEV: f"{target.interface} has just gone",
-            },
-        ) from error
-    return Link(what, "netkit link" if target.netkit else "tcx link", [link], program=program)
+    return make_link(
+        program,
+        target,
+        interface_index(target.interface),
+        "netkit link" if target.netkit else "tcx link",
+        _NETKIT if target.netkit else _MEANINGS,
+        attach_type=_TYPES[target.direction],
+        flags=flags,
+        options=_OPTIONS.pack(relative, 0),
+        relative=relative,
+    )

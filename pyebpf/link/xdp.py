@@ -6,27 +6,37 @@ import errno
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import KernelError, NotLoaded
-from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_index
-from pyebpf.link.base import Link, attach_error
+from pyebpf.link.creation import NEEDS, As, make_link, refused
 from pyebpf.link.guarded import GuardedLink
-from pyebpf.uapi.bpf import AttachType
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.guard import Removal
+    from pyebpf.link.base import Link
+    from pyebpf.link.creation import Meanings
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.network import Xdp
 
 __all__ = ["attach_xdp"]
 
-NEEDS = ("CAP_BPF", "CAP_NET_ADMIN")
-
 #: XDP_FLAGS_UPDATE_IF_NOEXIST, XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE of linux/if_link.h.
 _IF_NOEXIST = 1
 _MODES = {"": 0, "generic": 2, "native": 4}
+
+_MEANINGS: Meanings = {
+    errno.EBUSY: "a program is attached there by a link: it has the interface until it ends",
+    errno.EEXIST: "a program is attached there already, or in the other mode",
+    # No other way to attach would help: no NotSupported.
+    errno.EOPNOTSUPP: As(KernelError, 'the driver of {target.interface} has no XDP: write mode="generic"'),
+    errno.ERANGE: "frames of {target.interface} may be too large for one piece: write @bpf.xdp(…, frags=True), or "
+    "lower its MTU",
+    errno.EINVAL: "the driver's settings don't allow it, or the kernel lacks such links",
+    errno.ENODEV: "{target.interface} has just gone",
+}
+_NETLINK: Meanings = {**_MEANINGS, errno.EBUSY: "a program is attached there already"}
 
 
 def attach_xdp(program: Program, target: Xdp, _: Host) -> Link:
@@ -36,35 +46,14 @@ def attach_xdp(program: Program, target: Xdp, _: Host) -> Link:
     """
     interface = interface_index(target.interface)
     flags = _MODES[target.mode]
+    if not target.netlink:
+        return make_link(program, target, interface, "xdp link", _MEANINGS, flags=flags)
     try:
-        if target.netlink:
-            return _by_netlink(program, target, interface, flags)
-        link = bpf.link_create(program.fileno(), interface, AttachType.XDP, flags=flags, what=str(target))
+        return _by_netlink(program, target, interface, flags)
     except OSError as error:
         if isinstance(error, KernelError):
             raise
-        name = target.interface
-        raise attach_error(
-            error,
-            program.name,
-            str(target),
-            needs=NEEDS,
-            meanings={
-                errno.EBUSY: "a program is attached there already"
-                if target.netlink
-                else "a program is attached there by a link: it has the interface until it ends",
-                errno.EEXIST: "a program is attached there already, or in the other mode",
-                # No other way to attach would help: no NotSupported.
-                errno.EOPNOTSUPP: KernelError(
-                    f'attaching {program.name} to {target}: the driver of {name} has no XDP: write mode="generic"'
-                ),
-                errno.ERANGE: f"frames of {name} may be too large for one piece: write @bpf.xdp(…, frags=True), or "
-                "lower its MTU",
-                errno.EINVAL: "the driver's settings don't allow it, or the kernel lacks such links",
-                errno.ENODEV: f"{name} has just gone",
-            },
-        ) from error
-    return Link(str(target), "xdp link", [link], program=program)
+        raise refused(error, program, target, _NETLINK) from error
 
 
 def _by_netlink(program: Program, target: Xdp, interface: int, flags: int) -> Link:

@@ -1,0 +1,92 @@
+"""What links of networks, sockets and control groups have in common: one way to make them, refusals as tables."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.errors import NotFound
+from pyebpf.kernel import bpf
+from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.link.base import Link, attach_error
+from pyebpf.uapi.errnos import errno_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
+    from pyebpf.errors import KernelError, PyebpfError
+    from pyebpf.objects import Program
+    from pyebpf.specs import AttachSpec
+
+    Meanings: TypeAlias = Mapping[int, "str | As"]
+
+__all__ = ["NEEDS", "As", "make_link", "open_place", "refused"]
+
+#: Capabilities that attaching to a network takes.
+NEEDS = ("CAP_BPF", "CAP_NET_ADMIN")
+
+
+class As(NamedTuple):
+    """A meaning whose error is of a kind of its own; NotFound's text is the whole line."""
+
+    kind: type[NotFound | KernelError]
+    text: str
+
+
+def make_link(
+    program: Program,
+    target: AttachSpec,
+    number: int,
+    how: str,
+    meanings: Meanings,
+    *,
+    attach_type: int | None = None,
+    flags: int = 0,
+    options: bytes = b"",
+    **words: object,
+) -> Link:
+    """LINK_CREATE of `program` at `number`, the descriptor or the index of `target`; the Link, attached `how`.
+
+    `attach_type` is the target's own, if not given; the rest as in `bpf.link_create` and `refused`, which it raises.
+    """
+    kind = target.attach_type if attach_type is None else attach_type
+    try:
+        link = bpf.link_create(program.fileno(), number, kind, flags=flags, options=options, what=str(target))
+    except OSError as error:
+        raise refused(error, program, target, meanings, **words) from error
+    return Link(str(target), how, [link], program=program)
+
+
+def refused(error: OSError, program: Program, target: AttachSpec, meanings: Meanings, **words: object) -> PyebpfError:
+    """The error for what the kernel said to an attachment.
+
+    `meanings` says what each errno stands for there; in its texts {target} is the place, whose fields may be named
+    ({target.interface}), and `words` fill in others.
+    """
+    number = error.errno or 0
+    texts: dict[int, str | KernelError] = {}
+    meaning = meanings.get(number)
+    if isinstance(meaning, As):
+        text = meaning.text.format(target=target, **words)
+        if meaning.kind is NotFound:
+            return NotFound(text)
+        return meaning.kind(f"attaching {program.name} to {target}: {text} ({errno_name(number)})", number)
+    if meaning is not None:
+        texts[number] = meaning.format(target=target, **words)
+    return attach_error(error, program.name, str(target), needs=NEEDS, meanings=texts)
+
+
+def open_place(
+    program: Program, target: AttachSpec, path: str, what: str, missing: str, *, flags: int = 0, **words: object
+) -> Descriptor:
+    """A descriptor, called `what`, of the file or directory that `target` is attached by.
+
+    Raises NotFound where there is none: `missing` is a text as those of `refused`.
+    """
+    try:
+        return Descriptor(os.open(path, flags | os.O_RDONLY | os.O_CLOEXEC), what)
+    except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
+        raise NotFound(missing.format(target=target, **words)) from None
+    except OSError as error:
+        raise refused(error, program, target, {}) from error
