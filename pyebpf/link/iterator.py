@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import KernelError, NotFound
 from pyebpf.kernel import bpf
+from pyebpf.kernel.cgroups import cgroup2_mounts
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
@@ -105,7 +106,7 @@ def _limits(target: KernelIterator, cgroup: int) -> bytes:
 
 
 def _open_cgroup(path: str) -> int:
-    path = path or "/sys/fs/cgroup"
+    path = path or next(iter(cgroup2_mounts()), "/sys/fs/cgroup")
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

@@ -103,6 +103,9 @@ def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int
         return _inside(elf, symbols, name, distance, binary, returns=returns)
     if _PATTERN & set(name):
         return _matching(elf, name, binary, most)
+    plain, at, _ = name.partition("@")
+    if at and (others := elf.find(plain)):
+        raise _Absent(f"{binary} has no function {name}: its {plain} is {' and '.join(map(str, others))}")
     functions = {symbol.name for symbol in elf.symbols() if symbol.is_function}
     if not functions:
         raise _Absent(f"{binary} has no symbols: it was stripped; an offset in the file such as 0x1234 can be probed")

@@ -321,6 +321,7 @@ def test_control_groups():
             assert (last, set(others), len(others)) == (own, ids, 5)
             assert walk("ancestors")[0] == own
             assert len(walk("ancestors")) >= 2
+            assert {own, *ids} < {number.number for number in groups.read()}  # all there are
             with pytest.raises(InvalidValue, match="give one of self, descendants_pre"):
                 walk("down")
         finally:

@@ -84,7 +84,7 @@ class Traced:
         self.process.communicate(timeout=60)
 
 
-_WORKING, _ATTACHED = b"wa"
+_WORKING, _ATTACHED, _SEEN = b"was"
 _PATIENCE = 60
 
 
@@ -104,22 +104,27 @@ def kill_often(bpf: BPF, left: Callable[[], object], times: int) -> None:
             try:
                 _remembered["attach:uprobe_multi"] = Answer.YES if multi and number % 2 else Answer.NO
                 bpf.load()
+                bpf.attach()
+                state[0] = _ATTACHED
+                while state[0] != _SEEN:  # else it might be detached before anybody has looked
+                    time.sleep(0.001)
                 while True:
-                    bpf.attach()
                     state[0] = _ATTACHED
                     time.sleep(chance.uniform(0, 0.05))
                     state[0] = _WORKING
                     bpf.detach()
+                    bpf.attach()
             finally:
                 os.kill(os.getpid(), signal.SIGKILL)
         deadline = time.monotonic() + _PATIENCE
         while state[0] != _ATTACHED and time.monotonic() < deadline:
             time.sleep(0.001)
         assert left(), "it was never attached"
+        state[0] = _SEEN
         time.sleep(chance.uniform(0, 0.2) if number > 1 else 0)
         os.kill(child, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        if state[0] != _ATTACHED:
+        if state[0] == _WORKING:
             with bpf:
                 pass
         while left():
