@@ -2,7 +2,8 @@
 
 `dataclasses.dataclass` writes and compiles up to eight functions for each class, 0.4 ms; for the seventy classes of a
 compilation that is a fifth of a tool's start. Here each class gets an `__init__` of its own, which is what runs often,
-and shares its other functions with all classes. What nobody here uses is left out: `order`, `InitVar`, `asdict`.
+compiled for its first instance, and shares its other functions with all classes. What nobody here uses is left out:
+`order`, `InitVar`, `asdict`.
 Annotations must be strings (`from __future__ import annotations`).
 """
 
@@ -82,7 +83,7 @@ def dataclass(
             "__repr__": _repr,
         }
         if init:
-            added["__init__"] = _make_init(cls, fields, frozen=frozen, kw_only=kw_only)
+            added["__init__"] = _late_init(fields, frozen=frozen, kw_only=kw_only)
         if frozen:
             added |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete, "__setstate__": _set_state}
             added["__getstate__"] = _get_state
@@ -122,6 +123,22 @@ def replace(instance: T, **changes: Any) -> T:
 def _fields(cls: type) -> Mapping[str, _Field]:
     found: Mapping[str, _Field] = getattr(cls, _FIELDS)
     return found
+
+
+def _late_init(fields: Mapping[str, _Field], *, frozen: bool, kw_only: bool) -> Callable[..., None]:
+    """An `__init__` that gives way to the compiled one: half of a start's classes never have an instance."""
+    compiled: Any = None
+
+    def __init__(self: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: N807 - becomes a class's
+        nonlocal compiled
+        for cls in type(self).__mro__:
+            if cls.__dict__.get("__init__") is __init__:
+                # In this order: another thread that no longer finds itself there finds `compiled`.
+                compiled = _make_init(cls, fields, frozen=frozen, kw_only=kw_only)
+                cls.__init__ = compiled  # type: ignore[misc]  # what a class decorator is for
+        compiled(self, *arguments, **keywords)
+
+    return __init__
 
 
 def _make_init(cls: type, fields: Mapping[str, _Field], *, frozen: bool, kw_only: bool) -> Any:

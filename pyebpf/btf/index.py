@@ -1,4 +1,4 @@
-"""Where each type of a BTF lies: built in one pass, kept on disk by content.
+"""Where each type of a BTF lies: built in one pass, fit to be kept on disk.
 
 BTF numbers its types by their order and gives no table of offsets, so finding type 90,000 means walking the
 89,999 before it. The index is that walk's result: an offset and a name offset for each type. Stored, it also has the
@@ -51,11 +51,11 @@ TRAILING_WORDS = {
 # On disk: this header, then each array's words, all in little-endian order.
 MAGIC = b"pyebpf BTF index"
 VERSION = 2
-HEADER = Layout("<16s32sIIIII")  # magic, SHA-256 of the BTF, version, lengths of types, sorted and enumerators, CRC-32
+HEADER = Layout("<16s32sIIIII")  # magic, identity of the BTF, version, lengths of types, sorted and enumerators, CRC-32
 
 
 def digest(data: bytes | memoryview) -> bytes:
-    """SHA-256 of a BTF's bytes: the key under which its index is kept. About 3 ms for a kernel's 5.5 MB."""
+    """SHA-256 of a BTF's bytes: an identity to store its index under. About 3 ms for a kernel's 5.5 MB."""
     # hashlib pulls in OpenSSL; whoever reads BTF without a cache does not need it.
     from hashlib import sha256
 
@@ -95,6 +95,9 @@ class Index:
     """
 
     __slots__ = ("names", "offsets", "sorted", "source")
+
+    #: Bytes of what identifies a BTF: its `digest`, or what else no two have in common.
+    IDENTITY = 32
 
     def __init__(
         self,
@@ -171,23 +174,23 @@ class Index:
             array("I", [position for _, position, _ in constants]),
         )
 
-    def to_bytes(self, content: bytes) -> bytes:
-        """For a file: the index of the BTF, not split, whose `digest` is `content`, with a checksum."""
+    def to_bytes(self, identity: bytes) -> bytes:
+        """For a file: the index of a BTF, not split, that is known by `identity`, with a checksum."""
         ordered = self.sorted if self.sorted is not None else self.sort_names()
         arrays = (self.offsets, self.names, *ordered)
         body = b"".join(_little(each).tobytes() for each in arrays)
         lengths = len(self), len(ordered.types), len(ordered.enums)
-        return HEADER.pack(MAGIC, content, VERSION, *lengths, zlib.crc32(body)) + body
+        return HEADER.pack(MAGIC, identity, VERSION, *lengths, zlib.crc32(body)) + body
 
     @classmethod
-    def from_bytes(cls, stored: bytes, content: bytes) -> Index | None:
-        """What `to_bytes` stored; None if it is damaged, of another version, or of another BTF than `content`'s."""
+    def from_bytes(cls, stored: bytes, identity: bytes) -> Index | None:
+        """What `to_bytes` stored; None if it is damaged, of another version, or of another BTF than `identity`'s."""
         if len(stored) < HEADER.size:
             return None
         magic, of, version, types, named, enumerators, checksum = HEADER.unpack_from(stored)
         body = memoryview(stored)[HEADER.size :]
         lengths = (types, types, named, enumerators, enumerators)
-        if (magic, of, version) != (MAGIC, content, VERSION) or len(body) != WORD * sum(lengths):
+        if (magic, of, version) != (MAGIC, identity, VERSION) or len(body) != WORD * sum(lengths):
             return None
         if zlib.crc32(body) != checksum:
             return None

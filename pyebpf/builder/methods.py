@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["Method", "method_of"]
+__all__ = ["Method", "invoke", "method_of"]
 
 
 class Method(Entity):
@@ -28,11 +27,25 @@ class Method(Entity):
         return f"the method {self.name} of {self.owner}"
 
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        return invoke(p, f"{self.name}() of {self.owner}", self.build, arguments, keywords)
+
+
+def invoke(
+    p: ProgramBuilder, name: str, build: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Any:
+    """Call `build` for a probe's call of `name`; arguments that it does not take are refused in the probe's terms."""
+    try:
+        return build(p, *arguments, **keywords)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise  # not by this call, but inside it
+        import inspect
+
         try:
-            inspect.signature(self.build).bind(p, *arguments, **keywords)
-        except TypeError as error:
-            p.fail(f"{self.name}() of {self.owner}: {error}")
-        return self.build(p, *arguments, **keywords)
+            inspect.signature(build).bind(p, *arguments, **keywords)
+        except TypeError as unfit:
+            p.fail(f"{name}: {unfit}")
+        raise
 
 
 def method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str, Callable[..., Any]]) -> Method:

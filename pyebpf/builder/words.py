@@ -6,10 +6,10 @@ decorator. Called by Python itself it raises OnlyInProbe.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyebpf.builder.entity import Entity
+from pyebpf.builder.methods import invoke
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import S64, U64
@@ -52,23 +52,12 @@ class Word(Entity):
 
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Build the word's code; an argument that it does not take is an error."""
-        try:
-            _SIGNATURES(self.build).bind(p, *arguments, **keywords)
-        except TypeError as error:
-            p.fail(f"{self.name}(): {error}")
-        return self.build(p, *arguments, **keywords)
+        return invoke(p, f"{self.name}()", self.build, arguments, keywords)
 
     def __call__(self, *_arguments: Any, **_keywords: Any) -> Any:
         """Refuse: only a probe can ask."""
         msg = f"{self.name}() has an answer only inside a probe, on each event"
         raise OnlyInProbe(msg)
-
-
-@functools.cache
-def _SIGNATURES(build: Callable[..., Any]) -> Any:  # noqa: N802 - a table, filled on demand
-    import inspect
-
-    return inspect.signature(build)
 
 
 def word(build: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.report import UsageError
@@ -28,6 +27,8 @@ ALIASES = {
 
 
 def _modules() -> Iterator[str]:
+    from pkgutil import iter_modules
+
     spec = find_spec(PACKAGE)
     for module in iter_modules(spec.submodule_search_locations if spec else ()):
         if not module.name.startswith("_"):
@@ -50,9 +51,16 @@ def spelt_out(name: str, arguments: list[str]) -> tuple[str, list[str]]:
 def find(name: str) -> Tool[..., Any, Any]:
     """The tool of a name. Raises UsageError, with the names most like it."""
     module = name.replace("-", "_")
-    if module not in _modules():
+    path = f"{PACKAGE}.{module}"
+    try:
+        found = import_module(path) if module.isidentifier() and not module.startswith("_") else None
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        found = None
+    if found is None:
         raise UsageError("pyebpf", f"there is no tool {name!r}{closest(name, names())}", "pyebpf list")
-    tool: Tool[..., Any, Any] = import_module(f"{PACKAGE}.{module}").TOOL
+    tool: Tool[..., Any, Any] = found.TOOL
     return tool
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.callbacks import function_number
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dsl.scope import Scope
@@ -48,6 +48,8 @@ def callback(
     Returns the function's address, the address to pass on, and the maps whose entries the function makes invalid, with
     the reasons.
     """
+    import inspect  # a millisecond that most modules save
+
     where = p.b.where
     source = find_source(function)
     result = inspect.signature(function).return_annotation
@@ -55,8 +57,7 @@ def callback(
         result = annotation_value(function, result)
     if result not in (None, bool, inspect.Signature.empty):
         p.fail(f"{function.__name__}: {what} returns nothing, or True to stop: annotate `-> None` or `-> bool`")
-    number = p.notes["callbacks"] = p.notes.get("callbacks", 0) + 1
-    symbol = f"{function.__name__}.c{number}"
+    symbol = f"{function.__name__}.c{function_number(p)}"
     if noting is not None:
         noting(symbol)
     # The context goes along through the caller's stack, since the function's registers are the helper's.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.function import FunctionBuilder
@@ -53,6 +52,8 @@ def call_subprogram(
     p: ProgramBuilder, entity: SubprogramEntity, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Any:
     """Append a call, building the function first if this is the program's first call of it."""
+    import inspect  # a millisecond that most modules save
+
     built = p.notes.get(entity)
     if built is None:
         built = _build(p, entity)
@@ -86,6 +87,8 @@ def from_register(p: ProgramBuilder, value: Any, type_: IntType) -> Int:
 
 def signature(p: Refusing, entity: SubprogramEntity) -> tuple[dict[str, IntType], IntType | None]:
     """Types of a subprogram's parameters, and of what it returns."""
+    import inspect
+
     function = entity.function
     source = find_source(function)
     types: dict[str, IntType] = {}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from struct import Struct
 
 from pyebpf.errors import NotFound, NotSupported, closest
 
-__all__ = ["btf_modules", "read_btf"]
+__all__ = ["btf_modules", "kernel_build_id", "read_btf"]
 
 _DIRECTORY = "/sys/kernel/btf"
+_NOTES = "/sys/kernel/notes"
+_NOTE = Struct("=III")  # Elf64_Nhdr: n_namesz, n_descsz, n_type
+_GNU_BUILD_ID = (b"GNU\0", 3)  # NT_GNU_BUILD_ID
 
 
 def read_btf(name: str = "vmlinux") -> bytes:
@@ -33,3 +37,24 @@ def btf_modules() -> tuple[str, ...]:
         return tuple(sorted(name for name in os.listdir(_DIRECTORY) if name != "vmlinux"))
     except FileNotFoundError:
         return ()
+
+
+def kernel_build_id() -> bytes:
+    """The running kernel's build id, of 20 bytes as a rule: what its linker made of everything in it, BTF too.
+
+    Empty where the kernel was linked without, or /sys does not show it.
+    """
+    try:
+        with open(_NOTES, "rb") as file:
+            notes = file.read()
+    except OSError:
+        return b""
+    at = 0
+    while at + _NOTE.size <= len(notes):
+        name_size, size, kind = _NOTE.unpack_from(notes, at)
+        name = at + _NOTE.size
+        start = name + (name_size + 3 & ~3)
+        if (notes[name : name + name_size], kind) == _GNU_BUILD_ID:
+            return notes[start : start + size]
+        at = start + (size + 3 & ~3)
+    return b""

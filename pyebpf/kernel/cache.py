@@ -1,6 +1,6 @@
-"""Small files kept between runs under $XDG_CACHE_HOME/pyebpf, found by the content they were made from.
+"""Small files kept between runs under $XDG_CACHE_HOME/pyebpf, found by a name of what they were made from.
 
-An entry carries a digest of itself: one that is cut short, garbled or made by another version is rebuilt, never
+An entry carries a checksum of itself: one that is cut short, garbled or made by another version is rebuilt, never
 believed. Where the directory cannot be written, everything works without it.
 """
 
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["cached", "content_key", "directory"]
+__all__ = ["cached", "directory"]
 
-_MAGIC = b"pyebpf-cache-2\n"
-_DIGEST_SIZE = 16
+_MAGIC = b"pyebpf-cache-3\n"
+_CHECKSUM_SIZE = 4
 
 
 def directory() -> str | None:
@@ -37,19 +37,10 @@ def directory() -> str | None:
         return None
 
 
-def content_key(*parts: bytes) -> str:
-    """A name for the content: hexadecimal digest of the parts and their lengths."""
-    digest = blake2b(digest_size=_DIGEST_SIZE)
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()
-
-
 def cached(kind: str, key: str, build: Callable[[], bytes]) -> bytes:
     """The entry `key` of `kind` ("btf-index-1"), or what `build` returns, which is then kept.
 
-    `key` comes from `content_key`; `kind` names the format of the entry and its version.
+    `key` tells what the entry is made from, fit for a file's name; `kind` names its format and the format's version.
     """
     folder = directory()
     if folder is None:
@@ -62,11 +53,9 @@ def cached(kind: str, key: str, build: Callable[[], bytes]) -> bytes:
     return data
 
 
-def _digest(name: str, data: bytes) -> bytes:
+def _checksum(name: str, data: bytes) -> bytes:
     # The name takes part: an entry renamed to another's place is not believed.
-    digest = sha256(f"{name}\n".encode())
-    digest.update(data)
-    return digest.digest()[:_DIGEST_SIZE]
+    return crc32(data, crc32(name.encode())).to_bytes(_CHECKSUM_SIZE, "little")
 
 
 def _read(path: str) -> bytes | None:
@@ -75,11 +64,11 @@ def _read(path: str) -> bytes | None:
             content = file.read()
     except OSError:
         return None
-    start = len(_MAGIC) + _DIGEST_SIZE
+    start = len(_MAGIC) + _CHECKSUM_SIZE
     if not content.startswith(_MAGIC) or len(content) < start:
         return None
     data = content[start:]
-    return data if content[len(_MAGIC) : start] == _digest(os.path.basename(path), data) else None
+    return data if content[len(_MAGIC) : start] == _checksum(os.path.basename(path), data) else None
 
 
 def _write(path: str, data: bytes) -> None:
@@ -92,7 +81,7 @@ def _write(path: str, data: bytes) -> None:
         return
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + _digest(os.path.basename(path), data) + data)
+            file.write(_MAGIC + _checksum(os.path.basename(path), data) + data)
         os.replace(temporary, path)
     except OSError:
         with suppress(OSError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -207,7 +206,7 @@ def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, Any]]:
     for base in reversed(cls.__mro__):
         if base is Struct or not issubclass(base, Struct):
             continue
-        for name, annotation in inspect.get_annotations(base).items():
+        for name, annotation in base.__annotations__.items():
             given = base.__dict__.get(_GIVEN, base.__dict__).get(name, MISSING)
             if isinstance(given, FieldSpec):
                 declared, default = given.type, given.default

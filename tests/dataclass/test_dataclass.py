@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -153,3 +155,39 @@ def test_copies_and_pickles() -> None:
     made = Pair(1, (2, 3))
     assert copy.deepcopy(made) == made
     assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_a_subclass_may_be_the_first_to_be_made():
+    """Its `super().__init__` reaches the base's initializer before the base has an instance."""
+
+    @ours.dataclass(frozen=True, slots=True)
+    class Base:
+        a: int
+        b: int = 2
+
+    class Derived(Base):
+        def __init__(self, a):
+            super().__init__(a)
+
+    assert (Derived(1).a, Derived(5).b) == (1, 2)
+    assert Base(7, b=8) == Base(7, 8)
+    assert type(Base(1)) is Base
+
+
+def test_first_instances_may_be_made_by_many_threads_at_once():
+    """Whichever compiles the initializer, all get theirs."""
+    for _ in range(20):
+
+        @ours.dataclass()
+        class Late:
+            a: int
+            b: list[int] = ours.field(default_factory=list)
+
+        start = Barrier(8)
+
+        def make(number, start=start, late=Late):
+            start.wait()
+            return late(number)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert [each.a for each in pool.map(make, range(8))] == list(range(8))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.function import Join
@@ -20,6 +19,8 @@ __all__ = ["inline"]
 
 def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Translate a call's body here and return its value."""
+    import inspect  # a millisecond that most modules save
+
     from pyebpf.dsl.translate.returns import end_of_function
     from pyebpf.dsl.translate.statements import body
 
