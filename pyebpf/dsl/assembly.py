@@ -37,6 +37,7 @@ _LACKS = {
     "attach:kprobe": "this kernel has no kprobes",
     "attach:kprobe_multi": "this kernel has no kprobe.multi links",
     "attach:uprobe_multi": "this kernel has no uprobe.multi links",
+    "attach:uprobe_session": "this kernel has no uprobe sessions (since Linux 6.13)",
 }
 
 
@@ -111,11 +112,11 @@ def _choose(name: str, number: int, request: Request, target: Target, struck: St
     rejected: list[tuple[str, str]] = []
     for way in request.ways:
         reason = struck.get((name, number, way.name))
-        if reason is None and len(request.ways) > 1:
+        if reason is None:
             reason = next(
                 (_LACKS.get(need, f"this kernel lacks {need}") for need in way.needs if not target.has(need)), None
             )
-            if reason is None:
+            if reason is None and len(request.ways) > 1:
                 unfit = (place(attachment.attach).unfit(target) for attachment in way.attachments)
                 reason = next((each for each in unfit if each is not None), None)
         if reason is None:

@@ -55,6 +55,7 @@ ATTACHERS = {
     "Tracepoint": ("tracepoint", "attach_tracepoint"),
     "Uprobe": ("uprobe", "attach_uprobe"),
     "UprobeMulti": ("uprobe_multi", "attach_uprobe_multi"),
+    "UprobeSession": ("uprobe_multi", "attach_uprobe_multi"),
     "Usdt": ("usdt", "attach_usdt"),
     "UsdtMulti": ("usdt", "attach_usdt"),
     "WritableRawTracepoint": ("raw_tracepoint", "attach_raw_tracepoint"),

@@ -61,8 +61,8 @@ def described(target: Uprobe, located: Located) -> str:
     """The target with what was found, for messages: a few names, or how many there are."""
     names = [place.name for place in located.places]
     found = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} functions"
-    kind, process = "uretprobe" if target.returns else "uprobe", f" of process {target.pid}" if target.pid >= 0 else ""
-    return f"{kind} {target.binary}:{found}{process}"
+    process = f" of process {target.pid}" if target.pid >= 0 else ""
+    return f"{target.word} {target.binary}:{found}{process}"
 
 
 def attach_places(program: Program, target: Uprobe | Usdt, what: str, located: Located, cookies: Sequence[int]) -> Link:

@@ -1,4 +1,4 @@
-"""Uprobes through one link for all places (uprobe.multi)."""
+"""Uprobes through one link for all places: uprobe.multi, and sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyebpf.kernel import bpf
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link
 from pyebpf.link.uprobe import described, locate, refused
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.specs.attach.user import TRACE_UPROBE_MULTI
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ _RETURN = 1  # BPF_F_UPROBE_MULTI_RETURN
 
 
 def attach_uprobe_multi(program: Program, target: UprobeMulti, _: Host) -> Link:
-    """Attach `program` (attach type BPF_TRACE_UPROBE_MULTI) to functions of a file; one missing of several is a note.
+    """Attach `program` (loaded with the target's attach type) to functions of a file; one missing of several is a note.
 
     Attaching and detaching take a few milliseconds, however many they are. Raises as `attach_uprobe` does.
     """
@@ -41,7 +41,7 @@ def link_places(
     program: Program, target: UprobeMulti | Usdt, what: str, located: Located, cookies: Sequence[int]
 ) -> Link:
     """One link for all places, each with its cookie."""
-    returns = getattr(target, "returns", False)
+    returns, kind = getattr(target, "returns", False), program.spec.expected_attach_type
     path = bytearray(os.fsencode(located.path) + b"\0")
     offsets = _numbers(place.offset for place in located.places)
     counters = _numbers(place.ref_ctr for place in located.places)
@@ -56,11 +56,12 @@ def link_places(
         max(target.pid, 0),
     )
     try:
-        link = bpf.link_create(program.fileno(), 0, AttachType.TRACE_UPROBE_MULTI, options=options, what=what)
+        link = bpf.link_create(program.fileno(), 0, kind, options=options, what=what)
     except OSError as error:
         refused(error, program, target, what, located.path)
     del path, offsets, counters, marks  # the kernel read them by address until here
-    return Link(what, "uprobe.multi link", [link], notes=located.notes)
+    how = "uprobe.multi link" if kind == TRACE_UPROBE_MULTI else "uprobe session"
+    return Link(what, how, [link], notes=located.notes)
 
 
 def _numbers(values: Iterable[int]) -> bytearray:

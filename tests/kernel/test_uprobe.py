@@ -351,6 +351,8 @@ def test_what_is_not_there(tmp_path):
         (path, "negativ"): f"NotFound: {path} has no function negativ (did you mean negative?)",
         (path, "nix", "nix2"): f"NotFound: {path} has no function nix (and 1 more that are not there)",
         (path, "nix_*"): f"NotFound: no function of {path} matches nix_*",
+        (library, "versioned@V3"): f"NotFound: {library} has no function versioned@V3: its versioned is "
+        "versioned@@V2 and versioned@V1",
         (path, "datum"): f"NotFound: datum of {path} is no code: it is data",
         (path, "stepping+9"): "InvalidValue: stepping+9: stepping of {path} is 4 bytes long",
         (path, "stepping+x"): "InvalidValue: stepping+x: 'x' is no number of bytes",

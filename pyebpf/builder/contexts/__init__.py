@@ -49,6 +49,7 @@ PLACES = {
     "Tracepoint": ("tracepoints", "TracepointPlace"),
     "Uprobe": ("user", "UprobePlace"),
     "UprobeMulti": ("user", "UprobePlace"),
+    "UprobeSession": ("user", "UprobeSessionPlace"),
     "Usdt": ("usdt", "UsdtPlace"),
     "UsdtMulti": ("usdt", "UsdtPlace"),
     "WritableRawTracepoint": ("writable", "WritableRawTracepointPlace"),

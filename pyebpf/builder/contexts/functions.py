@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pyebpf.builder.contexts import registers
+from pyebpf.builder.contexts import registers, sessions
 from pyebpf.builder.contexts.base import Loading, Place, annotated
 from pyebpf.builder.kernel_objects import as_number, from_register, plain_name
 from pyebpf.builder.memory import Space
@@ -344,24 +344,17 @@ class KprobeMultiPlace(_RegisterPlace[KprobeMulti]):
         return None if self.attach.session else super().silent(kind)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        from pyebpf.builder.integers import Int
-
-        if self.attach.session and name == "is_return":
-            found = p.b.emit(Op.ZEXT, _kfunc(p, "bpf_session_is_return"), size=1)
-            p.b.assume_bounds(found, 0, 1)
-            return Int(found, S64, INTEGERS["bool"])
-        if self.attach.session and name == "cookie":
-            return Int(p.b.load(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, 8), U64)
+        if self.attach.session and name == sessions.IS_RETURN:
+            return sessions.is_return(p)
+        if self.attach.session and name == sessions.COOKIE:
+            return sessions.cookie(p)
         return super().attribute(p, name)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
-        if not self.attach.session or name != "cookie":
+        if not self.attach.session or name != sessions.COOKIE:
             super().set_attribute(p, name, value)
-            return
-        from pyebpf.builder.operations import to_int
-
-        number = to_int(p, value).value
-        p.b.store(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, number, 8)
+        else:
+            sessions.set_cookie(p, value)
 
     def expand(self, target: Target) -> Iterator[AttachSpec]:
         cookies = self.attach.cookies or (0,) * len(self.attach.functions)
@@ -377,17 +370,6 @@ class KprobeMultiPlace(_RegisterPlace[KprobeMulti]):
             functions=tuple(function for each in multi for function in each.functions),
             cookies=tuple(cookie for each in multi for cookie in each.cookies),
         )
-
-
-def _kfunc(p: ProgramBuilder, name: str, result: ir.Kind = Kind.SCALAR) -> ir.Value:
-    try:
-        number = p.target.function(name).btf_id
-    except NotFound:
-        p.fail(f"this kernel has no {name}(), which came with kprobe sessions in Linux 6.10")
-    found = p.b.emit(Op.CALL_KFUNC, result=result, imm=number, symbol=name)
-    if result is Kind.POINTER:
-        p.b.assume_present(found)
-    return found
 
 
 class TrampolinePlace(FunctionPlace[Trampoline]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.contexts import sessions
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.registers import argument, named_register, result, typed
 from pyebpf.builder.memory import Space
@@ -12,8 +13,9 @@ from pyebpf.types import U64
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.specs import ProgramKind
 
-__all__ = ["COOKIE", "RETVAL", "UprobePlace", "cookie"]
+__all__ = ["COOKIE", "RETVAL", "UprobePlace", "UprobeSessionPlace", "cookie"]
 
 RETVAL = "retval"
 COOKIE = "cookie"
@@ -35,6 +37,31 @@ class UprobePlace(Place[Uprobe]):
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
         return cookie(p) if name == COOKIE else named_register(p, name)
+
+
+class UprobeSessionPlace(UprobePlace):
+    """The entry, then the return: arguments at the one, `retval` at the other, a cookie of the call's own."""
+
+    results = sessions.RESULTS
+
+    def silent(self, kind: ProgramKind) -> int | None:
+        return None
+
+    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+        if name == RETVAL:
+            return typed(p, result(p), annotation, name, Space.USER)
+        return super().parameter(p, name, annotation, position)
+
+    def named(self, p: ProgramBuilder, name: str) -> Any:
+        if name == sessions.IS_RETURN:
+            return sessions.is_return(p)
+        return sessions.cookie(p) if name == sessions.COOKIE else named_register(p, name)
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        if name == sessions.COOKIE:
+            sessions.set_cookie(p, value)
+        else:
+            super().set_attribute(p, name, value)
 
 
 def cookie(p: ProgramBuilder) -> Any:

@@ -1,9 +1,9 @@
-"""`@bpf.uprobe`, `@bpf.uretprobe`, `@bpf.usdt`: probes in programs and libraries."""
+"""`@bpf.uprobe`, `@bpf.uretprobe`, `@bpf.uprobe_session`, `@bpf.usdt`: probes in programs and libraries."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.dsl.probe import Probe, Way, plain_function
@@ -12,12 +12,15 @@ from pyebpf.errors import InvalidValue
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.dsl.decorators.base import TracingDecorator
+    from pyebpf.dsl.decorators.base import TracingDecorator, VerdictDecorator
+    from pyebpf.specs.attach.user import Uprobe
+
+    P = TypeVar("P", bound=Uprobe)
 
 __all__ = ["UserDecorators"]
 
 _MAX_PROBES = 1000  # MOST_PROBES of specs.attach.user, which is imported when a probe asks for it
-_MULTI = "attach:uprobe_multi"
+_MULTI, _SESSION = "attach:uprobe_multi", "attach:uprobe_session"
 
 
 class UserDecorators(Decorators):
@@ -54,6 +57,26 @@ class UserDecorators(Decorators):
     ) -> TracingDecorator:
         """Run when functions of a file return. `retval` is what one returns; arguments are gone by then."""
         return self._user("uretprobe", binary, functions, pid, max_probes, returns=True)
+
+    def uprobe_session(
+        self,
+        binary: str | os.PathLike[str] = "",
+        *functions: str | int,
+        pid: int | None = None,
+        max_probes: int = _MAX_PROBES,
+    ) -> VerdictDecorator:
+        """Run at the entry and at the return of functions of a file, by one link (since Linux 6.13).
+
+        The program returns a number: 0 at the entry asks to be run at the return, too, and 1 not to. `ctx.is_return`
+        says which of the two it is; `ctx.cookie`, a u64, is kept from one to the other, for each call of its own.
+        Parameters are the arguments by position, which mean something at the entry, and `retval`, at the return.
+        """
+        from pyebpf.specs.attach.user import UprobeSession
+
+        path, place = _place("uprobe_session", UprobeSession, binary, functions, pid, max_probes)
+        way = Way("uprobe session", attachments((place,)), (_SESSION,))
+        made: VerdictDecorator = self._decorator("uprobe_session", (path, *place.functions) if path else (), (way,))
+        return made
 
     def usdt(
         self,
@@ -96,17 +119,35 @@ class UserDecorators(Decorators):
         *,
         returns: bool,
     ) -> TracingDecorator:
-        from pyebpf.specs.attach.user import Uprobe, UprobeMulti, function_names
+        from pyebpf.specs.attach.user import Uprobe, UprobeMulti
 
-        path, names, process = os.fspath(binary), function_names(functions), _process(decorator, pid)
-        if not path and names:
-            raise InvalidValue(f"@bpf.{decorator}(binary, function, …): name the program or library first")
-        ways = tuple(
-            Way(way, attachments((kind(path, names, returns, process, most),)), needs)
-            for way, kind, needs in (("uprobe.multi", UprobeMulti, (_MULTI,)), ("uprobe", Uprobe, ()))
+        path, place = _place(decorator, UprobeMulti, binary, functions, pid, most, returns=returns)
+        single = Uprobe(place.binary, place.functions, place.returns, place.pid, place.max_probes)
+        ways = (
+            Way("uprobe.multi", attachments((place,)), (_MULTI,)),
+            Way("uprobe", attachments((single,))),
         )
-        made: TracingDecorator = self._decorator(decorator, (path, *names) if path else (), ways)
+        made: TracingDecorator = self._decorator(decorator, (path, *place.functions) if path else (), ways)
         return made
+
+
+def _place(
+    decorator: str,
+    kind: type[P],
+    binary: str | os.PathLike[str],
+    functions: tuple[str | int, ...],
+    pid: int | None,
+    most: int,
+    *,
+    returns: bool = False,
+) -> tuple[str, P]:
+    """The file as text, and the place. Raises InvalidValue."""
+    from pyebpf.specs.attach.user import function_names
+
+    path, names = os.fspath(binary), function_names(functions)
+    if not path and names:
+        raise InvalidValue(f"@bpf.{decorator}(binary, function, …): name the program or library first")
+    return path, kind(path, names, returns, _process(decorator, pid), most)
 
 
 def _process(decorator: str, pid: int | None) -> int:

@@ -13,10 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-__all__ = ["MOST_PROBES", "TRACE_UPROBE_MULTI", "Uprobe", "UprobeMulti", "function_names", "process_id"]
+__all__ = [
+    "MOST_PROBES",
+    "TRACE_UPROBE_MULTI",
+    "Uprobe",
+    "UprobeMulti",
+    "UprobeSession",
+    "function_names",
+    "process_id",
+]
 
-#: BPF_TRACE_UPROBE_MULTI of enum bpf_attach_type.
-TRACE_UPROBE_MULTI = 48
+#: BPF_TRACE_UPROBE_MULTI and BPF_TRACE_UPROBE_SESSION of enum bpf_attach_type.
+TRACE_UPROBE_MULTI, TRACE_UPROBE_SESSION = 48, 57
 #: Functions that one pattern may stand for, unless the author says otherwise.
 MOST_PROBES = 1000
 
@@ -62,8 +70,12 @@ class Uprobe(AttachSpec):
     kind = ProgramKind.KPROBE
 
     def __str__(self) -> str:
-        name = "uretprobe" if self.returns else "uprobe"
-        return f"{name} {self.target}" + (f" of process {self.pid}" if self.pid >= 0 else "")
+        return f"{self.word} {self.target}" + (f" of process {self.pid}" if self.pid >= 0 else "")
+
+    @property
+    def word(self) -> str:
+        """What messages call such a probe."""
+        return "uretprobe" if self.returns else "uprobe"
 
     @property
     def target(self) -> str:
@@ -98,3 +110,19 @@ class UprobeMulti(Uprobe):
     @property
     def attach_type(self) -> int:
         return TRACE_UPROBE_MULTI
+
+
+@dataclass(frozen=True, slots=True)
+class UprobeSession(UprobeMulti):
+    """Entry and return by one link: the program runs at the entry and, if it returned 0 there, at the return.
+
+    Since Linux commit d920179b3d48 ("bpf: Add support for uprobe multi session attach") (v6.13).
+    """
+
+    @property
+    def word(self) -> str:
+        return "uprobe session"
+
+    @property
+    def attach_type(self) -> int:
+        return TRACE_UPROBE_SESSION

@@ -1,0 +1,59 @@
+"""Sessions: a program that runs at a function's entry and at its return, with a number kept between the two.
+
+`bpf_session_is_return` and `bpf_session_cookie` of the kernel tell which of the two it is, and where the number stands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.errors import NotFound
+from pyebpf.types import S64, U64
+from pyebpf.types.integers import INTEGERS
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["COOKIE", "IS_RETURN", "RESULTS", "cookie", "is_return", "set_cookie"]
+
+#: What the two are called, as attributes of `ctx`.
+IS_RETURN, COOKIE = "is_return", "cookie"
+#: What a program may return, at its entry: whether to leave the return out. Since Linux 6.14 the verifier insists.
+RESULTS = 0, 1
+
+
+def is_return(p: ProgramBuilder) -> Any:
+    """`ctx.is_return`: 1 at the return, 0 at the entry."""
+    from pyebpf.builder.integers import Int
+
+    found = p.b.emit(Op.ZEXT, _kfunc(p, "bpf_session_is_return"), size=1)
+    p.b.assume_bounds(found, 0, 1)
+    return Int(found, S64, INTEGERS["bool"])
+
+
+def cookie(p: ProgramBuilder) -> Any:
+    """`ctx.cookie`: a u64, 0 at the entry."""
+    from pyebpf.builder.integers import Int
+
+    return Int(p.b.load(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, 8), U64)
+
+
+def set_cookie(p: ProgramBuilder, value: Any) -> None:
+    """`ctx.cookie = value`."""
+    from pyebpf.builder.operations import to_int
+
+    number = to_int(p, value).value
+    p.b.store(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, number, 8)
+
+
+def _kfunc(p: ProgramBuilder, name: str, result: ir.Kind = Kind.SCALAR) -> ir.Value:
+    try:
+        number = p.target.function(name).btf_id
+    except NotFound:
+        p.fail(f"this kernel has no {name}(), which came with kprobe sessions in Linux 6.10")
+    found = p.b.emit(Op.CALL_KFUNC, result=result, imm=number, symbol=name)
+    if result is Kind.POINTER:
+        p.b.assume_present(found)
+    return found
