@@ -15,7 +15,6 @@ from benchmarks.measure import table
 from pyebpf import BPF, char, comm, u64
 from pyebpf.asm import encode, resolve
 from pyebpf.programs import biolatency, tcplife
-from pyebpf.runtime.host import host_target
 from pyebpf.runtime.loaded import Loaded
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ JOBS: dict[str, tuple[str, str, Callable[[], BPF]]] = {
 def pyebpf_slots(probe: str, made: BPF) -> int:
     """Slots of a probe, compiled for this machine."""
     with Loaded() as loaded:
-        spec = made.compile(host_target(loaded.tracefs))
+        spec = made.compile(loaded.target())
     program = next(program for program in spec.programs if program.name == probe)
     references = {each.name: number for number, each in enumerate(spec.maps)}
     return len(encode(resolve(program.code.instructions, references, {}))) // 8

@@ -40,15 +40,15 @@ def main() -> None:
     options, _ = parse(tool, [])
     bpf = tool.build(options)
     mark("command line, declarations")
-    from pyebpf.runtime.host import host_target, kernel_btf
+    from pyebpf.runtime.host import kernel_btf
     from pyebpf.runtime.loaded import Loaded
 
-    target = host_target(Loaded().tracefs)
+    target = Loaded().target()
     kernel_btf()
     mark("BTF and its index")
     spec = bpf.compile(target)
     mark("compile")
-    bpf.compile = lambda _: spec
+    bpf.compile = lambda *_, **__: spec
     bpf.load()
     mark("load")
     bpf.attach()
