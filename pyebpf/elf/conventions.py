@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pyebpf.errors import NotFound, closest
-from pyebpf.uapi.bpf import AttachType, ProgramType
+from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["Convention", "convention"]
 

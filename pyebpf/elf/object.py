@@ -25,7 +25,8 @@ from pyebpf.specs import (
     Subprogram,
     Tracepoint,
 )
-from pyebpf.uapi.bpf import AttachType, ProgramType
+from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

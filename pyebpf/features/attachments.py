@@ -15,7 +15,8 @@ from pyebpf.dataclass import dataclass
 from pyebpf.features.answers import UNDECIDED, Answer, from_errno
 from pyebpf.features.loading import Load, attempt, finish, forbidden, target_of
 from pyebpf.kernel import bpf
-from pyebpf.uapi.bpf import AttachType, MapType, ProgramType
+from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.perf import PerfType
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.asm import build, encode
 from pyebpf.kernel import bpf
-from pyebpf.uapi.bpf import AttachType, ProgramType
+from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

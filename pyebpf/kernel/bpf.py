@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, bpf
-from pyebpf.uapi.bpf import Command
+from pyebpf.uapi.commands import Command
 
 __all__ = [
     "LoadResult",

@@ -10,7 +10,7 @@ import errno
 from struct import Struct
 
 from pyebpf.kernel.syscall import address_of, bpf, bpf_once
-from pyebpf.uapi.bpf import Command
+from pyebpf.uapi.commands import Command
 
 __all__ = [
     "map_delete_batch",

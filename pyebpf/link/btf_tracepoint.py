@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor

@@ -15,7 +15,7 @@ from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 from pyebpf.specs.attach.iterators import CGROUP_ORDERS
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

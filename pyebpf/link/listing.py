@@ -9,7 +9,8 @@ from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_name
 from pyebpf.link.base import Link
-from pyebpf.uapi.bpf import AttachType, LinkType
+from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import LinkType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from pyebpf.kernel import bpf, perf
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor

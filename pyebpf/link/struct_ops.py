@@ -11,7 +11,7 @@ from pyebpf.link.base import Link, attach_error
 from pyebpf.objects import make_map
 from pyebpf.objects.struct_ops import table_bytes
 from pyebpf.specs import MapKind, MapSpec
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.flags import BPF_F_LINK
 
 if TYPE_CHECKING:

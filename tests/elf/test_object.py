@@ -11,7 +11,8 @@ from pyebpf.btf import Btf, BtfBuilder
 from pyebpf.elf import convention, read_object
 from pyebpf.errors import MalformedData, NotFound
 from pyebpf.specs import BtfTracepoint, MapKind, ProgramKind, RawTracepoint, Tracepoint
-from pyebpf.uapi.bpf import AttachType, ProgramType
+from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
 
 SOURCE = """
 struct flow { u32 address; u16 port; };

@@ -24,7 +24,7 @@ from pyebpf.objects.refusals import REFUSALS
 from pyebpf.runtime.loaded import Loaded
 from pyebpf.specs import Code, MapKind, MapSpec, ModuleSpec, ProgramKind, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, array_of
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.helpers import helper
 from tests.support.refused import here, marked, refusal
 

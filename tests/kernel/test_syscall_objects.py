@@ -29,7 +29,7 @@ from pyebpf.specs import (
     Tracepoint,
 )
 from pyebpf.types import U32, U64
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.helpers import helper
 from tests.support.needs import needs
 

@@ -16,7 +16,7 @@ from pyebpf.objects import Map, Program
 from pyebpf.objects.refusals import REFUSALS
 from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, array_of
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.helpers import helper
 
 MAPS = (

@@ -9,7 +9,7 @@ from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
 from pyebpf.specs.programs import ProgramKind
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 __all__ = ["Lsm", "LsmCgroup"]

@@ -9,7 +9,7 @@ from pyebpf.dataclass import dataclass, field, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
 from pyebpf.specs.programs import ProgramKind
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 
 __all__ = ["STREAMS", "FlowDissector", "SkLookup", "SkMsg", "SkReuseport", "SkSkb", "SocketFilter"]
 
