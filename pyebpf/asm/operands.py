@@ -105,6 +105,8 @@ class Operands:
             written_as_bits = text.lstrip("+ \t")[:2] in ("0x", "0X")
             if 0 < value <= 0xFFFF_FFFF and (op.size <= 4 or (self.shape.mnemonic and written_as_bits)):
                 value -= 1 << 32
+            elif op.size == 8 and -1 << 31 <= value - (1 << 64) < 0:
+                value -= 1 << 64  # all 64 bits of a negative number are written, and the operation makes them again
             elif op.name == "mov64":
                 wider = f"lddw %r{self.dst:d}, {value:#x}" if self.shape.mnemonic else f"r{self.dst:d} = {value:#x} ll"
                 raise AssemblyError(f"{text} does not fit 32 bits: load it with `{wider}`")
