@@ -67,6 +67,19 @@ class Architecture:
         """Name of each system call of 64-bit programs, by number."""
         return _call_names(self.name)
 
+    @property
+    def operand_names(self) -> Mapping[str, tuple[str, int]]:
+        """Each name that instructions have for a register or its part: the name here, and bytes."""
+        return cast("dict[str, tuple[str, int]]", import_module(f"pyebpf.arch.{self.name}_operands").NAMES)
+
+    @property
+    def operand_forms(self) -> tuple[str, ...]:
+        """Forms of operands as the assembler spells them: regular expressions, each part of one a named group.
+
+        `register` and `constant`; `displacement`, `base`, `index`, with its `scale` (a factor) or `shift`, of memory.
+        """
+        return cast("tuple[str, ...]", import_module(f"pyebpf.arch.{self.name}_operands").FORMS)
+
     def system_call(self, name: str) -> int:
         """Number of a system call; NotFound names the closest ones."""
         calls = self.system_calls

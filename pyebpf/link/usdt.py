@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.arch import host as host_architecture
+from pyebpf.arch.operands import parse_argument, parse_arguments
 from pyebpf.errors import InvalidValue, KernelError, NotFound, closest
 from pyebpf.link.uprobe import Located, attach_places
 from pyebpf.objects import Map
@@ -21,18 +22,19 @@ from pyebpf.specs.attach.usdt import (
 )
 from pyebpf.specs.attach.user import TRACE_UPROBE_MULTI
 from pyebpf.symbols.libraries import find_binary
-from pyebpf.symbols.usdt_notes import parse_argument, parse_arguments, usdt_probes
+from pyebpf.symbols.usdt_notes import usdt_probes
 from pyebpf.symbols.user_functions import UserPlace, open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyebpf.arch.operands import UsdtArgument
     from pyebpf.link.base import Link
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.usdt import Usdt
     from pyebpf.symbols.elf import ElfSymbols
-    from pyebpf.symbols.usdt_notes import UsdtArgument, UsdtProbe
+    from pyebpf.symbols.usdt_notes import UsdtProbe
 
 __all__ = ["attach_usdt"]
 
@@ -83,8 +85,6 @@ def _form(elf: ElfSymbols, probe: UsdtProbe, target: Usdt) -> bytes:
     if target.wanted > len(arguments):
         has = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
         raise InvalidValue(f"{target}: the probe has {has}, not {target.wanted}: {probe.arguments or 'none'}")
-    if host_architecture().name != "x86_64" and target.wanted:
-        raise InvalidValue(f"{target}: arguments of USDT probes are known on x86_64 only")
 
     def symbol(name: str) -> int:
         found = elf.find(name)
@@ -94,7 +94,7 @@ def _form(elf: ElfSymbols, probe: UsdtProbe, target: Usdt) -> bytes:
 
     wanted = arguments[: min(target.wanted, MOST_ARGUMENTS)]
     try:
-        packed = [_packed(parse_argument(text, probe.address, symbol)) for text in wanted]
+        packed = [_packed(parse_argument(text, host_architecture(), probe.address, symbol)) for text in wanted]
     except InvalidValue as error:
         raise InvalidValue(f"{target}: {error}") from None
     return (COUNT.pack(len(packed) + 1) + b"".join(packed)).ljust(FORM_SIZE, b"\0")
