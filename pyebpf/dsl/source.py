@@ -147,20 +147,21 @@ def _name(node: FunctionNode) -> str:
 
 
 def _spans(node: FunctionNode, code: CodeType) -> bool:
-    """Whether every instruction of `code` comes from inside the node: what tells lambdas of one line apart."""
+    """Whether every instruction of `code` comes from inside the node: what tells lambdas of one line apart.
+
+    Code without columns (-X no_debug_ranges; a lambda that returns a constant, in Python 3.12) may be any node's: the
+    comparison of the code decides alone.
+    """
     if isinstance(node, ast.FunctionDef):
         return True
     body = node.body
     first, last = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
-    found = False
     for line, end_line, column, end_column in code.co_positions():
         if None in (line, end_line, column, end_column) or (column, end_column) == (0, 0):
             continue
-        found = True
         if (line, column) < first or (end_line, end_column) > last:
             return False
-    # Without columns (-X no_debug_ranges) the comparison of the code decides alone.
-    return found or all(column is None for _, _, column, _ in code.co_positions())
+    return True
 
 
 def _compiled(node: FunctionNode, code: CodeType, imports: tuple[str, ...]) -> CodeType | None:

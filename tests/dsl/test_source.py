@@ -36,10 +36,17 @@ def test_decorators_do_not_hide_a_function() -> None:
 
 def test_lambdas_of_one_line_are_told_apart() -> None:
     """Several lambdas on one line, one inside another, equal ones among them."""
-    names = run("a, b, c = lambda: 1, (lambda x: (lambda: x)), lambda: 1\nd = b(3)\n", {})
+    names = run("a, b, c = lambda: y, (lambda x: (lambda: x)), lambda: y\nd = b(3)\n", {})
     found = [find_source(names[name]).node for name in "abcd"]
-    assert [ast.unparse(node.body) for node in found] == ["1", "lambda: x", "1", "x"]
+    assert [ast.unparse(node.body) for node in found] == ["y", "lambda: x", "y", "x"]
     assert [node.col_offset for node in found] == [10, 22, 46, 33]
+
+
+def test_a_lambda_of_a_constant_is_found() -> None:
+    """Lambdas whose code has no column, as Python 3.12 makes of a constant, are found by their code."""
+    names = run("a, b, c = lambda: 1, lambda: 2, lambda: 'three'\n", {})
+    found = [find_source(names[name]).node for name in "abc"]
+    assert [ast.unparse(node.body) for node in found] == ["1", "2", "'three'"]
 
 
 def test_nested_functions_and_closures() -> None:
