@@ -64,7 +64,11 @@ def refused(error: OSError, program: Program, target: AttachSpec, meanings: Mean
     `meanings` says what each errno stands for there; in its texts {target} is the place, whose fields may be named
     ({target.interface}), and `words` fill in others.
     """
+    from pyebpf.features.newcomers import lacking
+
     number = error.errno or 0
+    if missing := lacking(target, f"attaching {program.name} to {target}", number):
+        return missing
     texts: dict[int, str | KernelError] = {}
     meaning = meanings.get(number)
     if isinstance(meaning, As):

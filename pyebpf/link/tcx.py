@@ -6,10 +6,10 @@ import errno
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import InvalidValue, NotSupported
+from pyebpf.errors import InvalidValue
 from pyebpf.kernel.interfaces import interface_index
-from pyebpf.link.creation import As, make_link
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.link.creation import make_link
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.flags import BPF_F_AFTER, BPF_F_BEFORE, BPF_F_ID
 
 if TYPE_CHECKING:
@@ -33,11 +33,10 @@ _TYPES = {
 _MEANINGS: Meanings = {
     errno.ENOENT: "no program with id {relative} is attached there",
     errno.ERANGE: "there are 64 programs already, or the order asked for is none",
-    errno.EINVAL: As(NotSupported, "this kernel has no tcx links"),
     errno.ENXIO: "{target.interface} is no netkit device",
     errno.ENODEV: "{target.interface} has just gone",
 }
-_NETKIT: Meanings = {**_MEANINGS, errno.EINVAL: As(NotSupported, "{target.interface} is no primary netkit device")}
+_NETKIT: Meanings = {**_MEANINGS, errno.EINVAL: "{target.interface} is no primary netkit device"}
 
 
 def attach_tcx(program: Program, target: Tcx, _: Host) -> Link:

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from pyebpf import BPF, CompileError, KernelError, NotFound, u8, u64
+from pyebpf import BPF, CompileError, NotFound, u8, u64
 from pyebpf.builder import network_contexts, socket_contexts
 from pyebpf.builder.contexts import structs
 from pyebpf.builder.contexts.fields import Bytes, FieldTable, Number, To, Words
 from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.runtime.host import host_target
 from pyebpf.specs.attach.cgroups import HOOKS
-from tests.support.needs import lacks, needs
+from tests.support.needs import needs
 
 TABLES = {name: value for name, value in vars(structs).items() if isinstance(value, FieldTable)}
 
@@ -111,19 +111,6 @@ def test_hooks_have_decorators():
     """Each row of the table is a decorator, with the row's text as its documentation."""
     for hook, row in HOOKS.items():
         assert row.text in getattr(BPF(), f"cgroup_{hook}").__doc__
-
-
-def test_unknown_to_the_kernel():
-    """A hook that the kernel lacks is one line when the program is loaded."""
-    lacks(UNIX)
-    bpf = BPF()
-
-    @bpf.cgroup_connect_unix()
-    def probe() -> int:
-        return 1
-
-    with pytest.raises(KernelError, match=r"the kernel takes no CGROUP_SOCK_ADDR program with attach type 49"):
-        bpf.load()
 
 
 REFUSED = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pyebpf.errors import InvalidValue
 
@@ -11,7 +11,21 @@ if TYPE_CHECKING:
 
     from pyebpf.specs.programs import ProgramKind
 
-__all__ = ["AttachSpec"]
+__all__ = ["AttachSpec", "Newcomer"]
+
+
+class Newcomer(NamedTuple):
+    """A kind of place that not every kernel has which pyebpf runs on.
+
+    `feature` asks for it (`pyebpf.features`), `name` is what messages call it, `release` the Linux that brought it,
+    `setting` how that must have been built, `instead` what else may do.
+    """
+
+    feature: str
+    name: str
+    release: str
+    setting: str
+    instead: str
 
 
 class AttachSpec:
@@ -35,6 +49,11 @@ class AttachSpec:
     def load_flags(self) -> int:
         """PROG_LOAD's flags, such as BPF_F_SLEEPABLE (16)."""
         return 0
+
+    @property
+    def newcomer(self) -> Newcomer | None:
+        """What the kernel must have for it; None where every kernel since Linux 6.1 has it."""
+        return None
 
     @property
     def target(self) -> str:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach.base import AttachSpec, Newcomer
 from pyebpf.specs.programs import ProgramKind
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
     from typing import Self
@@ -32,19 +32,24 @@ class CgroupHook(NamedTuple):
     """A place in a control group where programs run.
 
     `spec` is the class below, `results` the least and the greatest number that the verifier lets programs return,
-    `text` one line for the docs: when it runs, and what the numbers mean.
+    `text` one line for the docs: when it runs, and what the numbers mean. `release` is the Linux that brought it, where
+    that is later than the first that pyebpf runs on.
     """
 
     spec: str
     attach_type: AttachType
     results: tuple[int, int]
     text: str
+    release: str = ""
 
 
 _REFUSE = (0, 1)
 _ALWAYS = (1, 1)
 #: Of egress: bit 1 tells TCP of congestion. Of bind: bit 1 passes over CAP_NET_BIND_SERVICE.
 _TWO_BITS = (0, 3)
+
+#: Since Linux commit 859051dd165e ("bpf: Implement cgroup sockaddr hooks for unix sockets") (v6.7).
+_UNIX = "6.7"
 
 _SKB = "CgroupSkb"
 _SOCK = "CgroupSock"
@@ -62,19 +67,19 @@ HOOKS = {
     "bind6": CgroupHook(_ADDR, AttachType.CGROUP_INET6_BIND, _TWO_BITS, "bind() to an IPv6 address"),
     "connect4": CgroupHook(_ADDR, AttachType.CGROUP_INET4_CONNECT, _REFUSE, "connect() to an IPv4 address"),
     "connect6": CgroupHook(_ADDR, AttachType.CGROUP_INET6_CONNECT, _REFUSE, "connect() to an IPv6 address"),
-    "connect_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_CONNECT, _REFUSE, "connect() to a Unix address"),
+    "connect_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_CONNECT, _REFUSE, "connect() to a Unix address", _UNIX),
     "sendmsg4": CgroupHook(_ADDR, AttachType.CGROUP_UDP4_SENDMSG, _REFUSE, "a UDP datagram to an IPv4 address"),
     "sendmsg6": CgroupHook(_ADDR, AttachType.CGROUP_UDP6_SENDMSG, _REFUSE, "a UDP datagram to an IPv6 address"),
-    "sendmsg_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_SENDMSG, _REFUSE, "a datagram to a Unix address"),
+    "sendmsg_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_SENDMSG, _REFUSE, "a datagram to a Unix address", _UNIX),
     "recvmsg4": CgroupHook(_ADDR, AttachType.CGROUP_UDP4_RECVMSG, _ALWAYS, "a UDP datagram's IPv4 sender"),
     "recvmsg6": CgroupHook(_ADDR, AttachType.CGROUP_UDP6_RECVMSG, _ALWAYS, "a UDP datagram's IPv6 sender"),
-    "recvmsg_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_RECVMSG, _ALWAYS, "a Unix datagram's sender"),
+    "recvmsg_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_RECVMSG, _ALWAYS, "a Unix datagram's sender", _UNIX),
     "getpeername4": CgroupHook(_ADDR, AttachType.CGROUP_INET4_GETPEERNAME, _ALWAYS, "getpeername(), IPv4"),
     "getpeername6": CgroupHook(_ADDR, AttachType.CGROUP_INET6_GETPEERNAME, _ALWAYS, "getpeername(), IPv6"),
-    "getpeername_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_GETPEERNAME, _ALWAYS, "getpeername(), Unix"),
+    "getpeername_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_GETPEERNAME, _ALWAYS, "getpeername(), Unix", _UNIX),
     "getsockname4": CgroupHook(_ADDR, AttachType.CGROUP_INET4_GETSOCKNAME, _ALWAYS, "getsockname(), IPv4"),
     "getsockname6": CgroupHook(_ADDR, AttachType.CGROUP_INET6_GETSOCKNAME, _ALWAYS, "getsockname(), IPv6"),
-    "getsockname_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_GETSOCKNAME, _ALWAYS, "getsockname(), Unix"),
+    "getsockname_unix": CgroupHook(_ADDR, AttachType.CGROUP_UNIX_GETSOCKNAME, _ALWAYS, "getsockname(), Unix", _UNIX),
     "getsockopt": CgroupHook("CgroupSockopt", AttachType.CGROUP_GETSOCKOPT, _REFUSE, "getsockopt(), when it returns"),
     "setsockopt": CgroupHook("CgroupSockopt", AttachType.CGROUP_SETSOCKOPT, _REFUSE, "setsockopt(), before it starts"),
     "sysctl": CgroupHook("CgroupSysctl", AttachType.CGROUP_SYSCTL, _REFUSE, "a file under /proc/sys read or written"),
@@ -99,6 +104,19 @@ class CgroupAttachSpec(AttachSpec):
     @property
     def attach_type(self) -> int:
         return HOOKS[self.hook].attach_type
+
+    @property
+    def newcomer(self) -> Newcomer | None:
+        hook = HOOKS[self.hook]
+        if not hook.release:
+            return None
+        return Newcomer(
+            f"attach:{hook.attach_type.name.lower()}",
+            f"hook {self.hook}",
+            hook.release,
+            "CONFIG_CGROUP_BPF",
+            "@bpf.lsm_cgroup takes security hooks of sockets, such as unix_stream_connect",
+        )
 
     @property
     def target(self) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pyebpf.dataclass import dataclass
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach.base import AttachSpec, Newcomer
 from pyebpf.specs.programs import ProgramKind
-from pyebpf.uapi.bpf import AttachType
+from pyebpf.uapi.attach_types import AttachType
 
 __all__ = ["FAMILIES", "HOOKS", "Netfilter"]
 
@@ -13,6 +13,15 @@ __all__ = ["FAMILIES", "HOOKS", "Netfilter"]
 FAMILIES = {"ipv4": 2, "ipv6": 10}
 #: enum nf_inet_hooks.
 HOOKS = {"prerouting": 0, "local_in": 1, "forward": 2, "local_out": 3, "postrouting": 4}
+
+#: Since Linux commit 84601d6ee68a ("bpf: add bpf_link support for BPF_NETFILTER programs") (v6.4).
+_NEWCOMER = Newcomer(
+    "attach:netfilter",
+    "netfilter programs",
+    "6.4",
+    "CONFIG_NETFILTER_BPF_LINK",
+    "@bpf.tc and @bpf.cgroup_skb_egress see packets, too",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +45,7 @@ class Netfilter(AttachSpec):
     @property
     def attach_type(self) -> int:
         return AttachType.NETFILTER
+
+    @property
+    def newcomer(self) -> Newcomer:
+        return _NEWCOMER

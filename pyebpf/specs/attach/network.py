@@ -6,7 +6,7 @@ from typing import Any
 
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach.base import AttachSpec, Newcomer
 from pyebpf.specs.programs import ProgramKind
 
 __all__ = ["Clsact", "Tcx", "Xdp"]
@@ -18,6 +18,13 @@ HAS_FRAGS = 1 << 5
 
 MODES = ("", "native", "generic")
 DIRECTIONS = ("ingress", "egress")
+
+#: Since Linux commits e420bed02507 ("bpf: Add fd-based tcx multi-prog infra with link support") (v6.6) and
+#: 35dfaad7188c ("netkit, bpf: Add bpf programmable net device") (v6.7).
+_TCX = Newcomer("attach:tcx", "tcx links", "6.6", "CONFIG_NET_XGRESS", '@bpf.tc(…, by="clsact") needs neither')
+_NETKIT = Newcomer(
+    "attach:netkit", "netkit links", "6.7", "CONFIG_NETKIT", "@bpf.tc at both ends of a veth pair sees the same packets"
+)
 
 
 def _interface(where: str, interface: object) -> str:
@@ -115,6 +122,10 @@ class Tcx(_Tc):
     def __str__(self) -> str:
         where = f"{self.interface or '(any interface)'} {self.direction}"
         return f"netkit {where}" if self.netkit else f"tcx {where}"
+
+    @property
+    def newcomer(self) -> Newcomer:
+        return _NETKIT if self.netkit else _TCX
 
     def at(self, *place: Any, **options: Any) -> Tcx:
         """`attach("eth0")`, `attach("eth0", first=True)`, `attach("eth0", before=id)`, `attach("eth0", after=id)`."""
