@@ -12,10 +12,9 @@ from pyebpf.types import type_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.dsl.maps import D
     from pyebpf.specs import MapSpec
 
-__all__ = ["Arena", "Arenas"]
+__all__ = ["Arena"]
 
 T = TypeVar("T")
 _MOST_PAGES = 1 << 20
@@ -70,19 +69,3 @@ class Arena(Bound, ArenaEntity):
 
         def at(self, offset: int, type_: type[T]) -> T:  # type: ignore[override]  # as a probe writes it
             """In a probe: the T at `offset`, which is read and written in place."""
-
-
-class Arenas:
-    """The method of `Module` that declares one."""
-
-    if TYPE_CHECKING:
-
-        def declare(self, entity: D) -> D:
-            """Make a map part of this module, and return it."""
-
-    def arena(self, *, pages: int, name: str = "") -> Arena:
-        """Memory of so many pages, all zero, that programs and this process read and write (since Linux 6.9).
-
-        A program can use one arena.
-        """
-        return self.declare(Arena(pages, name))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     D = TypeVar("D", bound=Declared)
 
-__all__ = ["ByteRing", "ByteRings"]
+__all__ = ["ByteRing"]
 
 _DEFAULT_RING = 256 * 1024
 
@@ -47,19 +47,3 @@ class ByteRing(Bound, ByteRingEntity):
 
         def reserve(self, size: int) -> Any:  # type: ignore[override]  # as a probe writes it
             """In a probe: `with ring.reserve(n) as data:`, a record of n bytes, sent at the end of `with`."""
-
-
-class ByteRings:
-    """The methods of `Module` that declare such maps."""
-
-    if TYPE_CHECKING:
-
-        def declare(self, entity: D) -> D:
-            """Make a map part of this module, and return it."""
-
-    def byte_ring(self, *, size: int = _DEFAULT_RING, name: str = "") -> ByteRing:
-        """A ring buffer of records of any length, `size` bytes in all: a power of two and a multiple of the page.
-
-        `with ring.reserve(n) as data:` makes one; when there is no room it is lost, and counted.
-        """
-        return self.declare(ByteRing(size, name))

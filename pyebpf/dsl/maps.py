@@ -6,23 +6,18 @@ dictionaries. Without one it raises NotLoaded.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.perfbuf import PerfBufferEntity
-from pyebpf.builder.queues import BloomEntity, QueueEntity
-from pyebpf.builder.ringbuf import RingBufferEntity
-from pyebpf.builder.trie import TrieEntity
 from pyebpf.errors import InvalidValue, NotLoaded
-from pyebpf.specs import MapKind
 from pyebpf.types import U32, Struct, type_of
-from pyebpf.uapi.flags import BPF_F_MMAPABLE, BPF_F_NO_PREALLOC
+from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
     from typing import Protocol, overload
 
-    from pyebpf.specs import MapSpec
+    from pyebpf.specs import MapKind, MapSpec
     from pyebpf.types import Type
 
     D = TypeVar("D", bound="Declared")
@@ -45,15 +40,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArrayMap",
-    "BloomFilter",
     "Bound",
     "HashMap",
     "PerCpuArrayMap",
     "PerCpuHashMap",
-    "PerfBuffer",
-    "QueueMap",
-    "RingBuffer",
-    "TrieMap",
     "bpf_type",
     "map_size",
     "record_type",
@@ -242,75 +232,6 @@ class PerCpuArrayMap(PerCpuMap[int, V]):
         super().__init__(kind, U32, value, size, name)
 
 
-class TrieMap(TrieEntity, KeyedMap[K, V]):
-    """`bpf.lpm_trie(key=ipv4_prefix, value=V)`."""
-
-    def __init__(self, key: Any, value: Any, size: int, name: str) -> None:
-        found = bpf_type(key, "key")
-        if not hasattr(found, "address_size"):
-            raise InvalidValue(f"bpf.lpm_trie(key={key!r}): give ipv4_prefix, ipv6_prefix or prefix(bytes)")
-        super().__init__(MapKind.LPM_TRIE, found, value, size, name)
-        self.flags = BPF_F_NO_PREALLOC
-
-
-class QueueMap(Bound, QueueEntity, Generic[T]):
-    """`bpf.queue(T)` and `bpf.stack(T)`."""
-
-    def __init__(self, kind: MapKind, value: Any, size: int, name: str) -> None:
-        self.name = name
-        QueueEntity.__init__(self, self.current_name, kind, bpf_type(value, "value"), map_size(size))
-
-    def __repr__(self) -> str:
-        return f"<{self.kind.name.capitalize()} {self.current_name()}>"
-
-    def push(self, value: T, *, make_room: bool = False) -> None:
-        """Add a value. With `make_room` a full one gives up its oldest value; else that is KernelError.
-
-        In a probe, a value that finds no room is counted in `bpf.lost`.
-        """
-        self.backend.push(value, make_room=make_room)
-
-    if TYPE_CHECKING:
-
-        def pop(self) -> T | None:
-            """Take the next value out; None if there is none."""
-
-        def peek(self) -> T | None:
-            """The next value, which stays; None if there is none."""
-    else:
-
-        def pop(self) -> Any:
-            return self.backend.pop(None)
-
-        def peek(self) -> Any:
-            return self.backend.peek(None)
-
-    def drain(self) -> list[T]:
-        """Take out all values that are there, in their order."""
-        taken: list[T] = self.backend.drain()
-        return taken
-
-
-class BloomFilter(Bound, BloomEntity, Generic[T]):
-    """`bpf.bloom_filter(T)`."""
-
-    def __init__(self, value: Any, size: int, hashes: int, name: str) -> None:
-        self.name = name
-        BloomEntity.__init__(
-            self, self.current_name, MapKind.BLOOM_FILTER, bpf_type(value, "value"), map_size(size), hashes
-        )
-
-    def __repr__(self) -> str:
-        return f"<BloomFilter {self.current_name()}>"
-
-    def add(self, value: T) -> None:
-        """Add a value; it can't be taken out again."""
-        self.backend.add(value)
-
-    def __contains__(self, value: object) -> bool:
-        return value in self.backend
-
-
 def record_type(record: Any, word: str) -> type[Struct]:
     """The class of a buffer's records, or InvalidValue."""
     if not isinstance(record, type) or not issubclass(record, Struct):
@@ -325,86 +246,3 @@ def ring_size(size: int, word: str) -> int:
             f"bpf.{word}(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"
         )
     return size
-
-
-class PerfBuffer(Bound, PerfBufferEntity, Generic[T]):
-    """`bpf.perf_buffer(T)`: records that probes emit, one buffer a processor."""
-
-    def __init__(self, record: Any, pages: int, overwrite: bool, name: str) -> None:  # noqa: FBT001 - from one place
-        self.name = name
-        #: What records are decoded to.
-        self.record_class: Any = record_type(record, "perf_buffer")
-        if pages < 1 or pages & (pages - 1):
-            raise InvalidValue(f"bpf.perf_buffer(pages={pages!r}): give a power of two")
-        #: How the reader is made.
-        self.reader_options: dict[str, Any] = {"pages": pages, "overwrite": overwrite}
-        PerfBufferEntity.__init__(self, self.current_name, self.record_class.layout)
-
-    def __repr__(self) -> str:
-        return f"<PerfBuffer {self.current_name()} of {self.record_class.__name__}>"
-
-    def __iter__(self) -> Iterator[T]:
-        """Records as they come, without end; in order for each processor."""
-        return iter(self.backend)
-
-    def __aiter__(self) -> AsyncIterator[T]:
-        found: AsyncIterator[T] = self.backend.__aiter__()
-        return found
-
-    def poll(self, timeout: float = 0.0) -> Sequence[T]:
-        """The records that are there, or come within `timeout` seconds."""
-        found: Sequence[T] = self.backend.poll(timeout)
-        return found
-
-    @property
-    def lost_per_cpu(self) -> Mapping[int, int]:
-        """Records that found no room (or were overwritten), by processor, as far as the buffers were read."""
-        found: Mapping[int, int] = self.backend.lost_per_cpu
-        return found
-
-    if TYPE_CHECKING:
-
-        def emit(self, record: T) -> None:  # type: ignore[override]  # as a probe writes it; the builder gives itself, too
-            """In a probe: send a record to user space. When the buffer is full the record is lost, and counted."""
-
-
-class RingBuffer(Bound, RingBufferEntity, Generic[T]):
-    """`bpf.ringbuf(T)`: records that probes emit, read in order."""
-
-    def __init__(self, record: Any, size: int, name: str) -> None:
-        record = record_type(record, "ringbuf")
-        self.name = name
-        #: What records are decoded to.
-        self.record_class: Any = record
-        RingBufferEntity.__init__(self, self.current_name, record.layout, ring_size(size, "ringbuf"))
-
-    def __repr__(self) -> str:
-        return f"<RingBuffer {self.current_name()} of {self.record_class.__name__}>"
-
-    def __iter__(self) -> Iterator[T]:
-        """Records as they come, without end."""
-        return iter(self.backend)
-
-    def __aiter__(self) -> AsyncIterator[T]:
-        found: AsyncIterator[T] = self.backend.__aiter__()
-        return found
-
-    def poll(self, timeout: float = 0.0) -> Sequence[T]:
-        """The records that are there, or come within `timeout` seconds."""
-        found: Sequence[T] = self.backend.poll(timeout)
-        return found
-
-    def tuples(self) -> Sequence[tuple[Any, ...]]:
-        """The records that are there as the tuples that `struct` unpacks: the fastest way, without field names."""
-        found: Sequence[tuple[Any, ...]] = self.backend.tuples()
-        return found
-
-    def fileno(self) -> int:
-        """A descriptor that is readable when records are there, for event loops; call `poll()` then."""
-        found: int = self.backend.fileno()
-        return found
-
-    if TYPE_CHECKING:
-
-        def emit(self, record: T) -> None:  # type: ignore[override]  # as a probe writes it; the builder gives itself, too
-            """In a probe: send a record to user space. When the buffer is full the record is lost, and counted."""

@@ -11,10 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf import aggregations
-from pyebpf.dsl import maps
-from pyebpf.dsl.arena import Arenas
 from pyebpf.dsl.assembly import assemble
-from pyebpf.dsl.byte_ring import ByteRings
 from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.decorators.cgroups import CgroupDecorators
 from pyebpf.dsl.decorators.functions import FunctionDecorators
@@ -28,29 +25,22 @@ from pyebpf.dsl.decorators.sockets import SocketDecorators
 from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
 from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
 from pyebpf.dsl.decorators.user import UserDecorators
-from pyebpf.dsl.object_map_methods import ObjectMapMethods
+from pyebpf.dsl.map_methods import MapMethods
 from pyebpf.dsl.probe import SubprogramEntity, plain_function
-from pyebpf.dsl.redirect_maps import RedirectMaps
-from pyebpf.dsl.socket_maps import SocketMaps
 from pyebpf.errors import CompileError, Location
-from pyebpf.specs import MapKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyebpf.builder.lost import Loss
     from pyebpf.dsl.assembly import Struck
+    from pyebpf.dsl.maps import Declared
     from pyebpf.specs import Choice, ModuleSpec
     from pyebpf.target import Target
 
 __all__ = ["Module"]
 
-K = TypeVar("K")
-V = TypeVar("V")
 F = TypeVar("F", bound="Callable[..., Any]")
-
-DEFAULT_SIZE = 10_240
-DEFAULT_RING = 256 * 1024
 
 
 class Module(
@@ -66,11 +56,7 @@ class Module(
     StructOpsDecorators,
     TracepointDecorators,
     UserDecorators,
-    ObjectMapMethods,
-    RedirectMaps,
-    SocketMaps,
-    ByteRings,
-    Arenas,
+    MapMethods,
 ):
     """Maps and probes of one program.
 
@@ -80,85 +66,9 @@ class Module(
 
     def __init__(self) -> None:
         super().__init__()
-        self.maps: list[maps.Declared] = []
+        self.maps: list[Declared] = []
         self._losses: tuple[Loss, ...] = ()
         self._choices: tuple[Choice, ...] = ()
-
-    # -- maps ----------------------------------------------------------------------------------------------------------
-
-    def declare(self, entity: maps.D) -> maps.D:
-        """Make a map of the caller's own kind (an aggregation's) part of this module, and return it."""
-        self.maps.append(entity)
-        return entity
-
-    def hash(self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = "") -> maps.HashMap[K, V]:
-        """A hash table of at most `size` entries, all processors together.
-
-        When it is full new keys are lost, and counted.
-        """
-        return self.declare(maps.HashMap(MapKind.HASH, key, value, size, name))
-
-    def lru_hash(self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = "") -> maps.HashMap[K, V]:
-        """A hash table that gives up the entries least recently used when it is full."""
-        return self.declare(maps.HashMap(MapKind.LRU_HASH, key, value, size, name))
-
-    def percpu_hash(
-        self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = ""
-    ) -> maps.PerCpuHashMap[K, V]:
-        """A hash table with a value for each processor under each key. User space reads sums of integers."""
-        return self.declare(maps.PerCpuHashMap(MapKind.PERCPU_HASH, key, value, size, name))
-
-    def lru_percpu_hash(
-        self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = ""
-    ) -> maps.PerCpuHashMap[K, V]:
-        """`percpu_hash` that gives up the entries least recently used when it is full."""
-        return self.declare(maps.PerCpuHashMap(MapKind.LRU_PERCPU_HASH, key, value, size, name))
-
-    def array(self, *, value: type[V], size: int = 1, name: str = "", mappable: bool = False) -> maps.ArrayMap[V]:
-        """`size` values that always exist, zero at first, under the indices from 0.
-
-        A `mappable` one has a `window()`: its memory in this process.
-        """
-        return self.declare(maps.ArrayMap(MapKind.ARRAY, value, size, name, mappable=mappable))
-
-    def lpm_trie(self, *, key: Any, value: type[V], size: int = DEFAULT_SIZE, name: str = "") -> maps.TrieMap[Any, V]:
-        """Values by network: a look-up finds the longest prefix of an address. `key` is such as `ipv4_prefix`."""
-        return self.declare(maps.TrieMap(key, value, size, name))
-
-    def queue(self, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> maps.QueueMap[V]:
-        """Values first in, first out, at most `size`. What finds no room is lost, and counted."""
-        return self.declare(maps.QueueMap(MapKind.QUEUE, value, size, name))
-
-    def stack(self, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> maps.QueueMap[V]:
-        """Values last in, first out, at most `size`. What finds no room is lost, and counted."""
-        return self.declare(maps.QueueMap(MapKind.STACK, value, size, name))
-
-    def bloom_filter(
-        self, value: type[V], *, size: int = DEFAULT_SIZE, hashes: int = 5, name: str = ""
-    ) -> maps.BloomFilter[V]:
-        """Whether a value was added: a False is certain; wrong Trues grow as more than `size` values are added."""
-        return self.declare(maps.BloomFilter(value, size, hashes, name))
-
-    def perf_buffer(
-        self, record: type[V], *, pages: int = 8, overwrite: bool = False, name: str = ""
-    ) -> maps.PerfBuffer[V]:
-        """Records through perf buffers of `pages` pages for each processor: for kernels older than the ring buffer.
-
-        With `overwrite`, full buffers give up their oldest records: a flight recorder. Records that find no room are
-        lost, and counted.
-        """
-        return self.declare(maps.PerfBuffer(record, pages, overwrite, name))
-
-    def percpu_array(self, *, value: type[V], size: int = 1, name: str = "") -> maps.PerCpuArrayMap[V]:
-        """`array` with a value for each processor. User space reads sums of integers."""
-        return self.declare(maps.PerCpuArrayMap(MapKind.PERCPU_ARRAY, value, size, name))
-
-    def ringbuf(self, record: type[V], *, size: int = DEFAULT_RING, name: str = "") -> maps.RingBuffer[V]:
-        """A ring buffer of records, `size` bytes: a power of two and a multiple of the page.
-
-        When it is full records are lost, and counted.
-        """
-        return self.declare(maps.RingBuffer(record, size, name))
 
     log2_hist = Declaring(aggregations.log2_hist)
     linear_hist = Declaring(aggregations.linear_hist)

@@ -9,8 +9,9 @@ from pyebpf.builder.maps_of_maps import MapOfMapsEntity
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.program_arrays import ProgramArrayEntity
 from pyebpf.builder.storage import StorageEntity
-from pyebpf.dsl.maps import BloomFilter, Bound, KeyedMap, QueueMap, bpf_type, map_size, record_type, ring_size
+from pyebpf.dsl.maps import Bound, KeyedMap, bpf_type, map_size, record_type, ring_size
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, plain_function
+from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.specs.attach.tail_calls import TailCalled

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.redirect_maps import RedirectMapEntity
 from pyebpf.dsl.maps import Bound, map_size
-from pyebpf.specs import MapKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyebpf.dsl.maps import D
+    from pyebpf.specs import MapKind
 
-__all__ = ["RedirectMap", "RedirectMaps"]
+
+__all__ = ["RedirectMap"]
 
 
 class RedirectMap(Bound, RedirectMapEntity):
@@ -57,28 +57,3 @@ class RedirectMap(Bound, RedirectMapEntity):
             XDP_REDIRECT, or the two low bits of `flags` where nothing does: XDP_ABORTED, or XDP_PASS if given. In a
             devmap, BPF_F_BROADCAST (8) sends it to every interface there, with BPF_F_EXCLUDE_INGRESS (16) but its own.
             """
-
-
-class RedirectMaps:
-    """The methods of `Module` that declare such maps."""
-
-    if TYPE_CHECKING:
-
-        def declare(self, entity: D) -> D:
-            """Make a map part of this module, and return it."""
-
-    def devmap(self, *, size: int, name: str = "") -> RedirectMap:
-        """Interfaces under the indices from 0, none at first, for XDP programs to send frames out at."""
-        return self.declare(RedirectMap(MapKind.DEVMAP, size, name))
-
-    def devmap_hash(self, *, size: int, name: str = "") -> RedirectMap:
-        """Interfaces under any numbers, at most `size`."""
-        return self.declare(RedirectMap(MapKind.DEVMAP_HASH, size, name))
-
-    def cpumap(self, *, size: int, name: str = "") -> RedirectMap:
-        """Processors, by their numbers, for XDP programs to hand frames to; the value is how many may wait there."""
-        return self.declare(RedirectMap(MapKind.CPUMAP, size, name))
-
-    def xskmap(self, *, size: int, name: str = "") -> RedirectMap:
-        """AF_XDP sockets under the indices from 0, usually of the queue: frames go to user space as they are."""
-        return self.declare(RedirectMap(MapKind.XSKMAP, size, name))

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.socket_maps import SocketMapEntity
 from pyebpf.dsl.maps import Bound, bpf_type, map_size
-from pyebpf.specs import MapKind
 from pyebpf.types import U32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Protocol
 
-    from pyebpf.dsl.maps import D
+    from pyebpf.specs import MapKind
 
     class HasDescriptor(Protocol):
         """A socket."""
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
         def fileno(self) -> int: ...
 
 
-__all__ = ["SocketMap", "SocketMaps"]
+__all__ = ["SocketMap"]
 
 K = TypeVar("K")
 
@@ -79,24 +78,3 @@ class SocketMap(Bound, SocketMapEntity, Generic[K]):
 
             `flags` are BPF_SK_LOOKUP_F_*.
             """
-
-
-class SocketMaps:
-    """The methods of `Module` that declare such maps."""
-
-    if TYPE_CHECKING:
-
-        def declare(self, entity: D) -> D:
-            """Make a map part of this module, and return it."""
-
-    def sockmap(self, *, size: int, name: str = "") -> SocketMap[int]:
-        """`size` sockets under the indices from 0, none at first, for sk_msg, sk_skb, sk_lookup and sock_ops."""
-        return self.declare(SocketMap(MapKind.SOCKMAP, None, size, name))
-
-    def sockhash(self, *, key: type[K], size: int, name: str = "") -> SocketMap[K]:
-        """Sockets by key, at most `size`."""
-        return self.declare(SocketMap(MapKind.SOCKHASH, key, size, name))
-
-    def reuseport_sockarray(self, *, size: int, name: str = "") -> SocketMap[int]:
-        """`size` listening or UDP sockets with SO_REUSEPORT under the indices from 0, for sk_reuseport programs."""
-        return self.declare(SocketMap(MapKind.REUSEPORT_SOCKARRAY, None, size, name))

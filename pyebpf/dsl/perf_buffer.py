@@ -1,0 +1,57 @@
+"""Perf buffers, as their users see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyebpf.builder.perfbuf import PerfBufferEntity
+from pyebpf.dsl.maps import Bound, record_type
+from pyebpf.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+__all__ = ["PerfBuffer"]
+
+T = TypeVar("T")
+
+
+class PerfBuffer(Bound, PerfBufferEntity, Generic[T]):
+    """`bpf.perf_buffer(T)`: records that probes emit, one buffer a processor."""
+
+    def __init__(self, record: Any, pages: int, overwrite: bool, name: str) -> None:  # noqa: FBT001 - from one place
+        self.name = name
+        #: What records are decoded to.
+        self.record_class: Any = record_type(record, "perf_buffer")
+        if pages < 1 or pages & (pages - 1):
+            raise InvalidValue(f"bpf.perf_buffer(pages={pages!r}): give a power of two")
+        #: How the reader is made.
+        self.reader_options: dict[str, Any] = {"pages": pages, "overwrite": overwrite}
+        PerfBufferEntity.__init__(self, self.current_name, self.record_class.layout)
+
+    def __repr__(self) -> str:
+        return f"<PerfBuffer {self.current_name()} of {self.record_class.__name__}>"
+
+    def __iter__(self) -> Iterator[T]:
+        """Records as they come, without end; in order for each processor."""
+        return iter(self.backend)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        found: AsyncIterator[T] = self.backend.__aiter__()
+        return found
+
+    def poll(self, timeout: float = 0.0) -> Sequence[T]:
+        """The records that are there, or come within `timeout` seconds."""
+        found: Sequence[T] = self.backend.poll(timeout)
+        return found
+
+    @property
+    def lost_per_cpu(self) -> Mapping[int, int]:
+        """Records that found no room (or were overwritten), by processor, as far as the buffers were read."""
+        found: Mapping[int, int] = self.backend.lost_per_cpu
+        return found
+
+    if TYPE_CHECKING:
+
+        def emit(self, record: T) -> None:  # type: ignore[override]  # as a probe writes it; the builder gives itself, too
+            """In a probe: send a record to user space. When the buffer is full the record is lost, and counted."""

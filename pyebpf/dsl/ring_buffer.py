@@ -1,0 +1,57 @@
+"""Ring buffers, as their users see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyebpf.builder.ringbuf import RingBufferEntity
+from pyebpf.dsl.maps import Bound, record_type, ring_size
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+__all__ = ["RingBuffer"]
+
+T = TypeVar("T")
+
+
+class RingBuffer(Bound, RingBufferEntity, Generic[T]):
+    """`bpf.ringbuf(T)`: records that probes emit, read in order."""
+
+    def __init__(self, record: Any, size: int, name: str) -> None:
+        record = record_type(record, "ringbuf")
+        self.name = name
+        #: What records are decoded to.
+        self.record_class: Any = record
+        RingBufferEntity.__init__(self, self.current_name, record.layout, ring_size(size, "ringbuf"))
+
+    def __repr__(self) -> str:
+        return f"<RingBuffer {self.current_name()} of {self.record_class.__name__}>"
+
+    def __iter__(self) -> Iterator[T]:
+        """Records as they come, without end."""
+        return iter(self.backend)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        found: AsyncIterator[T] = self.backend.__aiter__()
+        return found
+
+    def poll(self, timeout: float = 0.0) -> Sequence[T]:
+        """The records that are there, or come within `timeout` seconds."""
+        found: Sequence[T] = self.backend.poll(timeout)
+        return found
+
+    def tuples(self) -> Sequence[tuple[Any, ...]]:
+        """The records that are there as the tuples that `struct` unpacks: the fastest way, without field names."""
+        found: Sequence[tuple[Any, ...]] = self.backend.tuples()
+        return found
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when records are there, for event loops; call `poll()` then."""
+        found: int = self.backend.fileno()
+        return found
+
+    if TYPE_CHECKING:
+
+        def emit(self, record: T) -> None:  # type: ignore[override]  # as a probe writes it; the builder gives itself, too
+            """In a probe: send a record to user space. When the buffer is full the record is lost, and counted."""
