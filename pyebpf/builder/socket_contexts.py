@@ -63,24 +63,10 @@ class FlowKeys:
     flow_label: int
 
 
-class SockContext:
+class SockContext(Sock):
     """A socket that is made, bound or closed (struct bpf_sock)."""
 
     target: str
-    bound_dev_if: int
-    family: int
-    type: int
-    protocol: int
-    mark: int
-    priority: int
-    src_ip4: int
-    src_ip6: bytes
-    src_port: int
-    dst_port: int
-    dst_ip4: int
-    dst_ip6: bytes
-    state: int
-    rx_queue_mapping: int
 
 
 class SockAddrContext:

@@ -185,6 +185,11 @@ def test_annotations():
     assert ANNOTATIONS.keys() == TABLES.keys() - {"SOCK_COMMON"}
     for table, classes in ANNOTATIONS.items():
         for name in classes:
-            names = vars(socket_contexts)[name].__annotations__.keys()
+            names = annotated(vars(socket_contexts)[name])
             assert names - {"target", "packet", "optval", "name"} == TABLES[table].fields.keys()
-    assert vars(network_contexts.SkBuff)["__annotations__"].keys() - {"target", "packet"} == SKB_FIELDS.keys()
+    assert annotated(network_contexts.SkBuff) - {"target", "packet", "data_meta"} == SKB_FIELDS.keys()
+
+
+def annotated(kind):
+    """The names that a class and those it is made of annotate."""
+    return {name for each in kind.__mro__[:-1] for name in each.__annotations__}
