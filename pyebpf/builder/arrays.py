@@ -101,7 +101,7 @@ def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, cou
     if place.packet:
         from pyebpf.builder.contexts.packets import proven
 
-        address = proven(p, address, size, base)
+        address = proven(p, address, size, base, place.packet)
     return Place(base=address, owner=place.owner, shared=place.shared, writable=place.writable)
 
 

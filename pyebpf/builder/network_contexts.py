@@ -27,19 +27,27 @@ class Packet:
 
 
 class XdpContext:
-    """A frame as the driver has it (struct xdp_md). `ingress_ifindex`: the interface's index."""
+    """A frame as the driver has it (struct xdp_md). `ingress_ifindex`: the interface's index.
+
+    `data_meta` is room in front of the frame, made by `helpers.xdp_adjust_meta`, for tc programs to read.
+    """
 
     target: str
     packet: Packet
+    data_meta: Packet
     ingress_ifindex: int
     rx_queue_index: int
 
 
 class SkBuff:
-    """A packet of the network stack (struct __sk_buff). Fields in network order read as numbers of this machine."""
+    """A packet of the network stack (struct __sk_buff). Fields in network order read as numbers of this machine.
+
+    `data_meta` is what XDP left in front of the frame, for tc programs only.
+    """
 
     target: str
     packet: Packet
+    data_meta: Packet
     len: int
     pkt_type: int
     mark: int

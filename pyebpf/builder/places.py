@@ -24,8 +24,8 @@ class Place:
     """Byte `offset` from the address `base`, or of the stack slot `slot`.
 
     `owner` is what messages call it. `presence` is the address whose being NULL means that there is no value: nothing
-    may be read before a check. Other programs may write a `shared` place at the same time. Of a `packet` the presence
-    is decided by where the packet ends.
+    may be read before a check. Other programs may write a `shared` place at the same time. In a packet the presence is
+    decided by where that ends: `packet` is the context's attribute that knows ("packet", "data_meta").
     """
 
     base: ir.Value | None = None
@@ -35,7 +35,7 @@ class Place:
     presence: ir.Value | None = None
     shared: bool = False
     writable: bool = True
-    packet: bool = False
+    packet: str = ""
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:

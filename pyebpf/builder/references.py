@@ -67,7 +67,7 @@ class Reference(RunTime):
             from pyebpf.builder.contexts.packets import inside
 
             self.place.check_gone(p, self.describe())
-            return negate(inside(p, presence, self.type.size))
+            return negate(inside(p, presence, self.type.size, self.place.packet))
         return Compare(Relation.EQ, presence, p.b.const(0), presence=True)
 
     def truth(self, p: ProgramBuilder) -> Test:

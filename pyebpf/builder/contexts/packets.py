@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["MOVED", "MOVES", "MOVING", "Packet", "inside", "packet_moved", "proven"]
+__all__ = ["MOVED", "MOVES", "MOVING", "Packet", "inside", "metadata", "packet_moved", "proven"]
 
 #: Keys in a program's notes: a helper that may move the packet was called; the program was found to do so, and is
 #: built anew, with the packet's ends read each time.
 MOVED = "packets: moved"
 MOVING = "packets: moving"
-_DATA, _DATA_END = "packets: data", "packets: data_end"
+_END = "packets: end"
 #: What the addresses of packets come from, as maps are for those of their entries.
 ORIGIN = "packets: the packet"
 
@@ -75,7 +75,8 @@ class Packet(Entity):
     """The packet of a program whose context has `data` and `data_end`, fields of `width` bytes at these offsets.
 
     Without them the program reads copies only; without `copies` it has no others. `length_at` is the offset of a u32
-    with the packet's length; None where a helper or the ends tell it. `name` is what messages call it.
+    with the packet's length; None where a helper or the ends tell it. `name` is what messages call it, `where` the
+    attribute of the context that it is.
     """
 
     REMEDIES: ClassVar[Mapping[str, str]] = {
@@ -91,6 +92,7 @@ class Packet(Entity):
         width: int = 4,
         copies: bool = True,
         name: str = "the packet",
+        where: str = "packet",
     ) -> None:
         self.ends = ends
         self.length_at = length_at
@@ -98,6 +100,7 @@ class Packet(Entity):
         self.width = width
         self.copies = copies
         self.name = name
+        self.where = where
 
     def describe(self) -> str:
         return self.name
@@ -109,7 +112,7 @@ class Packet(Entity):
         """Bytes from the packet's first to its last, fragments included."""
         if self.length_at is not None:
             return Int(p.b.load(p.context, self.length_at, 4), S64, U32)
-        if p.kind is ProgramKind.XDP and p.target.has("helper:xdp_get_buff_len@xdp"):
+        if self.copies and p.kind is ProgramKind.XDP and p.target.has("helper:xdp_get_buff_len@xdp"):
             value = p.b.call(_XDP_GET_BUFF_LEN, p.context, comment="bpf_xdp_get_buff_len")
             p.b.assume_bounds(value, 0, U32.maximum)
             return Int(value, S64, U32)
@@ -124,9 +127,9 @@ class Packet(Entity):
         found = _type(p, type, "header")
         if self.ends is None:
             p.fail(f"this kind of program reads copies of its packet: write ctx.packet.load({found.name}, at=…)")
-        address = moved_in(p, self._end(p, _DATA), _offset(p, at, found))
+        address = moved_in(p, self._end(p, 0), _offset(p, at, found))
         p.b.assume_origin(address, ORIGIN)
-        place = Place(base=address, owner=self.name, presence=address, writable=self.writable, packet=True)
+        place = Place(base=address, owner=self.name, presence=address, writable=self.writable, packet=self.where)
         return read(p, place, found)
 
     def _load(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
@@ -152,38 +155,45 @@ class Packet(Entity):
         there = p.b.truth_value(Compare(Relation.EQ, status, p.b.const(0)))
         return read(p, Place(slot=slot, owner="a copy from the packet", presence=there), found)
 
-    def _end(self, p: ProgramBuilder, which: str) -> ir.Value:
-        """The packet's first address or the one behind its last: read once, where nothing moves it."""
+    def _end(self, p: ProgramBuilder, which: int) -> ir.Value:
+        """The packet's first address (0) or the one behind its last (1): read once, where nothing moves it."""
         assert self.ends is not None
-        variable = p.notes.get((which, p.b))
+        offset = self.ends[which]
+        variable = p.notes.get((_END, offset, p.b))
         if variable is None:
-            variable = p.notes[which, p.b] = p.b.variable(Kind.POINTER, which.rpartition(" ")[2])
+            variable = p.notes[_END, offset, p.b] = p.b.variable(Kind.POINTER, ("data", "data_end")[which])
         value = None if p.notes.get(MOVING) else p.b.read(variable)
         if value is None or p.b.gone(value) is not None:
-            value = p.b.load(p.context, self.ends[which == _DATA_END], self.width, kind=Kind.POINTER)
+            value = p.b.load(p.context, offset, self.width, kind=Kind.POINTER)
             p.b.assume_origin(value, ORIGIN)
             p.b.write(variable, value)
         return value
 
     def data_end(self, p: ProgramBuilder) -> ir.Value:
         """The address behind the packet's last byte (of its first piece)."""
-        return self._end(p, _DATA_END)
+        return self._end(p, 1)
 
 
-def inside(p: ProgramBuilder, address: ir.Value, size: int) -> Test:
-    """Whether `size` bytes at `address` end before the packet does."""
-    packet = p.place.attribute(p, "packet")
+def metadata(ends: tuple[int, int]) -> Packet:
+    """`ctx.data_meta`: what XDP left in front of a frame, between `data_meta` and `data`."""
+    name = "the metadata"
+    return Packet(ends, None, writable=True, copies=False, name=name, where="data_meta")
+
+
+def inside(p: ProgramBuilder, address: ir.Value, size: int, where: str) -> Test:
+    """Whether `size` bytes at `address` end before the packet does that is the context's attribute `where`."""
+    packet = p.place.attribute(p, where)
     assert isinstance(packet, Packet)
     return Compare(Relation.ULE, moved(p, address, size), packet.data_end(p), guards=address)
 
 
-def proven(p: ProgramBuilder, address: ir.Value, size: int, other: ir.Value) -> ir.Value:
+def proven(p: ProgramBuilder, address: ir.Value, size: int, other: ir.Value, where: str) -> ir.Value:
     """`address`, which is inside the packet, so that verifiers see it; they would not, of one computed from an index.
 
     `other` stands in for it where it is not, which never happens.
     """
     found = p.b.variable(Kind.POINTER, "element")
-    with p.b.if_(inside(p, address, size)):
+    with p.b.if_(inside(p, address, size, where)):
         p.b.write(found, address)
     with p.b.else_():
         p.b.write(found, other)

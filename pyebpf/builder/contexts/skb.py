@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyebpf.builder.contexts.base import Place
-from pyebpf.builder.contexts.packets import Packet
+from pyebpf.builder.contexts.packets import Packet, metadata
 from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place as Memory
 from pyebpf.builder.reading import read
@@ -55,8 +55,8 @@ SKB_FIELDS: dict[str, tuple[int, Type]] = {
     "tstamp_type": (180, U8),
     "hwtstamp": (184, U64),
 }
-#: Offsets of `data` and `data_end`, and of the packet's length.
-ENDS, LENGTH = (76, 80), 0
+#: Offsets of `data` and `data_end`, of `data_meta` and `data`, and of the packet's length.
+ENDS, META_ENDS, LENGTH = (76, 80), (140, 76), 0
 
 _SOCKET = frozenset({"family", "remote_ip4", "local_ip4", "remote_ip6", "local_ip6", "remote_port", "local_port"})
 #: Fields that programs of a kind may not read, and those that they may write (net/core/filter.c, *_is_valid_access).
@@ -115,6 +115,9 @@ class SkBuffPlace(Place[S], Generic[S]):
 
 
 class TcPlace(SkBuffPlace[Tcx | Clsact]):
-    """tc: everything may be read and written."""
+    """tc: everything may be read and written, also what XDP left in front of the frame."""
 
     changes = True
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return metadata(META_ENDS) if name == "data_meta" else super().attribute(p, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Place
-from pyebpf.builder.contexts.packets import Packet
+from pyebpf.builder.contexts.packets import Packet, metadata
 from pyebpf.builder.integers import Int
 from pyebpf.errors import closest
 from pyebpf.specs.attach.network import Xdp
@@ -16,24 +16,26 @@ if TYPE_CHECKING:
 
 __all__ = ["XDP_FIELDS", "XdpPlace"]
 
-#: struct xdp_md: offsets of `data` and `data_end`, and of the fields that are numbers. The verifier takes loads of 4
-#: bytes only.
-ENDS = (0, 4)
+#: struct xdp_md: offsets of `data` and `data_end`, of `data_meta` and `data`, and of the fields that are numbers. The
+#: verifier takes loads of 4 bytes only.
+ENDS, META_ENDS = (0, 4), (8, 0)
 XDP_FIELDS = {"ingress_ifindex": 12, "rx_queue_index": 16}
 
 
 class XdpPlace(Place[Xdp]):
-    """`ctx.packet`, and where the frame came in."""
+    """`ctx.packet`, the metadata in front of it, and where the frame came in."""
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if name == "packet":
             return Packet(ENDS, None, writable=True)
+        if name == "data_meta":
+            return metadata(META_ENDS)
         return self.named(p, name)
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
         offset = XDP_FIELDS.get(name)
         if offset is None:
-            known = ("packet", *XDP_FIELDS)
+            known = ("packet", "data_meta", *XDP_FIELDS)
             p.fail(
                 f"the context of an XDP program has no field {name}{closest(name, known)}: it has {', '.join(known)}"
             )
