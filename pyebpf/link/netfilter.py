@@ -6,7 +6,10 @@ import errno
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from pyebpf.link.creation import make_link
+from pyebpf.errors import KernelError
+from pyebpf.kernel.namespaces import in_network_namespace
+from pyebpf.link.creation import make_link, refused
+from pyebpf.link.netns import NO_NAMESPACE, open_namespace
 from pyebpf.specs.attach.netfilter import FAMILIES, HOOKS
 
 if TYPE_CHECKING:
@@ -31,7 +34,23 @@ _MEANINGS: Meanings = {
 
 
 def attach_netfilter(program: Program, target: Netfilter, _: Host) -> Link:
-    """Attach `program` (kind NETFILTER, since Linux 6.4) in the network namespace of the calling thread."""
+    """Attach `program` (kind NETFILTER, since Linux 6.4) in the target's network namespace, else the calling thread's.
+
+    Raises NotFound for what is no file of a network namespace.
+    """
     flags = _IP_DEFRAG if target.defragment else 0
     options = _OPTIONS.pack(FAMILIES[target.family], HOOKS[target.hook], target.priority, flags)
-    return make_link(program, target, 0, "netfilter link", _MEANINGS, options=options)
+
+    def attach() -> Link:
+        return make_link(program, target, 0, "netfilter link", _MEANINGS, options=options)
+
+    if not target.netns:
+        return attach()
+    # The kernel has no argument for it: a link belongs to where its maker is.
+    with open_namespace(program, target) as namespace:
+        try:
+            return in_network_namespace(namespace.fileno(), attach)
+        except OSError as error:
+            if isinstance(error, KernelError):
+                raise
+            raise refused(error, program, target, NO_NAMESPACE) from error

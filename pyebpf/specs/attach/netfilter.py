@@ -26,7 +26,7 @@ _NEWCOMER = Newcomer(
 
 @dataclass(frozen=True, slots=True)
 class Netfilter(AttachSpec):
-    """A hook for packets of a family, in the network namespace of the thread that attaches.
+    """A hook for packets of a family, in the network namespace whose file is `netns`, or that of the attaching thread.
 
     Hooks of smaller `priority` run first; iptables' filter has 0, and no two programs have the same. With `defragment`
     the program sees whole packets.
@@ -36,11 +36,12 @@ class Netfilter(AttachSpec):
     hook: str
     priority: int = 0
     defragment: bool = False
+    netns: str = ""
 
     kind = ProgramKind.NETFILTER
 
     def __str__(self) -> str:
-        return f"netfilter {self.family} {self.hook} at {self.priority}"
+        return f"netfilter {self.family} {self.hook} at {self.priority}{f' of {self.netns}' if self.netns else ''}"
 
     @property
     def attach_type(self) -> int:
