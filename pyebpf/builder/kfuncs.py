@@ -12,7 +12,7 @@ from pyebpf.builder.kernel_objects import KernelReference, from_register, intege
 from pyebpf.builder.operations import fits, settled, to_int
 from pyebpf.builder.places import Place, moved, write_bytes
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
-from pyebpf.errors import NotFound, OnlyInProbe
+from pyebpf.errors import NotFound, OnlyInProbe, closest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,12 +33,53 @@ ACQUIRES = {
     "bpf_get_task_exe_file": "bpf_put_file",
     "bpf_lookup_system_key": "bpf_key_put",
     "bpf_lookup_user_key": "bpf_key_put",
+    "bpf_skb_ct_lookup": "bpf_ct_release",
     "bpf_task_acquire": "bpf_task_release",
     "bpf_task_from_pid": "bpf_task_release",
     "bpf_task_from_vpid": "bpf_task_release",
     "bpf_task_get_cgroup1": "bpf_cgroup_release",
+    "bpf_xdp_ct_lookup": "bpf_ct_release",
 }
 _RELEASES = frozenset(ACQUIRES.values())
+
+#: Functions of modules, which a kernel has once the module is loaded: the BTF_ID lists of Linux 6.1 to 6.18.
+MODULES = {
+    **dict.fromkeys(
+        (
+            "bpf_ct_change_status",
+            "bpf_ct_change_timeout",
+            "bpf_ct_insert_entry",
+            "bpf_ct_release",
+            "bpf_ct_set_status",
+            "bpf_ct_set_timeout",
+            "bpf_skb_ct_alloc",
+            "bpf_skb_ct_lookup",
+            "bpf_xdp_ct_alloc",
+            "bpf_xdp_ct_lookup",
+        ),
+        "nf_conntrack",
+    ),
+    "bpf_ct_set_nat_info": "nf_nat",
+    "bpf_xdp_flow_lookup": "nf_flow_table",
+    "bpf_skb_get_fou_encap": "fou",
+    "bpf_skb_set_fou_encap": "fou",
+    "bpf_skb_get_xfrm_info": "xfrm_interface",
+    "bpf_skb_set_xfrm_info": "xfrm_interface",
+    "bbr_cwnd_event": "tcp_bbr",
+    "bbr_init": "tcp_bbr",
+    "bbr_main": "tcp_bbr",
+    "bbr_min_tso_segs": "tcp_bbr",
+    "bbr_set_state": "tcp_bbr",
+    "bbr_sndbuf_expand": "tcp_bbr",
+    "bbr_ssthresh": "tcp_bbr",
+    "bbr_undo_cwnd": "tcp_bbr",
+    "dctcp_cwnd_event": "tcp_dctcp",
+    "dctcp_cwnd_undo": "tcp_dctcp",
+    "dctcp_init": "tcp_dctcp",
+    "dctcp_ssthresh": "tcp_dctcp",
+    "dctcp_state": "tcp_dctcp",
+    "dctcp_update_alpha": "tcp_dctcp",
+}
 
 #: Structs that are the beginning of others, of others, …
 MOST_BASES = 8
@@ -88,7 +129,8 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
             if task is not None:
                 ...
 
-    Which kinds of programs may call a function is the kernel's to say.
+    A module's function is called once the module is loaded. Which kinds of programs may call a function is the kernel's
+    to say.
     """
 
     def __init__(self, name: str) -> None:
@@ -110,9 +152,7 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
         try:
             function = p.target.function(self.name)
         except NotFound as error:
-            p.fail(f"this kernel has no function {self.name} for programs: {error}")
-        if function.module:
-            p.fail(f"{self.name}() is a function of the module {function.module}: those of vmlinux are called only")
+            p.fail(f"this kernel has no function {self.name} for programs: {self._why_not(error)}")
         names = [parameter.name for parameter in function.parameters]
         if keywords or len(arguments) != len(names):
             p.fail(f"{self.name}() takes {len(names)} arguments by position, {', '.join(names) or 'none'}")
@@ -121,6 +161,14 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
         pairs = zip(function.parameters, arguments, strict=True)
         values = [self._argument(p, parameter, settled(p, value)) for parameter, value in pairs]
         return self._result(p, function, values)
+
+    def _why_not(self, error: NotFound) -> str:
+        """Why the kernel's types lack the function: `error` has the closest names of vmlinux."""
+        module = MODULES.get(self.name)
+        if module is not None:
+            return f"it is one of the module {module}, as some kernels have it: load that (modprobe {module})"
+        hint = closest(self.name, MODULES)
+        return f"{error}; of functions of modules{hint}" if hint else str(error)
 
     def _argument(self, p: ProgramBuilder, parameter: KernelParameter, value: Any) -> ir.Value:
         type_, what = parameter.type, f"{parameter.name} of {self.name}()"
@@ -187,4 +235,6 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
 def _emit(
     p: ProgramBuilder, function: KernelFunction, values: Sequence[ir.Value], *, result: Kind = Kind.SCALAR
 ) -> ir.Value:
-    return p.b.emit(Op.CALL_KFUNC, *values, result=result, imm=function.btf_id, symbol=function.name)
+    # An id of a module's BTF says nothing without the module's descriptor: loading looks such names up.
+    number = 0 if function.module else function.btf_id
+    return p.b.emit(Op.CALL_KFUNC, *values, result=result, imm=number, symbol=function.name)

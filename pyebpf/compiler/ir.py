@@ -185,7 +185,11 @@ OPS: dict[Op, OpInfo] = {
     Op.CALL: OpInfo(("…",), Result.DECLARED, ("imm",), pure=False, meaning="kernel helper number imm"),
     Op.CALL_LOCAL: OpInfo(("…",), Result.DECLARED, ("symbol",), pure=False, meaning="subprogram of this module"),
     Op.CALL_KFUNC: OpInfo(
-        ("…",), Result.DECLARED, ("symbol", "imm"), pure=False, meaning="kernel function with BTF id imm"
+        ("…",),
+        Result.DECLARED,
+        ("symbol", "imm"),
+        pure=False,
+        meaning="kernel function with BTF id imm; with 0, found by its name as the program is loaded",
     ),
     Op.REFINE: OpInfo(
         ("any",),
