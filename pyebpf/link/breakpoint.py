@@ -73,17 +73,19 @@ def _address(target: Breakpoint) -> int:
         from pyebpf.symbols.places import address_in_process
 
         return address_in_process(target.pid, target.place)
-    from pyebpf.symbols.kernel import KernelSymbols
+    from pyebpf.symbols.search import SymbolText
 
-    symbols = KernelSymbols()
+    symbols = SymbolText()
     found = {symbol.address for symbol in symbols.find(target.place)}
     if not found:
-        near = closest(target.place, symbols.names())
+        near = closest(target.place, symbols.similar(target.place, data=True))
         raise NotFound(
             f"{target}: the kernel lists no symbol {target.place}{near}; variables are listed with CONFIG_KALLSYMS_ALL"
         )
-    if symbols.hidden:
-        raise NotSupported(f"{target}: {symbols.hidden}")
+    if found == {0}:
+        from pyebpf.symbols.kernel import KernelSymbols
+
+        raise NotSupported(f"{target}: {KernelSymbols().hidden}")
     if len(found) > 1:
         places = ", ".join(f"{address:#x}" for address in sorted(found)[:4])
         raise InvalidValue(f"{target}: the kernel has {len(found)} symbols {target.place}: give an address ({places})")

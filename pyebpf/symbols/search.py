@@ -58,11 +58,12 @@ class SymbolText:
         """Whether a module has symbols, so is loaded."""
         return f"\t[{name}]\n".encode() in self._text
 
-    def similar(self, name: str) -> tuple[str, ...]:
-        """Functions whose names begin or end as this one does: where the closest are sought."""
+    def similar(self, name: str, *, data: bool = False) -> tuple[str, ...]:
+        """Functions, with `data` variables too, whose names begin or end as this one: where the closest are sought."""
         start, end = re.escape(name[:_COMMON]), re.escape(name[-_COMMON:])
         length = rf"{{{max(len(name) - 6, 1)},{len(name) + 6}}}"
-        pattern = re.compile(rf" [tTwW] (?=[^\t\n]{length}[\t\n])({start}[^\t\n]*|[^\t\n]*{end})(?=[\t\n])".encode())
+        kinds = "." if data else "[tTwW]"
+        pattern = re.compile(rf" {kinds} (?=[^\t\n]{length}[\t\n])({start}[^\t\n]*|[^\t\n]*{end})(?=[\t\n])".encode())
         return tuple(dict.fromkeys(found.decode(errors="replace") for found in pattern.findall(self._text)))
 
     def name_at(self, address: int) -> str:

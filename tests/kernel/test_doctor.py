@@ -171,7 +171,7 @@ def dead_process():
 
 
 @pytest.mark.flavours
-def test_an_event_of_a_dead_owner_is_removed_and_no_other():
+def test_an_event_of_a_dead_owner_is_removed_and_no_other(capsys):
     """A living owner's event stays, and so does one that is not named by pyebpf."""
     needs("attach:kprobe")
     dead, group = dead_process(), f"doctor{os.getpid()}"
@@ -189,7 +189,8 @@ def test_an_event_of_a_dead_owner_is_removed_and_no_other():
             for event in events:
                 write(f"p:{event} do_nanosleep\n")
             write(f"p:{events[0]} hrtimer_nanosleep\n")  # a second probe of the same event
-            text = pyebpf("doctor").stdout
+            assert doctor.run_doctor([]) == 0
+            text = capsys.readouterr().out
             assert text.count(f"pyebpf_{dead}_probes/entry_1") == 1
             assert "left behind" in text
             assert f"pyebpf_{os.getpid()}_probes" not in text
@@ -199,7 +200,8 @@ def test_an_event_of_a_dead_owner_is_removed_and_no_other():
             assert "removed" in done.stdout
             content = read_events(files)
             assert [f":{event} " in content for event in events] == [False, True, True]
-            assert pyebpf("doctor", "--clean").stdout == ""
+            assert doctor.run_doctor(["--clean"]) == 0
+            assert capsys.readouterr().out == ""
         finally:
             content = read_events(files)
             for event in events:
