@@ -380,3 +380,8 @@ def test_netkit(make_namespace):
         send(there, ("10.251.0.1", PORT), 7)
         assert settled(back, 0) == 0
         assert [seen[0], seen[1]] == [11, 7]
+        bpf.detach()
+        send(here, ("10.251.0.2", PORT), 3)
+        send(there, ("10.251.0.1", PORT), 5)
+        assert (settled(arrived, 3), settled(back, 5)) == (3, 5)
+        assert [seen[0], seen[1]] == [11, 7]

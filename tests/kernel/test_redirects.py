@@ -148,7 +148,12 @@ def test_frames_come_to_python_and_go_out_again(pair):
             XdpSocket("veth0")
         with pytest.raises(KernelError, match="the interface has no such queue"):
             XdpSocket("veth0", 99)
-        del sockets[0]
+        with pytest.raises(NotFound, match="no network interface 'veth7' in this network namespace"):
+            XdpSocket("veth7")
+        bpf.detach()
+        send(here, ("10.251.0.2", PORT), 7)
+        assert settled(behind, 7) == 7
+        assert frames.receive() == []
 
 
 HEADERS = ((Ethernet, 0), (IPv4, 14), (UDP, 34))
