@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotPermitted, NotSupported
+from pyebpf.features import Answer, Features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,12 +79,21 @@ def _matching(traceable: Callable[[], Traceable], pattern: str) -> tuple[str, ..
     return tuple(dict.fromkeys(f"{symbol.module}:{symbol.name}" if colon else symbol.name for symbol in symbols))
 
 
+def _may_use(features: Features, name: str) -> bool:
+    """Whether to compile for a feature: one that is there, or an attachment or helper that may be.
+
+    Where a probe could not tell, as without privileges, trying gives the kernel's own reason. Instructions have
+    others to stand in for them, so that they are used only where they are known.
+    """
+    answer = features.ask(name)
+    return answer is Answer.YES or (answer is Answer.UNKNOWN and name.startswith(("attach:", "helper:")))
+
+
 def host_target(tracefs: Callable[[], Tracefs], traceable: Callable[[], Traceable] | None = None) -> LiveTarget:
     """The running kernel and this process's place in it; `tracefs` opens the directory when a format is asked for.
 
     `traceable` has the functions that ftrace reaches, where somebody else needs them too.
     """
-    from pyebpf.features import Features
     from pyebpf.kernel.cpus import possible_cpus
     from pyebpf.kernel.privileges import pid_namespace
     from pyebpf.target import LiveTarget
@@ -98,7 +108,7 @@ def host_target(tracefs: Callable[[], Tracefs], traceable: Callable[[], Traceabl
         btf=kernel_btf,
         modules=_module_btf,
         formats=lambda category, name: tracefs().event_format(category, name),
-        features=Features(kernel_btf).has,
+        features=functools.partial(_may_use, Features(kernel_btf)),
         tracepoints=lambda category: tracefs().events(category),
         functions=lambda pattern: _matching(traceable or functools.partial(_traceable, tracefs), pattern),
     )
