@@ -55,7 +55,8 @@ class Mutation:
 def read_list(text: str) -> list[Mutation]:
     """The changes of a list. ValueError for a line that is none."""
     mutations: list[Mutation] = []
-    file, tests = "", ()
+    file = ""
+    tests: tuple[str, ...] = ()
     for line in text.splitlines():
         if line.startswith("## "):
             file, _, named = line[3:].partition(" | ")
@@ -120,12 +121,23 @@ def _run_in_child(tree: Path, tests: tuple[str, ...], limit: float, output: Path
         with output.open("w") as stream:
             os.dup2(stream.fileno(), 1)
             os.dup2(stream.fileno(), 2)
-        status = pytest.main([*OPTIONS, *tests])
+        status = pytest.main([*OPTIONS, *tests], [_FirstFailure()])
         sys.stdout.flush()
     except BaseException:  # noqa: BLE001 - a fork must not return into its parent's code
         traceback.print_exc()
     finally:
         os._exit(int(status))
+
+
+class _FirstFailure:
+    """A plugin of pytest: hypothesis neither makes a failure small nor looks for others, which takes minutes."""
+
+    def pytest_sessionstart(self) -> None:
+        from hypothesis import Phase, settings
+
+        phases = [phase for phase in settings().phases if phase not in (Phase.shrink, Phase.explain)]
+        settings.register_profile("mutate", settings(), phases=phases, report_multiple_bugs=False)
+        settings.load_profile("mutate")
 
 
 def main() -> int:

@@ -217,21 +217,16 @@ class _Allocator:
         return not self.next_uses.get(value)
 
     def _free_register(self, value: int, pinned: tuple[int, ...] = ()) -> int:
-        """A register for `value`, emptied if need be, none of `pinned`."""
+        """A register for `value`, emptied if need be, none of `pinned`, which are all in use."""
         registers = self.registers
         crosses = value in self.lasting
         wanted = self.wanted.get(value, NONE)
-        if (
-            wanted != NONE
-            and registers[wanted] == NONE
-            and wanted not in pinned
-            and (not crosses or wanted in CALLEE_SAVED)
-        ):
+        if wanted != NONE and registers[wanted] == NONE and (not crosses or wanted in CALLEE_SAVED):
             return wanted
         free = [
             register
             for register in ((*CALLEE_SAVED, *SHORT_LIVED[:6]) if crosses else SHORT_LIVED)
-            if registers[register] == NONE and register not in pinned
+            if registers[register] == NONE
         ]
         if free:
             return free[1] if len(free) > 1 and free[0] == self.unwanted.get(value) else free[0]
@@ -344,7 +339,7 @@ class _Allocator:
         base = self._use(node.dst)
         source = self._use(node.src, (base,))
         self._used(node.uses())
-        if self._is_dead(node.src) and source != base:
+        if self._is_dead(node.src):
             register = source
             self._drop(node.src)
         else:
@@ -401,9 +396,8 @@ class _Allocator:
         self._used(node.arguments)
         self._release(node.arguments)
         self._save(moves)
-        free = tuple(register for register in CALLER_SAVED if register not in moves)
-        order, emergency = order_moves(moves, free, 0)
         # Registers alone, and r0 never a destination: a cycle can always be broken through it.
+        order, emergency = order_moves(moves, (0,), 0)
         assert not emergency, "a call's moves need no memory"
         self.out += [Placed(Node(MOVE, destination, src=source, where=node.where)) for destination, source in order]
         for register, value in later:
@@ -435,7 +429,6 @@ class _Allocator:
                     self._spill(value)
                     continue
                 self._evict(register)
-                moves.pop(register, None)
             self._set(value, register)
             moves[register] = source
 

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyebpf.compiler import compile_module, compile_with_report, ir
+from pyebpf.compiler.allocation_checker import check_allocation
+from pyebpf.compiler.edges import allocate
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
+from pyebpf.compiler.selection import select
 from pyebpf.errors import CompileError
-from tests.compiler.random_ir import random_module
+from tests.compiler.random_ir import JIFFIES, random_module
 from tests.compiler.support import CTX, NEWEST, OLDEST, Builder, seeded_module
+from tests.compiler.test_compiled_code import interpreted
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
@@ -41,9 +45,14 @@ def alive_at_once(count: int, *, calls: bool) -> Builder:
     return b
 
 
-@pytest.mark.parametrize(("count", "calls", "stores"), [(9, False, 0), (4, True, 0), (5, True, 1), (9, True, 5)])
+@pytest.mark.parametrize(
+    ("count", "calls", "stores"), [(10, False, 0), (13, False, 3), (4, True, 0), (5, True, 1), (9, True, 5)]
+)
 def test_registers_are_used_before_memory(count: int, calls: bool, stores: int) -> None:
-    """Ten registers for what lives between calls, four for what lives across one; beyond that one store a value."""
+    """Ten registers for what lives between calls, four for what lives across one; beyond that one store a value.
+
+    It is the values needed last that give way, the context not among them.
+    """
     report = compile_with_report(alive_at_once(count, calls=calls).module(), NEWEST, check=True)
     assert (report.stores, report.loads) == (stores, stores)
 
@@ -128,6 +137,94 @@ def test_a_loop_keeps_its_values_in_registers() -> None:
     start, end = text.index("call 5"), next(n for n, line in enumerate(text) if line.startswith("if "))
     assert [line.split(" ", 1)[1] for line in text[start + 1 : end] if "goto" not in line] == ["+= r0", "+= 1"]
     assert not any("r10" in line for line in text)
+
+
+def test_what_goes_around_a_loop_is_made_where_the_loop_wants_it() -> None:
+    """Two numbers loaded in the loop, across a call: each straight into the register it has at the loop's beginning."""
+    b = Builder()
+    b.end(Jump(1, (b.load(0), b.load(1))))
+    first, second = b.value(), b.value()
+    for place, value in enumerate((first, second), 2):
+        b.emit(Op.STORE, CTX, value, kind=None, imm=8 * place)
+    low, high = b.load(4), b.load(5)
+    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    b.end(Branch(Condition.EQ, low, high, 2, 3), [first, second])
+    b.end(Jump(1, (high, low)))
+    b.end(Return(low))
+    text = b.text()
+    loop = text[next(n for n, line in enumerate(text) if "+ 16) =" in line) :]
+    assert [line for line in loop if line.startswith(("r6 = r", "r7 = r", "r8 = r", "r9 = r"))] == []
+
+
+def crowded(kind: str) -> Builder:
+    """An operation on two values spilled at a call, where all registers hold what is needed soon again."""
+    b = Builder()
+
+    def mixed(values: list[ir.Value]) -> ir.Value:
+        total = values[0]
+        for value in values[1:]:
+            total = b.emit(Op.XOR, b.emit(Op.MUL, total, b.const(3)), value)
+        return total
+
+    at_memory = kind in ("store", "atomic")
+    left = b.load(0)
+    if at_memory:
+        left = b.emit(Op.OFFSET, CTX, b.emit(Op.AND, left, b.const(0xF8)), kind=Kind.POINTER)
+    right = b.load(1)
+    near = [b.load(n) for n in range(4)]
+    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    values = [mixed(near), *(b.load(n) for n in range(8))]
+    values.append(mixed(values))
+    match kind:
+        case "arithmetic":
+            values.append(b.emit(Op.SUB, left, right))
+        case "comparison":
+            values.append(b.emit(Op.COMPARE, left, right, condition=Condition.SLT))
+        case "store":
+            b.emit(Op.STORE, left, right, kind=None, imm=8)
+        case "atomic":
+            values.append(b.emit(Op.ATOMIC, left, right, symbol="add", imm=8))
+        case _:
+            b.end(Branch(Condition.SLT, left, right, 1, 2))
+            b.end(Return(b.const(7)))
+    total = mixed([right, *values] if at_memory else [right, *values, left])
+    if at_memory:
+        b.emit(Op.STORE, left, total, kind=None)
+    b.end(Return(total))
+    return b
+
+
+@pytest.mark.parametrize("kind", ["arithmetic", "comparison", "store", "atomic", "branch"])
+def test_bringing_one_operand_leaves_the_other(kind: str) -> None:
+    """However far its next use may be: what an operation reads has to be in registers at once."""
+    assert compile_with_report(crowded(kind).module(), NEWEST, check=True).stores >= 5
+
+
+def test_an_address_exchanged_with_itself() -> None:
+    """One register is address, operand and result; or the address lives on, and the result has its own."""
+    for lives_on in (False, True):
+        b = Builder(slots=(ir.Slot("cell", 8),))
+        cell = b.emit(Op.REFINE, b.emit(Op.OFFSET, CTX, b.const(8), kind=Kind.POINTER), kind=Kind.POINTER)
+        number = b.emit(Op.ATOMIC, cell, cell, symbol="xchg")
+        if lives_on:
+            b.emit(Op.STORE, cell, number, kind=None, imm=8)
+        b.end(Return(number))
+        context = bytes(range(64))
+        returned, after = interpreted(b.module(), NEWEST, context)
+        assert returned == int.from_bytes(context[8:16], "little")
+        assert after[16:24] == context[8:16] if lives_on else after[16:] == context[16:]
+
+
+def test_a_block_with_one_way_to_it_may_have_parameters() -> None:
+    """They are defined on entry, beside what lives through: the allocator does not count on tidied flow."""
+    b = Builder()
+    first, second = b.load(0), b.load(1)
+    b.end(Jump(1, (first, second)))
+    left, right = b.value(), b.value()
+    b.end(Return(b.emit(Op.SUB, b.emit(Op.MUL, left, right), first)), [left, right])
+    allocated = allocate(select(b.function(), {}, 0))
+    check_allocation(allocated)
+    assert allocated.stores == 0
 
 
 def test_a_frame_too_large_names_what_is_large() -> None:
