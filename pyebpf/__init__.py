@@ -14,10 +14,12 @@ Names are imported when first used, so that `import pyebpf` costs next to nothin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pyebpf.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     from pyebpf.aggregations import (
         Stats as Stats,
@@ -297,7 +299,7 @@ _MODULES = {
         "XDP_TX",
     ),
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
+__getattr__ = lazy_names(__name__, _MODULES)
 
 __version__ = "0.1.0"
 
@@ -412,19 +414,6 @@ __all__ = [
     "user_string",
     "ustack",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name from where it is defined."""
-    module = _HOME.get(name)
-    if module is None:
-        message = f"module 'pyebpf' has no attribute {name!r}"
-        raise AttributeError(message)
-    from importlib import import_module
-
-    value = getattr(import_module(f"pyebpf.{module}"), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

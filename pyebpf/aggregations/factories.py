@@ -2,14 +2,13 @@
 
 `size` is how many keys there can be. The kernel reserves their memory, for every possible processor, when the program
 is loaded: 528 bytes a key and processor for a log2 histogram, 8 for a counter. Keys that find no room are counted as
-lost.
+lost. A program has few kinds: each is imported when it is declared.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from pyebpf.aggregations.counter import Counter
 from pyebpf.aggregations.declared import (
     KeyedCounter,
     KeyedExtreme,
@@ -22,12 +21,6 @@ from pyebpf.aggregations.declared import (
     SingleStats,
     SingleTotal,
 )
-from pyebpf.aggregations.extremes import Maximum, Minimum
-from pyebpf.aggregations.linear import Linear
-from pyebpf.aggregations.log2 import Log2
-from pyebpf.aggregations.log_linear import LogLinear
-from pyebpf.aggregations.stats import StatsKind
-from pyebpf.aggregations.total import Total
 
 __all__ = [
     "HISTOGRAM_KEYS",
@@ -66,6 +59,8 @@ def log2_hist(
     name: str = "",
 ) -> SingleHistogram | KeyedHistogram[Any]:
     """A histogram of powers of two, with a bucket of its own for zeros and one for all negative values."""
+    from pyebpf.aggregations.log2 import Log2
+
     kind = Log2(unit)
     return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
 
@@ -109,6 +104,8 @@ def linear_hist(
 
     At most 4094 steps: InvalidValue.
     """
+    from pyebpf.aggregations.linear import Linear
+
     kind = Linear(start, stop, step, unit)
     return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
 
@@ -131,6 +128,8 @@ def log_linear_hist(
     name: str = "",
 ) -> SingleHistogram | KeyedHistogram[Any]:
     """A histogram that splits each power of two in `2**bits` equal buckets (1 to 5 bits; 2 kB a value for 2 bits)."""
+    from pyebpf.aggregations.log_linear import LogLinear
+
     kind = LogLinear(bits, unit)
     return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
 
@@ -143,6 +142,8 @@ def counter(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleCounter | KeyedCounter[Any]:
     """How many: `add()` counts one, `add(n)` n."""
+    from pyebpf.aggregations.counter import Counter
+
     kind = Counter()
     return SingleCounter(kind, name) if key is None else KeyedCounter(kind, key, size, name, label)
 
@@ -155,6 +156,8 @@ def total(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleTotal | KeyedTotal[Any]:
     """The sum of the values, modulo 2^64 on each processor and read as s64."""
+    from pyebpf.aggregations.total import Total
+
     kind = Total()
     return SingleTotal(kind, name) if key is None else KeyedTotal(kind, key, size, name, label)
 
@@ -167,6 +170,8 @@ def minimum(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleExtreme | KeyedExtreme[Any]:
     """The least value, an s64; a u64 from 2^63 on counts as 2^63 - 1."""
+    from pyebpf.aggregations.extremes import Minimum
+
     kind = Minimum()
     return SingleExtreme(kind, name) if key is None else KeyedExtreme(kind, key, size, name, label)
 
@@ -179,6 +184,8 @@ def maximum(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleExtreme | KeyedExtreme[Any]:
     """The greatest value, an s64; a u64 from 2^63 on counts as 2^63 - 1."""
+    from pyebpf.aggregations.extremes import Maximum
+
     kind = Maximum()
     return SingleExtreme(kind, name) if key is None else KeyedExtreme(kind, key, size, name, label)
 
@@ -191,5 +198,7 @@ def stats(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleStats | KeyedStats[Any]:
     """Count, total, least and greatest value: `Stats`."""
+    from pyebpf.aggregations.stats import StatsKind
+
     kind = StatsKind()
     return SingleStats(kind, name) if key is None else KeyedStats(kind, key, size, name, label)

@@ -5,7 +5,7 @@ Pure: no files, no root, any operating system.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.asm import build
 from pyebpf.asm.encoding import decode, encode
@@ -13,6 +13,7 @@ from pyebpf.asm.instruction import Instruction, Item, Label, Raw, slot_starts
 from pyebpf.asm.layout import Placed, layout, place, resolve
 from pyebpf.asm.op import Form, Op, Register
 from pyebpf.asm.opcodes import OPS, find_op
+from pyebpf.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pyebpf.asm.linker import assemble, link
@@ -48,18 +49,11 @@ __all__ = [
 ]
 
 # Text needs regular expressions and tables, which programs that only compile and load should not wait for.
-_LAZY = {
-    "assemble": "linker",
-    "link": "linker",
-    "parse": "parser",
-    "parse_line": "parser",
-    **dict.fromkeys(("kernel_text", "listing", "mnemonic_text", "text_of"), "text"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "linker": ("assemble", "link"),
+        "parser": ("parse", "parse_line"),
+        "text": ("kernel_text", "listing", "mnemonic_text", "text_of"),
+    },
+)

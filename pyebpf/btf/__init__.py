@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyebpf.btf.builder import BtfBuilder, sanitise_name
+from typing import TYPE_CHECKING
+
 from pyebpf.btf.index import Index, digest
 from pyebpf.btf.members import MemberAccess, path_steps
 from pyebpf.btf.nodes import (
@@ -36,10 +37,14 @@ from pyebpf.btf.nodes import (
     Void,
     Volatile,
 )
-from pyebpf.btf.printer import c_declaration, c_definition
 from pyebpf.btf.reader import Btf
-from pyebpf.btf.records import FuncInfo, LineInfo, encode_func_info, encode_line_info
-from pyebpf.btf.tracepoints import RawTracepoint, TracepointArgument, raw_tracepoint, raw_tracepoint_names
+from pyebpf.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from pyebpf.btf.builder import BtfBuilder, sanitise_name
+    from pyebpf.btf.printer import c_declaration, c_definition
+    from pyebpf.btf.records import FuncInfo, LineInfo, encode_func_info, encode_line_info
+    from pyebpf.btf.tracepoints import RawTracepoint, TracepointArgument, raw_tracepoint, raw_tracepoint_names
 
 __all__ = [
     "Array",
@@ -89,3 +94,13 @@ __all__ = [
     "raw_tracepoint_names",
     "sanitise_name",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "builder": ("BtfBuilder", "sanitise_name"),
+        "printer": ("c_declaration", "c_definition"),
+        "records": ("FuncInfo", "LineInfo", "encode_func_info", "encode_line_info"),
+        "tracepoints": ("RawTracepoint", "TracepointArgument", "raw_tracepoint", "raw_tracepoint_names"),
+    },
+)

@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Self
 
 from pyebpf.errors import InvalidValue, NotSupported
-from pyebpf.kernel import bpf, info
+from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ __all__ = ["Link", "attach_error", "pin_error"]
 class Link:
     """One attachment. `target` says to what ("tracepoint sched:sched_switch"), `how` by which interface of the kernel.
 
-    `notes` are lines on what was asked for and left out, such as one function of several that a library lacks. It ends
-    with `detach()`, with `with`, or with the process, however that ends.
+    `notes` are lines on what was asked for and left out, such as one function of several that a library lacks. `places`
+    are names of the places of a uprobe or USDT probe, in the order in which `ctx.cookie` counts them. It ends with
+    `detach()`, with `with`, or with the process, however that ends.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class Link:
         held: Sequence[Descriptor] = (),
         *,
         notes: Sequence[str] = (),
+        places: Sequence[str] = (),
         program: Program | None = None,
     ) -> None:
         self.target = target
         self.how = how
         self.notes = tuple(notes)
+        self.places = tuple(places)
         #: The program that it started with or was updated to, where the kind of link can be updated.
         self.program = program
         self._links = tuple(links)
@@ -56,17 +59,21 @@ class Link:
     @property
     def missed(self) -> int | None:
         """Events that the program missed, where the kernel counts them for this kind of link (kprobes); else None."""
+        from pyebpf.kernel.info import link_info
+
         counts = [
             missed
             for descriptor in self._links
-            if not descriptor.closed and (missed := info.link_info(descriptor.fileno()).missed) is not None
+            if not descriptor.closed and (missed := link_info(descriptor.fileno()).missed) is not None
         ]
         return sum(counts) if counts else None
 
     @property
     def id(self) -> int:
         """The link's number in the kernel, which `pyebpf.links()` lists. Raises NotSupported where there is no link."""
-        return info.link_info(self._only_link("has no id").fileno()).id
+        from pyebpf.kernel.info import link_info
+
+        return link_info(self._only_link("has no id").fileno()).id
 
     def update(self, program: Program, *, force: bool = False) -> None:
         """Run `program`, loaded for the same place, instead: no packet or call passes between the two.

@@ -9,7 +9,6 @@ from pyebpf.errors import InvalidValue, KernelError, NotLoaded
 from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.diagnosis import diagnose
-from pyebpf.kernel.info import map_info
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.objects.codec import slot_size
 from pyebpf.specs import MapKind
@@ -217,6 +216,8 @@ class KernelMap:
 
     def info(self) -> MapInfo:
         """Id, sizes, flags and BTF numbers, as the kernel has them."""
+        from pyebpf.kernel.info import map_info
+
         return map_info(self.fileno())
 
     def freeze(self) -> None:

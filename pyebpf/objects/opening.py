@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import NotFound
 from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
-from pyebpf.kernel.info import map_info
 from pyebpf.objects.kernel_map import KernelMap
 from pyebpf.objects.map import Map
 from pyebpf.specs import MapKind, MapSpec
@@ -78,6 +77,8 @@ def open_map(
 
 def _described(fd: int, key: Type | None, value: Type | None, inner: MapSpec | None) -> MapSpec:
     """The spec that a map would be made from."""
+    from pyebpf.kernel.info import map_info
+
     found = map_info(fd)
     kind = MapKind(found.type)
     rules = kind.rules

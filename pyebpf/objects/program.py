@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from pyebpf.asm import encode, resolve, slot_starts
 from pyebpf.errors import NotFound, NotLoaded, NotSupported, VerifierError
-from pyebpf.kernel import bpf, info
+from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf
     from pyebpf.errors import KernelError
     from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.kernel.info import ProgramInfo
     from pyebpf.objects.kernel_map import KernelMap
     from pyebpf.specs import ProgramSpec
 
@@ -61,7 +62,7 @@ class Program:
         #: The maps that it was given, by name: some kinds of attachment put into one what they find out.
         self.maps = maps
         starts = slot_starts(spec.code.instructions)
-        with KernelSymbols(spec.code.instructions, btf or _vmlinux) as symbols:
+        with KernelSymbols(spec.code.instructions, btf or _vmlinux, spec.code.weak) as symbols:
             instructions = resolve(
                 symbols.instructions,
                 {name: used.fileno() for name, used in maps.items()},
@@ -96,9 +97,11 @@ class Program:
             raise NotLoaded(f"program {self.spec.name} is closed")
         return self._descriptor.fileno()
 
-    def info(self) -> info.ProgramInfo:
+    def info(self) -> ProgramInfo:
         """Id, sizes, runs, run time and recursion misses, as the kernel has them now."""
-        return info.program_info(self.fileno())
+        from pyebpf.kernel.info import program_info
+
+        return program_info(self.fileno())
 
     @property
     def recursion_misses(self) -> int:
@@ -205,6 +208,8 @@ def _replaced(place: Replacement) -> tuple[int, int]:
 
 def module_btf(name: str) -> Descriptor:
     """The BTF object of a kernel module, for attach_btf_obj_fd and fd_array (since Linux 5.11)."""
+    from pyebpf.kernel.info import btf_name
+
     number = 0
     try:
         while (following := bpf.btf_get_next_id(number)) is not None:
@@ -213,7 +218,7 @@ def module_btf(name: str) -> Descriptor:
                 found = bpf.btf_get_fd_by_id(number)
             except FileNotFoundError:
                 continue  # gone since its number was read
-            if info.btf_name(found.fileno()) == name:
+            if btf_name(found.fileno()) == name:
                 return found
             found.close()
     except OSError as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pyebpf.lazy import lazy_names
 from pyebpf.target.facts import (
     KernelFunction,
     KernelMember,
@@ -11,8 +14,10 @@ from pyebpf.target.facts import (
     TypeKind,
 )
 from pyebpf.target.live import LiveTarget
-from pyebpf.target.recorded import RecordedTarget, Recorder
 from pyebpf.target.target import Target
+
+if TYPE_CHECKING:
+    from pyebpf.target.recorded import RecordedTarget, Recorder
 
 __all__ = [
     "KernelFunction",
@@ -26,3 +31,5 @@ __all__ = [
     "Target",
     "TypeKind",
 ]
+
+__getattr__ = lazy_names(__name__, {"recorded": ("RecordedTarget", "Recorder")})
