@@ -216,6 +216,12 @@ def test_streams(make_pair):
         assert exactly(reader, 4 * 13) == framed(11) * 4
         assert dict(counts) == {0: 13, 1: 5}
         nothing(near)
+        bpf.detach()
+        last, far = make_pair()
+        sockets[0] = last  # which no program is given
+        far.send(framed(5))
+        assert exactly(last, 7) == framed(5)
+        assert dict(counts) == {0: 13, 1: 5}
 
 
 def test_verdict_without_parser():
@@ -248,6 +254,11 @@ def test_verdict_without_parser():
             client.send(data)
         assert exactly(server, 12) == b"yes" * 4  # the kernel reads such datagrams as one stream
         nothing(server)
+        assert dict(counts) == {0: 7, 1: 3}
+        bpf.detach()
+        del sockets[0]
+        client.send(b"no")
+        assert server.recv(9) == b"no"
         assert dict(counts) == {0: 7, 1: 3}
 
 
