@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pyebpf.elf.conventions import Convention, convention
 from pyebpf.elf.file import ElfFile, Relocation, Section, Symbol, read_elf
+from pyebpf.elf.kconfig import KernelConfig
 from pyebpf.elf.listing import list_section
 from pyebpf.elf.object import ElfObject, ElfProgram, read_object
 
@@ -15,6 +16,7 @@ __all__ = [
     "ElfFile",
     "ElfObject",
     "ElfProgram",
+    "KernelConfig",
     "Relocation",
     "Section",
     "Symbol",

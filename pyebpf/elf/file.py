@@ -50,7 +50,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """One symbol; `section` is None for one that is defined elsewhere.
+    """One symbol; `section` is None for one that is defined elsewhere, and may be missing there if it is `weak`.
 
     `kind` is STT_FUNC, STT_OBJECT, STT_SECTION or another of the ELF specification's.
     """
@@ -61,6 +61,7 @@ class Symbol(NamedTuple):
     section: int | None
     kind: str
     local: bool
+    weak: bool = False
 
 
 class Relocation(NamedTuple):
@@ -170,7 +171,10 @@ def _symbol(symbol: Any, sections: tuple[Section, ...]) -> Symbol:
     info = symbol["st_info"]
     kind = str(info["type"])
     name = sections[section].name if kind == "STT_SECTION" and section is not None else symbol.name
-    return Symbol(name, symbol["st_value"], symbol["st_size"], section, kind, info["bind"] == "STB_LOCAL")
+    bind = info["bind"]
+    return Symbol(
+        name, symbol["st_value"], symbol["st_size"], section, kind, bind == "STB_LOCAL", weak=bind == "STB_WEAK"
+    )
 
 
 def _relocations(part: Any, symbols: tuple[Symbol, ...]) -> Iterator[Relocation]:

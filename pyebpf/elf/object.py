@@ -13,6 +13,7 @@ from pyebpf.elf.conventions import Convention, convention
 from pyebpf.elf.core import apply
 from pyebpf.elf.debug import DebugInfo, read_debug_info
 from pyebpf.elf.file import read_elf
+from pyebpf.elf.kconfig import KCONFIG, read_constants
 from pyebpf.elf.maps import BTF_MAPS, LEGACY_MAPS, data_map, is_data, map_name, read_maps
 from pyebpf.errors import MalformedData, NotFound, closest
 from pyebpf.specs import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.elf.file import ElfFile, Relocation, Section, Symbol
+    from pyebpf.elf.kconfig import KernelConfig, KernelConstants
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec
 
@@ -108,25 +110,24 @@ class ElfObject:
             if not symbol.local
         )
 
-    def module_spec(self, kernel: Btf | None = None) -> ModuleSpec:
+    def module_spec(self, kernel: Btf | None = None, config: KernelConfig | None = None) -> ModuleSpec:
         """All programs, and the maps that they use. See `program_spec`."""
-        programs = tuple(self.program_spec(program.name, kernel) for program in self.programs)
+        programs = tuple(self.program_spec(program.name, kernel, config) for program in self.programs)
         used = {i.symbol for p in programs for i in p.code.instructions if i.op.form is Form.LDDW_MAP}
-        return ModuleSpec(tuple(spec for spec in self._all_maps().values() if spec.name in used), programs)
+        return ModuleSpec(tuple(spec for spec in self.map_specs(config) if spec.name in used), programs)
 
-    def map_specs(self) -> tuple[MapSpec, ...]:
-        """All maps that loading needs: those of the source, and those of global data."""
-        return tuple(self._all_maps().values())
+    def map_specs(self, config: KernelConfig | None = None) -> tuple[MapSpec, ...]:
+        """All maps that loading needs: those of the source, of global data and, with `config`, of .kconfig."""
+        constants = read_constants(self.elf, self.btf, config) if config is not None else None
+        made = (*self.maps.values(), *self.data.values(), *((constants.map,) if constants is not None else ()))
+        return tuple({spec.name: spec for spec in made}.values())
 
-    def _all_maps(self) -> dict[str, MapSpec]:
-        return {spec.name: spec for spec in (*self.maps.values(), *self.data.values())}
-
-    def program_spec(self, name: str, kernel: Btf | None = None) -> ProgramSpec:
+    def program_spec(self, name: str, kernel: Btf | None = None, config: KernelConfig | None = None) -> ProgramSpec:
         """One program, ready to load.
 
         `kernel`, the BTF to load into, is asked for the function or tracepoint that the section names, and for what
-        CO-RE relocations want to know. NotFound for a name that is no program's, or for that function; MalformedData
-        for an extern variable of .kconfig or anything else that cannot be filled in.
+        CO-RE relocations want to know; `config` for externs of .kconfig. NotFound for a name that is no program's, or
+        for that function; MalformedData for what cannot be filled in.
         """
         program = next((program for program in self.programs if program.name == name), None)
         if program is None:
@@ -134,7 +135,7 @@ class ElfObject:
             raise NotFound(f"the object has no program {name!r}{closest(name, names)}")
         section = self.elf.code_section(program.section)
         symbol = next(symbol for symbol in self.elf.functions(section) if symbol.name == name)
-        code = _Linker(self, kernel).link(symbol)
+        code = _Linker(self, kernel, config).link(symbol)
         attach, attach_btf = _attachment(program.convention, kernel)
         return ProgramSpec(
             name,
@@ -176,12 +177,14 @@ def _attachment(said: Convention, kernel: Btf | None) -> tuple[AttachSpec | None
 class _Linker:
     """The instructions of one program: its function, then every function that it needs."""
 
-    def __init__(self, whole: ElfObject, kernel: Btf | None) -> None:
+    def __init__(self, whole: ElfObject, kernel: Btf | None, config: KernelConfig | None) -> None:
         self.whole = whole
         self.kernel = kernel
+        self.config = config
         self.elf = whole.elf
         self.names: dict[tuple[int, int], str] = {}
         self.waiting: list[Symbol] = []
+        self.weak: set[str] = set()
 
     def link(self, main: Symbol) -> Code:
         instructions: list[Instruction] = []
@@ -193,7 +196,7 @@ class _Linker:
             name = self.names[function.section, function.value]
             subprograms.append(Subprogram(name, len(instructions)))
             instructions += self._function(function, name)
-        return Code(tuple(instructions), tuple(subprograms))
+        return Code(tuple(instructions), tuple(subprograms), weak=frozenset(self.weak))
 
     def _name(self, function: Symbol) -> str:
         """The name under which a function is called; a new one is put on the list."""
@@ -249,7 +252,7 @@ class _Linker:
             return self._address(item, symbol, place)
         if form in (Form.CALL_LOCAL, Form.CALL) and relocation.kind == _R_64_32:
             if symbol.section is None:
-                return Instruction(find_op("call_kfunc", Form.CALL_KFUNC), symbol=symbol.name)
+                return Instruction(find_op("call_kfunc", Form.CALL_KFUNC), symbol=self._of_the_kernel(symbol))
             target = symbol.value + 8 * (item.imm + 1)
             name = self._called(self.elf.sections[symbol.section], target, place)
             return Instruction(find_op("call_local", Form.CALL_LOCAL), symbol=name)
@@ -282,21 +285,33 @@ class _Linker:
         raise MalformedData(f"{place}: `{symbol.name}` is in section {section.name}, which no map stands for")
 
     def _extern(self, item: Instruction, symbol: Symbol, place: str) -> Instruction:
-        """The address of a variable that the kernel has."""
+        """The address of what the kernel has, or of a constant of its configuration."""
         btf = self.whole.btf
         group = _group_of(btf, symbol.name) if btf is not None else None
         if group == ".ksyms":
-            return Instruction(find_op("lddw_ksym", Form.LDDW_KSYM), item.dst, symbol=symbol.name)
-        if group == ".kconfig":
-            raise MalformedData(
-                f"{place}: {symbol.name} is an extern of .kconfig, which is not filled in: make it a constant"
-            )
+            return Instruction(find_op("lddw_ksym", Form.LDDW_KSYM), item.dst, symbol=self._of_the_kernel(symbol))
+        if group == KCONFIG:
+            if self.constants is None:
+                raise MalformedData(f"{place}: {symbol.name} is an extern of .kconfig: give the kernel's KernelConfig")
+            at = self.constants.offsets[symbol.name] + (item.imm & _LOW)
+            return Instruction(find_op("lddw_map_value", Form.LDDW_MAP), item.dst, imm=at << 32, symbol=KCONFIG)
         raise MalformedData(f"{place}: nothing defines `{symbol.name}`")
+
+    @cached_property
+    def constants(self) -> KernelConstants | None:
+        """What the kernel's configuration gives; None without one."""
+        return read_constants(self.elf, self.whole.btf, self.config) if self.config is not None else None
+
+    def _of_the_kernel(self, symbol: Symbol) -> str:
+        """The name of a function or variable of the kernel, noted if it may be missing."""
+        if symbol.weak:
+            self.weak.add(symbol.name)
+        return symbol.name
 
 
 def _group_of(btf: Btf, name: str) -> str | None:
     """The section that an extern variable is declared in."""
-    for group in (".kconfig", ".ksyms"):
+    for group in (KCONFIG, ".ksyms"):
         for type_id in btf.find(group):
             node = btf.type_by_id(type_id)
             if isinstance(node, DataSec) and any(btf.type_by_id(v.type).name == name for v in node.variables):

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from struct import pack
 from typing import TYPE_CHECKING, Self
 
-from pyebpf.asm import Form, find_op
+from pyebpf.asm import Form, Instruction, find_op
 from pyebpf.btf import Func, Var
 from pyebpf.dataclass import replace
 from pyebpf.errors import NotFound
@@ -15,13 +15,14 @@ from pyebpf.errors import NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
     from pyebpf.kernel.descriptor import Descriptor
 
 __all__ = ["KernelSymbols"]
 
 _ADDRESSES = "/proc/kallsyms"
+#: A helper that no kernel has: libbpf's number for a call of what is missing, known from verifier logs.
+_NO_FUNCTION = 195896080
 
 
 class KernelSymbols:
@@ -29,16 +30,21 @@ class KernelSymbols:
 
     `functions` and `variables` are for `asm.resolve`, `fd_array` for PROG_LOAD. A variable that no BTF has is loaded as
     the address that /proc/kallsyms gives, as libbpf does with `extern const void name __ksym`; `instructions` then
-    have it. Descriptors of modules' BTF are open until the context is left: the loaded program holds what it needs.
+    have it. Of the names in `weak` the kernel may lack some: a variable's address is then 0, and a call one that no
+    verifier takes, so that only a program that looks before it calls is loaded. Descriptors of modules' BTF are open
+    until the context is left: the loaded program holds what it needs.
 
-    Raises NotFound for a name that the kernel does not have, NotPermitted where reading it takes more privileges.
+    Raises NotFound for a name that the kernel does not have, or whose address it does not show.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], vmlinux: Callable[[], Btf]) -> None:
+    def __init__(
+        self, instructions: Sequence[Instruction], vmlinux: Callable[[], Btf], weak: frozenset[str] = frozenset()
+    ) -> None:
         self.instructions = instructions
         self.functions: dict[str, tuple[int, int]] = {}
         self.variables: dict[str, tuple[int, int]] = {}
         self._load_vmlinux = vmlinux
+        self._weak = weak
         self._vmlinux: Btf | None = None
         self._modules: dict[str, Btf] | None = None
         self._places: dict[str, int] = {}
@@ -63,9 +69,13 @@ class KernelSymbols:
         return pack(f"={1 + len(numbers)}i", 0, *numbers) if numbers else b""
 
     def _find(self) -> None:
-        addresses: dict[str, int] = {}
+        plain, missing = find_op("lddw", Form.LDDW), find_op("call", Form.CALL)
+        replaced: dict[tuple[Form, str | None], Instruction] = {}
         for name in self._names(Form.CALL_KFUNC):
             found = self._in_btf(name, Func)
+            if found is None and name in self._weak:
+                replaced[Form.CALL_KFUNC, name] = Instruction(missing, imm=_NO_FUNCTION)
+                continue
             if found is None:
                 # vmlinux's own error has the closest names.
                 found = self._kernel().function(name).id, ""
@@ -73,15 +83,14 @@ class KernelSymbols:
         for name in self._names(Form.LDDW_KSYM):
             found = self._in_btf(name, Var)
             if found is None:
-                addresses[name] = _address(name)
+                replaced[Form.LDDW_KSYM, name] = Instruction(plain, imm=_address(name, weak=name in self._weak))
             else:
                 place = self._place(found[1])
                 self.variables[name] = found[0], self._descriptors[place - 1].fileno() if place else 0
-        if addresses:
-            plain = find_op("lddw", Form.LDDW)
+        if replaced:
             self.instructions = tuple(
-                replace(each, op=plain, imm=addresses[each.symbol], symbol=None)
-                if each.op.form is Form.LDDW_KSYM and each.symbol in addresses
+                replace(each, op=other.op, imm=other.imm, src=other.src, symbol=None)
+                if (other := replaced.get((each.op.form, each.symbol))) is not None
                 else each
                 for each in self.instructions
             )
@@ -135,12 +144,14 @@ class KernelSymbols:
         return self._places[module]
 
 
-def _address(name: str) -> int:
-    """A symbol's address."""
+def _address(name: str, *, weak: bool) -> int:
+    """A symbol's address; 0 for a weak one that the kernel does not have."""
     line = rb"^([0-9a-f]+) \S " + re.escape(name.encode()) + rb"(?:\t.*)?$"
     with open(_ADDRESSES, "rb") as file:  # noqa: PTH123 - pathlib would be imported for this alone
         found = re.search(line, file.read(), re.MULTILINE)
     if found is None:
+        if weak:
+            return 0
         raise NotFound(f"the kernel has no variable {name}: neither its BTF nor {_ADDRESSES} has the name")
     address = int(found[1], 16)
     if not address:

@@ -77,12 +77,14 @@ class Code:
 
     Labels are resolved, maps are still names (`Instruction.symbol`), and each instruction knows the Python line that
     it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0. Of the functions those that are
-    `exported` are verified by themselves, for any arguments.
+    `exported` are verified by themselves, for any arguments. Of the kernel's functions and variables that are named,
+    those that are `weak` may be missing: the variable's address is then 0, and the call one that no verifier takes.
     """
 
     instructions: tuple[Instruction, ...]
     subprograms: tuple[Subprogram, ...]
     exported: tuple[Exported, ...] = ()
+    weak: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,7 @@ USE_M = ' m SEC(".maps"); SEC("socket") int f(void *c) { return bpf_map_lookup_e
 REFUSED = [
     (
         'extern u32 KERNEL_VERSION SEC(".kconfig"); SEC("socket") int f(void *c) { return KERNEL_VERSION; }',
-        "socket, slot 0: KERNEL_VERSION is an extern of .kconfig, which is not filled in: make it a constant",
+        "socket, slot 0: KERNEL_VERSION is an extern of .kconfig: give the kernel's KernelConfig",
     ),
     (
         """struct s { int a, b; } __attribute__((preserve_access_index));
