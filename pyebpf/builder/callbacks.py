@@ -19,16 +19,28 @@ from pyebpf.types import S64, U32
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pyebpf.builder.maps import MapEntity
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
 
-__all__ = ["CALLBACK", "for_each", "loop", "timer_function"]
+__all__ = [
+    "CALLBACK",
+    "ENTRY",
+    "call_for_each",
+    "check_walked",
+    "entry_arguments",
+    "for_each",
+    "function_number",
+    "loop",
+    "timer_function",
+]
 
 #: The key in a program's notes of the front end's way to build a function that is called back.
 CALLBACK = "callbacks: build"
 
 _TIMER_FUNCTIONS = "callbacks: functions of timers"
+_NUMBER = "callbacks: number"
 
 #: Helper numbers of enum bpf_func_id (since Linux 5.13 and 5.17).
 FOR_EACH_MAP_ELEM, LOOP = 164, 181
@@ -46,14 +58,23 @@ WALKED = (
 )
 
 #: What the kernel passes: the map, the addresses of key and value.
-_ENTRY = (Kind.POINTER, Kind.POINTER, Kind.POINTER)
+ENTRY = (Kind.POINTER, Kind.POINTER, Kind.POINTER)
 
 
-def _entry(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.Value]], Sequence[Any]]:
+def function_number(p: ProgramBuilder) -> int:
+    """A number for the name of another function that is called back."""
+    number: int = p.notes.get(_NUMBER, 0) + 1
+    p.notes[_NUMBER] = number
+    return number
+
+
+def entry_arguments(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.Value]], Sequence[Any]]:
     """The Python arguments for one entry: its key and its value, a snapshot where that is a number."""
 
     def arguments(registers: Sequence[ir.Value]) -> Sequence[Any]:
         _, key, value = registers
+        # The key is in the entry as well, and its memory goes with it.
+        p.b.assume_origin(key, spec.name)
         p.b.assume_origin(value, spec.name)
         key_place = Place(base=key, owner=f"a key of {spec.name}", writable=False)
         value_place = Place(base=value, owner=f"an entry of {spec.name}", shared=True)
@@ -69,26 +90,48 @@ def _function(p: ProgramBuilder, function: Any, what: str, of: str = "a key and 
     return function
 
 
-def for_each(p: ProgramBuilder, spec: MapSpec, function: Any) -> Int:
-    """Call `function(key, value)` for each entry, until it returns True; how many were seen."""
-    what = f"{spec.name}.for_each()"
-    if spec.kind not in WALKED or spec.value is None:
+def check_walked(p: ProgramBuilder, table: MapEntity, what: str) -> None:
+    """Refuse to walk a map that this kernel can't walk here."""
+    if table.kind not in WALKED:
         p.fail(f"{what}: the kernel walks hashes and arrays only")
     kind = p.kind.name.lower()
     if not p.target.has(f"helper:for_each_map_elem@{kind}"):
-        p.fail(f"{what}: this kernel has no bpf_for_each_map_elem for {kind.replace('_', ' ')} programs")
+        p.fail(
+            f"{what}: this kernel has no bpf_for_each_map_elem for {kind.replace('_', ' ')} programs (since Linux "
+            "5.13): look entries up one at a time, by .get(k)"
+        )
+
+
+def call_for_each(
+    p: ProgramBuilder,
+    table: MapEntity,
+    function: ir.Value,
+    passed: ir.Value,
+    invalidated: Mapping[str, str],
+    what: str,
+) -> ir.Value:
+    """Call `function`, by its address, with each entry of a map and `passed`; how many there were.
+
+    `invalidated` are the maps whose entries it makes invalid, with the reasons.
+    """
+    seen = p.b.call(FOR_EACH_MAP_ELEM, table.handle(p), function, passed, p.b.const(0), comment=what)
+    for origin, reason in invalidated.items():
+        p.b.invalidate_origin(origin, f"{what} and its {reason}")
+    return seen
+
+
+def for_each(p: ProgramBuilder, table: MapEntity, function: Any) -> Int:
+    """Call `function(key, value)` for each entry, until it returns True; how many were seen."""
+    what = f"{table.map_name}.for_each()"
+    check_walked(p, table, what)
     build = p.notes[CALLBACK]
     address: ir.Value
     passed: ir.Value
     invalidated: Mapping[str, str]
     address, passed, invalidated = build(
-        p, _function(p, function, what), _ENTRY, _entry(p, spec), f"a function for {what}"
+        p, _function(p, function, what), ENTRY, entry_arguments(p, table.spec), f"a function for {what}"
     )
-    handle = p.b.emit(Op.MAP, symbol=p.use_map(spec))
-    seen = p.b.call(FOR_EACH_MAP_ELEM, handle, address, passed, p.b.const(0), comment=what)
-    for origin, reason in invalidated.items():
-        p.b.invalidate_origin(origin, f"{what} and its {reason}")
-    return Int(seen, S64)
+    return Int(call_for_each(p, table, address, passed, invalidated, what), S64)
 
 
 def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
@@ -146,6 +189,6 @@ def timer_function(p: ProgramBuilder, function: Any, spec: MapSpec) -> ir.Value 
 
     address: ir.Value
     address, _, _ = p.notes[CALLBACK](
-        p, function, _ENTRY, _entry(p, spec), "a timer's function", context=False, noting=note
+        p, function, ENTRY, entry_arguments(p, spec), "a timer's function", context=False, noting=note
     )
     return address

@@ -126,7 +126,9 @@ class Reservation(Entity):
         return f"a reservation in {self.ring.map_name}: write `with {self.ring.map_name}.reserve(n) as data:`"
 
     def enter(self, p: ProgramBuilder) -> Dynptr:
-        made = self._made = Dynptr(p.b.slot(SIZE, name="dynptr"), f"the reservation in {self.ring.map_name}")
+        made = self._made = Dynptr(
+            p.b.slot(SIZE, name="dynptr", opaque=True), f"the reservation in {self.ring.map_name}"
+        )
         handle = p.b.emit(Op.MAP, symbol=p.use_map(self.ring.spec))
         status = p.b.call(RESERVE, handle, self.size.value, p.b.const(0), made.address(p))
         with p.b.if_(Compare(Relation.NE, p.b.emit(Op.SEXT, status, size=4), p.b.const(0))):
@@ -164,7 +166,7 @@ class ByteRingEntity(RingBufferEntity):
 
 
 def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
-    slot = p.b.slot(SIZE, name="dynptr")
+    slot = p.b.slot(SIZE, name="dynptr", opaque=True)
     if isinstance(value, Context):
         name = PACKETS.get(p.kind.name)
         if name is None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.conditions import Test
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.walks import Entries
     from pyebpf.compiler import ir
 
 __all__ = ["Entity", "RunTime", "describe"]
@@ -109,6 +110,10 @@ class Entity:
     def length(self, p: ProgramBuilder) -> Any:
         """`len(self)`."""
         self._refuse(p, "length", "has no length")
+
+    def entries(self, p: ProgramBuilder) -> Entries | None:
+        """What `for … in self:` goes over, each time that the program runs; None of what is no map."""
+        return None
 
     # -- as a callable, as a context
     # ----------------------------------------------------------------------------------------

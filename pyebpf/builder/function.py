@@ -49,6 +49,8 @@ class FunctionBuilder:
         self._blocks: list[OpenBlock] = []
         self._slots: list[ir.Slot] = []
         self._uses: list[tuple[int, str, Location | None]] = []
+        #: Names of slots that hold what only the kernel's functions read and write, such as dynptrs.
+        self.opaque: set[str] = set()
         #: Maps whose addresses this function makes invalid, with the reason: it does so to its callers' too.
         self.invalidated: dict[str, str] = {}
         self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
@@ -141,10 +143,12 @@ class FunctionBuilder:
         """Store the low `size` bytes of `value` at address + offset."""
         self.emit(Op.STORE, address, value, imm=offset, size=size)
 
-    def slot(self, size: int, align: int = 8, name: str = "") -> ir.Slot:
+    def slot(self, size: int, align: int = 8, name: str = "", *, opaque: bool = False) -> ir.Slot:
         """Reserve `size` bytes of stack frame, and return the slot. Nothing initialises it."""
         slot = ir.Slot(f"{name or 'slot'}.{len(self._slots)}", size, max(align, 1))
         self._slots.append(slot)
+        if opaque:
+            self.opaque.add(slot.name)
         return slot
 
     def slot_address(self, slot: ir.Slot, offset: int = 0) -> ir.Value:
@@ -204,6 +208,10 @@ class FunctionBuilder:
     def note_use(self, value: ir.Value, what: str) -> None:
         """Note that an address is used here: an earlier round of a loop may have made it invalid."""
         self._uses.append((value.number, what, self.where))
+
+    def hand_on_uses(self, inner: FunctionBuilder, passed: Mapping[int, ir.Value]) -> None:
+        """Note as used here what `inner` uses of the values that it was passed, by their numbers there."""
+        self._uses += [(passed[n].number, what, where) for n, what, where in inner._uses if n in passed]
 
     def definition(self, value: ir.Value) -> ir.Instruction | None:
         """The instruction that a value is the result of; None for a parameter of a block."""
@@ -399,7 +407,7 @@ class FunctionBuilder:
             for variable, parameter in parameters.items():
                 if variable in after.values and after.values[variable].number in after.gone:
                     stale[parameter.number] = after.gone[after.values[variable].number]
-            self._refuse_stale(stale, self._uses[uses_before:])
+            self.refuse_stale(stale, uses_before)
             self._block.terminator = ir.Jump(
                 header.number, tuple(after.values.get(v, parameters[v]) for v in kept), self.where
             )
@@ -448,9 +456,9 @@ class FunctionBuilder:
             finished.append(ir.Block(number, block.parameters, tuple(block.instructions), block.terminator))
         return ir.Function(self.name, self.parameters, tuple(finished), tuple(self._slots), self._defined_at)
 
-    def _refuse_stale(self, stale: Mapping[int, str], uses: Sequence[tuple[int, str, Location | None]]) -> None:
-        """Refuse a use in a loop of what an earlier round of the loop may have made invalid."""
-        for number, what, where in uses:
+    def refuse_stale(self, stale: Mapping[int, str], first: int = 0) -> None:
+        """Refuse a use in a loop of what an earlier round may have made invalid; its uses begin with the `first`."""
+        for number, what, where in self._uses[first:]:
             if number in stale:
                 self.fail(f"{what} is used after {stale[number]} in an earlier round: copy what you need first", where)
 

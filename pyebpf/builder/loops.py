@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import IntType
 
-__all__ = ["CUT_OFF", "MANY_ROUNDS", "MOST_ITERATIONS", "MOST_ROUNDS", "counted_loop", "limited_loop", "range_loop"]
+__all__ = [
+    "CUT_OFF",
+    "MANY_ROUNDS",
+    "MOST_ITERATIONS",
+    "MOST_ROUNDS",
+    "counted_loop",
+    "hidden_zero",
+    "limited_loop",
+    "range_loop",
+]
 
 #: Most rounds of a bounded loop. Verifiers keep a state for each round that may be left early, 8192 at the most.
 MOST_ROUNDS = 4096
@@ -172,9 +181,14 @@ def _forget(p: ProgramBuilder, carried: Iterable[Variable]) -> None:
         if value is None or value.kind is not Kind.SCALAR:
             continue
         if zero is None:
-            p.maps[ZERO_MAP] = MapSpec(ZERO_MAP, MapKind.ARRAY, U32, U64, 1)
-            zero = b.load(b.emit(Op.MAP_VALUE, symbol=ZERO_MAP), 0, 8)
+            zero = hidden_zero(p)
         b.write(variable, b.binary(Op.ADD, value, zero))
+
+
+def hidden_zero(p: ProgramBuilder) -> ir.Value:
+    """A zero that the verifier takes for any number."""
+    p.maps[ZERO_MAP] = MapSpec(ZERO_MAP, MapKind.ARRAY, U32, U64, 1)
+    return p.b.load(p.b.emit(Op.MAP_VALUE, symbol=ZERO_MAP), 0, 8)
 
 
 @contextmanager

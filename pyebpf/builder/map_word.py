@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.walks import Entries
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
 
@@ -40,6 +41,9 @@ class MapWord(Entity):
     def handle(self, p: ProgramBuilder) -> ir.Value:
         """What helpers are given for it."""
         return p.b.emit(Op.MAP, symbol=p.use_map(self.spec)) if self.address is None else self.address
+
+    def entries(self, p: ProgramBuilder) -> Entries | None:
+        p.fail(f"a `for` over {self.map_name}: the kernel walks hashes and arrays only")
 
 
 class InnerMap(RunTime):
@@ -97,3 +101,6 @@ class InnerMap(RunTime):
 
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
         return self._map(p).contains(p, item)
+
+    def entries(self, p: ProgramBuilder) -> Entries | None:
+        return self._map(p).entries(p)

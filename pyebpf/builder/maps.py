@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyebpf.builder import atomics
 from pyebpf.builder.conditions import Always, Compare, Test
@@ -25,9 +26,10 @@ from pyebpf.types import S64, U32, U64, IntType
 from pyebpf.types.special import has_special
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.walks import Entries
     from pyebpf.compiler import ir
     from pyebpf.specs import MapKind
     from pyebpf.types import Type
@@ -43,7 +45,8 @@ _EEXIST = 17
 FULL = "map full"
 OUT_OF_RANGE = "index out of range"
 
-_USER_SIDE = ("clear", "interval", "items", "keys", "per_cpu", "popitem", "setdefault", "update", "values")
+_USER_SIDE = ("clear", "interval", "per_cpu", "popitem", "setdefault", "update")
+_VIEWS = ("items", "keys", "values")
 
 
 class MapEntity(MapWord):
@@ -51,6 +54,8 @@ class MapEntity(MapWord):
 
     `name_source` is the name, or answers it when the map is first used. `max_entries` counts entries.
     """
+
+    REMEDIES: ClassVar[Mapping[str, str]] = {"length": "count the entries in a `for` loop"}
 
     def __init__(
         self,
@@ -105,13 +110,22 @@ class MapEntity(MapWord):
             "pop": self._pop,
             "for_each": self._for_each,
         }
+        methods |= {view: partial(self._view, view) for view in _VIEWS}
         return method_of(p, self, name, methods)
+
+    def entries(self, p: ProgramBuilder) -> Entries:
+        return self._view("keys", p)
+
+    def _view(self, view: str, p: ProgramBuilder) -> Entries:
+        from pyebpf.builder.walks import Entries
+
+        return Entries(self, view)
 
     def _for_each(self, p: ProgramBuilder, function: Any) -> Any:
         """`for_each(f)`: `f(key, value)` for each entry; how many there were, as far as it went."""
         from pyebpf.builder.callbacks import for_each
 
-        return for_each(p, self.spec, function)
+        return for_each(p, self, function)
 
     def _get(self, p: ProgramBuilder, key: Any, default: Any = None) -> Any:
         what = f"{self.map_name}.get(…)"

@@ -63,8 +63,8 @@ REFUSALS = {
         "the entries of the map sizes always exist: assign to",
     ),
     "user space's methods": (
-        lambda p: hashed().attribute(p, "items"),
-        r"opens.items is for user space: a probe looks entries up one at a time, by .get\(k\)",
+        lambda p: hashed().attribute(p, "clear"),
+        r"opens.clear is for user space: a probe looks entries up one at a time, by .get\(k\)",
     ),
     "a misspelt method": (
         lambda p: hashed().attribute(p, "gett"),

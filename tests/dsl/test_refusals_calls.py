@@ -39,10 +39,10 @@ def helper():
         "helper()",
     ),
     (
-        "opens.items()",
+        "opens.clear()",
         "",
-        "opens.items is for user space: a probe looks entries up one at a time, by .get(k)",
-        "opens.items",
+        "opens.clear is for user space: a probe looks entries up one at a time, by .get(k)",
+        "opens.clear",
     ),
     ("x = opens.foo(3)", "", "the map opens has no attribute foo", "opens.foo"),
     ("x = opens.get()", "", "get() of the map opens: missing a required argument: 'key'", "opens.get()"),

@@ -11,19 +11,16 @@ from tests.dsl.harness import build, message
 #: message; what its carets stand under.
 CASES = [
     (
-        "for x in opens: pass",
+        "for x in events: pass",
         "",
-        (
-            "the map opens can't be iterated over on each event: a `for` in a probe goes over range(…), "
-            "or over a tuple, list or dict.items() known while compiling"
-        ),
-        "opens",
+        "a `for` over events: the kernel walks hashes and arrays only",
+        "events",
     ),
     (
         "for x in count: pass",
         "",
         (
-            "a u64 can't be iterated over on each event: a `for` in a probe goes over range(…), or over a "
+            "a u64 can't be iterated over on each event: a `for` in a probe goes over range(…), over a map, or over a "
             "tuple, list or dict.items() known while compiling; count is a run-time variable since line "
             "3, where it is a parameter"
         ),
@@ -32,7 +29,7 @@ CASES = [
     (
         'for x in "abc": pass',
         "",
-        "a `for` in a probe goes over range(…), or over a tuple, list or dict.items(), not over 'abc'",
+        "a `for` in a probe goes over range(…), over a map, or over a tuple, list or dict.items(), not over 'abc'",
         '"abc"',
     ),
     (
@@ -44,7 +41,7 @@ CASES = [
     (
         "for x in 5: pass",
         "",
-        "a `for` in a probe goes over range(…), or over a tuple, list or dict.items(), not over 5",
+        "a `for` in a probe goes over range(…), over a map, or over a tuple, list or dict.items(), not over 5",
         "5",
     ),
     (

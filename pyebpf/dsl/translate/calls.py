@@ -11,21 +11,26 @@ from pyebpf.builder import operations
 from pyebpf.builder.conditions import Always
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.integers import Int
+from pyebpf.builder.map_word import MapWord
+from pyebpf.builder.walks import Entries
 from pyebpf.dsl.scope import Scope
-from pyebpf.dsl.translate.conditions import as_test
+from pyebpf.dsl.translate.conditions import as_test, compile_time
 from pyebpf.dsl.translate.expressions import expression
 from pyebpf.dsl.translate.inlining import inline
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll
-from pyebpf.errors import CompileError, OnlyInProbe
 from pyebpf.types import U64, IntType, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["call"]
+
+#: Functions of Python's that go over what they are given.
+_GO_OVER: tuple[Any, ...] = (list, tuple, set, frozenset, dict, sorted, sum, min, max, any, all, enumerate, zip)
+_GO_OVER += (reversed, iter, filter, map)
 
 
 def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
@@ -38,7 +43,7 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
             spread = expression(f, each.value)
             if isinstance(spread, Entity):
                 f.fail("`*` can't spread values here: write each one", each)
-            arguments.extend(_computed(f, list, [spread], {}))
+            arguments.extend(compile_time(f, list, spread))
         else:
             arguments.append(expression(f, each))
     keywords: dict[str, Any] = {}
@@ -61,7 +66,10 @@ def _called(
     f: Frame, node: ast.Call, callee: Any, arguments: list[Any], keywords: dict[str, Any], *, statement: bool
 ) -> Any:
     if isinstance(callee, Entity):
-        return callee.call(f.p, arguments, keywords)
+        found = callee.call(f.p, arguments, keywords)
+        if statement and isinstance(found, Entries):
+            f.fail(f"{found.describe()} alone does nothing: write `for … in {found.describe()}:`")
+        return found
     if callee is print:
         f.fail(
             "a probe can't print: emit a record to a ring buffer, `events.emit(Record(…))`, and print it in user space"
@@ -88,14 +96,16 @@ def _called(
         return _converted(f, callee, arguments, keywords)
     if callee is unroll:
         return _unrolled(f, node, arguments)
+    if callee in _GO_OVER and any(isinstance(value, (Entries, MapWord)) for value in given):
+        f.fail(f"{callee.__name__}() can't go over a map on each event: write a `for` loop over it")
     built_in = _BUILT_IN.get(callee) if _hashable(callee) else None
     if built_in is not None and any(map(_touches_bpf, given)):
         if keywords:
             f.fail(f"{callee.__name__}() takes no argument {next(iter(keywords))} in a probe")
         return built_in(f, arguments)
     for value in given:
+        shown = getattr(callee, "__name__", None) or ast.unparse(node.func)
         if is_run_time(value):
-            shown = getattr(callee, "__name__", None) or ast.unparse(node.func)
             f.fail(
                 f"{shown}() is Python's and runs while compiling, but {described(value)} is known only on each "
                 f"event{_remedy(shown)}"
@@ -103,23 +113,11 @@ def _called(
             )
     if not callable(callee):
         f.fail(f"{ast.unparse(node.func)} is no function: it can't be called")
-    return _computed(f, callee, arguments, keywords)
+    return compile_time(f, callee, *arguments, **keywords)
 
 
 def _hashable(value: Any) -> bool:
     return isinstance(value, (type, type(len)))
-
-
-def _computed(f: Frame, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Let Python call it now."""
-    try:
-        return function(*arguments, **keywords)
-    except CompileError:
-        raise
-    except OnlyInProbe as error:
-        f.fail(str(error))
-    except Exception as error:  # noqa: BLE001 - the author's own code may raise anything
-        f.fail(f"computing this while compiling raised {type(error).__name__}: {error}")
 
 
 def _touches_bpf(value: Any) -> bool:
@@ -182,7 +180,7 @@ def _unrolled(f: Frame, node: ast.Call, arguments: list[Any]) -> Unrolled:
     values = arguments[0]
     if isinstance(values, Entity):
         f.fail(f"unroll() needs what is known while compiling, not {describe(values)}{f.why_run_time(node)}")
-    return Unrolled(_computed(f, list, [values], {}))
+    return Unrolled(compile_time(f, list, values))
 
 
 def _one(f: Frame, name: str, arguments: list[Any]) -> Any:

@@ -13,6 +13,7 @@ from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.words import Word
 from pyebpf.dsl.translate.tuples import is_built, is_run_time
+from pyebpf.errors import CompileError, NotLoaded, OnlyInProbe
 from pyebpf.types import S64
 
 if TYPE_CHECKING:
@@ -33,10 +34,19 @@ COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any) -> Any:
+def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Let Python compute; what it raises becomes an error of the place."""
     try:
-        return function(*arguments)
+        return function(*arguments, **keywords)
+    except CompileError:
+        raise
+    except OnlyInProbe as error:
+        f.fail(str(error))
+    except NotLoaded:
+        f.fail(
+            "this asks for a map's entries while compiling, when there are none: a probe looks entries up one at a "
+            "time, by .get(k), or goes over the map by a `for` statement"
+        )
     except Exception as error:  # noqa: BLE001 - the author's own code may raise anything
         f.fail(f"computing this while compiling raised {type(error).__name__}: {error}")
 

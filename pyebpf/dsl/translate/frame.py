@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.function import FunctionBuilder, Join
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.walks import Walk
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
     from pyebpf.errors import Location
@@ -39,7 +40,8 @@ class Around:
     """A loop around the statement being translated.
 
     `unrolled` ones are gone at run time; `depth` is the frame's when the loop began; `carried` the variables that each
-    round hands to the next; `cut` becomes true when a run-time condition leaves a round of an unrolled loop early.
+    round hands to the next; `cut` becomes true when a run-time condition leaves a round of an unrolled loop early;
+    `walk` belongs to a loop over a map.
     """
 
     end: Join
@@ -48,6 +50,7 @@ class Around:
     depth: int
     carried: frozenset[Variable] = frozenset()
     cut: bool = False
+    walk: Walk | None = None
 
 
 @dataclass(slots=True)
@@ -123,6 +126,11 @@ class Frame:
     def b(self) -> FunctionBuilder:
         """The function being built."""
         return self.p.b
+
+    @property
+    def walk(self) -> Walk | None:
+        """The innermost loop over a map around the statement, in whose body `return` only ends the body."""
+        return next((around.walk for around in reversed(self.loops) if around.walk is not None), None)
 
     # -- places and errors -------------------------------------------------------------------------------------------
 

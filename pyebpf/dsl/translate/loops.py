@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import ItemsView, Iterable, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
+from pyebpf.builder.walks import walk_entries
 from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, is_bounded
 from pyebpf.dsl.translate.conditions import branch, compile_time
 from pyebpf.dsl.translate.expressions import expression
 from pyebpf.dsl.translate.frame import Around, assigned_names
+from pyebpf.dsl.translate.returns import pass_on, returned_from
 from pyebpf.dsl.translate.tuples import TupleValue
 from pyebpf.dsl.unroll import Unrolled
 
 if TYPE_CHECKING:
+    from pyebpf.builder.walks import Entries
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["for_statement", "leave_loop", "while_statement"]
@@ -62,7 +66,7 @@ def while_statement(f: Frame, node: ast.While) -> None:
 
 
 def for_statement(f: Frame, node: ast.For) -> None:
-    """`for target in …`: over `range` at run time, over what Python holds now once for each element."""
+    """`for target in …`: over `range` or a map at run time, over what Python holds now once for each element."""
     if node.orelse:
         f.fail(
             "`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`",
@@ -76,6 +80,10 @@ def for_statement(f: Frame, node: ast.For) -> None:
     f.b.where = f.at(node.iter)
     if isinstance(values, range):
         _range(f, node, values.start, values.stop, values.step)
+        return
+    entries = values.entries(f.p) if isinstance(values, Entity) else None
+    if entries is not None:
+        _walk(f, node, entries)
         return
     if isinstance(values, TupleValue):
         values = values.elements
@@ -129,19 +137,56 @@ def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
         f.b.where = where
 
 
+def _walk(f: Frame, node: ast.For, entries: Entries) -> None:
+    """A loop over a map, whose body is a function of its own."""
+    from pyebpf.dsl.translate.statements import assign_target, block
+
+    names = assigned_names([node.target, *node.body])
+    where = f.at(node)
+    f.mark(names, f"is assigned in the `for` over a map of line {node.lineno}", where)
+    f.settle(names)
+    carried = f.carried(names)
+    read = dict.fromkeys(
+        each.id for statement in node.body for each in ast.walk(statement) if isinstance(each, ast.Name)
+    )
+    known = [*f.carried(read), *f.markers([*names, *read])]
+    with walk_entries(f.p, entries, carried, known, functools.partial(returned_from, f)) as (walk, element):
+        around = Around(
+            walk.loop.end,
+            walk.loop.again,
+            unrolled=False,
+            depth=f.depth,
+            carried=frozenset([*carried, *f.markers(names)]),
+            walk=walk,
+        )
+        f.loops.append(around)
+        f.depth += 1
+        f.b.where = f.at(node.target)
+        if entries.view != "items" and isinstance(node.target, (ast.Tuple, ast.List)):
+            f.fail(f"this goes over the map's {entries.view}, one at a time: write {entries.table.map_name}.items()")
+        assign_target(f, node.target, element)
+        block(f, node.body)
+        f.depth -= 1
+        f.loops.pop()
+        f.b.where = where
+    f.b.where = where
+    pass_on(f, walk)
+
+
 def _elements(f: Frame, node: ast.For, values: Any) -> list[Any]:
     if isinstance(values, Unrolled):
         values = values.values
     if isinstance(values, Entity):
         f.fail(
             f"{describe(values)} can't be iterated over on each event: a `for` in a probe goes over "
-            "range(…), or over a tuple, list or "
+            "range(…), over a map, or over a tuple, list or "
             f"dict.items() known while compiling{f.why_run_time(node.iter)}",
             node.iter,
         )
     if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, Mapping, ItemsView, KeysView, ValuesView)):
         f.fail(
-            f"a `for` in a probe goes over range(…), or over a tuple, list or dict.items(), not over {values!r}",
+            "a `for` in a probe goes over range(…), over a map, or over a tuple, list or dict.items(), not over "
+            f"{values!r}",
             node.iter,
         )
     if isinstance(values, (set, frozenset)):

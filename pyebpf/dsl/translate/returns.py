@@ -11,9 +11,12 @@ from pyebpf.dsl.translate.frame import RETURN
 if TYPE_CHECKING:
     import ast
 
+    from pyebpf.builder.environment import Variable
+    from pyebpf.builder.walks import Walk
+    from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["end_of_function", "return_statement"]
+__all__ = ["end_of_function", "pass_on", "return_statement", "returned_from"]
 
 
 def return_statement(f: Frame, node: ast.Return) -> None:
@@ -48,7 +51,7 @@ def end_of_function(f: Frame) -> None:
                 "with `return`",
                 node,
             )
-        f.b.ret(f.b.const(0))
+        _leave(f, f.b.const(0))
         return
     silent = f.p.place.silent(f.p.kind)
     if silent is None:
@@ -57,7 +60,7 @@ def end_of_function(f: Frame) -> None:
             "reaches the end: end it with `return`",
             f.source.location,
         )
-    f.b.ret(f.b.const(silent))
+    _leave(f, f.b.const(silent))
 
 
 def _return_inlined(f: Frame, value: Any) -> None:
@@ -70,7 +73,34 @@ def _return_inlined(f: Frame, value: Any) -> None:
         f.constants[RETURN] = None
     elif value is not None:
         f.assign(RETURN, value)
-    f.b.jump(f.returns)
+    f.b.jump(f.returns if f.walk is None else f.walk.returned)
+
+
+def _leave(f: Frame, value: ir.Value) -> None:
+    """Leave the program or subprogram; in a loop over a map, its body, to leave then."""
+    walk = f.walk
+    if walk is None:
+        f.b.ret(value)
+    else:
+        f.b.write(walk.result, value)
+        f.b.jump(walk.returned)
+
+
+def returned_from(f: Frame, walk: Walk) -> list[Variable]:
+    """The variables of what has been returned in the body of a loop over a map."""
+    return [walk.result] if f.returns is None else [*f.carried([RETURN]), *f.markers([RETURN])]
+
+
+def pass_on(f: Frame, walk: Walk) -> None:
+    """After a loop over a map: return what its body has returned, if it has."""
+    if not walk.returns:
+        return
+    with f.b.if_(walk.has_returned()):
+        walk.restore()
+        if f.returns is None:
+            _leave(f, f.b.take(walk.result))
+        else:
+            f.b.jump(f.returns if f.walk is None else f.walk.returned)
 
 
 def _return(f: Frame, value: Any, node: ast.Return) -> None:
@@ -78,7 +108,7 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
         if value is None:
             if f.result is not None:
                 f.fail("every path of a subprogram returns a value: return one here, too")
-            f.b.ret(f.b.const(0))
+            _leave(f, f.b.const(0))
             return
         if f.result is None:
             f.fail("this subprogram is annotated to return nothing: annotate its result, `-> u64`", node.value)
@@ -87,7 +117,7 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
             f.fail(f"a subprogram returns an integer, not {describe(value)}", node.value)
         converted = number(f.p, found.convert(f.p, f.result))
         assert converted is not None
-        f.b.ret(converted.value)
+        _leave(f, converted.value)
         return
     silent = f.p.place.silent(f.p.kind)
     if silent is not None:
@@ -95,7 +125,7 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
             f.fail(
                 "a tracing probe returns nothing: write `return` alone, and keep values in maps or records", node.value
             )
-        f.b.ret(f.b.const(silent))
+        _leave(f, f.b.const(silent))
         return
     if value is None:
         f.fail("every path of a program of this kind returns a value: return one here, too")
@@ -103,4 +133,4 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
     if found is None:
         f.fail(f"a program returns an integer, not {describe(value)}", node.value)
     f.p.place.check_result(f.p, found.value)
-    f.b.ret(found.value)
+    _leave(f, found.value)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["assign_name", "block", "body"]
+__all__ = ["assign_name", "assign_target", "block", "body"]
 
 
 def body(f: Frame) -> None:
@@ -98,7 +98,8 @@ def assign_name(f: Frame, target: ast.Name, value: Any) -> None:
     f.assign(target.id, value)
 
 
-def _assign_target(f: Frame, target: ast.expr, value: Any) -> None:
+def assign_target(f: Frame, target: ast.expr, value: Any) -> None:
+    """`target = value`."""
     match target:
         case ast.Name():
             f.assign(target.id, value)
@@ -123,7 +124,7 @@ def _assign_target(f: Frame, target: ast.expr, value: Any) -> None:
             owner.set_item(f.p, index, value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             for each, part in zip(targets, _unpacked(f, target, targets, value), strict=True):
-                _assign_target(f, each, part)
+                assign_target(f, each, part)
         case _:
             refuse(f, target)
 
@@ -150,13 +151,13 @@ def _assign(f: Frame, node: ast.Assign) -> None:
     elif len(node.targets) > 1 and isinstance(value, RunTime):
         value = value.local(f.p)
     for target in node.targets:
-        _assign_target(f, target, value)
+        assign_target(f, target, value)
 
 
 def _annotated(f: Frame, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
-    _assign_target(f, node.target, expression(f, node.value))
+    assign_target(f, node.target, expression(f, node.value))
 
 
 def _augmented(f: Frame, node: ast.AugAssign) -> None:
@@ -318,7 +319,7 @@ def _with(f: Frame, node: ast.With) -> None:
             leave = functools.partial(manager.leave, f.p)
             stack.enter_context(f.b.region(leave, no_calls=manager.no_calls))
             if each.optional_vars is not None:
-                _assign_target(f, each.optional_vars, value)
+                assign_target(f, each.optional_vars, value)
         block(f, node.body)
         f.b.where = f.at(node)
 

@@ -1,0 +1,354 @@
+"""Loops over a map's entries: the body is a function that bpf_for_each_map_elem calls, once for each entry.
+
+The body reads and writes the variables of the function around it and its records on the stack, and ends that function
+by `return`; but it runs in a frame of its own. What it needs goes through the *state*: cells of 8 bytes on the caller's
+stack, whose address the helper passes on. There is one for each variable, read as the body begins and written as it
+ends; one for the address of each of the caller's stack slots that it reaches; one that says that it has returned.
+
+Verifiers before Linux commit ab5cfac139ab ("bpf: verify callbacks as if they are called unknown number of times") (in
+v6.7) follow the body once, and take what they find then for what is always so; later ones go round until they learn
+nothing new. For both, numbers that the body may change begin as ones that nobody knows.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.callbacks import ENTRY, call_for_each, check_walked, entry_arguments, function_number
+from pyebpf.builder.conditions import All, Compare
+from pyebpf.builder.entity import Entity
+from pyebpf.builder.function import FunctionBuilder, Join, Loop
+from pyebpf.builder.loops import hidden_zero
+from pyebpf.builder.places import pieces, temporary
+from pyebpf.compiler import ir
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyebpf.builder.conditions import Test
+    from pyebpf.builder.environment import Interval, Variable
+    from pyebpf.builder.maps import MapEntity
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = ["Entries", "Walk", "walk_entries"]
+
+_CELL = 8
+
+
+class Entries(Entity):
+    """`m.items()`, `m.keys()`, `m.values()`, or `m` itself: what a `for` goes over."""
+
+    def __init__(self, table: MapEntity, view: str) -> None:
+        self.table = table
+        self.view = view
+
+    def describe(self) -> str:
+        return f"{self.table.map_name}.{self.view}()"
+
+    def entries(self, p: ProgramBuilder) -> Entries:
+        return self
+
+    def element(self, key: Any, value: Any) -> Any:
+        """What the target of the `for` is given."""
+        return {"keys": key, "values": value, "items": (key, value)}[self.view]
+
+
+class _Body(FunctionBuilder):
+    """The body's function; it reaches stack slots of the function around it through the state."""
+
+    def __init__(self, name: str, outer: FunctionBuilder, prefix: str) -> None:
+        super().__init__(name, (*ENTRY, Kind.POINTER), outer.where)
+        for parameter in self.parameters:
+            self.assume_present(parameter)
+        self.no_calls = outer.no_calls
+        self.opaque = outer.opaque
+        #: Names of slots are unique among the functions that reach them.
+        self._prefix = prefix
+        self._cells = 0
+        #: The cells with addresses of the caller's slots.
+        self.reached: dict[ir.Slot, int] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes of the state."""
+        return self._cells * _CELL
+
+    def cell(self) -> int:
+        """Another cell, by its offset in the state."""
+        self._cells += 1
+        return (self._cells - 1) * _CELL
+
+    def get(self, cell: int, kind: Kind) -> ir.Value:
+        """Read a cell."""
+        return self.load(self.parameters[-1], cell, _CELL, kind=kind)
+
+    def put(self, cell: int, value: ir.Value) -> None:
+        """Write a cell."""
+        self.store(self.parameters[-1], cell, value, _CELL)
+
+    def slot(self, size: int, align: int = 8, name: str = "", *, opaque: bool = False) -> ir.Slot:
+        return super().slot(size, align, f"{self._prefix}{name or 'slot'}", opaque=opaque)
+
+    def slot_address(self, slot: ir.Slot, offset: int = 0) -> ir.Value:
+        if slot.name.startswith(self._prefix):
+            return super().slot_address(slot, offset)
+        if slot not in self.reached:
+            self.reached[slot] = self.cell()
+        address = self.get(self.reached[slot], Kind.POINTER)
+        if offset:
+            address = self.emit(Op.OFFSET, address, self.const(offset))
+        self.assume_present(address)
+        return address
+
+    def written(self) -> set[int]:
+        """The cells of slots that are more than read."""
+        instructions = [each for block in self._blocks for each in block.instructions]
+        addresses: dict[int, int] = {}
+        found = set()
+        slots = set(self.reached.values())
+        for each in instructions:
+            if each.op is Op.LOAD and each.operands[0] == self.parameters[-1] and each.imm in slots:
+                assert each.result is not None
+                addresses[each.result.number] = each.imm
+                continue
+            used = {addresses[value.number] for value in each.operands if value.number in addresses}
+            if each.op is Op.OFFSET and used and each.result is not None:
+                addresses[each.result.number] = used.pop()
+            elif each.op is not Op.LOAD:
+                found |= used
+        return found
+
+
+@dataclass(slots=True)
+class _Entered:
+    """A variable that the body begins with: the caller's value, the body's, and the cell between them."""
+
+    variable: Variable
+    outer: ir.Value
+    inner: ir.Value
+    cell: int
+    carried: bool
+    gone: str | None = None
+
+
+@dataclass(slots=True)
+class _Result:
+    """A variable of what the body returned: its cell, its bounds there, and its value in the caller."""
+
+    variable: Variable
+    cell: int
+    bounds: Interval
+    value: ir.Value | None = None
+
+
+class Walk:
+    """A walk under construction.
+
+    `loop` is for `break` and `continue`. What leaves the caller writes to variables of its own, jumps to `returned`,
+    and is gone on with after the walk, where `has_returned` holds and `restore` has been called.
+    """
+
+    def __init__(self, p: ProgramBuilder, body: _Body, outer: FunctionBuilder) -> None:
+        self.p = p
+        self.body = body
+        self.outer = outer
+        self.loop = Loop(Join("end of walk"), Join("next entry"))
+        self.returned = Join("returned")
+        #: What the program or subprogram returns.
+        self.result = outer.variable(hint="result")
+        self._entered: list[_Entered] = []
+        self._context: int | None = None
+        self._flag: int | None = None
+        self._returned: ir.Value | None = None
+        self._results: list[_Result] = []
+        self._markers: list[Variable] = []
+
+    def enter(self, carried: Iterable[Variable], used: Iterable[Variable]) -> None:
+        """Begin the body: give it the variables."""
+        p, body, known = self.p, self.body, self.outer.environment
+        assigned = set(carried)
+        for variable in dict.fromkeys([*carried, *used]):
+            value = known.values[variable]
+            if value.number < 0:
+                body.write(variable, value)
+                continue
+            cell = body.cell()
+            inner = body.get(cell, value.kind)
+            body.write(variable, inner)
+            self._entered.append(_Entered(variable, value, inner, cell, variable in assigned))
+            if value.number in known.facts.origins:
+                body.assume_origin(inner, known.facts.origins[value.number])
+            if value.number in known.gone:
+                body.environment.gone[inner.number] = known.gone[value.number]
+            if variable in assigned:
+                continue
+            if known.is_present(value.number):
+                body.assume_present(inner)
+            bounds = known.interval(value.number)
+            if bounds is not None:
+                body.environment.narrow(inner, *bounds, always=True)
+        if self.outer in p.contextless:
+            p.contextless.add(body)
+        else:
+            self._context = body.cell()
+            found = body.get(self._context, Kind.POINTER)
+            body.assume_present(found)
+            p.contexts[body] = found
+
+    def leave(self, returned: Callable[[], Sequence[Variable]]) -> None:
+        """End the body on all its ways out. `returned` are the variables of what has been returned, asked there."""
+        body = self.body
+        body.jump(self.loop.again)
+        for join, stop in ((self.loop.again, 0), (self.loop.end, 1)):
+            body.start(join)
+            if not body.reachable:
+                continue
+            gone = body.environment.gone
+            if not stop:
+                body.refuse_stale(
+                    {e.inner.number: gone[e.inner.number] for e in self._entered if e.inner.number in gone}
+                )
+            for entered in self._entered:
+                value = body.environment.values.get(entered.variable)
+                if not entered.carried or value is None:
+                    continue
+                entered.gone = gone.get(value.number, entered.gone)
+                if value != entered.inner:
+                    body.put(entered.cell, value)
+            body.ret(body.const(stop))
+        body.start(self.returned)
+        if not body.reachable:
+            return
+        for variable in returned():
+            value = body.environment.values[variable]
+            if value.number < 0:
+                self._markers.append(variable)
+                continue
+            cell = body.cell()
+            self._results.append(_Result(variable, cell, body.bounds(value)))
+            body.put(cell, value)
+        self._flag = body.cell()
+        body.put(self._flag, body.const(1))
+        body.ret(body.const(1))
+
+    def go(self, table: MapEntity, what: str) -> None:
+        """In the caller again: fill the state, walk, and take back what the body has changed."""
+        with temporary(self.p, self.body.size) as slot:
+            state = self.outer.slot_address(slot)
+            self._fill(state)
+            address = self.outer.emit(Op.FUNCTION, symbol=self.body.name)
+            call_for_each(self.p, table, address, state, self.body.invalidated, what)
+            self.outer.hand_on_uses(self.body, {entered.inner.number: entered.outer for entered in self._entered})
+            self._take_back(state)
+
+    def _fill(self, state: ir.Value) -> None:
+        p, b, body = self.p, self.outer, self.body
+        zero = hidden_zero(p)
+        written = body.written()
+        for slot, cell in body.reached.items():
+            address = b.slot_address(slot)
+            if cell in written and slot.name not in b.opaque:
+                for at, width in pieces(0, slot.size):
+                    b.store(address, at, b.binary(Op.ADD, b.load(address, at, width), zero), width)
+            b.store(state, cell, address, _CELL)
+        for entered in self._entered:
+            number = entered.carried and entered.outer.kind is Kind.SCALAR
+            b.store(state, entered.cell, b.binary(Op.ADD, entered.outer, zero) if number else entered.outer, _CELL)
+        if self._context is not None:
+            b.store(state, self._context, p.context, _CELL)
+        if self._flag is not None:
+            b.store(state, self._flag, zero, _CELL)
+        for result in self._results:
+            b.store(state, result.cell, b.const(0), _CELL)
+
+    def _take_back(self, state: ir.Value) -> None:
+        b = self.outer
+        for entered in self._entered:
+            if not entered.carried:
+                continue
+            value = b.load(state, entered.cell, _CELL, kind=entered.outer.kind)
+            b.write(entered.variable, value)
+            origin = b.environment.facts.origins.get(entered.outer.number)
+            if origin is not None:
+                b.assume_origin(value, origin)
+            if entered.gone is not None:
+                b.environment.gone[value.number] = entered.gone
+        if self._flag is not None:
+            self._returned = b.load(state, self._flag, _CELL)
+        for result in self._results:
+            result.value = b.load(state, result.cell, _CELL, kind=result.variable.kind)
+
+    @property
+    def returns(self) -> bool:
+        """Whether the body may have returned."""
+        return self._returned is not None
+
+    def has_returned(self) -> Test:
+        """Whether it has."""
+        assert self._returned is not None
+        nothing = self.outer.const(0)
+        tests: list[Test] = [Compare(Relation.NE, self._returned, nothing)]
+        for result in self._results:
+            if result.variable.kind is Kind.POINTER:
+                # Where nothing was returned the verifier finds a number in its place.
+                assert result.value is not None
+                tests.append(Compare(Relation.NE, result.value, nothing, presence=True))
+        return All(tuple(tests))
+
+    def restore(self) -> None:
+        """Take over the variables of what was returned."""
+        b = self.outer
+        for result in self._results:
+            value, (low, high) = result.value, result.bounds
+            assert value is not None
+            if result.variable.kind is Kind.SCALAR:
+                of_program = result.variable is self.result
+                value = b.const(low) if low == high else self._known(value, low, high, of_program=of_program)
+            b.write(result.variable, value)
+        for variable in self._markers:
+            b.write(variable, ir.Value(-1))
+
+    def _known(self, value: ir.Value, low: int, high: int, *, of_program: bool) -> ir.Value:
+        """A number with its bounds, of which the verifier knows nothing any more: some programs may return few."""
+        b = self.outer
+        if of_program and self.p.place.results is not None:
+            inside = All((Compare(Relation.SGE, value, b.const(low)), Compare(Relation.SLE, value, b.const(high))))
+            known = b.variable(hint="result")
+            with b.if_(inside):
+                b.write(known, b.emit(Op.REFINE, value))
+            with b.else_():
+                b.write(known, b.const(low))
+            value = b.take(known)
+        b.assume_bounds(value, low, high)
+        return value
+
+
+@contextmanager
+def walk_entries(
+    p: ProgramBuilder,
+    entries: Entries,
+    carried: Sequence[Variable],
+    used: Sequence[Variable],
+    returned: Callable[[Walk], Sequence[Variable]],
+) -> Iterator[tuple[Walk, Any]]:
+    """Build the body once for all entries; gives the walk and the target's value.
+
+    `carried` are the variables that the body assigns, `used` those that it may read, which have a value here;
+    `returned`, asked where the body has returned, those of what it returns.
+    """
+    table, what = entries.table, f"a `for` over {entries.table.map_name}"
+    check_walked(p, table, what)
+    outer = p.b
+    assert outer.reachable
+    number = function_number(p)
+    body = _Body(f"{outer.name}.w{number}", outer, f"w{number}.")
+    walk = Walk(p, body, outer)
+    with p.function(body):
+        walk.enter(carried, used)
+        key, value = entry_arguments(p, table.spec)(body.parameters[: len(ENTRY)])
+        yield walk, entries.element(key, value)
+        walk.leave(lambda: returned(walk))
+    walk.go(table, what)
