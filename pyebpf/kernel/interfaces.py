@@ -6,7 +6,16 @@ import socket
 
 from pyebpf.errors import NotFound, closest
 
-__all__ = ["interface_index", "interface_name"]
+__all__ = ["has_interface", "interface_index", "interface_name"]
+
+
+def has_interface(name: str) -> bool:
+    """Whether there is an interface of that name."""
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
 
 
 def interface_index(name: str) -> int:

@@ -36,7 +36,6 @@ _MEANINGS: Meanings = {
         NotSupported, "the kernel lacks the clsact queue or bpf filters: load the modules sch_ingress and cls_bpf"
     ),
     errno.EINVAL: "the program is of another kind, or the priority is taken by other filters",
-    errno.ENODEV: "{target.interface} has just gone",
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyebpf.errors import NotFound
 from pyebpf.kernel import bpf
 from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.interfaces import has_interface
 from pyebpf.link.base import Link, attach_error
 from pyebpf.uapi.errnos import errno_name
 
@@ -67,15 +68,19 @@ def refused(error: OSError, program: Program, target: AttachSpec, meanings: Mean
     from pyebpf.features.newcomers import lacking
 
     number = error.errno or 0
-    if missing := lacking(target, f"attaching {program.name} to {target}", number):
+    doing = f"attaching {program.name} to {target}"
+    if missing := lacking(target, doing, number):
         return missing
+    interface = getattr(target, "interface", "")
+    if interface and not has_interface(interface):  # to XDP's links that is EINVAL, to others ENODEV
+        return NotFound(f"{doing}: {interface} has just gone ({errno_name(number)})")
     texts: dict[int, str | KernelError] = {}
     meaning = meanings.get(number)
     if isinstance(meaning, As):
         text = meaning.text.format(target=target, **words)
         if meaning.kind is NotFound:
             return NotFound(text)
-        return meaning.kind(f"attaching {program.name} to {target}: {text} ({errno_name(number)})", number)
+        return meaning.kind(f"{doing}: {text} ({errno_name(number)})", number)
     if meaning is not None:
         texts[number] = meaning.format(target=target, **words)
     return attach_error(error, program.name, str(target), needs=NEEDS, meanings=texts)

@@ -34,7 +34,6 @@ _MEANINGS: Meanings = {
     errno.ENOENT: "no program with id {relative} is attached there",
     errno.ERANGE: "there are 64 programs already, or the order asked for is none",
     errno.ENXIO: "{target.interface} is no netkit device",
-    errno.ENODEV: "{target.interface} has just gone",
 }
 _NETKIT: Meanings = {**_MEANINGS, errno.EINVAL: "{target.interface} is no primary netkit device"}
 

@@ -34,7 +34,6 @@ _MEANINGS: Meanings = {
     errno.ERANGE: "frames of {target.interface} may be too large for one piece: write @bpf.xdp(…, frags=True), or "
     "lower its MTU",
     errno.EINVAL: "the driver's settings don't allow it, or the kernel lacks such links",
-    errno.ENODEV: "{target.interface} has just gone",
 }
 _NETLINK: Meanings = {**_MEANINGS, errno.EBUSY: "a program is attached there already"}
 
