@@ -16,13 +16,14 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf list
        pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
-       pyebpf asm FILE
-       pyebpf disasm FILE [SECTION] | id NUMBER
+       pyebpf asm FILE|-
+       pyebpf disasm FILE|- [SECTION] | id NUMBER
        pyebpf exec [--kernel] FILE|- [MEMORY]
        pyebpf --version
 
-Traces this machine with eBPF programs written in Python. `pyebpf list` names the tools, `pyebpf TOOL --help` tells
-what one takes. Data goes to standard output, everything else to standard error.
+Traces this machine with eBPF programs written in Python. `pyebpf list` names
+the tools; `pyebpf TOOL --help` tells what a tool takes, and so for each command
+above. Data goes to standard output, everything else to standard error.
 """
 
 

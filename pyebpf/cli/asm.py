@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["run_asm"]
 
 DESCRIPTION = """\
-Assembles eBPF: the kernel's and LLVM's syntax (r0 = *(u32 *)(r1 + 4)) or the mnemonic one
-(ldxw %r0, [%r1+4]), also mixed. Prints the bytes in hexadecimal, eight a line.
+Assembles eBPF: the kernel's and LLVM's syntax (r0 = *(u32 *)(r1 + 4)) or the
+mnemonic one (ldxw %r0, [%r1+4]), also mixed. Prints the bytes in hexadecimal,
+eight a line.
 
   $ printf 'mov %%r0, 5\\nexit\\n' | pyebpf asm -
   b7 00 00 00 05 00 00 00

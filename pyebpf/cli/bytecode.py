@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -27,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=f"pyebpf {name}",
             description=description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=78),
             allow_abbrev=False,
         )
 

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["find", "names", "print_list"]
 
+HELP = """\
+usage: pyebpf list
+
+Names the tools and tells what each does. `pyebpf TOOL --help` tells more.
+"""
 PACKAGE = "pyebpf.programs"
 #: Names that the book has for a tool with arguments: `qdisc-fq` is `qdisclat fq`.
 ALIASES = {
@@ -81,12 +86,16 @@ def _summary(module: str) -> str:
 
 
 def print_list(arguments: list[str]) -> int:
-    """`pyebpf list`: the name of each tool and what it does."""
+    """`pyebpf list`: the name of each tool and what it does; a line each, but folded for a terminal."""
+    sink = Sink.of(sys.stdout)
+    if arguments in (["-h"], ["--help"]):
+        sink.write(HELP)
+        return 0
     if arguments:
-        raise UsageError("pyebpf list", f"unexpected argument {arguments[0]!r}", "pyebpf --help")
+        raise UsageError("pyebpf list", f"unexpected argument {arguments[0]!r}")
     from textwrap import fill
 
-    sink = Sink.of(sys.stdout)
+    width = 79 if sys.stdout.isatty() else 1000
     for name in names():
-        sink.line(fill(f"{name:<15} {_summary(name.replace('-', '_'))}", 79, subsequent_indent=" " * 16))
+        sink.line(fill(f"{name:<15} {_summary(name.replace('-', '_'))}", width, subsequent_indent=" " * 16))
     return 0

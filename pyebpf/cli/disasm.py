@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["run_disasm"]
 
 DESCRIPTION = """\
-Prints eBPF bytes as text that `pyebpf asm` reads back. Bytes may come in hexadecimal, as they are, in an
-object that clang made, or from a program that is loaded.
+Prints eBPF bytes as text that `pyebpf asm` reads back. Bytes may come in
+hexadecimal, as they are, in an object that clang made, or from a program that
+is loaded.
 
-  $ pyebpf disasm program.o socket     section socket of program.o (without a name: all sections with code)
-  $ pyebpf disasm id 23                the program with id 23, as the verifier left it (needs root)"""
+  $ pyebpf disasm program.o         all sections with code
+  $ pyebpf disasm program.o socket  its section socket
+  $ pyebpf disasm id 23             the program with id 23, as the verifier left
+                                    it (needs root)"""
 _COLUMN_BITS = 10
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.bytecode import Parser
 from pyebpf.cli.report import FAILED, UsageError, describe, note
-from pyebpf.errors import PyebpfError
+from pyebpf.errors import CompileError, PyebpfError
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["run_doctor"]
 
 DESCRIPTION = """\
-Asks this machine what it offers to eBPF programs: kernel, privileges, mounts, limits, and each feature of
-the kernel by trying it, with three answers (yes, no, could not tell). A feature has the name that is
-printed, behind that of its section: attach:fentry, map:arena. Nothing stays attached or mounted.
+Asks this machine what it offers to eBPF programs: kernel, privileges, mounts,
+limits, and each feature of the kernel by trying it, with three answers (yes,
+no, could not tell). A feature has the name that is printed, behind that of its
+section: attach:fentry, map:arena. Nothing stays attached or mounted.
 
-With a TOOL, and its options: whether it runs here, what each of its probes is attached to and how, and why
-not in the ways that come before. It is attached for a moment, and prints no data.
+With a TOOL, and its options: whether it runs here, what each of its probes is
+attached to and how, and why not in the ways that come before. It is attached
+for a moment, and prints no data.
 
-Exit status: 0 if programs can be loaded here, or the tool runs, or all was removed; 1 if not."""
+Exit status: 0 if programs can be loaded here, or the tool runs, or all was
+removed; 1 if not."""
 
 WIDTH = 79
 _NAME = 26  # columns; longer names push the value on
@@ -85,9 +88,10 @@ def run_doctor(arguments: Sequence[str]) -> int:
     if options.tool:
         if options.all:
             raise UsageError(parser.prog, "--all is about the machine, not about a tool")
-        from pyebpf.cli.catalogue import find
+        from pyebpf.cli.catalogue import find, spelt_out
 
-        return _tool(find(options.tool), options.options, printer)
+        name, arguments = spelt_out(options.tool, options.options)
+        return _tool(find(name), arguments, printer)
     return _machine(printer, helpers=options.all)
 
 
@@ -118,10 +122,9 @@ def _machine(printer: _Printer, *, helpers: bool) -> int:
 
 def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) -> int:
     """Attach a tool for a moment; what each probe's request takes."""
-    from pyebpf.cli.parser import parse
     from pyebpf.runtime import BPF
 
-    options, _ = parse(tool, arguments)
+    options, stand_in = _options(tool, arguments)
     bpf = tool.build(options)
     if not isinstance(bpf, BPF):  # a protocol allows others
         raise UsageError("pyebpf doctor", f"{tool.name} has no probes to ask about")
@@ -133,7 +136,10 @@ def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) ->
             attachments, notes = list(bpf.attachments), list(bpf.notes)
     except PyebpfError as refusal:
         error = refusal
-    refused = describe(error) if error is not None else ""
+    refused = _reason(error) if error is not None else ""
+    if stand_in:
+        printer.line(stand_in, 2)
+        printer.record(note=stand_in)
     printer.line(f"{tool.name} does not run here: {refused}" if refused else f"{tool.name} runs here", 2)
     for text in attachments:
         printer.line(f"  {visible(text)}", 4)
@@ -150,6 +156,38 @@ def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) ->
         printer.record(note=text)
     printer.record(tool=tool.name, runs=error is None, error=refused)
     return FAILED if error is not None else 0
+
+
+def _options(tool: Tool[..., Any, Any], arguments: list[str]) -> tuple[Any, str]:
+    """A tool's options; where one that it cannot do without was not given, that of its first example, and a line on it.
+
+    Raises UsageError.
+    """
+    from dataclasses import MISSING, fields
+
+    from pyebpf.cli.parser import parse, parse_example
+
+    every = fields(tool.options)  # type: ignore[arg-type]  # a dataclass, which Callable[P, O] cannot say
+    items = [item for item in every if "spelling" in item.metadata and item.default is MISSING]
+    needed = {item.metadata["spelling"].metavar or item.name.upper(): item.name for item in items}
+    try:
+        return parse(tool, arguments)[0], ""
+    except UsageError as error:
+        if not needed or not tool.examples:
+            raise
+        example, _ = parse_example(tool, tool.examples[0].command)
+        given = [str(getattr(example, name)) for name in needed.values()]
+        try:
+            options, _ = parse(tool, [*arguments, *given])
+        except UsageError:
+            raise error from None
+    wanted = ", ".join(f"{metavar} {value!r}" for metavar, value in zip(needed, given, strict=True))
+    return options, f"{tool.name} needs {' and '.join(needed)}: asked with that of its first example, {wanted}"
+
+
+def _reason(error: PyebpfError) -> str:
+    """The line that tells what is missing here, without the tool's own source below it."""
+    return visible(error.message) if isinstance(error, CompileError) else describe(error).partition("\n")[0]
 
 
 def _clean(printer: _Printer) -> int:

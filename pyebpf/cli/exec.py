@@ -19,12 +19,14 @@ __all__ = ["run_exec"]
 HELP = """\
 usage: pyebpf exec [--kernel] FILE|- [MEMORY]
 
-Runs a program and prints R0 at its end in hexadecimal, all 64 bits. FILE (- for standard input) is assembler text in
-either syntax, or the instructions' bytes in hexadecimal; blanks between digits do not matter. R1 is the address and R2
-the length of MEMORY, bytes in hexadecimal; without it both are 0. A refused access prints what the verifier would say,
-exit status 1.
+Runs a program and prints R0 at its end in hexadecimal, all 64 bits. FILE (- for
+standard input) is assembler text in either syntax, or the instructions' bytes
+in hexadecimal; blanks between digits do not matter. R1 is the address and R2
+the length of MEMORY, bytes in hexadecimal; without it both are 0. A refused
+access prints what the verifier would say, exit status 1.
 
-  --kernel  load it into this kernel, as a function of a program of type syscall, instead of interpreting it; needs root
+  --kernel  load it into this kernel, as a function of a program of type
+            syscall, instead of interpreting it; needs root
 """
 
 _HEX = re.compile(rb"[0-9a-fA-F\s]*")

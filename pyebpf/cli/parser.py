@@ -67,8 +67,10 @@ def number(text: str) -> float:
 def seconds(text: str) -> float:
     """A positive time in seconds."""
     value = number(text)
-    if not 0 < value <= LONGEST:
+    if value <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time above 0, in seconds")
+    if value > LONGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than ten years, in seconds")
     return value
 
 
@@ -161,7 +163,9 @@ def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
     """The parser of one tool's command line."""
     from textwrap import fill
 
-    paragraphs = [*(tool.doc or "").strip().split("\n\n"), f"BPF Performance Tools, section {tool.section}."]
+    paragraphs = (tool.doc or "").strip().split("\n\n")
+    if tool.section:
+        paragraphs.append(f"BPF Performance Tools, section {tool.section}.")
     width = max((len(example.command) for example in tool.examples), default=0)
     examples = [f"  pyebpf {example.command:<{width}}  # {example.meaning}" for example in tool.examples]
     parser = _Parser(

@@ -36,15 +36,15 @@ def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
     """Run a tool with a command line; the exit status. Raises PyebpfError, UsageError and ReaderGone."""
     options, common = parse(tool, arguments)
     sink = Sink.of(sys.stdout)
-    if common.dump:
-        sink.line(tool.build(options).listing().rstrip("\n"))
-        return 0
     reader = None
     with suppress(OSError):  # a stream without a descriptor has no reader that could go away
         reader = sys.stdout.fileno()
     with Stop(reader=reader) as stop, ending(stop):
         try:
-            _trace(tool, options, common, sink, stop)
+            if common.dump:
+                sink.line(tool.build(options).listing().rstrip("\n"))
+            else:
+                _trace(tool, options, common, sink, stop)
         except PyebpfError as error:
             log = getattr(error, "log", "")
             if common.verbose and log:

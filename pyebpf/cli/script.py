@@ -17,8 +17,8 @@ __all__ = ["run_script"]
 HELP = """\
 usage: pyebpf run FILE [arguments]
 
-Runs a Python script as __main__, with the arguments in sys.argv. FILE may be - for standard input, whose source
-probes can be compiled from, too.
+Runs a Python script as __main__, with the arguments in sys.argv. FILE may be -
+for standard input, whose source probes can be compiled from, too.
 """
 
 

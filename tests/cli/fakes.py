@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyebpf.cli.report import guarded, note
 from pyebpf.cli.run import run_tool
-from pyebpf.errors import NotPermitted, VerifierError
+from pyebpf.errors import CompileError, Location, NotPermitted, VerifierError
 from pyebpf.output.histogram import log2
 from pyebpf.tool import (
     Column,
@@ -88,6 +88,8 @@ class Tracer:
 
     def listing(self):
         assert not self.loaded
+        if self.options.fail == "compile":
+            raise CompileError("no tracepoint open", Location("tool.py", 2, 4, 6, "def on_open():\n"))
         return "r0 = 1\nexit\n"
 
 

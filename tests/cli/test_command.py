@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,12 +43,27 @@ def test_the_version_is_told_without_importing_the_compiler():
 
 
 def test_list_names_every_tool_with_what_it_does():
-    """In at most 80 columns; what does not fit goes on in the next line."""
+    """A line each, for grep and awk."""
     status, out, err = pyebpf_command("list")
     assert (status, err) == (0, "")
     lines = out.splitlines()
+    assert [line.split()[0] for line in lines] == names()
+    assert all(len(line.split()) > 1 for line in lines)
+
+
+def test_list_on_a_terminal():
+    """In at most 80 columns; what does not fit goes on in the next line."""
+    ours, theirs = os.openpty()
+    with subprocess.Popen([sys.executable, "-m", "pyebpf", "list"], stdout=theirs, cwd=ROOT):
+        os.close(theirs)
+        out = b""
+        with suppress(OSError):  # how the end of a terminal reads
+            while part := os.read(ours, 1 << 12):
+                out += part
+    os.close(ours)
+    lines = out.decode().splitlines()
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == names()
-    assert all(len(line) <= 80 and len(line.split()) > 1 for line in lines)
+    assert all(len(line) < 80 for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +74,7 @@ def test_list_names_every_tool_with_what_it_does():
         (["os.path"], "pyebpf: there is no tool 'os.path'; see pyebpf list"),
         (["\x1b[31m"], "pyebpf: there is no tool '\\x1b[31m'; see pyebpf list"),
         (["-x"], "pyebpf: unknown option -x; options of a tool come after its name; see pyebpf --help"),
-        (["list", "all"], "pyebpf list: unexpected argument 'all'; see pyebpf --help"),
+        (["list", "all"], "pyebpf list: unexpected argument 'all'; see pyebpf list --help"),
         (["run"], "pyebpf run: name a file; see pyebpf run --help"),
         (["run", "--fast"], "pyebpf run: unknown option --fast; see pyebpf run --help"),
     ],
@@ -68,12 +84,13 @@ def test_wrong_usage_is_one_line_and_status_2(arguments, line):
     assert pyebpf_command(*arguments) == (2, "", line + "\n")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"]])
-def test_help_goes_to_standard_output(arguments):
-    """Status 0."""
-    status, out, err = pyebpf_command(*arguments)
+@pytest.mark.parametrize("command", ["", "list", "doctor", "run", "asm", "disasm", "exec"])
+def test_help_goes_to_standard_output(command):
+    """Status 0, at most 80 columns."""
+    status, out, err = pyebpf_command(*command.split(), "--help")
     assert (status, err) == (0, "")
-    assert out.startswith("usage: pyebpf ")
+    assert out.startswith(f"usage: pyebpf {command}")
+    assert all(len(line) <= 80 for line in out.splitlines())
 
 
 def test_help_into_a_closed_pipe_is_quiet():

@@ -50,7 +50,7 @@ def test_a_letter_of_the_tools_own_leaves_the_common_option_its_long_name(fakes)
         (["--kind", "c"], "--kind: 'c' is none of a, b"),
         (["-d", "0"], "argument -d/--duration: '0' is not a time above 0, in seconds"),
         (["-d", "inf"], "argument -d/--duration: 'inf' is not a number"),
-        (["-d", "1e300"], "is not a time above 0"),
+        (["-d", "1e300"], "argument -d/--duration: '1e300' is more than ten years, in seconds"),
         (["--json", "--csv"], "argument --csv: not allowed with argument --json"),
         (["--fai", "x"], "unrecognized arguments: --fai x"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),

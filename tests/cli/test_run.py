@@ -179,6 +179,15 @@ def test_dump_prints_the_bytecode_and_loads_nothing(command):
     assert command("events", "--dump", "--fail", "permission") == (0, "r0 = 1\nexit\n", "")
 
 
+def test_what_cannot_be_compiled_here_is_told_without_the_tools_source(command):
+    """Whoever runs a tool did not write that line; -v shows it."""
+    status, out, err = command("events", "--dump", "--fail", "compile")
+    assert (status, out) == (1, "")
+    assert err.endswith(": no tracepoint open\n")
+    assert "def on_open" not in err
+    assert "def on_open" in command("events", "--dump", "-v", "--fail", "compile")[2]
+
+
 def test_interval_and_count(command):
     """As many summaries as asked for, at the pace asked for."""
     begun = time.monotonic()
