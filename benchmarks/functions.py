@@ -1,8 +1,9 @@
 """funccount 'tcp_*' beside bpftrace: start to attached, and end to exit: `python -m benchmarks.functions [ROUNDS]`.
 
 Needs root, kprobes, and bpftrace for its half. tracefs `enabled_functions` tells how many functions are attached to,
-in the same way for both: a tool is attached when that number has stopped growing. In an emulated machine (`python -m
-tests.vm --kernel 6.12 -- python -m benchmarks.functions`) only the ratios mean something.
+in the same way for both: a tool begins to attach when that number begins to grow, and is attached when it has stopped.
+In an emulated machine (`python -m tests.vm --kernel 6.12 -- python -m benchmarks.functions`) only the ratios mean
+something.
 """
 
 from __future__ import annotations
@@ -53,41 +54,57 @@ def enabled(tracefs: Tracefs) -> int:
     return tracefs.read_top("enabled_functions").count(b"\n")
 
 
-def measure(contestant: Contestant, tracefs: Tracefs) -> tuple[int, float, float]:
-    """Functions, seconds from start to attached, seconds from SIGINT to exit."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Functions attached to; seconds from start to the first, from the first to the last, from SIGINT to exit."""
+
+    functions: float
+    started: float
+    attaching: float
+    exited: float
+
+
+def measure(contestant: Contestant, tracefs: Tracefs) -> Measured:
+    """One run."""
     before, began = enabled(tracefs), time.monotonic()
-    found, at = 0, began
+    found, first, last, asked = 0, began, began, began
 
     def wait() -> None:
-        nonlocal found, at
-        while time.monotonic() < began + LONGEST and (not found or time.monotonic() < at + QUIET):
-            asked = time.monotonic()
+        nonlocal found, first, last, asked
+        while time.monotonic() < began + LONGEST and (not found or time.monotonic() < last + QUIET):
+            previous, asked = asked, time.monotonic()
             now = enabled(tracefs) - before
             if now != found:
-                found, at = now, time.monotonic()
+                # It began after the look before.
+                first, last = (previous, time.monotonic()) if not found else (first, time.monotonic())
+                found = now
             # Whoever reads that file holds what attaching needs: most of the time is the tool's.
             time.sleep(5 * (time.monotonic() - asked))
 
     run = interrupted(contestant.command, wait)
     if not found:
         raise RuntimeError(f"{contestant.name} attached to nothing:\n{run.output}")
-    return found, at - began, run.to_exit
+    return Measured(found, first - began, last - first, run.to_exit)
 
 
 def main() -> None:
     """Let the tools take turns, and print the medians."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     tools = contestants()
-    runs: dict[str, list[tuple[int, float, float]]] = {tool.name: [] for tool in tools}
+    runs: dict[str, list[Measured]] = {tool.name: [] for tool in tools}
     with Tracefs() as tracefs:
         for _ in range(rounds):
             for tool in tools:
                 runs[tool.name].append(measure(tool, tracefs))
     rows = []
     for name, values in runs.items():
-        functions, attached, ended = (median(column) for column in zip(*values, strict=True))
-        rows.append((name, f"{functions:.0f}", f"{attached:.2f}", f"{ended:.2f}", f"{attached + ended:.2f}"))
-    table((f"funccount '{PATTERN}'", "functions", "attached after s", "exit after s", "sum s"), rows)
+        functions, started, attaching, exited = (
+            median([getattr(value, column) for value in values]) for column in Measured.__match_args__
+        )
+        seconds = (started, attaching, exited, attaching + exited)
+        rows.append((name, f"{functions:.0f}", *(f"{each:.2f}" for each in seconds)))
+    head = ("functions", "started after s", "attaching s", "exit after s", "attaching and exit s")
+    table((f"funccount '{PATTERN}'", *head), rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Map entries read and written a second, through the public API: `python -m benchmarks.maps`.
 
 Hashes of 100,003 entries from u64 to u64, and to a record of three fields; beside batches, the same entries by one
-system call a key. Needs root.
+system call a key and, where it is installed, by bpftool, which prints them. Needs root.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -57,6 +59,12 @@ def main() -> None:
             "hash of u64: a look-up a key",
             lambda: sum(1 for _ in elements.read_each(plain.fileno(), 8, 8, ENTRIES)),
         )
+        if tool := shutil.which("bpftool"):
+            dump = [tool, "map", "dump", "id", str(plain.info().id)]
+            measured(
+                "hash of u64: bpftool map dump",
+                lambda: subprocess.run(dump, stdout=subprocess.DEVNULL, check=True),
+            )
         measured("hash of u64: plain[key]", lambda: [plain[key] for key in range(ENTRIES)])
     for kind in (MapKind.PERCPU_HASH, MapKind.LRU_HASH):
         # An LRU table gives up entries before it is full: room for twice as many.
