@@ -90,7 +90,8 @@ def attach_places(program: Program, target: Uprobe | Usdt, what: str, located: L
         if isinstance(error, OSError):
             refused(error, program, target, what, located.path)
         raise
-    return Link(what, "perf link" if links else "perf ioctl", links, held, notes=located.notes)
+    names = [place.name for place in located.places]
+    return Link(what, "perf link" if links else "perf ioctl", links, held, notes=located.notes, places=names)
 
 
 def refused(error: OSError, program: Program, target: Uprobe | Usdt, what: str, path: str) -> NoReturn:

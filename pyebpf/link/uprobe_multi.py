@@ -61,7 +61,7 @@ def link_places(
         refused(error, program, target, what, located.path)
     del path, offsets, counters, marks  # the kernel read them by address until here
     how = "uprobe.multi link" if kind == TRACE_UPROBE_MULTI else "uprobe session"
-    return Link(what, how, [link], notes=located.notes)
+    return Link(what, how, [link], notes=located.notes, places=[place.name for place in located.places])
 
 
 def _numbers(values: Iterable[int]) -> bytearray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pyebpf.arch import host as host_architecture
@@ -49,8 +50,7 @@ def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
     elf = open_binary(path)
     probes = _find(elf, target)
     forms = [_form(elf, probe, target) for probe in probes]
-    name = f"{target.provider}:{target.name}"
-    places = tuple(UserPlace(name, probe.offset or 0, probe.semaphore) for probe in probes)
+    places = tuple(UserPlace(f"{probe.provider}:{probe.name}", probe.offset or 0, probe.semaphore) for probe in probes)
     located = Located(path, places)
     cookies = _keep(program, forms)
     if target.attach_type != TRACE_UPROBE_MULTI:
@@ -61,22 +61,28 @@ def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
 
 
 def _find(elf: ElfSymbols, target: Usdt) -> tuple[UsdtProbe, ...]:
-    """The probe's places, each once."""
+    """The places of the probe, or of those that a pattern matches, each once."""
     every = usdt_probes(elf)
     found = {
         probe.offset: probe
         for probe in every
-        if (probe.provider, probe.name) == (target.provider, target.name) and probe.offset is not None
+        if fnmatchcase(probe.provider, target.provider)
+        and fnmatchcase(probe.name, target.name)
+        and probe.offset is not None
     }
+    if len(found) > target.max_probes:
+        raise InvalidValue(
+            f"{target.target!r} matches {len(found)} places of {target.binary}, more than {target.max_probes}: narrow "
+            f"it, or allow more with max_probes={len(found)} (--max-probes)"
+        )
     if found:
         return tuple(found.values())
     if not every:
         raise NotFound(f"{target.binary} has no USDT probes: it was built without them (no .note.stapsdt)")
     names = {f"{probe.provider}:{probe.name}" for probe in every}
-    wanted = f"{target.provider}:{target.name}"
-    if wanted in names:
-        raise NotFound(f"the USDT probe {wanted} of {target.binary} has no code")
-    raise NotFound(f"{target.binary} has no USDT probe {wanted}{closest(wanted, names)}")
+    if target.target in names:
+        raise NotFound(f"the USDT probe {target.target} of {target.binary} has no code")
+    raise NotFound(f"{target.binary} has no USDT probe {target.target}{closest(target.target, names)}")
 
 
 def _form(elf: ElfSymbols, probe: UsdtProbe, target: Usdt) -> bytes:
@@ -109,10 +115,13 @@ def _packed(argument: UsdtArgument) -> bytes:
 
 
 def _keep(program: Program, forms: Sequence[bytes]) -> list[int]:
-    """Put forms into the hidden map, each once; their slots. A program without arguments has no such map."""
+    """Put forms into the hidden map, each once; their slots.
+
+    A program without arguments has no such map, and the numbers of the places.
+    """
     forms_map = program.maps.get(FORMS_MAP)
     if not isinstance(forms_map, Map):
-        return [0] * len(forms)
+        return list(range(len(forms)))
     content = bytearray(forms_map[0])
     numbers = []
     for form in forms:

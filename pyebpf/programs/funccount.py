@@ -1,42 +1,68 @@
-"""Calls of functions that match a pattern: kernel functions, tracepoints, functions of libraries and programs.
+"""Calls of functions that match a pattern: of the kernel, of libraries and programs; tracepoints and USDT probes, too.
 
-PATTERN is a name, or has `*`, `?` or `[...]` in it, as bcc's funccount takes it: "tcp_*" or "p::tcp_*" for functions of
-the kernel, "t:block:*" for tracepoints. Functions that run between an event and its program are left out.
+PATTERN is written as bcc's funccount takes it, with `*`, `?` or `[...]` in a name: "tcp_*" or "p::tcp_*" for functions
+of the kernel, "c:mal*" or "p:/usr/bin/program:*" for those of a library or program, "t:block:*" for tracepoints,
+"u:python3:gc__*" for USDT probes. Functions of the kernel that run between an event and its program are left out.
 
 Overhead: a probe and one per-CPU count for each call, so that functions called millions of times a second slow the
-machine down. A kernel without kprobe.multi (Linux 6.1 of Debian) takes seconds to attach to hundreds of functions, and
-to detach; -v says how far it is.
+machine down; of a process more than of the kernel. A kernel without kprobe.multi (Linux 6.1 of Debian) takes seconds to
+attach to hundreds of functions, and to detach; -v says how far it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyebpf import BPF, InvalidValue, TracepointContext, function_ip, pid, u32, u64
+from pyebpf import BPF, InvalidValue, TracepointContext, function_ip, pid, u64
 from pyebpf.tool import Column, Example, SummaryTool, argument, option, pid_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["TOOL", "Count", "Options", "build", "open"]
 
 MAX_PROBES = 1000
 
 
+#: What the letter before the first colon of a pattern says.
+TRACEPOINT, FUNCTION, USDT = "t", "p", "u"
+
+
 @dataclass(frozen=True)
 class Count:
-    """A row: a function's or tracepoint's name, and how often it was called."""
+    """A row: a function's, tracepoint's or USDT probe's name, and how often it was called."""
 
     func: str
     count: int
+
+
+def split(pattern: str) -> tuple[str, str, str]:
+    """What is counted (TRACEPOINT, FUNCTION or USDT), its category or file, and the pattern for names.
+
+    Functions of the kernel have no file. Raises InvalidValue.
+    """
+    kind, colon, rest = pattern.partition(":")
+    where, second, name = rest.partition(":")
+    if not colon and pattern:
+        return FUNCTION, "", pattern
+    if kind == FUNCTION and second and name:
+        return FUNCTION, where, name
+    if kind in {TRACEPOINT, USDT} and where and name:
+        return kind, where, name
+    if kind not in {"", TRACEPOINT, FUNCTION, USDT} and rest and not second:
+        return FUNCTION, kind, rest
+    raise InvalidValue(
+        f"{pattern!r}: write 'tcp_*' for functions of the kernel, 'LIBRARY:FUNCTION' for those of a file, "
+        "'t:CATEGORY:NAME' for tracepoints, 'u:FILE:PROBE' for USDT probes"
+    )
 
 
 @dataclass(frozen=True)
 class Options:
     """What is counted."""
 
-    pattern: str = argument("PATTERN", help="what to count, such as 'tcp_*' or 't:block:*'")
+    pattern: str = argument("PATTERN", help="what to count, such as 'tcp_*', 'c:mal*' or 't:block:*'")
     pid: int | None = pid_option()
     max_probes: int = option(
         "--max-probes",
@@ -45,6 +71,10 @@ class Options:
         help=f"refuse a pattern that matches more (default {MAX_PROBES})",
         minimum=1,
     )
+
+    def __post_init__(self) -> None:
+        """Refuse what is no pattern."""
+        split(self.pattern)
 
 
 class Numbers(dict[str, int]):
@@ -56,62 +86,70 @@ class Numbers(dict[str, int]):
 
 
 class Counter(BPF):
-    """`numbers` has the keys of tracepoints; functions of the kernel are counted by their addresses."""
+    """A module with the map `counts`, whose keys `name` turns into names: by default addresses of the kernel's."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.numbers = Numbers()
+        self.name: Callable[[int], str] = self.function_name
 
-
-def split(pattern: str) -> tuple[str, str]:
-    """The category of tracepoints, or nothing for functions; and the pattern for names. Raises InvalidValue."""
-    kind, colon, rest = pattern.partition(":")
-    category, second, name = rest.partition(":")
-    if not colon:
-        return "", pattern
-    if kind == "t" and category and second and name:
-        return category, name
-    if kind == "p" and not category and name:
-        return "", name
-    raise InvalidValue(f"{pattern!r}: write 'tcp_*' for functions of the kernel, 't:CATEGORY:NAME' for tracepoints")
+    def place_name(self, number: int) -> str:
+        """The name of a place in a file: one link has all of them."""
+        return self.links[0].places[number]
 
 
 def build(options: Options) -> Counter:
     """The probe and the map; nothing is loaded yet."""
     bpf = Counter()
-    category, pattern = split(options.pattern)
-    if category:
-        numbers = bpf.numbers
-        by_number = bpf.percpu_hash(key=u32, value=u64, size=options.max_probes, name="counts")
+    kind, where, pattern = split(options.pattern)
+    most, process = options.max_probes, options.pid
+    counts = bpf.percpu_hash(key=u64, value=u64, size=most, name="counts")
+    if kind == TRACEPOINT:
+        numbers = Numbers()
+        bpf.name = lambda number: {number: target for target, number in numbers.items()}[number]
 
-        @bpf.tracepoint(f"{category}:{pattern}", max_probes=options.max_probes)
+        @bpf.tracepoint(f"{where}:{pattern}", max_probes=most)
         def on_tracepoint(ctx: TracepointContext) -> None:
-            if options.pid is None or pid() == options.pid:
-                by_number[numbers[ctx.target]] += 1
+            if process is None or pid() == process:
+                counts[numbers[ctx.target]] += 1
+
+    elif kind == USDT:
+        bpf.name = bpf.place_name
+        provider, colon, probe = pattern.rpartition(":")
+
+        @bpf.usdt(where, f"{provider if colon else '*'}:{probe}", pid=process, max_probes=most)
+        def on_mark(ctx: Any) -> None:
+            counts[ctx.cookie] += 1
+
+    elif where:
+        bpf.name = bpf.place_name
+
+        @bpf.uprobe(where, pattern, pid=process, max_probes=most)
+        def on_call(ctx: Any) -> None:
+            counts[ctx.cookie] += 1
 
     else:
-        by_address = bpf.percpu_hash(key=u64, value=u64, size=options.max_probes, name="counts")
 
-        @bpf.function(pattern, max_probes=options.max_probes)
+        @bpf.function(pattern, max_probes=most)
         def on_function() -> None:
-            if options.pid is None or pid() == options.pid:
-                by_address[function_ip()] += 1
+            if process is None or pid() == process:
+                counts[function_ip()] += 1
 
     return bpf
 
 
 def snapshot(bpf: Counter, options: Options) -> Iterator[Count]:  # noqa: ARG001 - as every tool's
     """The interval's counts, the most frequent last, as bcc has it."""
-    targets = {number: target for target, number in bpf.numbers.items()}
-    counts = bpf["counts"].interval().items()
-    rows = [Count(targets[key] if targets else bpf.function_name(key), count) for key, count in counts if count]
-    yield from sorted(rows, key=lambda row: (row.count, row.func))
+    totals: dict[str, int] = {}
+    for key, count in bpf["counts"].interval().items():
+        if count:
+            name = bpf.name(key)
+            totals[name] = totals.get(name, 0) + count
+    yield from sorted((Count(*each) for each in totals.items()), key=lambda row: (row.count, row.func))
 
 
 TOOL = SummaryTool(
     name="funccount",
     doc=__doc__,
-    section="4.5.2",
     tracing="function calls",
     options=Options,
     build=build,
@@ -121,6 +159,7 @@ TOOL = SummaryTool(
         Example("funccount 'tcp_*'", "these functions' calls"),
         Example("funccount 'vfs_*' 1 5", "each second, five times"),
         Example("funccount -p 181 't:syscalls:sys_enter_re*'", "tracepoints, one process"),
+        Example("funccount -p 181 'c:mal*'", "of the C library"),
         Example("funccount -d 10 --max-probes 2000 'sock_*'", "up to 2,000 functions"),
     ),
 )

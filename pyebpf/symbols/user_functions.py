@@ -113,9 +113,12 @@ def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int
 
 
 def _of_symbols(elf: ElfSymbols, symbols: Sequence[Symbol], name: str, binary: str) -> list[UserPlace]:
-    """All versions of a symbol that are code."""
+    """All versions of a symbol that are code.
+
+    The first is the default one: if that is chosen when a program starts, the others are what hardly any program calls.
+    """
     code = [symbol for symbol in symbols if symbol.kind != IFUNC and _is_code(elf, symbol)]
-    if code:
+    if code and symbols[0].kind != IFUNC:
         several = len({symbol.value for symbol in code}) > 1
         return [UserPlace(str(symbol) if several else name, symbol.offset or 0) for symbol in code]
     if any(symbol.kind == IFUNC for symbol in symbols):
@@ -170,6 +173,7 @@ def _matching(elf: ElfSymbols, pattern: str, binary: str, most: int) -> list[Use
     places = {symbol.offset or 0: UserPlace(symbol.name, symbol.offset or 0) for symbol in reversed(found)}
     if len(places) > most:
         raise InvalidValue(
-            f"{pattern} matches {len(places)} functions of {binary}, more than {most}: narrow it, or give max_probes="
+            f"{pattern} matches {len(places)} functions of {binary}, more than {most}: narrow it, or allow more with "
+            f"max_probes={len(places)} (--max-probes)"
         )
     return [places[offset] for offset in sorted(places)]

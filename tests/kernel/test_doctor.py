@@ -123,6 +123,25 @@ def tool_of(declare):
     )  # fmt: skip
 
 
+def test_a_tool_is_asked_with_its_first_example_where_it_needs_an_argument():
+    """Said in a line of its own; what is given is taken, and what is wrong is wrong."""
+    lacking = "funccount needs PATTERN: asked with that of its first example, PATTERN 'tcp_*'"
+    done = pyebpf("doctor", "funccount", "-p", str(os.getpid()))
+    first, second, *_ = done.stdout.splitlines()
+    assert (first, done.stderr) == (lacking, "")
+    assert second.startswith("funccount runs here" if done.returncode == 0 else "funccount does not run here: ")
+    done = pyebpf("doctor", "funccount", "t:syscalls:sys_enter_getpgid")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("funccount runs here\n")
+    _, found, _ = records("qdisclat")
+    assert found[0] == {"note": "qdisclat needs NAME: asked with that of its first example, NAME 'fq'"}
+    done = pyebpf("doctor", "funccount", "x:y:z")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("pyebpf funccount: 'x:y:z': write 'tcp_*'")
+    done = pyebpf("doctor", "funccount", "--nix")
+    assert done.stderr.endswith("required: PATTERN; see pyebpf funccount --help\n")
+
+
 def test_the_ways_that_a_probe_does_not_take_have_their_reasons(monkeypatch, capsys, make_namespace):
     """XDP by link where there are links; where a feature is said to be lacking, by netlink, and why."""
 

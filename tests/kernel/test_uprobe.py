@@ -372,7 +372,8 @@ def test_what_is_not_there(tmp_path):
         assert refusal(*names) == message.format(path=path)
     assert refusal(path, "nine", pid=ended.pid) == f"NotFound: there is no process {ended.pid}"
     assert refusal(path, "many_*", max_probes=199) == (
-        f"InvalidValue: many_* matches 200 functions of {path}, more than 199: narrow it, or give max_probes="
+        f"InvalidValue: many_* matches 200 functions of {path}, more than 199: narrow it, or allow more with "
+        "max_probes=200 (--max-probes)"
     )
     assert refusal(path, "stepping+1", returns=True) == (
         "InvalidValue: stepping+1: the return is probed at a function's start; leave out +1"

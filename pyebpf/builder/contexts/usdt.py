@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.registers import named_register, typed
-from pyebpf.builder.contexts.user import GET_ATTACH_COOKIE
+from pyebpf.builder.contexts.user import COOKIE, GET_ATTACH_COOKIE, cookie
 from pyebpf.builder.memory import Space, probe_read_value
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import closest
@@ -54,7 +54,11 @@ class UsdtPlace(Place[Usdt]):
         return typed(p, _argument(p, position), annotation, name, Space.USER)
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
-        return named_register(p, name)
+        if name != COOKIE:
+            return named_register(p, name)
+        if self.attach.wanted:
+            p.fail("ctx.cookie says here where the arguments are: a probe that takes none is told which place it is")
+        return cookie(p)
 
 
 def _form(p: ProgramBuilder) -> ir.Value:

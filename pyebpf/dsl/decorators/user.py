@@ -84,11 +84,13 @@ class UserDecorators(Decorators):
         *probes: str,
         args: Sequence[str] = (),
         pid: int | None = None,
+        max_probes: int = _MAX_PROBES,
     ) -> TracingDecorator:
         """Run at places that a program's author marked (USDT), each probe "provider:name", at every place it has.
 
         Parameters are its arguments by position, or by the names that `args` gives them, each with its type. Semaphores
-        are raised as long as the probe is attached.
+        are raised as long as the probe is attached. A pattern ("python:gc__*", "*:*") stands for at most `max_probes`
+        places; in a probe that takes no arguments, `ctx.cookie` tells which of them it is.
         """
         from pyebpf.specs.attach.usdt import Usdt, UsdtMulti, probe_name
 
@@ -102,7 +104,7 @@ class UserDecorators(Decorators):
             plain = function.function if isinstance(function, Probe) else plain_function(function, "usdt")
             wanted = _wanted(plain.__code__, names)
             ways = tuple(
-                Way(way, attachments(kind(path, *pair, names, wanted, process) for pair in pairs), needs)
+                Way(way, attachments(kind(path, *pair, names, wanted, process, max_probes) for pair in pairs), needs)
                 for way, kind, needs in (("uprobe.multi", UsdtMulti, (_MULTI,)), ("uprobe", Usdt, ()))
             )
             return self._decorator("usdt", (path, *probes) if path else (), ways)(function)

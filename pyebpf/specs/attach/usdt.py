@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.attach.user import TRACE_UPROBE_MULTI, process_id
+from pyebpf.specs.attach.user import MOST_PROBES, TRACE_UPROBE_MULTI, process_id
 from pyebpf.specs.maps import MapKind, MapSpec
 from pyebpf.specs.programs import ProgramKind
 from pyebpf.types import U32, BytesType
@@ -52,8 +52,9 @@ class Usdt(AttachSpec):
     """All places of one USDT probe in a file, through perf events of the PMU `uprobe`.
 
     `binary` and `pid` are as those of `Uprobe`. `arguments` are names that the author gives to the probe's arguments,
-    by position; `wanted` is how many the program takes, so that a place with fewer is refused. The places are looked up
-    when the program is attached. Without a binary the place is open.
+    by position; `wanted` is how many the program takes, so that a place with fewer is refused. `provider` and `name`
+    may be patterns of fnmatch, for at most `max_probes` places. The places are looked up when the program is attached.
+    Without a binary the place is open.
     """
 
     binary: str = ""
@@ -62,6 +63,7 @@ class Usdt(AttachSpec):
     arguments: tuple[str, ...] = ()
     wanted: int = 0
     pid: int = -1
+    max_probes: int = MOST_PROBES
 
     kind = ProgramKind.KPROBE
 
@@ -78,7 +80,7 @@ class Usdt(AttachSpec):
         return not self.binary
 
     def at(self, *place: Any, **options: Any) -> Self:
-        """`at(binary, "provider:name", pid=-1)`."""
+        """`at(binary, "provider:name", pid=-1)`; the name may be a pattern."""
         if not self.is_open:
             raise InvalidValue(f"{self} is attached by `with bpf:`, at the place that its decorator names")
         if len(place) != 2 or not isinstance(place[0], str) or not place[0] or options.keys() - {"pid"}:
