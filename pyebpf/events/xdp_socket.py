@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import errno
 import select
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pyebpf.errors import InvalidValue, NotSupported
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.xsk import XskMemory
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 __all__ = ["XdpSocket"]
 
@@ -110,7 +107,5 @@ class XdpSocket:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

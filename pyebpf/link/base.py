@@ -11,7 +11,6 @@ from pyebpf.kernel.diagnosis import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from pyebpf.errors import KernelError
     from pyebpf.kernel.descriptor import Descriptor
@@ -135,9 +134,7 @@ class Link:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.detach()
 
 
