@@ -10,6 +10,7 @@ import itertools
 import os
 from typing import TYPE_CHECKING
 
+from pyebpf.errors import NotSupported
 from pyebpf.kernel import perf
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.guard import Removal, guard
@@ -47,6 +48,10 @@ class EventLink(Link):
         super().__init__(target, how, [holder] if is_link else [], [] if is_link else [holder], notes=notes)
         self._removal = removal
         self._progress = progress
+
+    def _only_link(self, what: str) -> Descriptor:
+        # The guard would remove the event, and could not while a pin holds it.
+        raise NotSupported(f"{self.target} {what}: it is attached by {self.how}, not by one link")
 
     def detach(self) -> None:
         if not self.detached:

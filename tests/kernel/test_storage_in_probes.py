@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from pyebpf import BPF, CompileError, Struct, current_task, helpers, u32, u64
+from pyebpf import BPF, CompileError, KernelObject, Struct, current_task, helpers, pid, u32, u64
 from tests.support.needs import needs
 from tests.support.simulated import simulated
 
@@ -188,6 +188,34 @@ def test_control_groups_have_values():
                     assert counts[group] == 13
                 finally:
                     os.close(group)
+
+
+def test_files_have_values(tmp_path):
+    """An inode's own, at an LSM hook: 17 openings of one file and 5 of another, read by their descriptors."""
+    needs("attach:lsm", "helper:inode_storage_get@lsm")
+    bpf = BPF()
+    openings = bpf.inode_storage(value=u64, name="openings")
+    me = os.getpid()
+
+    @bpf.lsm("file_open")
+    def on_open(file: KernelObject) -> int:
+        if pid() == me:
+            openings[file.f_inode] += 1
+        return 0
+
+    paths = {tmp_path / "first": 17, tmp_path / "second": 5}
+    for path in paths:
+        path.touch()
+    with bpf:
+        for path, times in paths.items():
+            for _ in range(times):
+                path.open().close()
+        found = {}
+        for path in paths:
+            file = os.open(path, os.O_RDONLY)
+            found[path] = openings[file] - 1
+            os.close(file)
+    assert found == paths
 
 
 def test_owners_are_what_the_verifier_trusts():

@@ -1,0 +1,209 @@
+"""Probes pinned, taken up and ended: they count on while nobody has them open, whatever they are attached to."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyebpf
+from pyebpf import BPF, KernelObject, NotSupported, Struct, emit, pid, u32, u64
+from pyebpf.arch import host
+from pyebpf.kernel.cpus import online_cpus
+from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.syscall import address_of, syscall
+from pyebpf.kernel.tracefs import Tracefs
+from tests.support.needs import needs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+libc = ctypes.CDLL(None, use_errno=True)
+ME = os.getpid()
+#: The third argument of getcpu(2), which the kernel does not use, marks calls of ours.
+MAGIC = 0x10_0000 + ME
+
+
+@pytest.fixture
+def bpffs() -> Iterator[Path]:
+    """A bpf file system that is mounted nowhere."""
+    name = bytearray(b"bpf\0")
+    with Descriptor(syscall("fsopen", address_of(name), 1), "bpffs context") as context:
+        syscall("fsconfig", context.fileno(), 6, 0, 0, 0)  # FSCONFIG_CMD_CREATE
+        mount = Descriptor(syscall("fsmount", context.fileno(), 1, 0), "bpffs")
+    with mount:
+        yield Path(f"/proc/self/fd/{mount.fileno()}")
+
+
+def pinned(path: Path) -> list[str]:
+    """What is there, without the kernel's own files."""
+    return [each.name for each in path.iterdir() if each.suffix != ".debug"]
+
+
+def getcpu(times: int) -> None:
+    for _ in range(times):
+        libc.syscall(host().system_call("getcpu"), None, None, ctypes.c_long(MAGIC))
+
+
+def getppid(times: int) -> None:
+    for _ in range(times):
+        os.getppid()
+
+
+def opened(times: int) -> None:
+    for _ in range(times):
+        os.close(os.open("/dev/null", os.O_RDONLY))
+
+
+GETCPU = "syscalls:sys_enter_getcpu"
+#: What is decorated, how, the feature that it needs, the work that runs it once each time.
+KINDS: dict[str, tuple[Callable[[BPF], Any], str, Callable[[int], None]]] = {
+    "tracepoint": (
+        lambda bpf: bpf.tracepoint("syscalls:sys_enter_getcpu"),
+        "tracepoint:syscalls:sys_enter_getcpu",
+        getcpu,
+    ),
+    "raw_tracepoint": (lambda bpf: bpf.raw_tracepoint("sys_enter"), "program:raw_tracepoint", getcpu),
+    "btf_tracepoint": (lambda bpf: bpf.btf_tracepoint("sys_enter"), "attach:tp_btf", getcpu),
+    "kprobe": (lambda bpf: bpf.kprobe("sys_getcpu"), "attach:kprobe", getcpu),
+    "kretprobe": (lambda bpf: bpf.kretprobe("sys_getcpu"), "attach:kprobe", getcpu),
+    "kprobe_multi": (lambda bpf: bpf.kprobe_multi("sys_getcpu"), "attach:kprobe_multi", getcpu),
+    "fentry": (lambda bpf: bpf.fentry("sys_getcpu"), "attach:fentry", getcpu),
+    "fexit": (lambda bpf: bpf.fexit("sys_getcpu"), "attach:fentry", getcpu),
+    "uprobe": (lambda bpf: bpf.uprobe("libc.so.6", "getppid"), "attach:uprobe", getppid),
+}
+
+
+def counting(how: str) -> BPF:
+    """A module that counts what this process does."""
+    bpf = BPF()
+    counts = bpf.array(value=u64, name="counts")
+    if how in {"raw_tracepoint", "btf_tracepoint"}:
+        number = host().system_call("getcpu")
+
+        @KINDS[how][0](bpf)
+        def probe(id: int) -> None:  # noqa: A002 - the tracepoint's name
+            if pid() == ME and id == number:
+                counts[0] += 1
+    else:
+
+        @KINDS[how][0](bpf)
+        def probe() -> None:
+            if pid() == ME:
+                counts[0] += 1
+
+    return bpf
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_pinned_and_taken_up(how: str, bpffs: Path) -> None:
+    """5 events with its maker, 11 with nobody, 2 with who takes it up; 7 after that are not counted."""
+    _, feature, work = KINDS[how]
+    needs(feature)
+    path = f"{bpffs}/counter"
+    with counting(how) as bpf:
+        attached = list(bpf.attachments)
+        bpf.pin(path)
+        work(5)
+    work(11)
+    with counting(how).take_up(path) as bpf:
+        assert [line.partition(":")[0] for line in bpf.attachments] == [line.partition(":")[0] for line in attached]
+        assert any(each.id == bpf.links[0].id for each in pyebpf.links())
+        work(2)
+        assert bpf["counts"][0] == 18
+        bpf.unpin()
+        bpf.detach()
+        work(7)
+        assert bpf["counts"][0] == 18
+    assert not Path(path).exists()
+
+
+def test_a_security_hook_that_stays_until_it_is_unpinned(bpffs: Path) -> None:
+    """A file is refused by a program that no process has, and can be opened once the pin is gone."""
+    needs("attach:lsm")
+
+    def denying() -> BPF:
+        bpf = BPF()
+        denied = bpf.array(value=u64, name="denied")
+
+        @bpf.lsm("file_open")
+        def deny(file: KernelObject) -> int:
+            if pid() == ME and file.f_inode.i_ino == inode:
+                denied[0] += 1
+                return -1
+            return 0
+
+        return bpf
+
+    name = f"/dev/shm/pyebpf-{ME}"
+    file = os.open(name, os.O_CREAT | os.O_RDONLY, 0o600)
+    inode = os.fstat(file).st_ino
+    os.close(file)
+    try:
+        with denying() as bpf:
+            bpf.pin(f"{bpffs}/deny")
+        for _ in range(13):
+            with pytest.raises(PermissionError):
+                os.open(name, os.O_RDONLY)
+        with denying().take_up(f"{bpffs}/deny") as bpf:
+            assert bpf["denied"][0] == 13
+            bpf.unpin()
+        os.close(os.open(name, os.O_RDONLY))
+    finally:
+        Path(name).unlink()
+
+
+class Number(Struct):
+    """A process."""
+
+    number: u32
+
+
+def test_a_pinned_iterator_is_a_file_that_anybody_reads(bpffs: Path) -> None:
+    """Its records are the file's bytes; a module with others as well is not pinned by halves."""
+    bpf = BPF()
+
+    @bpf.iter("task", Number)
+    def tasks(task: KernelObject) -> None:
+        if task is not None and task.tgid == ME and task.pid == ME:
+            emit(Number(task.pid))
+
+    with bpf:
+        link = tasks.attach()
+        link.pin(f"{bpffs}/me")
+        link.detach()
+    assert Path(f"{bpffs}/me").read_bytes() == ME.to_bytes(4, "little")
+
+
+def test_what_no_single_link_holds_is_not_pinned(bpffs: Path) -> None:
+    """An event for each processor, and one of tracefs for many functions: a line says so, nothing is half pinned."""
+    if len(online_cpus()) == 1:
+        pytest.skip("probe setting:two-processors: no")
+    bpf = BPF()
+
+    @bpf.sample(frequency=1)
+    def on_sample() -> None:
+        pass
+
+    with bpf, pytest.raises(NotSupported, match=r"cannot be pinned: it is attached by perf link, not by one link$"):
+        bpf.pin(f"{bpffs}/samples")
+    assert pinned(bpffs) == []
+
+
+def test_an_event_of_tracefs_is_not_pinned(bpffs: Path) -> None:
+    """It would stay for ever: the guard removes it with its process."""
+    needs("attach:kprobe", "arch:x86_64")
+    bpf = BPF()
+
+    @bpf.kprobe("__x64_sys_[ms][hes][gm]*")
+    def on_call() -> None:
+        pass
+
+    with bpf, pytest.raises(NotSupported, match=r"cannot be pinned: it is attached by kprobe_events, not by one link$"):
+        bpf.pin(f"{bpffs}/many")
+    assert pinned(bpffs) == []
+    with Tracefs() as tracefs:
+        assert f"pyebpf_{ME}_".encode() not in tracefs.read_top("kprobe_events")
