@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Word", "comm", "cpu", "gid", "now", "pid", "tid", "uid", "word"]
+__all__ = ["Word", "comm", "cpu", "gid", "now", "pid", "process_number", "tid", "uid", "word"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,6 +83,11 @@ def _half(p: ProgramBuilder, helper: int, *, upper: bool) -> Int:
     return _int(half, signed=True)
 
 
+def process_number(p: ProgramBuilder) -> Int:
+    """What `pid()` is."""
+    return _task_number(p, process=True)
+
+
 def _task_number(p: ProgramBuilder, *, process: bool) -> Int:
     namespace = p.target.pid_namespace
     if namespace is None:
@@ -95,7 +100,7 @@ def _task_number(p: ProgramBuilder, *, process: bool) -> Int:
     return _int(p.b.load(place, 4 if process else 0, 4), signed=True)
 
 
-@word(lambda p: _task_number(p, process=True))
+@word(process_number)
 def pid() -> int:
     """Process id (the kernel's tgid) of the current task, as the loading process sees it.
 

@@ -106,6 +106,7 @@ def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times:
     if isinstance(attach, Replacement):
         frame.is_subprogram, frame.result = True, attach.result
         p.notes[EXPORTED] = [Exported(p.name, tuple(name for name, _ in attach.parameters))]
+    p.place.begin(p)
     _parameters(frame, probe)
     body(frame)
     end_of_function(frame)

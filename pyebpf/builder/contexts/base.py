@@ -97,6 +97,9 @@ class Place(Generic[S]):
 
     # -- the program's side --------------------------------------------------------------------------------------------
 
+    def begin(self, p: ProgramBuilder) -> None:
+        """What a program does before its author's statements."""
+
     def silent(self, kind: ProgramKind) -> int | None:
         """What a program returns that has nothing to say; None: every path of it returns a value."""
         return SILENT.get(kind)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.conditions import All, Compare
 from pyebpf.builder.contexts import sessions
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.registers import argument, named_register, result, typed
 from pyebpf.builder.memory import Space
-from pyebpf.specs.attach.user import Uprobe
+from pyebpf.builder.words import process_number
+from pyebpf.compiler.ir import Condition
+from pyebpf.specs.attach.user import Uprobe, UprobeMulti
 from pyebpf.types import U64
 
 if TYPE_CHECKING:
@@ -25,6 +28,17 @@ GET_ATTACH_COOKIE = 174
 
 class UprobePlace(Place[Uprobe]):
     """Parameters are the function's arguments by position, at its return `retval`: a file has no names for them."""
+
+    def begin(self, p: ProgramBuilder) -> None:
+        attach = self.attach
+        if not attach.returns or attach.pid < 0 or isinstance(attach, UprobeMulti):
+            return
+        # Linux 6.1 limits a perf event at a return to no process once somebody else's probe has put its breakpoint
+        # into others. A task that this pid namespace has no number for (0) may be the one that was meant.
+        process = process_number(p).value
+        at_others = (Compare(Condition.NE, process, p.b.const(number)) for number in (attach.pid, 0))
+        with p.b.if_(All(tuple(at_others))):
+            p.b.ret(p.b.const(0))
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
         if self.attach.returns:
