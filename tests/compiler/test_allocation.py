@@ -76,6 +76,30 @@ def test_constants_are_never_kept() -> None:
     assert sum(i.op.name == "lddw_map" for i in report.code.instructions) == 3
 
 
+def test_a_constant_in_a_register_is_not_kept_across_a_call() -> None:
+    """It is made again behind the call, though registers that would last are free."""
+    b = Builder()
+    big = b.const(0x1234_5678_9ABC_DEF0)
+    b.emit(Op.STORE, CTX, big, kind=None)
+    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    b.end(Return(big))
+    made = "r0 = 0x123456789abcdef0 ll"
+    assert b.text() == [made, "*(u64 *)(r1 + 0) = r0", f"call {JIFFIES}", made, "exit"]
+
+
+def test_arguments_in_each_other_s_registers_are_exchanged() -> None:
+    """Through r0, which is free before every call."""
+    b = Builder((ir.Value(0), ir.Value(1)))
+    b.end(Return(b.emit(Op.CALL, ir.Value(1), ir.Value(0), imm=JIFFIES)))
+    assert b.text() == ["r0 = r1", "r1 = r2", "r2 = r0", f"call {JIFFIES}", "exit"]
+
+
+def test_at_a_call_what_is_needed_last_gives_way() -> None:
+    """Of five values and four registers it is the last one; the others stay where they are."""
+    text = alive_at_once(5, calls=True).text()
+    assert [line for line in text if line.startswith(("r6 = r", "r7 = r", "r8 = r", "r9 = r"))] == []
+
+
 def test_a_spilled_value_is_stored_behind_its_definition() -> None:
     """Once, and never between a check and the use that relies on it."""
     b = alive_at_once(7, calls=True)
@@ -140,19 +164,20 @@ def test_a_loop_keeps_its_values_in_registers() -> None:
 
 
 def test_what_goes_around_a_loop_is_made_where_the_loop_wants_it() -> None:
-    """Two numbers loaded in the loop, across a call: each straight into the register it has at the loop's beginning."""
+    """Two numbers loaded between calls: each straight into the register that it has at the loop's beginning."""
     b = Builder()
     b.end(Jump(1, (b.load(0), b.load(1))))
     first, second = b.value(), b.value()
+    b.end(Branch(Condition.EQ, first, second, 2, 3), [first, second])
+    b.emit(Op.CALL, imm=JIFFIES, kind=None)
     for place, value in enumerate((first, second), 2):
         b.emit(Op.STORE, CTX, value, kind=None, imm=8 * place)
     low, high = b.load(4), b.load(5)
     b.emit(Op.CALL, imm=JIFFIES, kind=None)
-    b.end(Branch(Condition.EQ, low, high, 2, 3), [first, second])
     b.end(Jump(1, (high, low)))
-    b.end(Return(low))
+    b.end(Return(first))
     text = b.text()
-    loop = text[next(n for n, line in enumerate(text) if "+ 16) =" in line) :]
+    loop = text[text.index(f"call {JIFFIES}") :]
     assert [line for line in loop if line.startswith(("r6 = r", "r7 = r", "r8 = r", "r9 = r"))] == []
 
 
@@ -302,6 +327,42 @@ def test_many_parameters_of_a_loop() -> None:
         b.emit(Op.STORE, CTX, total, kind=None)
         b.end(Return(total))
         assert compile_with_report(b.module(), NEWEST, check=True).slots >= count - 10
+
+
+def test_a_slot_that_a_constant_is_due_in_is_no_register() -> None:
+    """All ten registers are kept around the loop, and what moves from slot to slot finds none of them free."""
+    b = Builder()
+    start = [b.load(n % 4) for n in range(12)]
+    b.end(Jump(1, (b.const(0), *start)))
+    counter = b.value()
+    carried = [b.value() for _ in start]
+    b.end(Branch(Condition.ULT, counter, b.const(5), 2, 3), [counter, *carried])
+    b.end(Jump(1, (b.emit(Op.ADD, counter, b.const(1)), *carried[1:-1], carried[0], b.const(77))))
+    total = carried[0]
+    for value in carried[1:]:
+        total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(31)), value)
+    b.end(Return(total))
+    assert compile_with_report(b.module(), NEWEST, check=True).slots == 3 + 2
+
+
+def test_a_constant_in_memory_is_written_through_a_free_register() -> None:
+    """Of seven numbers alive across a call three begin in memory; r0 has what is needed before the call only."""
+    b = Builder()
+    b.end(Jump(1, (b.load(0), *(b.const(n) for n in range(10, 17)))))
+    early = b.value()
+    carried = [b.value() for _ in range(7)]
+    b.emit(Op.STORE, CTX, early, kind=None, imm=16)
+    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    total = carried[0]
+    for value in carried[1:]:
+        total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(31)), value)
+    b.end(Branch(Condition.ULT, total, b.const(5), 2, 3), [early, *carried])
+    b.end(Jump(1, (b.load(1), *carried[1:], total)))
+    b.end(Return(total))
+    text = b.text()
+    assert text[0] == "r0 = *(u64 *)(r1 + 0)"
+    entry = text[1 : text.index(next(line for line in text if line.startswith("goto")))]
+    assert not any(line.startswith("r0 = ") for line in entry)
 
 
 def test_time_is_near_linear() -> None:

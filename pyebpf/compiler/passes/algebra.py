@@ -310,9 +310,9 @@ def _branch(r: Rewriter, branch: Branch) -> Terminator:
         if unswapped is not None:
             left, right = unswapped[0], r.const(unswapped[1])
             continue
-        # A comparison's 1 or 0 tested again: test what it compared.
+        # A comparison's 1 or 0 tested again: test what it compared. Whether it equals more than 1 is known by now.
         inner = r.definitions.get(left.number)
-        if inner is None or inner.op is not Op.COMPARE or b is None or b > 1:
+        if inner is None or inner.op is not Op.COMPARE or b is None:
             break
         if condition not in (Condition.EQ, Condition.NE):
             break

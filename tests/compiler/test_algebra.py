@@ -1,0 +1,65 @@
+"""Algebra by itself: what `simplify` leaves of small functions, before other passes make up for anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.compiler import ir
+from pyebpf.compiler.ir import Branch, Condition, Op, Return
+from pyebpf.compiler.passes.algebra import simplify
+from tests.compiler.support import Builder, contexts, run
+
+
+def computed(function: ir.Function) -> list[Op]:
+    """The operations that are left, without constants."""
+    instructions = [i for block in function.blocks for i in block.instructions]
+    return [i.op for i in instructions if i.op is not Op.CONST]
+
+
+@pytest.mark.parametrize(("inner", "outer", "left"), [(2, 4, 1), (4, 4, 1), (4, 2, 2)])
+def test_an_extension_of_a_narrower_or_equal_one_is_nothing(inner: int, outer: int, left: int) -> None:
+    """Of a wider one it is an extension of what that one extended."""
+    b = Builder()
+    b.end(Return(b.emit(Op.SEXT, b.emit(Op.SEXT, b.load(0), size=inner), size=outer)))
+    assert computed(simplify(b.function())) == [Op.LOAD, *[Op.SEXT] * left]
+
+
+@pytest.mark.parametrize(
+    ("shift", "condition", "constant", "known"),
+    [
+        (1, Condition.SGE, 0, 1),
+        (1, Condition.SLT, -5, 0),
+        (1, Condition.ULT, 1 << 63, 1),
+        (1, Condition.SLT, 5, None),
+        (0, Condition.SGE, 0, None),
+        (0, Condition.SGT, -1, None),
+    ],
+)
+def test_a_number_of_63_bits_is_not_negative(
+    shift: int, condition: Condition, constant: int, known: int | None
+) -> None:
+    """A comparison that this decides is a constant; of 64 bits it decides none."""
+    b = Builder()
+    word = b.load(0)
+    shifted = b.emit(Op.LSHR, word, b.const(shift)) if shift else word
+    b.end(Return(b.emit(Op.COMPARE, shifted, b.const(constant), condition=condition)))
+    after = simplify(b.function())
+    returned = after.blocks[0].terminator
+    assert isinstance(returned, Return)
+    numbers = {i.result: i.imm for i in after.blocks[0].instructions if i.op is Op.CONST}
+    assert numbers.get(returned.value) == known
+
+
+@pytest.mark.parametrize("condition", [Condition.EQ, Condition.NE, Condition.ULT, Condition.SGT])
+def test_a_branch_on_a_comparison_and_any_number(condition: Condition) -> None:
+    """Only against 0 or 1 it is a branch on what was compared; other numbers its one bit never is."""
+    for number in (0, 1, 2, 3, -1, None):
+        b = Builder()
+        less = b.emit(Op.COMPARE, b.load(0), b.load(1), condition=Condition.ULT)
+        b.end(Branch(condition, less, b.load(2) if number is None else b.const(number), 1, 2))
+        b.end(Return(b.const(1)))
+        b.end(Return(b.const(2)))
+        after = simplify(b.function())
+        for words in ((1, 2, 0), (1, 2, 1), (2, 1, 0), (2, 1, 1), (2, 1, 7)):
+            context = b"".join(word.to_bytes(8, "little") for word in words) + contexts(0)[24:]
+            assert run(ir.Module((after,)), context) == run(b.module(), context), (number, words)
