@@ -11,10 +11,11 @@ from typing import NamedTuple
 from pyebpf.symbols.frame import Frame
 from pyebpf.symbols.table import SymbolTable
 
-__all__ = ["KERNEL", "KernelSymbol", "KernelSymbols", "read_kallsyms"]
+__all__ = ["FUNCTIONS", "KERNEL", "KernelSymbol", "KernelSymbols", "read_kallsyms"]
 
 KERNEL = "kernel"
-_FUNCTIONS = frozenset(b"tTwW")
+#: Types of symbols that are functions.
+FUNCTIONS = b"tTwW"
 # Space before a function for instructions that the kernel patches in: CONFIG_CALL_PADDING makes 50,000 symbols of it.
 _PADDING = b"__pfx_"
 # Symbols have no size; what lies further behind one than any function is long belongs to something else.
@@ -46,7 +47,7 @@ class KernelSymbol(NamedTuple):
     @property
     def is_function(self) -> bool:
         """Whether it is in a text section."""
-        return ord(self.type) in _FUNCTIONS
+        return ord(self.type) in FUNCTIONS
 
 
 class KernelSymbols:
@@ -111,7 +112,7 @@ class KernelSymbols:
 
     def names(self) -> tuple[str, ...]:
         """Names of all functions, each once, sorted: what closest names are sought in."""
-        return tuple(sorted({line[2].decode(errors="replace") for line in self._lines if line[1] in _FUNCTIONS}))
+        return tuple(sorted({line[2].decode(errors="replace") for line in self._lines if line[1] in FUNCTIONS}))
 
     def functions(self, pattern: str = "*", module: str | None = None) -> tuple[KernelSymbol, ...]:
         """Functions whose name matches a pattern of `fnmatch`, duplicates too; of one module ("" is the kernel)."""
@@ -120,7 +121,7 @@ class KernelSymbols:
         return tuple(
             self._symbol(number)
             for number, (_, kind, name, owner) in enumerate(self._lines)
-            if kind in _FUNCTIONS and wanted in {None, owner} and match(name)
+            if kind in FUNCTIONS and wanted in {None, owner} and match(name)
         )
 
     def modules(self) -> tuple[str, ...]:
@@ -136,7 +137,7 @@ class KernelSymbols:
             value = int(address, 16)
             # Of several names for one address, the first: the kernel's own choice when it prints a stack.
             if value >= _LOWEST and value not in found:
-                found[value] = name + b"\t" + module if kind in _FUNCTIONS else b""  # data ends a function
+                found[value] = name + b"\t" + module if kind in FUNCTIONS else b""  # data ends a function
         return SymbolTable((value, 0, name) for value, name in found.items())
 
     def resolve(self, address: int) -> Frame:

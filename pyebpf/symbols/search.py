@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-from pyebpf.symbols.kernel import read_kallsyms
+from pyebpf.symbols.kernel import FUNCTIONS, KernelSymbol, read_kallsyms
 
-__all__ = ["Found", "SymbolText"]
+__all__ = ["SymbolText"]
 
-_FUNCTIONS = "tTwW"
 #: Letters that a misspelt name has in common with the one meant, at its beginning or its end.
 _COMMON = 4
-
-
-class Found(NamedTuple):
-    """A line: address (0 where they are hidden), type as in nm(1), module, "" for the kernel itself."""
-
-    name: str
-    address: int
-    type: str
-    module: str
-
-    @property
-    def is_function(self) -> bool:
-        """Whether it is in a text section."""
-        return self.type in _FUNCTIONS
 
 
 class SymbolText:
@@ -35,7 +19,7 @@ class SymbolText:
         # As in ffffffff81000000 T _stext, with a tab and [module] behind the name of a module's.
         self._text = b"\n" + (read_kallsyms() if text is None else text)
 
-    def find(self, name: str, module: str = "") -> tuple[Found, ...]:
+    def find(self, name: str, module: str = "") -> tuple[KernelSymbol, ...]:
         """All symbols of a name, of any module or of one."""
         return self._search(re.escape(name), module)
 
@@ -43,7 +27,7 @@ class SymbolText:
         """What the compiler made of a function: name.isra.0, name.constprop.0 and the like."""
         return tuple(dict.fromkeys(each.name for each in self._search(re.escape(name) + r"\.[a-z][\w.]*", "")))
 
-    def _search(self, name: str, module: str) -> tuple[Found, ...]:
+    def _search(self, name: str, module: str) -> tuple[KernelSymbol, ...]:
         # Beginning with what stands before the name, which there are few of, not with the address of each line.
         pattern = re.compile(rf" (.) ({name})(?:\t\[([^\]\n]*)\])?\n".encode())
         found = []
@@ -51,7 +35,7 @@ class SymbolText:
             address = self._text[self._text.rfind(b"\n", 0, match.start()) + 1 : match.start()]
             kind, symbol, home = match.groups()
             if module in {"", (home or b"").decode()}:
-                found.append(Found(symbol.decode(), int(address, 16), kind.decode(), (home or b"").decode()))
+                found.append(KernelSymbol(symbol.decode(), int(address, 16), kind.decode(), (home or b"").decode()))
         return tuple(found)
 
     def has_module(self, name: str) -> bool:
@@ -69,7 +53,7 @@ class SymbolText:
     def name_at(self, address: int) -> str:
         """The function at an address; empty if none begins there."""
         # Data may have the address of a section's first function.
-        for kind in _FUNCTIONS.encode():
+        for kind in FUNCTIONS:
             start = b"\n%016x %c " % (address, kind)
             at = self._text.find(start)
             if at >= 0:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyebpf.symbols.search import Found, SymbolText
+from pyebpf.symbols.kernel import KernelSymbol
+from pyebpf.symbols.search import SymbolText
 
 TEXT = SymbolText(
     b"ffffffff81000000 T _stext\n"
@@ -18,8 +19,8 @@ TEXT = SymbolText(
 def test_names_are_found_with_their_modules() -> None:
     """A static function's name may stand in several places."""
     assert TEXT.find("tcp_one") == (
-        Found("tcp_one", 0xFFFFFFFF81000010, "t", ""),
-        Found("tcp_one", 0xFFFFFFFFC0000000, "t", "sch_fq"),
+        KernelSymbol("tcp_one", 0xFFFFFFFF81000010, "t", ""),
+        KernelSymbol("tcp_one", 0xFFFFFFFFC0000000, "t", "sch_fq"),
     )
     assert [each.module for each in TEXT.find("tcp_one", "sch_fq")] == ["sch_fq"]
     assert not TEXT.find("tcp_table")[0].is_function
