@@ -9,6 +9,7 @@ from pyebpf.specs.attach.functions import split
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host
+    from pyebpf.symbols.search import SymbolText
 
 __all__ = ["missing", "refused"]
 
@@ -57,16 +58,25 @@ def refused(function: str, host: Host) -> str:
     from pyebpf.symbols.search import SymbolText
 
     module, name, _ = split(function)
-    several = [symbol for symbol in SymbolText().find(name, module) if symbol.is_function]
+    symbols = SymbolText()
+    several = [symbol for symbol in symbols.find(name, module) if symbol.is_function]
     if len(several) > 1:
         homes = sorted({symbol.module for symbol in several})
         remedy = f': write "{homes[-1]}:{name}"' if len(homes) > 1 else ""
         return f"{len(several)} functions have that name, and a name cannot say which{remedy}"
     if name in (kprobe_blacklist() or ()):
         return "the kernel forbids probes there (its kprobes blacklist)"
+    if several and not several[0].module and _of_the_start(symbols, several[0].address):
+        return "it ran while the kernel started, and is gone (__init)"
     try:
         if not any(host.traceable().matching(name)):
             return "ftrace does not reach it: it is not compiled for tracing (notrace, noinstr or assembler)"
     except (OSError, NotPermitted, NotSupported):
         pass
     return "it is no place for a probe: assembler, or in a section that the kernel keeps probes out of"
+
+
+def _of_the_start(symbols: SymbolText, address: int) -> bool:
+    """Whether an address is in the section of functions that the kernel frees when it has started."""
+    first, last = symbols.find("_sinittext"), symbols.find("_einittext")
+    return bool(first and last) and first[0].address <= address < last[0].address

@@ -12,7 +12,7 @@ from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.link.host import Host
@@ -35,12 +35,18 @@ def attach_kprobe_multi(program: Program, target: KprobeMulti, host: Host) -> Li
     what = str(target)
     # A name twice is as unknown to the kernel as one that does not exist.
     cookies = dict(zip(target.functions, target.cookies or (0,) * len(target.functions), strict=True))
-    functions = tuple(cookies)
+    links: list[Descriptor] = []
     try:
-        link = _create(program, target, functions, tuple(cookies.values()) if target.cookies else ())
-    except OSError as error:
+        for functions, addresses in _groups(tuple(cookies)):
+            numbers = [cookies[function] for function in functions] if target.cookies else ()
+            links.append(_create(program, target, functions, addresses, numbers))
+    except BaseException as error:
+        for link in links:
+            link.close()
+        if not isinstance(error, OSError) or isinstance(error, KernelError):
+            raise
         if error.errno == errno.ESRCH:
-            raise _unknown(what, functions, host) from error
+            raise _unknown(what, tuple(cookies), host) from error
         raise attach_error(
             error,
             program.name,
@@ -50,7 +56,33 @@ def attach_kprobe_multi(program: Program, target: KprobeMulti, host: Host) -> Li
                 errno.EOPNOTSUPP: _without(what, session=False),
             },
         ) from error
-    return Link(what, "kprobe session" if target.session else "kprobe.multi link", [link])
+    return Link(what, "kprobe session" if target.session else "kprobe.multi link", links)
+
+
+def _groups(functions: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[int]]]:
+    """Functions by their names, and, since the kernel takes names without a module's, those of modules by addresses.
+
+    One link has names or addresses. Raises NotFound for a function that its module lacks.
+    """
+    plain = [function for function in functions if ":" not in function]
+    if plain:
+        yield plain, ()
+    if len(plain) == len(functions):
+        return
+    from pyebpf.link.function_refusals import missing
+    from pyebpf.symbols.search import SymbolText
+
+    symbols = SymbolText()
+    qualified = [function for function in functions if ":" in function]
+    addresses = []
+    for function in qualified:
+        module, _, name = function.partition(":")
+        found = [symbol.address for symbol in symbols.find(name, module) if symbol.is_function]
+        if not found:
+            raise missing(function) or NotFound(f"no function {function}")
+        addresses.append(found[0])
+    # Where addresses are hidden, names have to do.
+    yield qualified, addresses if all(addresses) else ()
 
 
 def _without(what: str, *, session: bool) -> KernelError:
@@ -59,20 +91,22 @@ def _without(what: str, *, session: bool) -> KernelError:
     return NotSupported(f"{what}: this kernel has {reason}")
 
 
-def _create(program: Program, target: KprobeMulti, functions: Sequence[str], cookies: Sequence[int]) -> Descriptor:
-    # The kernel finds names without their module's.
+def _create(
+    program: Program, target: KprobeMulti, functions: Sequence[str], addresses: Sequence[int], cookies: Sequence[int]
+) -> Descriptor:
     names = [bytearray(function.rpartition(":")[2].encode() + b"\0") for function in functions]
-    symbols = bytearray(b"".join(_ADDRESSES.pack(address_of(name)) for name in names))
+    places = addresses or [address_of(name) for name in names]
+    packed = bytearray(b"".join(_ADDRESSES.pack(place) for place in places))
     numbers = bytearray(b"".join(_ADDRESSES.pack(cookie % (1 << 64)) for cookie in cookies))
     options = _OPTIONS.pack(
         _RETURN if target.returns else 0,
         len(names),
-        address_of(symbols),
-        0,
+        0 if addresses else address_of(packed),
+        address_of(packed) if addresses else 0,
         address_of(numbers) if numbers else 0,
     )
     link = bpf.link_create(program.fileno(), 0, target.attach_type, options=options, what=str(target))
-    del names, symbols, numbers  # the kernel read them by address until here
+    del names, packed, numbers  # the kernel read them by address until here
     return link
 
 

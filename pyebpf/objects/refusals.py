@@ -406,6 +406,11 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     # --- BTF and attachment ---
     Refusal(
+        "not-modifiable",
+        r"\w+\(\) is not modifiable",
+        "fmod_ret is for security_* functions and those of the kernel's error-injection list: use @bpf.fentry or fexit",
+    ),
+    Refusal(
         "attach-target",
         r"attach_btf_id \d+ is (invalid|not)|btf_id \d+ is not|Tracing programs must provide btf_id",
         "the program's target is not in this kernel's BTF",

@@ -414,6 +414,9 @@ def test_what_the_kernel_forbids_is_named() -> None:
         "no function no_such_module:some_function: module no_such_module is not loaded (modprobe no_such_module)"
     )
     assert refusal("kprobe", "jiffies", kind=NotFound) == "no function jiffies: jiffies is data"
+    assert refusal("kprobe", "tcp_init", kind=NotSupported).endswith(
+        "kprobe tcp_init: it ran while the kernel started, and is gone (__init)"
+    )
     assert "blacklist" in refusal(
         "kprobe", "do_int3" if host().name == "x86_64" else "do_debug_exception", kind=NotSupported
     )

@@ -220,6 +220,7 @@ def test_rows_have_names_of_their_own_and_patterns_that_compile():
         ("Possibly NULL pointer passed to trusted arg0", "null-argument"),
         ("R1 must be referenced or trusted", "untrusted-argument"),
         ("attach_btf_id 1 is not a function", "attach-target"),
+        ("tcp_sendmsg() is not modifiable", "not-modifiable"),
         ("last insn is not an exit or jmp", "no-exit"),
         ("fd 9 is not pointing to valid bpf_map", "map-descriptor"),
         ("function calls are not allowed while holding a lock", "lock"),

@@ -400,12 +400,29 @@ class TrampolinePlace(FunctionPlace[Trampoline]):
             raise NotFound(
                 f"{self.attach}: {name}() runs around every program, so none is put on it: it would stop the machine"
             )
-        found = target.function(name)
+        try:
+            found = target.function(name)
+        except NotFound as error:
+            raise self._not_in_module(target, module, name) or error from None
         if module not in {"", found.module}:
-            raise NotFound(f"{self.attach}: the BTF of module {module} has no function {name}")
+            where = f": it is in {found.module or 'the kernel itself'}"
+            raise self._not_in_module(target, module, name, where) or NotFound(f"no function {self.function}{where}")
         if found.variadic:
             raise NotSupported(f"{self.attach}: a function of variable arguments takes no trampoline: use @bpf.kprobe")
         return Loading(found.btf_id, found.module)
+
+    def _not_in_module(self, target: Target, module: str, name: str, where: str = "") -> NotFound | None:
+        """The error for a function that a module lacks, or whose module is not loaded; None if nothing tells."""
+        try:
+            # A module that is loaded has functions that ftrace reaches.
+            names = [each.rpartition(":")[2] for each in target.functions(f"{module}:*")] if module else []
+        except (NotFound, NotSupported):
+            return None
+        if not module:
+            return None
+        if not names:
+            return NotFound(f"no function {self.function}: module {module} is not loaded (modprobe {module})")
+        return NotFound(f"no function {name} in module {module}{where or closest(name, names)}")
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         p.fail(f"ctx.{name}: this program has no registers; a function's arguments are parameters of the probe")
