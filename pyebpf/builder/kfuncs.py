@@ -81,6 +81,9 @@ MODULES = {
     "dctcp_update_alpha": "tcp_dctcp",
 }
 
+#: How the functions are called by which a program asks the driver of the interface that it is loaded for.
+_DRIVERS = "bpf_xdp_metadata_"
+
 #: Structs that are the beginning of others, of others, …
 MOST_BASES = 8
 #: A kernel function takes its arguments in registers.
@@ -149,6 +152,8 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         if self.name in _RELEASES:
             p.fail(f"{self.name}() is called at the end of `with`, where what it gives back was acquired")
+        if self.name.startswith(_DRIVERS) and not (p.attach is not None and p.attach.device):
+            p.fail(f"{self.name}() asks the driver of one interface: write @bpf.xdp(…, hints=True)")
         try:
             function = p.target.function(self.name)
         except NotFound as error:

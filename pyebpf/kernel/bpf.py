@@ -140,6 +140,7 @@ def prog_load(
     line_info: bytes = b"",
     line_info_rec_size: int = 16,
     fd_array: bytes = b"",
+    ifindex: int = 0,
     log_level: int = 0,
     log_size: int = 0,
 ) -> LoadResult:
@@ -147,7 +148,8 @@ def prog_load(
 
     `instructions` is `struct bpf_insn[]` with map and BTF descriptors in place, `func_info` is `struct
     bpf_func_info[]`, `line_info` `struct bpf_line_info[]`, `attach_fd` the descriptor of a BTF object or of the
-    program to replace. A log is written if `log_level` and `log_size` are given.
+    program to replace, `ifindex` the interface to load it for. A log is written if `log_level` and `log_size` are
+    given.
 
     errno ENOSPC with a log: the log did not fit, and nothing is said about the program. Linux 6.1 keeps the log's
     head, 6.4 and later its tail.
@@ -162,7 +164,7 @@ def prog_load(
         _PROG_LOAD_ATTR.pack(
             prog_type, len(instructions) // 8, code_address, licence_address,
             log_level, log_size, address_of(log) if log_size else 0,
-            0, flags, name.encode(), 0, expected_attach_type, btf_fd,
+            0, flags, name.encode(), ifindex, expected_attach_type, btf_fd,
             func_info_rec_size if func_info else 0, functions_address, len(func_info) // func_info_rec_size,
             line_info_rec_size if line_info else 0, lines_address, len(line_info) // line_info_rec_size,
             attach_btf_id, attach_fd, 0, descriptors_address, 0, 0, 0,

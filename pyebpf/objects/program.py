@@ -7,9 +7,10 @@ import re
 from typing import TYPE_CHECKING, Self
 
 from pyebpf.asm import encode, resolve, slot_starts
-from pyebpf.errors import NotFound, NotLoaded, NotSupported, VerifierError
+from pyebpf.errors import KernelError, NotFound, NotLoaded, NotSupported, VerifierError
 from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.interfaces import interface_index
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
 from pyebpf.specs import ProgramKind
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
-    from pyebpf.errors import KernelError
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.info import ProgramInfo
     from pyebpf.objects.kernel_map import KernelMap
@@ -153,6 +153,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
     attach_fd, attach_btf = module.fileno() if module is not None else 0, spec.attach_btf
     if isinstance(spec.attach, Replacement):
         attach_fd, attach_btf = _replaced(spec.attach)
+    ifindex = interface_index(spec.attach.device) if spec.attach is not None and spec.attach.device else 0
     loaded = bpf.btf_load(debug.btf)
     btf = loaded.descriptor
     try:
@@ -173,6 +174,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
                 func_info=debug.func_info if described else b"",
                 line_info=debug.line_info if described else b"",
                 fd_array=fd_array,
+                ifindex=ifindex,
                 log_level=log_level,
                 log_size=log_size,
             )
@@ -251,6 +253,8 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
         missing = lacking(spec.attach, what, number) if spec.attach is not None else None
         if missing is not None:
             return missing
+        if number == errno.EOPNOTSUPP and spec.attach is not None and spec.attach.device:
+            return KernelError(f"{what}: the driver of {spec.attach.device} has no functions for XDP programs", number)
         return diagnose(
             number,
             what,

@@ -264,5 +264,6 @@ def _sharing(spec: ProgramSpec) -> tuple[Any, ...]:
         spec.attach_module,
         spec.flags,
         spec.cookie,
+        spec.attach.device if spec.attach is not None else "",
         _marked(spec),
     )

@@ -379,13 +379,16 @@ def test_the_page_keeps_its_word():
     attachments = pages[1].partition("\n## XDP\n")[2].partition("\n## Sockets\n")[0]
     blocks = re.findall(r"^```python\n(.*?)^```$", pages[0] + attachments, re.MULTILINE | re.DOTALL)
     programs = [
-        text.partition("\nwith bpf")[0].replace('"eth0"', '"lo"') for text in blocks if "\n@bpf." in "\n" + text
+        text.partition("\nwith bpf")[0].replace('"eth0"', '"lo"')
+        for text in blocks
+        # `lo` has no driver to ask: tests/kernel/test_xdp_metadata.py
+        if "\n@bpf." in "\n" + text and "hints=True" not in text
     ]
     assert len(programs) >= 4
     for text in programs:
         bpf = BPF()
         names = {**vars(pyebpf.packet), **{name: getattr(pyebpf, name) for name in pyebpf.__all__}, "BPF": None}
-        dropped = bpf.percpu_array(value=u64, name="dropped")
+        dropped = bpf.percpu_array(value=u64, size=8, name="dropped")
         bpf.define(text, {**names, "dropped": dropped})
         bpf.load()
         assert bpf.programs

@@ -1,24 +1,31 @@
-"""Metadata: what XDP leaves in front of a frame and tc finds there."""
+"""Metadata: what XDP leaves in front of a frame and tc finds there, and what the driver tells XDP."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import re
+from pathlib import Path
 
 import pytest
 
+import pyebpf
 from pyebpf import (
     BPF,
     TCX_NEXT,
     XDP_ABORTED,
     XDP_PASS,
     CompileError,
+    InvalidValue,
+    KernelError,
+    NotFound,
     SkBuff,
     Struct,
     XdpContext,
     array,
     field,
     helpers,
+    kfunc,
     s64,
     u8,
     u16,
@@ -27,6 +34,7 @@ from pyebpf import (
 )
 from pyebpf.packet import ETH_P_IP, UDP, Ethernet
 from tests.support.namespaces import namespace
+from tests.support.needs import needs
 from tests.support.traffic import connect, inside, receiver, send, settled, udp_frame
 
 pytestmark = pytest.mark.machine(modules=("veth", "sch_ingress", "cls_bpf"))
@@ -159,3 +167,81 @@ def test_room_that_moves_ends_headers():
     )
     with pytest.raises(CompileError, match=r"helpers\.xdp_adjust_meta\(\)"):
         bpf.specs()
+
+
+class Answer(Struct):
+    """What a driver writes."""
+
+    value: u32
+
+
+def asking(*interfaces, **options):
+    """Hashes of datagrams by their kind, and what the driver answers."""
+    bpf = BPF()
+    answers, kinds = bpf.hash(key=s64, value=u64, name="answers"), bpf.hash(key=u32, value=u64, name="kinds")
+
+    @bpf.xdp(*interfaces, **options)
+    def asks(ctx: XdpContext) -> int:
+        udp = ctx.packet.header(UDP, at=34)
+        if udp is None or udp.destination != PORT:
+            return XDP_PASS
+        found, kind = Answer(value=0), Answer(value=0)
+        answer = kfunc("bpf_xdp_metadata_rx_hash")(ctx, found, kind)
+        answers[answer] += 1
+        if answer == 0 and found.value != 0:
+            kinds[kind.value] += 1
+        return XDP_PASS
+
+    return bpf
+
+
+@pytest.mark.parametrize("by", ["link", "netlink"])
+def test_what_the_driver_knows(pair, by):
+    """Veth's driver hashes 17 datagrams by their ports (XDP_RSS_TYPE_L4, 8); detached, it is asked no more."""
+    needs("kfunc:bpf_xdp_metadata_rx_hash")
+    here, there = pair
+    with receiver(there, PORT) as arrived, inside(there), asking("veth0", hints=True, by=by) as bpf:
+        send(here, ("10.251.0.2", PORT), 17)
+        assert settled(arrived, 17) == 17
+        assert (dict(bpf["answers"]), dict(bpf["kinds"])) == ({0: 17}, {8: 17})
+        bpf.detach()
+        send(here, ("10.251.0.2", PORT), 5)
+        assert settled(arrived, 5) == 5
+        assert dict(bpf["answers"]) == {0: 17}
+
+
+def test_a_driver_is_named(pair):
+    """A program is for the one interface that it names, in its driver; one that asks without saying so is refused."""
+    needs("kfunc:bpf_xdp_metadata_rx_hash")
+    _, there = pair
+    with inside(there):
+        with pytest.raises(CompileError, match=r"asks the driver of one interface: write @bpf.xdp\(…, hints=True\)"):
+            asking("veth0").specs()
+        for interfaces, options in (((), {}), (("veth0",), {"mode": "generic"})):
+            with pytest.raises(InvalidValue, match="name the interface whose driver is asked, and no generic mode"):
+                asking(*interfaces, hints=True, **options)
+        with pytest.raises(NotFound, match="no network interface 'veth8'"), asking("veth8", hints=True):
+            pass
+        with (
+            pytest.raises(KernelError, match="the driver of lo has no functions for XDP programs"),
+            asking("lo", hints=True),
+        ):
+            pass
+
+
+def test_the_page_keeps_its_word(pair):
+    """The program of docs/packets.md counts each of 7 frames once, at the interface that it is loaded for."""
+    needs("kfunc:bpf_xdp_metadata_rx_hash")
+    here, there = pair
+    page = (Path(__file__).resolve().parents[2] / "docs" / "packets.md").read_text("utf-8")
+    (block,) = (
+        text for text in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if "hints" in text
+    )
+    bpf = BPF()
+    dropped = bpf.percpu_array(value=u64, size=8, name="dropped")
+    names = {name: getattr(pyebpf, name) for name in pyebpf.__all__}
+    bpf.define(block.replace('"eth0"', '"veth0"'), {**names, "bpf": bpf, "dropped": dropped})
+    with receiver(there, PORT) as arrived, inside(there), bpf:
+        send(here, ("10.251.0.2", PORT), 7)
+        assert settled(arrived, 7) == 7
+        assert sum(dropped.values()) >= 7  # frames of neighbours' discovery come, too

@@ -18,13 +18,16 @@ class NetworkDecorators(Decorators):
     """Programs at network interfaces. Each returns what is to become of the packet, on every path."""
 
     @bare
-    def xdp(self, *interfaces: str, mode: str = "", frags: bool = False, by: str = "") -> VerdictDecorator:
+    def xdp(
+        self, *interfaces: str, mode: str = "", frags: bool = False, hints: bool = False, by: str = ""
+    ) -> VerdictDecorator:
         """Run on each frame that comes in at an interface, before the kernel makes an sk_buff of it.
 
         Returns XDP_PASS, XDP_DROP, XDP_TX (back out), XDP_REDIRECT (what `redirect` of a devmap or cpumap gave) or
         XDP_ABORTED. `mode` is "native" (the driver's), "generic" (any interface), or the better one that there is.
         `frags` takes frames in several pieces, which jumbo frames may be. Without an interface the program is only
-        loaded: `probe.attach("eth0")`.
+        loaded: `probe.attach("eth0")`. With `hints` the program may ask the driver what it knows of a frame, by
+        `kfunc("bpf_xdp_metadata_rx_hash")` and its like (since Linux 6.3).
 
         `by` is "link" or "netlink"; links where there are, by default. What netlink attached, others can replace.
         """
@@ -32,9 +35,11 @@ class NetworkDecorators(Decorators):
 
         _check("xdp", interfaces, "mode", mode, MODES)
         _check("xdp", interfaces, "by", by, ("", "link", "netlink"))
+        if hints and (not interfaces or mode == "generic"):
+            raise InvalidValue("@bpf.xdp(hints=True): name the interface whose driver is asked, and no generic mode")
         places = interfaces or ("",)
-        link = tuple(Xdp(interface, mode, frags) for interface in places)
-        netlink = tuple(Xdp(interface, mode, frags, netlink=True) for interface in places)
+        link = tuple(Xdp(interface, mode, frags, hints=hints) for interface in places)
+        netlink = tuple(Xdp(interface, mode, frags, netlink=True, hints=hints) for interface in places)
         ways = (
             Way("link", attachments(link), ("attach:xdp",)),
             Way("netlink", attachments(netlink)),

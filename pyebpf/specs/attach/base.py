@@ -51,6 +51,11 @@ class AttachSpec:
         return 0
 
     @property
+    def device(self) -> str:
+        """The one network interface that the program is loaded for; empty for any."""
+        return ""
+
+    @property
     def newcomer(self) -> Newcomer | None:
         """What the kernel must have for it; None where every kernel since Linux 6.1 has it."""
         return None

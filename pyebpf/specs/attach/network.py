@@ -15,6 +15,8 @@ __all__ = ["Clsact", "Tcx", "Xdp"]
 XDP = 37
 #: BPF_F_XDP_HAS_FRAGS of PROG_LOAD: packets in several pieces.
 HAS_FRAGS = 1 << 5
+#: BPF_F_XDP_DEV_BOUND_ONLY of PROG_LOAD: loaded for one interface, whose driver's functions it calls.
+DEV_BOUND_ONLY = 1 << 6
 
 MODES = ("", "native", "generic")
 DIRECTIONS = ("ingress", "egress")
@@ -39,13 +41,15 @@ class Xdp(AttachSpec):
 
     `mode` is "native" (the driver's), "generic" (the stack's, slower, any interface), or "": native where the driver
     can. With `frags` frames may lie in several pieces (jumbo frames). By `netlink`, the attachment has no link: others
-    can replace and remove it.
+    can replace and remove it. With `hints` the program is loaded for the interface, to ask what its driver knows of a
+    frame.
     """
 
     interface: str = ""
     mode: str = ""
     frags: bool = False
     netlink: bool = False
+    hints: bool = False
 
     kind = ProgramKind.XDP
 
@@ -58,7 +62,11 @@ class Xdp(AttachSpec):
 
     @property
     def load_flags(self) -> int:
-        return HAS_FRAGS if self.frags else 0
+        return (HAS_FRAGS if self.frags else 0) | (DEV_BOUND_ONLY if self.hints else 0)
+
+    @property
+    def device(self) -> str:
+        return self.interface if self.hints else ""
 
     @property
     def target(self) -> str:
