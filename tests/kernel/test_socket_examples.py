@@ -81,6 +81,42 @@ def test_virtual_service(group):
                 assert peer.recv(9) == b"x"
 
 
+def test_own_resolver(group):
+    """7 questions to a name server that nobody has, and 7 answers from it."""
+    with udp() as server:
+
+        def work():
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+                client.settimeout(20)
+                answers = []
+                for number in range(7):
+                    client.sendto(bytes([number]), ("192.0.2.9", 53))
+                    server.sendto(*server.recvfrom(9))  # made outside: its calls are no calls of the group
+                    answers.append(client.recvfrom(9))
+            return answers
+
+        with example("own_resolver", str(group.path), server.getsockname()[1], "192.0.2.53") as bpf:
+            assert group.run(work) == [(bytes([number]), ("192.0.2.53", 53)) for number in range(7)]
+            assert bpf["questions"][0] == 7
+
+
+def test_above(group):
+    """5 of 6 sockets get the port that lies above; the last one's is refused."""
+
+    def work():
+        ports = []
+        for port in (501, 502, 503, 504, 505, 666):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+                with contextlib.suppress(PermissionError):
+                    one.bind(("127.0.0.1", port))
+                ports.append(one.getsockname()[1])
+        return ports
+
+    with example("above", str(group.path), 40_000, 40_666) as bpf:
+        assert group.run(work) == [40_501, 40_502, 40_503, 40_504, 40_505, 0]
+        assert dict(bpf["bound"]) == dict.fromkeys((40_501, 40_502, 40_503, 40_504, 40_505, 40_666), 1)
+
+
 def test_bytes_by_address(group):
     """11 datagrams of 9 bytes, with UDP's and IPv4's headers."""
 
@@ -272,7 +308,7 @@ def test_small_only(make_namespace):
 def test_every_block_is_here():
     """No example of these sections is without a test."""
     assert {f"test_{name}" for name in BLOCKS} <= globals().keys()
-    assert len(BLOCKS) == 14
+    assert len(BLOCKS) == 16
 
 
 def test_table():
