@@ -343,6 +343,10 @@ class KprobeMultiPlace(_RegisterPlace[KprobeMulti]):
     def silent(self, kind: ProgramKind) -> int | None:
         return None if self.attach.session else super().silent(kind)
 
+    @property
+    def results(self) -> tuple[int, int] | None:
+        return sessions.RESULTS if self.attach.session else None
+
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if self.attach.session and name == sessions.IS_RETURN:
             return sessions.is_return(p)

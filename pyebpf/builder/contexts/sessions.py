@@ -20,7 +20,7 @@ __all__ = ["COOKIE", "IS_RETURN", "RESULTS", "cookie", "is_return", "set_cookie"
 
 #: What the two are called, as attributes of `ctx`.
 IS_RETURN, COOKIE = "is_return", "cookie"
-#: What a program may return, at its entry: whether to leave the return out. Since Linux 6.14 the verifier insists.
+#: What a program may return: at the entry, 1 leaves the return out. Verifiers since the end of 2024 take nothing else.
 RESULTS = 0, 1
 
 

@@ -97,9 +97,9 @@ class FunctionDecorators(Decorators):
     ) -> VerdictDecorator:
         """Run at the entry and at the return of functions, by one call (since Linux 6.10).
 
-        The program returns a number: 0 at the entry asks to be run at the return, too. `ctx.is_return` says which of
-        the two it is; `ctx.cookie`, a u64, is kept from one to the other. `retval` and parameters are those of the
-        moment: at the return only `retval` means something.
+        The program returns a number: 0 at the entry asks to be run at the return, too, 1 not to. `ctx.is_return` says
+        which of the two it is; `ctx.cookie`, a u64, is kept from one to the other. `retval` and parameters are those
+        of the moment: at the return only `retval` means something.
         """
         from pyebpf.specs.attach.functions import KprobeMulti
 
