@@ -1,6 +1,7 @@
 """The few requests of rtnetlink(7) that take an attachment off again, small enough for the guard process to hold ready.
 
-Attaching goes through pyroute2, which takes a tenth of a second to import: too long for who waits for a death.
+Attaching goes through pyroute2, which takes a tenth of a second to import: too long for who waits for a death, or asks
+what the kernel has.
 
 `netlink` is the descriptor of a socket, which belongs to the network namespace where it was made.
 """
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CLSACT",
     "BpfFilter",
+    "add_bpf_filter",
+    "add_clsact",
     "bpf_filters",
     "has_clsact",
     "open_rtnetlink",
@@ -38,7 +41,7 @@ _LINK = Struct("=BxHiII")
 _TC = Struct("=BxxxiIII")
 _U32, _S32 = Struct("=I"), Struct("=i")
 
-_REQUEST, _ACK, _DUMP = 1, 4, 0x300
+_REQUEST, _ACK, _DUMP, _CREATE = 1, 4, 0x300, 0x600
 _ERROR, _DONE = 2, 3
 _NEWLINK, _GETLINK, _SETLINK = 16, 18, 19
 _NEWQDISC, _DELQDISC, _GETQDISC = 36, 37, 38
@@ -48,7 +51,9 @@ _IFLA_IFNAME, _IFLA_XDP = 3, 43
 # enum of IFLA_XDP: IFLA_XDP_FD, …
 _XDP_FD, _XDP_ATTACHED, _XDP_FLAGS, _XDP_PROG_ID, _XDP_EXPECTED_FD = 1, 2, 3, 4, 8
 _XDP_REPLACE = 1 << 4
-_TCA_KIND, _TCA_OPTIONS, _TCA_BPF_NAME, _TCA_BPF_ID = 1, 2, 7, 11
+_TCA_KIND, _TCA_OPTIONS, _TCA_BPF_FD, _TCA_BPF_NAME, _TCA_BPF_ID = 1, 2, 6, 7, 11
+
+_ETH_P_ALL = 3
 
 #: Handle of the clsact queue, and for each direction the parent of its filters (linux/pkt_sched.h).
 _CLSACT_HANDLE, _CLSACT_PARENT = 0xFFFF_0000, 0xFFFF_FFF1
@@ -147,6 +152,22 @@ def has_clsact(netlink: int, interface: int) -> bool:
         _, index, _, parent, _ = _TC.unpack_from(body)
         found = found or (kind == _NEWQDISC and index == interface and parent == _CLSACT_PARENT)
     return found
+
+
+def add_clsact(netlink: int, interface: int) -> None:
+    """Make an interface's clsact queue. EEXIST: it has one; ENOENT: the kernel has no such queues."""
+    payload = _TC.pack(0, interface, _CLSACT_HANDLE, _CLSACT_PARENT, 0) + _attribute(_TCA_KIND, b"clsact\0")
+    for _ in _request(netlink, _NEWQDISC, _ACK | _CREATE, payload):
+        pass
+
+
+def add_bpf_filter(netlink: int, interface: int, direction: str, prog_fd: int, name: str, *, priority: int) -> None:
+    """Put a program into an interface's clsact queue, for packets of every protocol. ENOENT: there is no bpf filter."""
+    options = _attribute(_TCA_BPF_FD, _U32.pack(prog_fd)) + _attribute(_TCA_BPF_NAME, name.encode() + b"\0")
+    payload = _TC.pack(0, interface, 0, CLSACT[direction], priority << 16 | socket.htons(_ETH_P_ALL))
+    payload += _attribute(_TCA_KIND, b"bpf\0") + _attribute(_TCA_OPTIONS | _NESTED, options)
+    for _ in _request(netlink, _NEWTFILTER, _ACK | _CREATE, payload):
+        pass
 
 
 def bpf_filters(netlink: int, interface: int, direction: str) -> list[BpfFilter]:
