@@ -14,6 +14,7 @@ from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
 from pyebpf.compiler.passes import PASSES, run_passes
 from pyebpf.compiler.passes.algebra import RULES, simplify
+from pyebpf.compiler.passes.flow import tidy_flow
 from pyebpf.compiler.passes.rewriting import Rewriter, rule, table
 from pyebpf.compiler.passes.stores import store_early
 from pyebpf.compiler.printer import function_text
@@ -212,6 +213,17 @@ def test_a_test_that_both_ways_know_is_skipped() -> None:
     function = simplified(looked_up())
     assert sum(isinstance(block.terminator, Branch) for block in function.blocks) == 1
     assert not any(block.parameters for block in function.blocks)
+
+
+def test_a_return_with_parameters_stays_beside_one_without() -> None:
+    """Both return 5, but a jump to the first gives it something: it can't go to the second instead."""
+    b = Builder()
+    word = b.load(0)
+    b.end(Branch(Condition.EQ, word, b.load(1), 1, 2))
+    b.end(Jump(3, (word,)))
+    b.end(Return(b.const(5)))
+    b.end(Return(b.const(5)), [b.value()])
+    check_function(tidy_flow(b.function()))
 
 
 def test_dead_loops_of_values_go() -> None:

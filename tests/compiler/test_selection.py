@@ -9,7 +9,10 @@ import pytest
 from pyebpf.asm import OPS
 from pyebpf.compiler import compile_module, ir
 from pyebpf.compiler.ir import Branch, Condition, Kind, Op, Return
-from tests.compiler.support import CTX, OLDEST, Builder, seeded_module
+from pyebpf.compiler.machine import MachineBranch
+from pyebpf.compiler.passes.legalize import legalize
+from pyebpf.compiler.selection import select
+from tests.compiler.support import CTX, OLDEST, Builder, Target, seeded_module
 
 
 def binary(op: Op, number: int) -> list[str]:
@@ -86,6 +89,51 @@ def test_constants_on_the_left_are_exchanged() -> None:
     b.end(Return(b.const(1)))
     b.end(Return(b.const(2)))
     assert b.text()[1:3] == ["r0 += 4", "if r0 <= 10 goto L5"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "jump"),
+    [
+        (Condition.EQ, "jeq"),
+        (Condition.NE, "jne"),
+        (Condition.ULT, "jgt"),
+        (Condition.ULE, "jge"),
+        (Condition.UGT, "jlt"),
+        (Condition.UGE, "jle"),
+        (Condition.SLT, "jsgt"),
+        (Condition.SLE, "jsge"),
+        (Condition.SGT, "jslt"),
+        (Condition.SGE, "jsle"),
+        (Condition.SET, "jset"),
+    ],
+)
+def test_a_constant_on_the_left_is_an_immediate(condition: Condition, jump: str) -> None:
+    """Whether or not passes have put it on the right: the jump is that of the operands exchanged."""
+    b = Builder()
+    b.end(Branch(condition, b.const(10), b.load(0), 1, 2))
+    b.end(Return(b.const(1)))
+    b.end(Return(b.const(2)))
+    branch = select(b.function(), {}, 0).blocks[0].terminator
+    assert isinstance(branch, MachineBranch)
+    assert (branch.test.name, branch.src, branch.imm) == (jump, -1, 10)
+
+
+@pytest.mark.parametrize("op", [Op.UDIV, Op.UMOD, Op.SDIV, Op.SMOD])
+def test_zero_divides_from_a_register(op: Op) -> None:
+    """Whether or not passes have folded it: as an immediate the verifier refuses it."""
+    b = Builder()
+    b.end(Return(b.emit(op, b.load(0), b.const(0))))
+    division = select(b.function(), {}, 0).blocks[0].nodes[-1]
+    assert division.src >= 0
+
+
+def test_a_signed_load_of_eight_bytes_needs_no_extension() -> None:
+    """Where signed loads are missing only the narrower ones are written in two operations."""
+    b = Builder()
+    wide, narrow = b.load(0, size=8, signed=True), b.load(1, size=4, signed=True)
+    b.end(Return(b.emit(Op.ADD, wide, narrow)))
+    function = legalize(b.function(), Target("isa:ldsx"))
+    assert [i.op for i in function.blocks[0].instructions] == [Op.LOAD, Op.LOAD, Op.SEXT, Op.ADD]
 
 
 def test_calls() -> None:
