@@ -136,8 +136,10 @@ def counted_loop(p: ProgramBuilder, most: int, carried: Iterable[Variable]) -> I
     with b.loop([*carried, counter]) as loop:
         rounds = b.read(counter)
         assert rounds is not None
-        inside, again = Join("body"), Join("next round")
-        b.branch(Compare(Relation.ULT, rounds, b.const(most)), inside, loop.end)
+        inside, again, never = Join("body"), Join("next round"), Join("never")
+        b.branch(Compare(Relation.ULT, rounds, b.const(most)), inside, never)
+        b.start(never)
+        p.leave_never()
         b.start(inside)
         yield Loop(loop.end, again)
         b.jump(again)

@@ -71,6 +71,11 @@ class ProgramBuilder:
         """Raise CompileError at `where`, or at the place being compiled."""
         self.b.fail(message, where)
 
+    def leave_never(self) -> None:
+        """End the function where control never comes, though the verifier can't see that."""
+        results = self.place.results if self.b.name == self.name else None
+        self.b.ret(self.b.const(0 if results is None or results[0] <= 0 <= results[1] else results[0]))
+
     def use_map(self, spec: MapSpec) -> str:
         """Note that the program uses a map, and return the name that IR calls it by."""
         self.maps.setdefault(spec.name, spec)

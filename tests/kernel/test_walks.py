@@ -149,9 +149,6 @@ def test_what_a_body_reaches():
 
     @bpf.cgroup_skb_ingress()
     def filter_(ctx):
-        ethernet = ctx.packet.header(Word, at=0)
-        if ethernet is None:
-            return 0
         first = pairs.get(1)
         limit = limits.get(2)
         for key, number in limits.items():
@@ -159,9 +156,21 @@ def test_what_a_body_reaches():
                 return 1
             first.low += number
             if limit > 50 and key == 3:
-                first.high = ethernet.number + ctx.len
+                first.high = ctx.len
                 return 1 if number > limit else 0
         return 1
+
+    @bpf.xdp()
+    def frame(ctx):
+        word = ctx.packet.header(Word, at=0)
+        if word is None:
+            return 9
+        for key, number in limits.items():
+            text = ctx.packet.header(Text, at=8)
+            if text is not None and word.number == 0x03020100 and key == 3:
+                text.count += word.number + number
+                return 3
+        return 4
 
     def nothing(key, number):
         pass
@@ -202,7 +211,12 @@ def test_what_a_body_reaches():
         assert filter_.program.test_run(data=packet).retval == 1
         limits[3] = 5
         assert filter_.program.test_run(data=packet).retval == 0
-        assert pairs[1].high == int.from_bytes(packet[14:18], "little") + 50
+        assert pairs[1].high == 50
+        result = frame.program.test_run(data=packet, data_out=64)
+        assert result.retval == 3
+        count = int.from_bytes(packet[24:32], "little") + 0x03020100 + 5
+        assert result.data[24:32] == count.to_bytes(8, "little")
+        assert frame.program.test_run(data=packet[:14]).retval == 4
         pairs[1] = Pair(low=1, high=10)
         assert references.run().value == 50 + 51
         made = [shards.make() for _ in range(2)]

@@ -11,14 +11,36 @@ from pyebpf.dsl.translate.frame import assigned_names
 from pyebpf.types import U64
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["is_bounded"]
+__all__ = ["is_bounded", "leaves"]
 
 #: The verifier walks every round; more than this it would not finish.
 MOST_ROUNDS = 1 << 16
 
 _SWAPPED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.NotEq: ast.NotEq}
+
+
+def leaves(statements: Sequence[ast.stmt]) -> bool:
+    """Whether a loop's body leaves the loop or the function in its first round, as its last statement shows."""
+    if any(_goes_on(statement) for statement in statements):
+        return False
+    match statements[-1]:
+        case ast.Return() | ast.Break():
+            return True
+        case ast.If(body=body, orelse=orelse):
+            return bool(orelse) and leaves(body) and leaves(orelse)
+        case _:
+            return False
+
+
+def _goes_on(node: ast.AST) -> bool:
+    """Whether a `continue` of the loop around it stands in a statement."""
+    if isinstance(node, ast.For | ast.While):
+        return False
+    return isinstance(node, ast.Continue) or any(_goes_on(child) for child in ast.iter_child_nodes(node))
 
 
 def is_bounded(f: Frame, node: ast.While) -> bool:

@@ -11,7 +11,7 @@ from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
 from pyebpf.builder.walks import walk_entries
-from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, is_bounded
+from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, is_bounded, leaves
 from pyebpf.dsl.translate.conditions import branch, compile_time
 from pyebpf.dsl.translate.expressions import expression
 from pyebpf.dsl.translate.frame import Around, assigned_names
@@ -22,6 +22,7 @@ from pyebpf.dsl.unroll import Unrolled
 if TYPE_CHECKING:
     from pyebpf.builder.walks import Entries
     from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.errors import Location
 
 __all__ = ["for_statement", "leave_loop", "while_statement"]
 
@@ -41,6 +42,9 @@ def while_statement(f: Frame, node: ast.While) -> None:
     names = assigned_names([node.test, *node.body])
     where = f.at(node)
     f.mark(names, f"is assigned in the `while` of line {node.lineno}", where)
+    if leaves(node.body):
+        _once(f, node, where)
+        return
     bounded = is_bounded(f, node)
     f.settle(names)
     carried = f.carried(names)
@@ -63,6 +67,22 @@ def while_statement(f: Frame, node: ast.While) -> None:
         f.depth -= 1
         f.loops.pop()
         f.b.where = where
+
+
+def _once(f: Frame, node: ast.While, where: Location) -> None:
+    """A `while` whose body is never gone through twice: an `if`."""
+    from pyebpf.dsl.translate.statements import block
+
+    inside, end = Join(), Join("end of loop")
+    branch(f, node.test, inside, end)
+    f.loops.append(Around(end, Join(), unrolled=False, depth=f.depth))
+    f.depth += 1
+    f.b.start(inside)
+    block(f, node.body)
+    f.depth -= 1
+    f.loops.pop()
+    f.b.where = where
+    f.b.start(end)
 
 
 def for_statement(f: Frame, node: ast.For) -> None:
