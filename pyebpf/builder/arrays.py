@@ -102,7 +102,7 @@ def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, cou
         from pyebpf.builder.contexts.packets import proven
 
         address = proven(p, address, size, base, place.packet)
-    return Place(base=address, owner=place.owner, shared=place.shared, writable=place.writable)
+    return Place(base=address, owner=place.owner, shared=place.shared, writable=place.writable, foreign=place.foreign)
 
 
 def _bounded(p: ProgramBuilder, number: ir.Value, count: int) -> ir.Value:

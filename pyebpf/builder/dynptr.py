@@ -79,7 +79,8 @@ class Dynptr(Entity):
 
             number = read_int(p, address, 0, found)
             return MaybeInt(present, number.value, number.type, number.loaded, f"{self.what}.read(…)")
-        return read(p, Place(slot=slot, owner=f"{self.what}.read(…)", presence=present), found)
+        foreign = self.what == _PACKET
+        return read(p, Place(slot=slot, owner=f"{self.what}.read(…)", presence=present, foreign=foreign), found)
 
     def at(self, p: ProgramBuilder, offset: Any, type_: Any) -> Any:
         """The `type_` at `offset` itself, to be read and written, or None if it does not lie inside.

@@ -314,7 +314,7 @@ class MapEntity(MapWord):
         key = settled(p, key)
         if isinstance(key, tuple | list):
             p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
-        if isinstance(key, Reference) and key.place.slot is not None and key.type == self.key:
+        if isinstance(key, Reference) and key.stands_ready(self.key):
             key.check(p)
             yield key.place.exact(p)
             return
@@ -330,7 +330,7 @@ class MapEntity(MapWord):
         """Insert or replace; what the helper returns."""
         value = settled(p, value)
         with self._key(p, key) as key_address:
-            if isinstance(value, Reference) and value.place.slot is not None and value.type == self.value:
+            if isinstance(value, Reference) and value.stands_ready(self.value):
                 value.check(p)
                 return self._call(p, _UPDATE, key_address, value.place.exact(p), p.b.const(flags))
             with temporary(p, self.value.size) as slot:
@@ -377,7 +377,7 @@ class MapEntity(MapWord):
         """Satisfy the verifier: an entry that must exist does not; never taken."""
         if not p.b.is_present(entry):
             with p.b.if_(Compare(Relation.EQ, entry, p.b.const(0), presence=True)):
-                p.b.ret(p.b.const(0))
+                p.leave_never()
 
 
 def _present(p: ProgramBuilder, entry: ir.Value) -> Test:

@@ -256,9 +256,12 @@ def store(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
     write(p, address, offset, type_, value)
 
 
-def load(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> Any:
-    """Return what stands in memory as a value of `type_`: a number is read now, anything else is a reference."""
+def load(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, *, foreign: bool = False) -> Any:
+    """Return what stands in memory as a value of `type_`: a number is read now, anything else is a reference.
+
+    `foreign` is as for `Place`.
+    """
     from pyebpf.builder.places import Place
     from pyebpf.builder.reading import read
 
-    return read(p, Place(base=address, offset=offset), type_)
+    return read(p, Place(base=address, offset=offset, foreign=foreign), type_)

@@ -25,7 +25,8 @@ class Place:
 
     `owner` is what messages call it. `presence` is the address whose being NULL means that there is no value: nothing
     may be read before a check. Other programs may write a `shared` place at the same time. In a packet the presence is
-    decided by where that ends: `packet` is the context's attribute that knows ("packet", "data_meta").
+    decided by where that ends: `packet` is the context's attribute that knows ("packet", "data_meta"). Of a `foreign`
+    place nobody knows that its strings end with a NUL, and zeros.
     """
 
     base: ir.Value | None = None
@@ -36,6 +37,7 @@ class Place:
     shared: bool = False
     writable: bool = True
     packet: str = ""
+    foreign: bool = False
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
@@ -48,7 +50,7 @@ class Place:
         """All but the parts, as `RunTime.shape`: two stack slots are two shapes."""
         same = self.base is not None and self.base == self.presence
         present = self.presence is not None
-        kind = (self.owner, self.shared, self.writable, self.packet)
+        kind = (self.owner, self.shared, self.writable, self.packet, self.foreign)
         return (self.slot, self.base is not None, present, same, self.offset, *kind)
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> Place:

@@ -97,7 +97,7 @@ def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, 
         return Pointer(probe_read_value(p, space, address, offset, 8), type_.target, space)
     place = p.b.slot_address(p.b.slot(-(-type_.size // 8) * 8, name="copy"))
     probe_read(p, space, place, type_.size, at_offset(p, address, offset))
-    return load(p, place, 0, type_)
+    return load(p, place, 0, type_, foreign=True)
 
 
 def string_at(p: ProgramBuilder, word: str, pointer: Any, space: Space, size: int | None) -> Any:

@@ -33,9 +33,9 @@ def read(p: ProgramBuilder, place: Place, type_: Type) -> Any:
 
         return Record(type_, place)
     if isinstance(type_, CharArray):
-        from pyebpf.builder.strings import String
+        from pyebpf.builder.strings import ForeignString, String
 
-        return String(type_, place)
+        return (ForeignString if place.foreign else String)(type_, place)
     if isinstance(type_, SpecialType):
         from pyebpf.builder.special import special_member
 

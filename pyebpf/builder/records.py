@@ -13,7 +13,7 @@ from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference, note_change
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest
-from pyebpf.types import Struct, StructType
+from pyebpf.types import CharArray, Struct, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -75,6 +75,12 @@ class Record(Reference):
         if type_ != self.type:
             p.fail(f"{self.describe()} does not fit {type_.name}")
         copy(p, address, offset, *self.place.address(p), self.type.size)
+        if self.place.foreign:
+            # Numbers are what they are, and strings are written as the language has them.
+            for field in self.type.fields:
+                if isinstance(field.type, CharArray | StructType):
+                    part = read(p, self.place.at(field.offset), field.type)
+                    store(p, address, offset + field.offset, field.type, part)
 
 
 class PendingRecord(RunTime):

@@ -47,6 +47,10 @@ class Reference(RunTime):
         owner = f" of {self.place.owner}" if self.place.owner else ""
         return f"the {self.type.name}{owner}"
 
+    def stands_ready(self, type_: Type) -> bool:
+        """Whether it stands on the stack as what a helper is given for a `type_`."""
+        return self.place.slot is not None and self.type == type_ and not self.place.foreign
+
     def check(self, p: ProgramBuilder) -> None:
         """Refuse a use where it may be None or gone."""
         self.place.check(p, self.describe())

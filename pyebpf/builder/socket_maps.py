@@ -121,7 +121,7 @@ class SocketMapEntity(Entity):
     def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
         """Address of the key: where it stands, if that is on the stack, else a copy."""
         key = settled(p, key)
-        if isinstance(key, Reference) and key.place.slot is not None and key.type == self.key:
+        if isinstance(key, Reference) and key.stands_ready(self.key):
             key.check(p)
             yield key.place.exact(p)
             return

@@ -12,7 +12,7 @@ from pyebpf.builder.conditions import Always, Compare, Test, negate
 from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.integers import Character, Int, relation
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.places import Place, copy, moved, zero
+from pyebpf.builder.places import Place, copy, moved, pieces, zero
 from pyebpf.builder.references import CHANGING, Reference
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U8, CharArray
@@ -139,6 +139,68 @@ class String(Reference):
         zero(p, address, offset + kept, type_.length - kept)
 
 
+class ForeignString(String):
+    """A `char[N]` that somebody else wrote, such as a field of a packet: it may be full, or have junk behind its NUL.
+
+    It is the string that C would read, of at most N-1 bytes; what more than its beginning counts for, works on a copy
+    that is as all strings are.
+    """
+
+    def local(self, p: ProgramBuilder) -> String:
+        return self.clean(p) if p.notes.get(CHANGING) and not self.place.missing(p) else self
+
+    def clean(self, p: ProgramBuilder) -> String:
+        """A copy as the language has strings."""
+        slot = p.b.slot(-(-self.type.size // 8) * 8, name="string")
+        self.write_to(p, p.b.slot_address(slot), 0, self.type)
+        return String(self.type, Place(slot=slot, owner=self.place.owner, writable=False))
+
+    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        if isinstance(other, str | bytes) and len(self._literal(p, other)) < self.type.length - 1:
+            return super().compare(p, operator, other, reflected=reflected)
+        return self.clean(p).compare(p, operator, other, reflected=reflected)
+
+    def length(self, p: ProgramBuilder) -> Any:
+        return self.clean(p).length(p)
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        return super().item(p, index) if index == 0 and isinstance(index, int) else self.clean(p).item(p, index)
+
+    def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
+        """Copy up to the first NUL, and zeros from there on."""
+        self.check(p)
+        if not isinstance(type_, CharArray):
+            p.fail(f"{self.describe()} does not fit {type_.name}")
+        source, start = self.place.address(p)
+        kept = min(self.type.length, type_.length) - 1
+        widest = next(width for width in (8, 4, 2, 1) if (start - offset) % width == 0)
+        going: ir.Value | None = None
+        for first, width in pieces(offset, kept):
+            step = min(width, widest)
+            for at in range(first, first + width, step):
+                piece = p.b.load(source, at - offset + start, step)
+                if going is not None:
+                    piece = p.b.binary(Op.AND, piece, going)
+                piece, going = _until_nul(p, piece, step)
+                p.b.store(address, at, piece, step)
+        zero(p, address, offset + kept, type_.length - kept)
+
+
+def _until_nul(p: ProgramBuilder, piece: ir.Value, width: int) -> tuple[ir.Value, ir.Value]:
+    """The bytes of a number before the first that is 0, and all bits if there is none such, else no bits."""
+    b = p.b
+    ones = int.from_bytes(b"\x01" * width, "little")
+    # A byte that is 0 borrows when 1 is taken from it, and so sets its top bit, which it had not.
+    inverse = b.binary(Op.XOR, piece, b.const(-1))
+    tops = b.binary(Op.AND, b.binary(Op.AND, b.binary(Op.SUB, piece, b.const(ones)), inverse), b.const(ones << 7))
+    # Bytes above the first may have borrowed from it: the lowest bit is sure.
+    lowest = b.binary(Op.AND, tops, b.binary(Op.SUB, b.const(0), tops))
+    nul = b.binary(Op.LSHR, lowest, b.const(7))
+    before = b.binary(Op.AND, piece, b.binary(Op.SUB, nul, b.const(1)))
+    found = b.binary(Op.ASHR, b.binary(Op.SUB, b.const(0), nul), b.const(63))
+    return before, b.binary(Op.XOR, found, b.const(-1))
+
+
 class StringSource(RunTime):
     """A string still to be read: `comm()`, `user_string(p)`.
 
@@ -211,7 +273,9 @@ class StringSource(RunTime):
 
 
 def local_string(p: ProgramBuilder, operand: Any) -> String | None:
-    """Return an operand as a string in memory; None if it is nothing of the kind."""
+    """Return an operand as a string in memory that ends with zeros; None if it is nothing of the kind."""
     if isinstance(operand, StringSource):
         return operand.local(p)
+    if isinstance(operand, ForeignString):
+        return operand.clean(p)
     return operand if isinstance(operand, String) else None

@@ -16,6 +16,7 @@ from pyebpf.builder.operations import settled, to_int
 from pyebpf.builder.places import Place, moved
 from pyebpf.builder.reading import read
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.dataclass import replace
 from pyebpf.specs import ProgramKind
 from pyebpf.types import S64, U32, ArrayType, BytesType, StructType, Type, type_of
 
@@ -129,8 +130,8 @@ class Packet(Entity):
             p.fail(f"this kind of program reads copies of its packet: write ctx.packet.load({found.name}, at=…)")
         address = moved_in(p, self._end(p, 0), _offset(p, at, found))
         p.b.assume_origin(address, ORIGIN)
-        place = Place(base=address, owner=self.name, presence=address, writable=self.writable, packet=self.where)
-        return read(p, place, found)
+        place = Place(base=address, owner=self.name, presence=address, writable=self.writable)
+        return read(p, replace(place, packet=self.where, foreign=True), found)
 
     def _load(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
         """`load(T, at=n)`: a copy of the T that begins n bytes into the packet, or None where it ends before.
@@ -153,7 +154,7 @@ class Packet(Entity):
             helper, p.context, to_int(p, at).value, p.b.slot_address(slot), p.b.const(found.size), comment=name
         )
         there = p.b.truth_value(Compare(Relation.EQ, status, p.b.const(0)))
-        return read(p, Place(slot=slot, owner="a copy from the packet", presence=there), found)
+        return read(p, Place(slot=slot, owner="a copy from the packet", presence=there, foreign=True), found)
 
     def _end(self, p: ProgramBuilder, which: int) -> ir.Value:
         """The packet's first address (0) or the one behind its last (1): read once, where nothing moves it."""
