@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyebpf.builder.contexts.functions import Callee, Passed
+    from pyebpf.dsl.module import Module
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
     from pyebpf.testing.kernel_objects import KernelMemory, Value
@@ -38,10 +39,12 @@ class Programs:
     """What `Simulation` gives to each family of events: its programs, the machine, memory."""
 
     if TYPE_CHECKING:
+        module: Module
         spec: ModuleSpec
         target: Target
         machine: Machine
         memory: KernelMemory
+        maps: dict[str, Any]
         _programs: list[tuple[Any, LoadedProgram]]
 
     def run(self, name: str, **how: Any) -> Result:

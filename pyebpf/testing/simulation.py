@@ -10,10 +10,12 @@ from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.testing.backends import EVENTS, EventsBackend
-from pyebpf.testing.events import FunctionEvents, PacketEvents
+from pyebpf.testing.events import PacketEvents
 from pyebpf.testing.hooks import HookEvents
+from pyebpf.testing.iterators import IteratorEvents
 from pyebpf.testing.kernel_objects import KernelMemory
 from pyebpf.testing.object_backends import UserRingBackend, backend_of
+from pyebpf.testing.usdt import UsdtEvents
 from pyebpf.vm import Machine
 from pyebpf.vm.maps.buffers import UserRingBufferMap
 
@@ -34,11 +36,12 @@ _ARGUMENTS = 12
 _POINTER = 8
 
 
-class Simulation(FunctionEvents, PacketEvents, HookEvents):
+class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
     """A module's maps and programs without a kernel.
 
     While the context is open, the module's maps are read and written as if it were loaded. Events are what the test
-    makes: `tracepoint`, `raw_tracepoint`, `perf_event`, `function`, `user_function`, `frame`, `packet`, `hook`; each
+    makes: `tracepoint`, `raw_tracepoint`, `perf_event`, `function`, `user_function`, `usdt`, `frame`, `packet`, `hook`,
+    `iterate`; each
     runs every program that is attached there, in order, and returns their results. `machine` is the interpreter's: its
     attributes say who and when (see `process`, `at`), and `options` are passed to it.
     """

@@ -121,6 +121,8 @@ class Machine:
         self.returning = False
         self.session = Region("mem", "session cookie", bytearray(8))
         self.cookie = 0
+        #: What programs wrote to the sequence file that they were given.
+        self.sequence = bytearray()
         self.kernel_stack: Sequence[int] = ()
         self.user_stack: Sequence[int] = ()
         self.random = random.Random(seed)  # noqa: S311 - a test's numbers, to be had again from the seed

@@ -97,6 +97,13 @@ def get_attach_cookie(vm: Machine, _context: int) -> int:
     return vm.cookie
 
 
+@emulates("seq_write")
+def seq_write(vm: Machine, _file: int, data: int, size: int) -> int:
+    """Bytes for whoever reads an iterator."""
+    vm.sequence += vm.memory.read(data, size)
+    return 0
+
+
 @emulates("get_func_ip")
 def get_func_ip(vm: Machine, _context: int) -> int:
     """Address of the function that the program is at: `machine.function_ip`."""
