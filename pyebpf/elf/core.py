@@ -16,11 +16,11 @@ from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, Enumeration, Int, Ki
 from pyebpf.dataclass import replace
 from pyebpf.errors import BtfError, InvalidValue, MalformedData, NotFound
 
-__all__ = ["CoreRelocation", "apply", "describe"]
+__all__ = ["LOCAL_TYPE", "CoreRelocation", "apply", "describe"]
 
 # enum bpf_core_relo_kind
 _OFFSET, _SIZE, _EXISTS, _SIGNED, _LEFT_SHIFT, _RIGHT_SHIFT = range(6)
-_TARGET_TYPE, _TYPE_EXISTS, _TYPE_SIZE, _ENUM_EXISTS, _ENUM_VALUE = range(7, 12)
+LOCAL_TYPE, _TARGET_TYPE, _TYPE_EXISTS, _TYPE_SIZE, _ENUM_EXISTS, _ENUM_VALUE = range(6, 12)
 _FIELD_KINDS = range(6)
 _WORDS = (
     *("byte_off", "byte_sz", "field_exists", "signed", "lshift_u64", "rshift_u64", "local_type_id", "target_type_id"),
@@ -83,6 +83,8 @@ def apply(item: Instruction, record: CoreRelocation, btf: Btf, kernel: Btf, plac
             as_good = all(_zero_extended(*each) for each in types)
             return [_access(item, local, field, path, place, as_good=as_good)]
         return [_constant(item, _answer(record.kind, field, kernel), place)]
+    if record.kind == LOCAL_TYPE:
+        return [_constant(item, record.type, place)]
     if record.kind in (_ENUM_EXISTS, _ENUM_VALUE):
         value = _enumerator(btf, kernel, record.type, indices[0], place)
         if record.kind == _ENUM_EXISTS:

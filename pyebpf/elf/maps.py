@@ -7,15 +7,17 @@ from struct import unpack_from
 from typing import TYPE_CHECKING
 
 from pyebpf.btf import Array, DataSec, Int, Ptr, Struct, Var
-from pyebpf.elf.values import KernelOwned, is_kernel_owned
+from pyebpf.dataclass import replace
+from pyebpf.elf.values import is_kernel_owned
 from pyebpf.errors import MalformedData, closest
 from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs.described import MapTypes
 from pyebpf.specs.map_kinds import Key, Value
 from pyebpf.types import INTEGERS, U8 as BYTE, U32, CharArray, IntType, array_of
 from pyebpf.types.prefix import prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyebpf.btf import Btf, Node
     from pyebpf.elf.file import ElfFile, Section, Symbol
@@ -45,10 +47,13 @@ def is_data(section: Section) -> bool:
     return section.allocated and not section.executable and _DATA.fullmatch(section.name) is not None
 
 
-def data_map(section: Section, name: str) -> MapSpec:
-    """The map of that name for a section of global data. .rodata is closed to programs, and frozen."""
+def data_map(section: Section, name: str, described: MapTypes | None = None) -> MapSpec:
+    """The map of that name for a section of global data. .rodata is closed to programs, and frozen.
+
+    `described` is for one with variables that the kernel looks after, which can't be mapped into memory.
+    """
     constant = section.name.startswith(".rodata")
-    flags = _READ_ONLY_FOR_PROGRAMS if constant else 0
+    flags = (_READ_ONLY_FOR_PROGRAMS if constant else 0) | (_MAPPABLE if described is None else 0)
     initial = ((bytes(4), section.data),) if section.data.strip(b"\0") else ()
     return MapSpec(
         name,
@@ -56,21 +61,25 @@ def data_map(section: Section, name: str) -> MapSpec:
         U32,
         array_of(BYTE, max(section.size, 1)),
         1,
-        flags=flags | _MAPPABLE,
+        flags=flags,
         initial=initial,
         frozen=constant,
+        described=described,
     )
 
 
-def read_maps(elf: ElfFile, btf: Btf | None) -> dict[str, MapSpec]:
-    """The maps that an object defines, by symbol, in the order of the file. MalformedData names what is wrong."""
+def read_maps(elf: ElfFile, btf: Btf | None, types: Callable[[], bytes]) -> dict[str, MapSpec]:
+    """The maps that an object defines, by symbol, in the order of the file. MalformedData names what is wrong.
+
+    `types` gives the object's BTF as a kernel takes it, asked for if a map needs it.
+    """
     maps: dict[str, MapSpec] = {}
     section = elf.find(BTF_MAPS)
     if section is not None:
         if btf is None:
             raise MalformedData("the object has maps but no BTF that describes them: compile it with -g")
         for name, var in _variables(btf, section):
-            maps[name] = _btf_map(btf, name, var.type)
+            maps[name] = _btf_map(btf, name, var.type, types)
         if elf.relocations.get(section.number):
             filled = elf.relocations[section.number][0].symbol.name
             raise MalformedData(
@@ -109,13 +118,14 @@ def _variables(btf: Btf, section: Section) -> Iterator[tuple[str, Var]]:
                     yield var.name, var
 
 
-def _btf_map(btf: Btf, name: str, type_id: int, depth: int = 0) -> MapSpec:
+def _btf_map(btf: Btf, name: str, type_id: int, object_types: Callable[[], bytes], depth: int = 0) -> MapSpec:
     """A map as libbpf's macros declare it: numbers are lengths of arrays pointed to, types are pointed to."""
     definition = btf.type_by_id(btf.resolve(type_id))
     if not isinstance(definition, Struct):
         raise MalformedData(f"map {name} is not defined by a struct")
     numbers: dict[str, int] = {}
     types: dict[str, Type] = {}
+    ids = dict.fromkeys(_TYPES, 0)
     inner: MapSpec | None = None
     for member in definition.members:
         if member.name == _PINNING:
@@ -123,7 +133,7 @@ def _btf_map(btf: Btf, name: str, type_id: int, depth: int = 0) -> MapSpec:
                 f"map {name}, pinning: loading does not pin: pin the map afterwards, and leave this out"
             )
         if member.name == _VALUES:
-            inner = _inner_map(btf, name, member.type, depth)
+            inner = _inner_map(btf, name, member.type, object_types, depth)
             continue
         if member.name not in _NUMBERS | _TYPES:
             hint = closest(member.name, _NUMBERS | _TYPES | {_VALUES})
@@ -133,22 +143,29 @@ def _btf_map(btf: Btf, name: str, type_id: int, depth: int = 0) -> MapSpec:
             raise MalformedData(f"map {name}, {member.name}: not written with __uint or __type")
         pointed = btf.type_by_id(btf.resolve(pointer.type))
         if member.name in _TYPES:
-            types[member.name] = _codec(btf, name, pointed)
+            types[member.name], ids[member.name] = _codec(btf, name, pointed), pointed.id
         elif isinstance(pointed, Array):
             numbers[member.name] = pointed.length
         else:
             raise MalformedData(f"map {name}, {member.name}: not written with __uint")
-    return _spec(name, numbers, types, inner)
+    made = _spec(name, numbers, types, inner)
+    if not is_kernel_owned(btf, ids["value"]):
+        return made
+    if made.kind.rules.key is not Key.NONE and not ids["key"]:
+        raise MalformedData(f"map {name}: its key needs a type, __type(key, …), since its value has one that matters")
+    return replace(made, described=MapTypes(object_types(), ids["key"], ids["value"]))
 
 
-def _inner_map(btf: Btf, name: str, type_id: int, depth: int) -> MapSpec | None:
+def _inner_map(btf: Btf, name: str, type_id: int, object_types: Callable[[], bytes], depth: int) -> MapSpec | None:
     """The shape of the maps in a map of maps, as `__array(values, struct { … })` gives it; None for other kinds."""
     array = btf.type_by_id(btf.resolve(type_id))
     pointer = btf.type_by_id(btf.resolve(array.type)) if isinstance(array, Array) else None
     if not isinstance(pointer, Ptr) or depth:
         raise MalformedData(f"map {name}, values: not written with __array, or maps nested deeper than one level")
     pointed = btf.type_by_id(btf.resolve(pointer.type))
-    return _btf_map(btf, f"{name[: _MOST_NAME - 6]}.inner", pointed.id, 1) if isinstance(pointed, Struct) else None
+    if not isinstance(pointed, Struct):
+        return None
+    return _btf_map(btf, f"{name[: _MOST_NAME - 6]}.inner", pointed.id, object_types, 1)
 
 
 def _spec(name: str, numbers: Mapping[str, int], types: Mapping[str, Type], inner: MapSpec | None) -> MapSpec:
@@ -181,7 +198,6 @@ def _spec(name: str, numbers: Mapping[str, int], types: Mapping[str, Type], inne
         numa_node=numbers.get("numa_node"),
         extra=numbers.get("map_extra", 0),
         inner=inner,
-        typed=isinstance(sides["value"], KernelOwned),
     )
 
 
@@ -205,8 +221,6 @@ def _codec(btf: Btf, name: str, node: Node) -> Type:
         if isinstance(element, Int) and element.size == 1 and element.signed and 0 < node.length < 1 << 20:
             return CharArray(node.length)
     size = btf.size_of(node.id)
-    if 0 < size < 1 << 20 and is_kernel_owned(btf, node.id):
-        return KernelOwned(btf, node.id)
     made = _bytes(name, size)
     if made is None:
         raise MalformedData(f"map {name}: a key or value of type {node.name or 'struct'} has no size")

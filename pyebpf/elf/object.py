@@ -7,14 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Instruction, Raw, decode, find_op, slot_starts
-from pyebpf.btf import Btf, DataSec, raw_tracepoint
+from pyebpf.btf import Btf, DataSec, Var, raw_tracepoint
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.elf.conventions import Convention, convention
-from pyebpf.elf.core import apply
+from pyebpf.elf.core import LOCAL_TYPE, apply
 from pyebpf.elf.debug import DebugInfo, read_debug_info
 from pyebpf.elf.file import read_elf
 from pyebpf.elf.kconfig import KCONFIG, read_constants
 from pyebpf.elf.maps import BTF_MAPS, LEGACY_MAPS, data_map, is_data, map_name, read_maps
+from pyebpf.elf.types import loadable
+from pyebpf.elf.values import is_kernel_owned
 from pyebpf.errors import MalformedData, NotFound, closest
 from pyebpf.specs import (
     BtfTracepoint,
@@ -26,6 +28,7 @@ from pyebpf.specs import (
     Subprogram,
     Tracepoint,
 )
+from pyebpf.specs.described import CodeTypes, MapTypes
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
@@ -83,7 +86,36 @@ class ElfObject:
     @cached_property
     def maps(self) -> Mapping[str, MapSpec]:
         """The maps that the source defines, by the name of the variable. MalformedData for what cannot be made."""
-        return read_maps(self.elf, self.btf)
+        return read_maps(self.elf, self.btf, lambda: self.types)
+
+    @cached_property
+    def types(self) -> bytes:
+        """The object's BTF as a kernel takes it. MalformedData for an object without."""
+        section = self.elf.find(".BTF")
+        if section is None or self.btf is None:
+            raise MalformedData("the object has no BTF: compile it with -g")
+        return loadable(self.elf, section.data, self.btf, frozenset(self._owned))
+
+    @cached_property
+    def _owned(self) -> Mapping[str, int]:
+        """Sections of global data with variables that the kernel looks after, and their BTF ids."""
+        btf = self.btf
+        if btf is None:
+            return {}
+        names = {section.name for section in self.elf.sections if is_data(section)}
+        found = (btf.type_by_id(number) for name in names for number in btf.find(name))
+        return {
+            node.name: node.id
+            for node in found
+            if isinstance(node, DataSec)
+            for each in node.variables
+            if isinstance(var := btf.type_by_id(each.type), Var) and is_kernel_owned(btf, var.type)
+        }
+
+    @cached_property
+    def allocates(self) -> bool:
+        """Whether a program allocates objects of a type that this object defines (bpf_obj_new)."""
+        return any(record.kind == LOCAL_TYPE for records in self.debug.core.values() for record in records)
 
     @cached_property
     def data(self) -> Mapping[int, MapSpec]:
@@ -96,7 +128,9 @@ class ElfObject:
                 while name in taken:
                     name = f"{short[:12]}.{len(taken)}"
                 taken.add(name)
-                found[section.number] = data_map(section, name)
+                number = self._owned.get(section.name)
+                described = MapTypes(self.types, 0, number) if number is not None else None
+                found[section.number] = data_map(section, name, described)
         return found
 
     @cached_property
@@ -189,6 +223,7 @@ class _Linker:
     def link(self, main: Symbol) -> Code:
         instructions: list[Instruction] = []
         subprograms = []
+        types: list[int] = []
         self._name(main)
         while self.waiting:
             function = self.waiting.pop(0)
@@ -196,7 +231,11 @@ class _Linker:
             name = self.names[function.section, function.value]
             subprograms.append(Subprogram(name, len(instructions)))
             instructions += self._function(function, name)
-        return Code(tuple(instructions), tuple(subprograms), weak=frozenset(self.weak))
+            section = self.elf.sections[function.section]
+            types.append(self.whole.debug.functions.get(section.name, {}).get(function.value, 0))
+        # What a program allocates and a map keeps must be of one BTF.
+        described = CodeTypes(self.whole.types, tuple(types)) if self.whole.allocates and all(types) else None
+        return Code(tuple(instructions), tuple(subprograms), weak=frozenset(self.weak), described=described)
 
     def _name(self, function: Symbol) -> str:
         """The name under which a function is called; a new one is put on the list."""

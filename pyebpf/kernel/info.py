@@ -12,6 +12,7 @@ __all__ = [
     "LinkInfo",
     "MapInfo",
     "ProgramInfo",
+    "btf_id",
     "btf_name",
     "link_info",
     "link_info_bytes",
@@ -136,6 +137,14 @@ def map_info(fd: int) -> MapInfo:
         value_btf_type=values[13],
         extra=values[15],
     )
+
+
+def btf_id(fd: int) -> int:
+    """The kernel's number of a BTF object."""
+    buffer = bytearray(_BTF.size)
+    obj_get_info_by_fd(fd, buffer)
+    number: int = _BTF.unpack(buffer)[2]
+    return number
 
 
 def btf_name(fd: int) -> str:

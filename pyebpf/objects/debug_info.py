@@ -37,7 +37,12 @@ class DebugInfo(NamedTuple):
 
 
 def debug_info(code: Code) -> DebugInfo:
-    """What the kernel is told about `code`'s functions and source lines."""
+    """What the kernel is told about `code`'s functions and source lines; of code with BTF of its own, the functions."""
+    if code.described is not None:
+        starts = slot_starts(code.instructions)
+        places = zip(code.subprograms, code.described.functions, strict=True)
+        found = b"".join(_FUNC_INFO.pack(starts[each.start], number) for each, number in places)
+        return DebugInfo(code.described.btf, found, b"", {})
     btf = BtfBuilder()
     starts = slot_starts(code.instructions)
     # Static linkage: the arguments are not checked, so one prototype without any serves all.

@@ -115,22 +115,30 @@ class KernelMap:
     @property
     def _needs_types(self) -> bool:
         """Whether the kernel makes no such map without BTF."""
-        return bool(self._lock_flag) or self.spec.kind.rules.needs_btf or _is_special(self.spec.value)
+        spec = self.spec
+        described = spec.described is not None
+        return described or bool(self._lock_flag) or spec.kind.rules.needs_btf or _is_special(spec.value)
 
     def _describe(self, options: dict[str, int], held: list[Any], value_size: int) -> int:
         """Load BTF of key and value and note its numbers; the value's size, which a struct_ops map takes from BTF."""
-        from pyebpf.objects.map_types import map_types
+        types = self.spec.described
+        if types is not None:
+            from pyebpf.objects.shared_btf import shared_btf
 
-        types = map_types(self.key_type, self.value_type)
-        loaded = bpf.btf_load(types.btf)
-        if loaded.descriptor is None and not self._needs_types:
+            btf = shared_btf(types.btf)
+        else:
+            from pyebpf.objects.map_types import map_types
+
+            types = map_types(self.key_type, self.value_type)
+            btf = bpf.btf_load(types.btf).descriptor
+        if btf is None and not self._needs_types:
             return value_size  # only other tools would have read it
-        if loaded.descriptor is None:
+        if btf is None:
             loaded = bpf.btf_load(types.btf, log_level=1, log_size=PAGE_SIZE)
             reason = loaded.log.strip().rpartition("\n")[2]
             raise diagnose(loaded.errno, f"loading BTF of map {self.spec.name}: {reason}", needs=("CAP_BPF",))
-        held.append(loaded.descriptor)
-        options["btf_fd"] = loaded.descriptor.fileno()
+        held.append(btf)
+        options["btf_fd"] = btf.fileno()
         if self.spec.kind is MapKind.STRUCT_OPS:
             from pyebpf.objects.struct_ops import value_type
 

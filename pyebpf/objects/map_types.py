@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pyebpf.btf import BtfBuilder
+from pyebpf.specs.described import MapTypes
 from pyebpf.types import ArrayType, BytesType, CharArray, IntType, PointerType, StructType
 
 if TYPE_CHECKING:
     from pyebpf.types import Type
 
-__all__ = ["MapTypes", "map_types"]
-
-
-class MapTypes(NamedTuple):
-    """BTF for BTF_LOAD, and the ids for MAP_CREATE (0: none)."""
-
-    btf: bytes
-    key: int
-    value: int
+__all__ = ["map_types"]
 
 
 def map_types(key: Type | None, value: Type | None) -> MapTypes:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Self
 from pyebpf.asm import encode, resolve, slot_starts
 from pyebpf.errors import KernelError, NotFound, NotLoaded, NotSupported, VerifierError
 from pyebpf.kernel import bpf
+from pyebpf.kernel.btf_objects import module_btf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
+from pyebpf.objects.shared_btf import shared_btf
 from pyebpf.specs import ProgramKind
 from pyebpf.specs.attach.programs import Replacement
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from pyebpf.objects.kernel_map import KernelMap
     from pyebpf.specs import ProgramSpec
 
-__all__ = ["Program", "kernel_name", "module_btf"]
+__all__ = ["Program", "kernel_name"]
 
 # Bytes. Memory that the kernel writes nothing to costs nothing; a million steps need some 50 MiB.
 _FIRST_LOG, _MOST_LOG = 1 << 26, 1 << 29
@@ -154,8 +156,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
     if isinstance(spec.attach, Replacement):
         attach_fd, attach_btf = _replaced(spec.attach)
     ifindex = interface_index(spec.attach.device) if spec.attach is not None and spec.attach.device else 0
-    loaded = bpf.btf_load(debug.btf)
-    btf = loaded.descriptor
+    btf = bpf.btf_load(debug.btf).descriptor if spec.code.described is None else shared_btf(debug.btf)
     try:
         # Without BTF (not permitted, or a kernel that has none) the program is loaded all the same.
         described = btf is not None
@@ -206,26 +207,6 @@ def _replaced(place: Replacement) -> tuple[int, int]:
         if name.rpartition(".")[0] == place.function and name in {each.name for each in program.spec.code.exported}:
             return program.fileno(), number
     raise NotFound(f"program {program.name} calls no function {place.function} that can be replaced")
-
-
-def module_btf(name: str) -> Descriptor:
-    """The BTF object of a kernel module, for attach_btf_obj_fd and fd_array (since Linux 5.11)."""
-    from pyebpf.kernel.info import btf_name
-
-    number = 0
-    try:
-        while (following := bpf.btf_get_next_id(number)) is not None:
-            number = following
-            try:
-                found = bpf.btf_get_fd_by_id(number)
-            except FileNotFoundError:
-                continue  # gone since its number was read
-            if btf_name(found.fileno()) == name:
-                return found
-            found.close()
-    except OSError as error:
-        raise diagnose(error, f"looking for the BTF of module {name}", needs=("CAP_SYS_ADMIN",)) from error
-    raise NotFound(f"the kernel has no BTF of a module {name}: load it first (modprobe {name})")
 
 
 #: TRACE_FENTRY, TRACE_FEXIT, MODIFY_RETURN and LSM_MAC of enum bpf_attach_type.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from pyebpf.specs.described import MapTypes
     from pyebpf.specs.map_kinds import MapRules
     from pyebpf.types import Type
 
@@ -85,7 +86,8 @@ class MapSpec:
     `numa_node` places the memory (BPF_F_NUMA_NODE). `extra` is the kind's own number: a Bloom filter's hash functions
     (1 to 15; 0 means 5), an arena's address. `inner` is the shape of the maps in a map of maps. `typed` gives the
     kernel BTF of key and value, so that tools such as bpftool show fields. `operations` is the name of the kernel's
-    struct_ops structure ("tcp_congestion_ops").
+    struct_ops structure ("tcp_congestion_ops"). `described` is BTF that there is already, in place of what `typed`
+    makes.
     """
 
     name: str
@@ -101,6 +103,7 @@ class MapSpec:
     inner: MapSpec | None = None
     typed: bool = False
     operations: str = ""
+    described: MapTypes | None = None
 
     def check(self, page_size: int = 4096) -> None:
         """Raise InvalidValue, naming the fix, for a shape that no kernel takes."""

@@ -13,6 +13,7 @@ from pyebpf.dataclass import dataclass
 if TYPE_CHECKING:
     from pyebpf.asm import Instruction
     from pyebpf.specs.attach import AttachSpec
+    from pyebpf.specs.described import CodeTypes
     from pyebpf.specs.maps import MapSpec
 
 __all__ = ["Choice", "Code", "Exported", "ModuleSpec", "ProgramKind", "ProgramSpec", "Subprogram"]
@@ -79,12 +80,14 @@ class Code:
     it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0. Of the functions those that are
     `exported` are verified by themselves, for any arguments. Of the kernel's functions and variables that are named,
     those that are `weak` may be missing: the variable's address is then 0, and the call one that no verifier takes.
+    `described` is BTF that was there before, in place of what is made for the code.
     """
 
     instructions: tuple[Instruction, ...]
     subprograms: tuple[Subprogram, ...]
     exported: tuple[Exported, ...] = ()
     weak: frozenset[str] = frozenset()
+    described: CodeTypes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,22 @@
+"""BTF that a map or a program is loaded with, where there is some already: that of an object."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["CodeTypes", "MapTypes"]
+
+
+class MapTypes(NamedTuple):
+    """BTF for BTF_LOAD, and the ids for MAP_CREATE (0: none)."""
+
+    btf: bytes
+    key: int
+    value: int
+
+
+class CodeTypes(NamedTuple):
+    """BTF for BTF_LOAD, and the FUNC ids of a program's functions, in the order of `Code.subprograms`."""
+
+    btf: bytes
+    functions: tuple[int, ...]
