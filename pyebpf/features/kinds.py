@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import errno
 import re
+from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.asm import build
+from pyebpf.errors import NotFound, NotPermitted
 from pyebpf.features.answers import UNDECIDED, Answer, from_errno
 from pyebpf.features.loading import LOADS, Load, attempt, finish, forbidden, target_of
 from pyebpf.kernel import bpf
+from pyebpf.kernel.btf_files import btf_modules, read_btf
+from pyebpf.kernel.btf_objects import module_btf
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
 
 __all__ = ["helper", "kernel_function", "map_type", "program_type"]
@@ -147,25 +152,58 @@ def helper(number: int, kind: ProgramType, btf: Callable[[], Btf] | None) -> Ans
     return Answer.NO if outcome.errno == errno.EINVAL and not outcome.log else Answer.UNKNOWN
 
 
+#: Kinds that kernel functions are asked of: each has functions that the others may not call.
+_CALLERS = (ProgramType.TRACEPOINT, ProgramType.SYSCALL, ProgramType.XDP, ProgramType.SCHED_CLS)
+
+
 def kernel_function(name: str, btf: Callable[[], Btf] | None) -> Answer:
-    """Whether programs may call the kernel function `name`: it is in BTF, and the verifier knows it as a kfunc."""
+    """Whether programs may call the kernel function `name`: it is in BTF, and the verifier knows it as a kfunc.
+
+    The BTF is vmlinux's or that of a module that is loaded; programs are those of _CALLERS.
+    """
     if btf is None:
         return Answer.UNKNOWN
     from pyebpf.btf import Kind
 
     found = btf().find(name, {Kind.FUNC})
-    if not found:
-        return Answer.NO
+    if found:
+        return _callable(build.call_kfunc(found[0]), b"")
+    for module, number in _in_modules(name, btf()):
+        try:
+            with module_btf(module) as types:
+                return _callable(build.call_kfunc(number, 1), pack("=2i", 0, types.fileno()))
+        except NotFound:
+            continue  # unloaded meanwhile
+        except NotPermitted:
+            return Answer.UNKNOWN
+    return Answer.NO
+
+
+def _in_modules(name: str, vmlinux: Btf) -> Iterator[tuple[str, int]]:
+    """Modules whose BTF has the function, and its id there."""
+    from pyebpf.btf import Btf, Kind
+
+    for module in btf_modules():
+        try:
+            data = read_btf(module)
+        except NotFound:
+            continue
+        if name.encode() in data:  # else it need not be taken apart
+            for number in Btf(data, base=vmlinux).find(name, {Kind.FUNC}):
+                yield module, number
+
+
+def _callable(call: Instruction, fd_array: bytes) -> Answer:
     program = (
         *(build.mov64(register, 0) for register in (build.R1, build.R2, build.R3, build.R4, build.R5)),
-        build.call_kfunc(found[0]),
+        call,
         *finish(),
     )
-    outcomes = [attempt(program, kind) for kind in (ProgramType.TRACEPOINT, ProgramType.SYSCALL)]
-    if any(outcome.errno == 0 for outcome in outcomes):
-        return Answer.YES
-    if all("is not allowed" in outcome.log or "calling kernel function" in outcome.log for outcome in outcomes):
-        return Answer.NO
-    if any(outcome.errno in {errno.EINVAL, errno.EACCES} and outcome.log for outcome in outcomes):
-        return Answer.YES
-    return Answer.UNKNOWN
+    outcomes = []
+    for kind in _CALLERS:
+        outcome = attempt(program, kind, fd_array=fd_array)
+        allowed = "is not allowed" not in outcome.log and "calling kernel function" not in outcome.log
+        if outcome.errno == 0 or (outcome.errno in {errno.EINVAL, errno.EACCES} and outcome.log and allowed):
+            return Answer.YES
+        outcomes.append(allowed)
+    return Answer.UNKNOWN if any(outcomes) else Answer.NO

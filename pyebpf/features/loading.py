@@ -80,6 +80,7 @@ def attempt(
     btf_fd: int = 0,
     func_info: bytes = b"",
     line_info: bytes = b"",
+    fd_array: bytes = b"",
 ) -> Outcome:
     """Load a program and close it again."""
     how = load if load is not None else LOADS.get(kind, Load())
@@ -93,6 +94,7 @@ def attempt(
         btf_fd=btf_fd,
         func_info=func_info,
         line_info=line_info,
+        fd_array=fd_array,
         log_level=1,
         log_size=_LOG_SIZE,
     )

@@ -135,7 +135,7 @@ class KernelSymbols:
         if not module:
             return 0
         if module not in self._places:
-            from pyebpf.objects.program import module_btf
+            from pyebpf.kernel.btf_objects import module_btf
 
             descriptor = module_btf(module)
             self._open.callback(descriptor.close)

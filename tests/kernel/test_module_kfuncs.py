@@ -21,9 +21,10 @@ from pyebpf import (
     u64,
 )
 from pyebpf.builder.kfuncs import MODULES
+from pyebpf.features import Answer, Features
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.packet import IPPROTO_UDP, UDP, IPv4
-from pyebpf.runtime.host import host_target
+from pyebpf.runtime.host import host_target, kernel_btf
 from tests.kernel.test_struct_ops import eventually, transfer
 from tests.support.namespaces import namespace
 from tests.support.needs import needs
@@ -129,6 +130,14 @@ def test_connections_are_looked_up_and_given_back(kind):
         found = {(each.status & CONFIRMED, each.holders, each.error): count for each, count in seen.items()}
     # One hold is the table's, one the program's own.
     assert found == {(CONFIRMED, 2, 0): FOUND, (0, 0, -NO_ENTRY): MISSED}
+
+
+@pytest.mark.machine(modules=("nf_conntrack_netlink",))
+def test_it_is_a_feature_like_any_other():
+    """Asked of the verifier, with the types of the module that has the function."""
+    assert Features(kernel_btf).ask("kfunc:bpf_xdp_ct_lookup") is Answer.YES
+    assert Features(kernel_btf).ask("kfunc:nf_conntrack_in") is Answer.NO
+    assert Features(kernel_btf).ask("kfunc:bpf_xdp_ct_lokup") is Answer.NO
 
 
 @pytest.mark.machine(modules=("tcp_dctcp",))

@@ -82,7 +82,12 @@ def _module(name: str) -> bool:
 
 
 #: A function of each module that a kernel may have built in without showing it.
-_FUNCTIONS = {"cls_bpf": "cls_bpf_classify", "sch_ingress": "clsact_init", "veth": "veth_xmit"}
+_FUNCTIONS = {
+    "cls_bpf": "cls_bpf_classify",
+    "nf_conntrack_netlink": "ctnetlink_new_conntrack",
+    "sch_ingress": "clsact_init",
+    "veth": "veth_xmit",
+}
 
 
 def _tracepoint(name: str) -> bool:
