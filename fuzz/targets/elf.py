@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyebpf.elf import list_section, read_object
+from pyebpf.elf import KernelConfig, list_section, read_object
 from pyebpf.errors import PyebpfError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ TEXT = False
 DICTIONARY = (
     *(b"\x7fELF", b"\xf7\0", b"\xff\xff\xff\xff", b"\0\0\0\0\0\0\0\0", b"\x01\0\0\0\0\0\0\0", b"\x08\0\0\0"),
     *(b".maps\0", b"maps\0", b"license\0", b".text\0", b".bss\0", b"xdp\0", b"tp_btf/", b".BTF\0", b".BTF.ext\0"),
+    *(b".kconfig\0", b".ksyms\0", b".bss.guard\0", b"bpf_spin_lock\0", b"contains:item:node\0"),
 )
 _SOURCES = (
     """
@@ -39,7 +40,21 @@ _SOURCES = (
     SEC("socket") int loop(void *ctx) { u32 most = 7; return bpf_loop(100, each, &most, 0); }
     """,
     'SEC("xdp") int one(void *ctx) { return 1; }',
+    """
+    struct bpf_spin_lock { u32 val; };
+    struct locked { struct bpf_spin_lock lock; u32 count; };
+    struct { int (*type)[2]; int (*max_entries)[1]; u32 *key; struct locked *value; } locks SEC(".maps");
+    static struct bpf_spin_lock guard SEC(".bss.guard");
+    extern int CONFIG_HZ SEC(".kconfig"); extern char CONFIG_NAME[8] SEC(".kconfig") __attribute__((weak));
+    extern int bpf_some_function(void *p) SEC(".ksyms") __attribute__((weak));
+    SEC("tc") int lock(void *ctx) {
+        u32 key = CONFIG_NAME[1];
+        if (bpf_some_function && bpf_some_function(ctx)) return guard.val;
+        return bpf_map_lookup_elem(&locks, &key) ? CONFIG_HZ : 0;
+    }
+    """,
 )
+_CONFIG = KernelConfig(0x60C29, 'CONFIG_HZ=250\nCONFIG_ON=y\nCONFIG_NAME="name"\n')
 
 
 def target(data: bytes) -> None:
@@ -55,11 +70,13 @@ def target(data: bytes) -> None:
     _ask(lambda: whole.maps)
     _ask(lambda: whole.data)
     _ask(whole.map_specs)
+    _ask(lambda: whole.map_specs(_CONFIG))
+    _ask(lambda: whole.types)
     _ask(whole.module_spec)
     programs: list[str] = []
     _ask(lambda: programs.extend(program.name for program in whole.programs))
     for name in programs[:50]:
-        _ask(lambda name=name: whole.program_spec(name))
+        _ask(lambda name=name: whole.program_spec(name, None, _CONFIG))
 
 
 def _ask(question: object) -> None:
@@ -71,7 +88,7 @@ def _ask(question: object) -> None:
 
 
 def seeds() -> Iterable[bytes]:
-    """Three small objects, with and without debug information; none where clang-19 is not installed."""
+    """Four small objects, with and without debug information; none where clang-19 is not installed."""
     from tests.elf.conftest import PRELUDE
 
     compiler = shutil.which("clang-19")

@@ -14,7 +14,6 @@ from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
-from pyebpf.objects.shared_btf import shared_btf
 from pyebpf.specs import ProgramKind
 from pyebpf.specs.attach.programs import Replacement
 
@@ -156,7 +155,12 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
     if isinstance(spec.attach, Replacement):
         attach_fd, attach_btf = _replaced(spec.attach)
     ifindex = interface_index(spec.attach.device) if spec.attach is not None and spec.attach.device else 0
-    btf = bpf.btf_load(debug.btf).descriptor if spec.code.described is None else shared_btf(debug.btf)
+    if spec.code.described is None:
+        btf = bpf.btf_load(debug.btf).descriptor
+    else:
+        from pyebpf.objects.shared_btf import shared_btf
+
+        btf = shared_btf(debug.btf)
     try:
         # Without BTF (not permitted, or a kernel that has none) the program is loaded all the same.
         described = btf is not None
