@@ -10,7 +10,7 @@ from pyebpf.builder.methods import method_of
 from pyebpf.builder.program_arrays import ProgramArrayEntity
 from pyebpf.builder.storage import StorageEntity
 from pyebpf.dsl.maps import Bound, KeyedMap, bpf_type, map_size, record_type, ring_size
-from pyebpf.dsl.probe import Attachment, Probe, Request, Way, plain_function
+from pyebpf.dsl.probe import Attachment, Probe, Request, Way, requesting
 from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapKind, MapSpec
@@ -125,17 +125,7 @@ class ProgramArray(Bound, ProgramArrayEntity):
             Way(way.name, tuple(Attachment(each.kind, called(each.attach)) for each in way.attachments[:1]), way.needs)
             for way in like.requests[0].ways
         )
-        request = Request("entry", (str(index),), ways)
-
-        def decorate(function: Any) -> Probe[Any, R]:
-            if isinstance(function, Probe):
-                function.requests = (*function.requests, request)
-                return function
-            probe: Probe[Any, R] = Probe(plain_function(function, "entry"), (request,))
-            self._probes.append(probe)
-            return probe
-
-        return decorate
+        return requesting(self._probes, Request("entry", (str(index),), ways))
 
     def __getitem__(self, index: int) -> int:
         found: int = self.backend[index]

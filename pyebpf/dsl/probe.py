@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Attacher: TypeAlias = Callable[["Probe[Any, Any]", tuple[Any, ...], dict[str, Any]], Attached]
 
-__all__ = ["Attachment", "Probe", "Request", "SubprogramEntity", "Way", "plain_function"]
+__all__ = ["Attachment", "Probe", "Request", "SubprogramEntity", "Way", "plain_function", "requesting"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -137,6 +137,20 @@ def plain_function(value: Any, decorator: str) -> FunctionType:
             raise InvalidValue(f"@bpf.{decorator} decorates a plain function: a probe can't wait, leave out `async`")
         return value
     raise InvalidValue(f"@bpf.{decorator} decorates a function, not {value!r}")
+
+
+def requesting(probes: list[Probe[Any, Any]], request: Request) -> Callable[[Any], Probe[Any, Any]]:
+    """A decorator that makes a request for a function, or one more for a probe; `probes` gets what is new."""
+
+    def decorate(function: Any) -> Probe[Any, Any]:
+        if isinstance(function, Probe):
+            function.requests = (*function.requests, request)
+            return function
+        probe: Probe[Any, Any] = Probe(plain_function(function, request.kind), (request,))
+        probes.append(probe)
+        return probe
+
+    return decorate
 
 
 class SubprogramEntity(Entity):

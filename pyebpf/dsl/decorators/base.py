@@ -6,7 +6,7 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
-from pyebpf.dsl.probe import Attachment, Probe, Request, Way, plain_function
+from pyebpf.dsl.probe import Attachment, Probe, Request, Way, requesting
 from pyebpf.errors import InvalidValue
 
 A = ParamSpec("A")
@@ -113,14 +113,4 @@ class Decorators:
         """A decorator that asks for one of `ways`. Raises InvalidValue if they name no place."""
         if not any(way.attachments for way in ways):
             raise InvalidValue(f"@bpf.{decorator}() names no target")
-        request = Request(decorator, targets, ways)
-
-        def decorate(function: Any) -> Probe[Any, Any]:
-            if isinstance(function, Probe):
-                function.requests = (*function.requests, request)
-                return function
-            probe: Probe[Any, Any] = Probe(plain_function(function, decorator), (request,))
-            self.probes.append(probe)
-            return probe
-
-        return decorate
+        return requesting(self.probes, Request(decorator, targets, ways))
