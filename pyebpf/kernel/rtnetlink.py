@@ -51,7 +51,9 @@ _IFLA_IFNAME, _IFLA_XDP = 3, 43
 # enum of IFLA_XDP: IFLA_XDP_FD, …
 _XDP_FD, _XDP_ATTACHED, _XDP_FLAGS, _XDP_PROG_ID, _XDP_EXPECTED_FD = 1, 2, 3, 4, 8
 _XDP_REPLACE = 1 << 4
-_TCA_KIND, _TCA_OPTIONS, _TCA_BPF_FD, _TCA_BPF_NAME, _TCA_BPF_ID = 1, 2, 6, 7, 11
+_TCA_KIND, _TCA_OPTIONS, _TCA_BPF_FD, _TCA_BPF_NAME, _TCA_BPF_FLAGS, _TCA_BPF_ID = 1, 2, 6, 7, 8, 11
+#: TCA_BPF_FLAG_ACT_DIRECT: what the program returns is the verdict.
+_DIRECT_ACTION = 1
 
 _ETH_P_ALL = 3
 
@@ -164,6 +166,7 @@ def add_clsact(netlink: int, interface: int) -> None:
 def add_bpf_filter(netlink: int, interface: int, direction: str, prog_fd: int, name: str, *, priority: int) -> None:
     """Put a program into an interface's clsact queue, for packets of every protocol. ENOENT: there is no bpf filter."""
     options = _attribute(_TCA_BPF_FD, _U32.pack(prog_fd)) + _attribute(_TCA_BPF_NAME, name.encode() + b"\0")
+    options += _attribute(_TCA_BPF_FLAGS, _U32.pack(_DIRECT_ACTION))
     payload = _TC.pack(0, interface, 0, CLSACT[direction], priority << 16 | socket.htons(_ETH_P_ALL))
     payload += _attribute(_TCA_KIND, b"bpf\0") + _attribute(_TCA_OPTIONS | _NESTED, options)
     for _ in _request(netlink, _NEWTFILTER, _ACK | _CREATE, payload):
