@@ -385,3 +385,9 @@ def test_netkit(make_namespace):
         send(there, ("10.251.0.1", PORT), 5)
         assert (settled(arrived, 3), settled(back, 5)) == (3, 5)
         assert [seen[0], seen[1]] == [11, 7]
+    with inside(here), dropping("netkit", "primary") as other:
+        (probe,) = other.probes
+        with pytest.raises(NotFound, match="no network interface 'third'"):
+            probe.attach("third")
+        with pytest.raises(KernelError, match="lo is no (primary )?netkit device"):
+            probe.attach("lo")

@@ -372,6 +372,8 @@ def test_flow_dissector(make_namespace):
     namespace = make_namespace()
     bpf, counts, dissects = dissecting()
     with bpf:
+        with pytest.raises(NotFound, match=r"^no network namespace /run/netns/pyebpf-none: it, or the process"):
+            dissects.attach("pyebpf-none")
         try:
             link = dissects.attach(namespace.path)
         except KernelError as error:
