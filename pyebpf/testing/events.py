@@ -12,7 +12,7 @@ from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti, split
 from pyebpf.specs.attach.network import Clsact, Tcx, Xdp
-from pyebpf.specs.attach.user import Uprobe
+from pyebpf.specs.attach.user import Uprobe, UprobeSession
 from pyebpf.types import IntType
 
 if TYPE_CHECKING:
@@ -174,22 +174,23 @@ class FunctionEvents(Programs):
     # --- functions of processes ---
 
     def user_function(self, name: str, *arguments: Value) -> list[Result]:
-        """A function of a program or library is called: every uprobe on one of that name runs.
+        """A function of a program or library is called: every uprobe and session on one of that name runs.
 
         Arguments are in order; text is put into user memory, and a number is what it is.
         """
         return self._user(name, [self._number(each, user=True) for each in arguments], 0, returns=False)
 
     def user_function_return(self, name: str, returned: Value = 0) -> list[Result]:
-        """A function of a program or library returns: every uretprobe there runs."""
+        """A function of a program or library returns: every uretprobe and session there runs."""
         return self._user(name, [], self._number(returned, user=True), returns=True)
 
     def _user(self, name: str, values: list[int], returned: int, *, returns: bool) -> list[Result]:
+        self.machine.returning = returns
         return [
             self.machine.run(program, self._registers(values, returned, user=True))
             for attach, program in self._programs
             if isinstance(attach, Uprobe)
-            and attach.returns == returns
+            and (attach.returns == returns or isinstance(attach, UprobeSession))
             and any(fnmatchcase(name, function) for function in attach.functions)
         ]
 

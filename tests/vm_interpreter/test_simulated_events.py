@@ -44,6 +44,8 @@ class Target(FakeTarget):
             return KernelFunction(name, 300, parameters, INT)
         if name == "many":
             return KernelFunction(name, 301, tuple(KernelParameter(f"a{n}", U64) for n in range(8)), U64)
+        if name.startswith("bpf_session_"):
+            return KernelFunction(name, 0, (), U64)  # called by its name
         return super().function(name)
 
     def has_function(self, name: str) -> bool:
@@ -188,6 +190,25 @@ def test_uprobes_pair_entry_and_return(bpf):
         kernel.user_function("gethostbyname2", "a")
         assert len(pending) == 1
         assert kernel.user_function("fopen", "a") == []
+
+
+def test_a_session_keeps_its_cookie_from_entry_to_return(bpf):
+    """Arguments at the one, the result at the other."""
+    seen = bpf.hash(key=u64, value=s32)
+
+    @bpf.uprobe_session("libc.so.6", "malloc")
+    def on_call(ctx, size: u64, retval: s32) -> int:
+        if ctx.is_return:
+            seen[ctx.cookie] = retval
+        else:
+            ctx.cookie = size
+        return 0
+
+    with Simulation(bpf, Target()) as kernel:
+        assert [each.value for each in kernel.user_function("malloc", 4096)] == [0]
+        assert dict(seen) == {}
+        assert len(kernel.user_function_return("malloc", -7)) == 1
+        assert dict(seen) == {4096: -7}
 
 
 def frame(protocol: int, port: int, kind: int = ETH_P_IP) -> bytes:
