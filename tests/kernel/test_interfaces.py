@@ -389,5 +389,5 @@ def test_netkit(make_namespace):
         (probe,) = other.probes
         with pytest.raises(NotFound, match="no network interface 'third'"):
             probe.attach("third")
-        with pytest.raises(KernelError, match="lo is no (primary )?netkit device"):
+        with pytest.raises(KernelError, match=r"lo is no (primary )?netkit device"):
             probe.attach("lo")
