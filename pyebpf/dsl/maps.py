@@ -42,6 +42,7 @@ __all__ = [
     "ArrayMap",
     "Bound",
     "HashMap",
+    "Keyed",
     "PerCpuArrayMap",
     "PerCpuHashMap",
     "bpf_type",
@@ -91,6 +92,22 @@ class Bound:
         return int(self.backend.fileno())
 
 
+class Keyed(Bound, Generic[K]):
+    """A map whose keys user space lists, and whose entries it takes out."""
+
+    def __delitem__(self, key: K) -> None:
+        del self.backend[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.backend
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.backend)
+
+    def __len__(self) -> int:
+        return len(self.backend)
+
+
 def bpf_type(declared: Any, what: str) -> Type:
     """The type that an argument means, or InvalidValue."""
     found = type_of(declared)
@@ -108,7 +125,7 @@ def map_size(size: object) -> int:
     return size
 
 
-class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
+class KeyedMap(Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):
     """A map with keys."""
 
     def __init__(self, kind: MapKind, key: Any, value: Any, size: int, name: str) -> None:
@@ -131,18 +148,6 @@ class KeyedMap(Bound, MapEntity, MutableMapping[K, V], Generic[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         self.backend[key] = value
-
-    def __delitem__(self, key: K) -> None:
-        del self.backend[key]
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.backend)
-
-    def __len__(self) -> int:
-        return len(self.backend)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.backend
 
     def items(self) -> ItemsView[K, V]:
         """All entries, as they are now."""

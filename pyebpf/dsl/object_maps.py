@@ -9,7 +9,7 @@ from pyebpf.builder.maps_of_maps import MapOfMapsEntity
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.program_arrays import ProgramArrayEntity
 from pyebpf.builder.storage import StorageEntity
-from pyebpf.dsl.maps import Bound, KeyedMap, bpf_type, map_size, record_type, ring_size
+from pyebpf.dsl.maps import Bound, Keyed, KeyedMap, bpf_type, map_size, record_type, ring_size
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, requesting
 from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
 from pyebpf.errors import InvalidValue
@@ -18,7 +18,7 @@ from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.types import U32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
@@ -36,7 +36,7 @@ R = TypeVar("R")
 _SHAPES = (KeyedMap, QueueMap, BloomFilter)
 
 
-class MapOfMaps(Bound, MapOfMapsEntity, Generic[K, M]):
+class MapOfMaps(Keyed[K], MapOfMapsEntity, Generic[K, M]):
     """`bpf.array_of_maps(shape)` and `bpf.hash_of_maps(shape, key=K)`.
 
     In a probe `.get(k)` is a map of that shape, or None. In user space `outer[k] = m` puts a map in, `outer[k]` opens
@@ -61,18 +61,6 @@ class MapOfMaps(Bound, MapOfMapsEntity, Generic[K, M]):
     def __getitem__(self, key: K) -> Any:
         return self.backend[key]
 
-    def __delitem__(self, key: K) -> None:
-        del self.backend[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.backend
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.backend)
-
-    def __len__(self) -> int:
-        return len(self.backend)
-
     def make(self) -> Any:
         """A new map of the inner maps' shape, the caller's to close; one that was put in lives on there."""
         return self.backend.make()
@@ -92,7 +80,7 @@ class MapOfMaps(Bound, MapOfMapsEntity, Generic[K, M]):
             return self.backend.get(key, default)
 
 
-class ProgramArray(Bound, ProgramArrayEntity):
+class ProgramArray(Keyed[int], ProgramArrayEntity):
     """`bpf.program_array(size=N)`: programs that probes go on with, by `tail_call(i)`.
 
     In user space `steps[i]` is the id of the program that is there, `del` takes it out, and a loaded program
@@ -133,18 +121,6 @@ class ProgramArray(Bound, ProgramArrayEntity):
 
     def __setitem__(self, index: int, program: Any) -> None:
         self.backend[index] = program
-
-    def __delitem__(self, index: int) -> None:
-        del self.backend[index]
-
-    def __contains__(self, index: object) -> bool:
-        return index in self.backend
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.backend)
-
-    def __len__(self) -> int:
-        return len(self.backend)
 
     if TYPE_CHECKING:
 

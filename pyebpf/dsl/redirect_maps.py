@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.redirect_maps import RedirectMapEntity
-from pyebpf.dsl.maps import Bound, map_size
+from pyebpf.dsl.maps import Keyed, map_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyebpf.specs import MapKind
 
 
 __all__ = ["RedirectMap"]
 
 
-class RedirectMap(Bound, RedirectMapEntity):
+class RedirectMap(Keyed[int], RedirectMapEntity):
     """`bpf.devmap(size=N)`, `bpf.cpumap(size=N)`, `bpf.xskmap(size=N)`.
 
     In user space `ports[0] = "eth1"` (or an interface's index), `queues[3] = 192` (frames that may wait for processor
@@ -36,18 +34,6 @@ class RedirectMap(Bound, RedirectMapEntity):
 
     def __setitem__(self, key: int, value: Any) -> None:
         self.backend[key] = value
-
-    def __delitem__(self, key: int) -> None:
-        del self.backend[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.backend
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.backend)
-
-    def __len__(self) -> int:
-        return len(self.backend)
 
     if TYPE_CHECKING:
 

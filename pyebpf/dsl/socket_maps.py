@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.socket_maps import SocketMapEntity
-from pyebpf.dsl.maps import Bound, bpf_type, map_size
+from pyebpf.dsl.maps import Keyed, bpf_type, map_size
 from pyebpf.types import U32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Protocol
 
     from pyebpf.specs import MapKind
@@ -25,7 +25,7 @@ __all__ = ["SocketMap"]
 K = TypeVar("K")
 
 
-class SocketMap(Bound, SocketMapEntity, Generic[K]):
+class SocketMap(Keyed[K], SocketMapEntity, Generic[K]):
     """`bpf.sockmap(size=N)`, `bpf.sockhash(key=K)`, `bpf.reuseport_sockarray(size=N)`.
 
     In user space `sockets[k] = socket` puts one in, `del sockets[k]` takes it out; it goes by itself when it is closed.
@@ -41,18 +41,6 @@ class SocketMap(Bound, SocketMapEntity, Generic[K]):
 
     def __setitem__(self, key: K, socket: HasDescriptor | int) -> None:
         self.backend[key] = socket
-
-    def __delitem__(self, key: K) -> None:
-        del self.backend[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.backend
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.backend)
-
-    def __len__(self) -> int:
-        return len(self.backend)
 
     def cookies(self) -> Mapping[K, int]:
         """What is there: each socket's cookie (SO_COOKIE), by key."""
