@@ -50,6 +50,9 @@ __all__ = [
 ]
 
 
+_AROUND = 120  # columns shown on either side of a place in a longer line
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """A place in Python source: 1-based line, 0-based columns in characters, and the text of that physical line."""
@@ -64,15 +67,21 @@ class Location:
         return f"{self.file}:{self.line}"
 
     def excerpt(self) -> str:
-        """The source line with carets below the columns meant; empty if the text is unknown."""
+        """The source line with carets below the columns meant; of a very long one the part around them.
+
+        Empty if the text is unknown.
+        """
         if not self.text.strip():
             return ""
         text = self.text.rstrip("\n").expandtabs(1)
-        stripped = text.lstrip()
-        start = max(self.column - (len(text) - len(stripped)), 0)
-        end = self.end_column - (len(text) - len(stripped)) if self.end_column is not None else start + 1
-        width = max(min(end, len(stripped)) - start, 1)
-        return f"    {stripped}\n    {' ' * start}{'^' * width}"
+        begin = len(text) - len(text.lstrip())
+        start = max(self.column, begin)
+        end = max(min(start + 1 if self.end_column is None else self.end_column, len(text)), start + 1)
+        if len(text) - begin > 2 * _AROUND:
+            begin = max(begin, start - _AROUND)
+            text = text[: start + _AROUND]
+            end = min(end, max(len(text), start + 1))
+        return f"    {text[begin:]}\n    {' ' * (start - begin)}{'^' * (end - start)}"
 
 
 def closest(name: str, candidates: Iterable[str], *, most: int = 3) -> str:

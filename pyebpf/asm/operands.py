@@ -31,9 +31,14 @@ def integer(text: str) -> int:
         raise AssemblyError(f"a number of {len(text)} digits fits no operand")
     try:
         return int(text, 0)
-    except ValueError:  # a space after the sign, or zeros before a decimal number
+    except ValueError:  # a space after the sign, or a zero before other digits
         digits = text.lstrip("+- \t")
-        number = int(digits, 16 if digits[:2] in ("0x", "0X") else 10)
+        hexadecimal = digits[:2] in ("0x", "0X")
+        if digits[0] == "0" and not hexadecimal and digits.strip("0"):
+            raise AssemblyError(
+                f"{digits} is octal to LLVM's assembler and decimal to others: write {digits.lstrip('0')}, or 0x…"
+            ) from None
+        number = int(digits, 16 if hexadecimal else 10)
         return -number if text[0] == "-" else number
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 _MOST = 6
+_LONGEST = 60  # characters of a token that are shown
 _MEANINGS = {
     "r": "a register (r0 to r10)",
     "w": "the lower half of a register (w0 to w10)",
@@ -56,15 +57,20 @@ def explain(tokens: Sequence[Token], end: int, at: Callable[[int, int], Location
             place = at(token.start, token.end)
             if index == 0:
                 return AssemblyError(_no_start(token, node), place)
-            return AssemblyError(f"`{token.text}` cannot stand here: {_expected(token, node)}", place)
+            return AssemblyError(f"`{_shown(token)}` cannot stand here: {_expected(token, node)}", place)
         node = following
     return AssemblyError(f"the instruction is not complete: {_expected(None, node)}", at(end, end + 1))
+
+
+def _shown(token: Token) -> str:
+    """The token's text; of a very long one its beginning."""
+    return token.text if len(token.text) <= _LONGEST else f"{token.text[:_LONGEST]}…"
 
 
 def _no_start(token: Token, node: dict[str, Any]) -> str:
     if token.kind == "@":
         words = [kind for kind in node if kind.isidentifier() and len(kind) > 1]
-        return f"there is no instruction `{token.text}`{closest(token.text, words)}"
+        return f"there is no instruction `{_shown(token)}`{closest(token.text, words)}"
     return f"no instruction starts with `{token.text}`"
 
 

@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import Instruction, assemble, encode
-from pyebpf.cli.bytecode import Parser, byte_order, read_input, to_hex
+from pyebpf.cli.bytecode import Parser, byte_order, to_hex
+from pyebpf.cli.report import read_input
 from pyebpf.errors import AssemblyError, MalformedData
 from pyebpf.output.sink import Sink
 

@@ -1,12 +1,10 @@
-"""What `asm` and `disasm` share: their options, reading a file or standard input, hexadecimal."""
+"""What `asm` and `disasm` share: their options, hexadecimal."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.cli.report import UsageError
@@ -15,7 +13,7 @@ from pyebpf.errors import MalformedData
 if TYPE_CHECKING:
     from pyebpf.asm.encoding import ByteOrder
 
-__all__ = ["Parser", "byte_order", "from_hex", "is_text", "read_input", "to_hex"]
+__all__ = ["Parser", "byte_order", "from_hex", "is_text", "to_hex"]
 
 _HEX = re.compile(rb"[0-9a-fA-F\s]*")
 _TEXT = re.compile(rb"[\x20-\x7e\s]+")
@@ -45,13 +43,6 @@ class Parser(argparse.ArgumentParser):
             default="little",
             help="bytes as big-endian machines have them",
         )
-
-
-def read_input(name: str) -> tuple[bytes, str]:
-    """The bytes of a file, `-` for standard input, and what to call it. Raises OSError."""
-    if name == "-":
-        return sys.stdin.buffer.read(), "<stdin>"
-    return Path(name).read_bytes(), name
 
 
 def to_hex(data: bytes) -> str:

@@ -8,8 +8,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Instruction, decode, listing, slot_starts
-from pyebpf.cli.bytecode import Parser, byte_order, from_hex, is_text, read_input
-from pyebpf.cli.report import UsageError
+from pyebpf.cli.bytecode import Parser, byte_order, from_hex, is_text
+from pyebpf.cli.report import UsageError, read_input
 from pyebpf.dataclass import replace
 from pyebpf.errors import Location, MalformedData, NotFound
 from pyebpf.output.sink import Sink

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyebpf.cli.report import UsageError
+from pyebpf.cli.report import UsageError, read_input
 from pyebpf.errors import AssemblyError, InvalidValue
 from pyebpf.output.sink import Sink
 
@@ -62,8 +61,7 @@ def _memory(text: str) -> bytes:
 def _program(name: str) -> tuple[Instruction, ...]:
     from pyebpf.asm import Instruction, assemble, decode
 
-    shown = "<stdin>" if name == "-" else name
-    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    data, shown = read_input(name)
     found: tuple[Instruction | Raw, ...]
     if _HEX.fullmatch(data):
         digits = b"".join(data.split()).decode()

@@ -1,4 +1,4 @@
-"""Errors and notes on standard error: one line each, never a traceback."""
+"""What all commands share: their input, and errors and notes on standard error, one line each, never a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyebpf.output.sink import ReaderGone, silence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["UsageError", "describe", "failed", "guarded", "note"]
+__all__ = ["UsageError", "describe", "failed", "guarded", "note", "read_input"]
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 TRACEBACK = "PYEBPF_TRACEBACK"
@@ -37,6 +37,17 @@ def note(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         silence(sys.stderr)
+
+
+def read_input(name: str) -> tuple[bytes, str]:
+    """The bytes of a file, `-` for standard input, and what to call it. Raises OSError, UsageError."""
+    if name == "-":
+        if sys.stdin is None:
+            raise UsageError("pyebpf", "standard input is closed: name a file")
+        return sys.stdin.buffer.read(), "<stdin>"
+    from pathlib import Path
+
+    return Path(name).read_bytes(), name
 
 
 def describe(error: BaseException) -> str:

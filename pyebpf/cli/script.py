@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from pyebpf.cli.report import FAILED, UsageError, describe, note
+from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.errors import CompileError, PyebpfError, VerifierError
 from pyebpf.output.sink import ReaderGone, Sink
 
@@ -32,8 +32,7 @@ def run_script(arguments: list[str]) -> int:
         return 0
     if name.startswith("-") and name != "-":
         raise UsageError("pyebpf run", f"unknown option {name}")
-    shown = "<stdin>" if name == "-" else name
-    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    data, shown = read_input(name)
     try:
         source = _decoded(data)
         code = compile(source, shown, "exec", dont_inherit=True)

@@ -270,6 +270,8 @@ REFUSALS = [
     ("w2 = xchg32_32(r1 + 0, w3)", "1:24: atomic_xchg32 has one register in these places, but here are r2 and w3"),
     ("r1 = be16 r2", "1:11: be16 has one register in these places, but here are r1 and r2"),
     ("r1 = *(u16 *)skb[4]", "1:1: r1 must be r0"),
+    ("r1 = 010", "1:6: 010 is octal to LLVM's assembler and decimal to others: write 10, or 0x…"),
+    ("ldxw %r0, [%r1 + 08]", "1:16: 08 is octal to LLVM's assembler and decimal to others: write 8, or 0x…"),
     ("r1 = map[m][1] + 4", "1:13: 1 must be 0"),
     ("r1 = map[m][0] + 0x100000000", "1:16: + 0x100000000 is outside 0..4294967295"),
     ("mov %r0, 1; exit", "1:12: a comment starts at `;`, but this is an instruction: give it a line of its own"),

@@ -39,7 +39,7 @@ def test_the_version_is_told_without_importing_the_compiler():
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT)
     loaded = set(done.stdout.splitlines()[1].split())
     assert not loaded & {"argparse", "ctypes"}
-    assert {name.split(".")[1] for name in loaded if "." in name} <= {"cli", "dataclass", "errors", "output"}
+    assert {name.split(".")[1] for name in loaded if "." in name} <= {"cli", "dataclass", "errors", "lazy", "output"}
 
 
 def test_list_names_every_tool_with_what_it_does():
@@ -219,3 +219,27 @@ def test_a_script_whose_reader_goes_away_ends_quietly(tmp_path):
     assert process.wait(timeout=20) == 0
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+@pytest.mark.parametrize("command", ["asm", "disasm", "exec", "run"])
+def test_a_closed_standard_input(command):
+    """`pyebpf asm - <&-` is wrong usage, not an internal error."""
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "pyebpf", command, "-"],
+        check=False, capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "pyebpf: standard input is closed: name a file; see pyebpf --help\n"
+
+
+def test_a_place_in_a_very_long_line(tmp_path):
+    """The part around it is shown, with the caret below."""
+    file = tmp_path / "long"
+    file.write_text(f"r0 = 1\n{'a' * 5000}: mov %r0 {'x' * 5000}")
+    status, _, err = pyebpf_command("asm", str(file))
+    line, source, caret = err.splitlines()
+    assert status == 1
+    assert line == f"pyebpf asm: {file}:2:5011: `{'x' * 60}…` cannot stand here: expected `,`"
+    assert len(source) < 300
+    assert source[caret.index("^")] == "x"
+    assert source[caret.index("^") - 1] == " "
