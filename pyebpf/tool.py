@@ -10,12 +10,13 @@ An event tool:
     def build(options: Options) -> BPF: ...
     def opens(bpf: BPF, options: Options, stop: Stop) -> Iterator[Open]: ...
 
-    TOOL = EventTool(name="opensnoop", doc=__doc__, section="8.6.10", tracing="open(2)", options=Options, build=build,
-                     records=opens, columns=(Column("PID", 7), ...), examples=(Example("opensnoop -x", "..."),))
+    TOOL = EventTool(name="opensnoop", doc=__doc__, tracing="open(2)", options=Options, build=build, records=opens,
+                     columns=(Column("PID", 7), ...), examples=(Example("opensnoop -x", "..."),))
     open = TOOL.open
 
 A summary tool has `snapshot` in place of `records`: a function that returns what an interval counted, as records for
-`columns`, or as `Histogram` objects when there are none. As libraries, with typed results and no signal handlers:
+`columns`, or as `Histogram` objects when there are none. It may have `lines`, too: what is printed between summaries,
+an `EventLines`, since it does not wait for an interval's end. As libraries, with typed results and no signal handlers:
 
     with opensnoop.open(pid=42) as opens:               # attached; leaving detaches
         for event in opens: ...
@@ -23,6 +24,7 @@ A summary tool has `snapshot` in place of `records`: a function that returns wha
     with biolatency.open(by_disk=True) as snapshot:
         time.sleep(1)
         for histogram in snapshot(): ...
+        for event in snapshot.events(): ...             # of a tool with `lines`
 
 A stack tool has `collect`: it watches until it is told to stop, then returns `Stack` objects, printed as text,
 folded lines, a flame graph or a speedscope file:
@@ -55,9 +57,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Bucket",
     "Column",
+    "EventLines",
     "EventTool",
     "Example",
     "Histogram",
+    "Snapshot",
     "Stack",
     "StackTool",
     "Stop",
@@ -158,6 +162,18 @@ class Stop:
     def end_after(self, seconds: float) -> None:
         """Ask to end in so many seconds from now."""
         self._deadline = monotonic() + seconds
+
+    @contextmanager
+    def within(self, seconds: float | None) -> Iterator[Self]:
+        """Inside, the end is in `seconds` at the latest: for loops that obey a stop, and are to pause before it."""
+        deadline = self._deadline
+        if seconds is not None:
+            until = monotonic() + seconds
+            self._deadline = until if deadline is None else min(deadline, until)
+        try:
+            yield self
+        finally:
+            self._deadline = deadline
 
     def remaining(self) -> float | None:
         """Seconds until the end asked for; None if no end is set, 0 when it is over."""
@@ -304,15 +320,15 @@ class Example:
 class Tool(Generic[P, Options, Built]):
     """What every tool declares.
 
-    `name` is one word; `doc` the module's docstring, whose first line is the one-line description; `section` the
-    book's; `tracing` completes "Tracing …" in the line that says that the probes are attached; `options` a frozen
-    dataclass whose fields are `option(...)`, `flag(...)` or `argument(...)`; `build` makes the tracer without touching
-    the kernel; `columns` are those of its records, none for histograms.
+    `name` is one word; `doc` the module's docstring, whose first line is the one-line description; `tracing` completes
+    "Tracing …" in the line that says that the probes are attached; `options` a frozen dataclass whose fields are
+    `option(...)`, `flag(...)` or `argument(...)`; `build` makes the tracer without touching the kernel; `columns` are
+    those of its records, none for histograms; `section` is the book's, where there is one.
     """
 
     name: str
     doc: str | None
-    section: str
+    section: str = ""
     tracing: str
     options: Callable[P, Options]
     build: Callable[[Options], Built]
@@ -338,9 +354,14 @@ class Tool(Generic[P, Options, Built]):
 
 @dataclass(frozen=True, kw_only=True)
 class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
-    """A tool that prints a line an event: `records` yields them, typed, from the attached tracer, until the stop."""
+    """A tool that prints a line an event: `records` yields them, typed, from the attached tracer, until the stop.
+
+    With `sentence` the text of a line is what it returns, below no heading and behind the column TIME if there is one;
+    CSV and JSON have the columns.
+    """
 
     records: Callable[[Built, Options, Stop], Iterator[Record]]
+    sentence: Callable[[Record], str] | None = None
 
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Iterator[Record]]:
@@ -359,19 +380,50 @@ class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EventLines(Generic[Built, Options, Record]):
+    """Lines that a summary tool prints as events happen, declared as an `EventTool`'s."""
+
+    records: Callable[[Built, Options, Stop], Iterator[Record]]
+    columns: Sequence[Column]
+    sentence: Callable[[Record], str] | None = None
+
+
+class Snapshot(Generic[Record]):
+    """What a summary tool's `open` gives: a call returns what was counted since the one before."""
+
+    def __init__(self, count: Callable[[], Iterable[Record]], records: Callable[[Stop], Iterable[Any]]) -> None:
+        self._count = count
+        self._records = records
+
+    def __call__(self) -> list[Record]:
+        """What was counted since the call before."""
+        return list(self._count())
+
+    def events(self) -> list[Any]:
+        """Events since the call before; none of a tool without `lines`."""
+        with Stop() as stop:
+            stop.set()
+            return list(self._records(stop))
+
+
+@dataclass(frozen=True, kw_only=True)
 class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
     """A tool that prints what each interval counted: `snapshot` returns it, and begins the next interval."""
 
     snapshot: Callable[[Built, Options], Iterable[Record]]
+    lines: EventLines[Built, Options, Any] | None = None
 
     @contextmanager
-    def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Callable[[], list[Record]]]:
+    def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Snapshot[Record]]:
         """Attach with the options given as arguments; each call gives what was counted since the one before."""
         options = self.options(*args, **kwargs)
         self.check(options)
-        tracer = self.build(options)
+        tracer, lines = self.build(options), self.lines
         with tracer:
-            yield lambda: list(self.snapshot(tracer, options))
+            yield Snapshot(
+                lambda: self.snapshot(tracer, options),
+                lambda stop: () if lines is None else lines.records(tracer, options, stop),
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

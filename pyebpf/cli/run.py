@@ -19,10 +19,10 @@ from pyebpf.output.writers import TIME, histogram_writer, table_writer
 from pyebpf.tool import EventTool, StackTool, Stop, SummaryTool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.cli.parser import Common
-    from pyebpf.output.writers import Format
+    from pyebpf.output.writers import Format, Intervals
     from pyebpf.tool import Tool, Tracer
 
 __all__ = ["run_tool"]
@@ -132,14 +132,33 @@ def _events(
     stop: Stop,
     losses: Losses,
 ) -> None:
-    columns = list(tool.columns_for(options))
-    if common.timestamps and all(column.name != TIME for column in columns):
-        columns.insert(0, Column(TIME, 8, key=lambda _: strftime(CLOCK)))
-    writer = table_writer(_table_form(common), columns, sink)
-    writer.begin()
+    lines = Lines(tool.columns_for(options), tool.sentence, common, sink)
+    lines.begin()
     for record in tool.records(tracer, options, stop):
-        writer.record(record)
+        lines.record(record)
         losses.report_sometimes()
+
+
+class Lines:
+    """Writes events as they happen: by columns, below a heading, or as sentences."""
+
+    def __init__(
+        self, columns: Sequence[Column], sentence: Callable[[Any], str] | None, common: Common, sink: Sink
+    ) -> None:
+        columns = list(columns)
+        if common.timestamps and all(column.name != TIME for column in columns):
+            columns.insert(0, Column(TIME, 8, key=lambda _: strftime(CLOCK)))
+        form = _table_form(common)
+        self._heading = sentence is None or form != "text"
+        if sentence is not None and form == "text":
+            columns = [*(column for column in columns if column.name == TIME), Column("", key=sentence)]
+        self._writer = table_writer(form, columns, sink)
+        self.record = self._writer.record
+
+    def begin(self) -> None:
+        """Write what stands before the first event."""
+        if self._heading:
+            self._writer.begin()
 
 
 def _summaries(
@@ -151,17 +170,45 @@ def _summaries(
     stop: Stop,
     losses: Losses,
 ) -> None:
-    columns = tool.columns_for(options)
-    form = _table_form(common)
-    writer = table_writer(form, columns, sink) if columns else histogram_writer(form, sink)
-    for done, last in _intervals(common, stop):
+    columns, form, events = tool.columns_for(options), _table_form(common), tool.lines
+
+    def summaries() -> Intervals[Any]:
+        return table_writer(form, columns, sink) if columns else histogram_writer(form, sink)
+
+    def separate() -> None:
+        if form == "csv":  # where events and summaries meet, each begins a table of its own, with its heading
+            sink.line("")
+
+    writer, printed = summaries(), False
+
+    def wait(seconds: float | None) -> None:
+        nonlocal writer
+        if events is None:
+            stop.wait(seconds)
+            return
+        lines = None
+        with stop.within(seconds):
+            for record in events.records(tracer, options, stop):
+                if lines is None:
+                    if printed:
+                        separate()
+                    lines = Lines(events.columns, events.sentence, common, sink)
+                    lines.begin()
+                lines.record(record)
+                losses.report_sometimes()
+        if lines is not None:
+            separate()
+            writer = summaries()
+
+    for done, last in _intervals(common, stop, wait):
         writer.interval(tool.snapshot(tracer, options), strftime(CLOCK) if common.timestamps else None)
+        printed = True
         losses.report()
         if last or done == common.count:
             return
 
 
-def _intervals(common: Common, stop: Stop) -> Iterator[tuple[int, bool]]:
+def _intervals(common: Common, stop: Stop, wait: Callable[[float | None], object]) -> Iterator[tuple[int, bool]]:
     """Wait for the end of each interval, then yield its number from 1 and whether it is the last.
 
     Ends are multiples of the interval from the start, however long printing takes; those it missed are left out.
@@ -169,10 +216,10 @@ def _intervals(common: Common, stop: Stop) -> Iterator[tuple[int, bool]]:
     start, number, tick = monotonic(), 0, 0
     while True:
         if common.interval is None:
-            stop.wait()
+            wait(None)
         else:
             tick = max(tick + 1, int((monotonic() - start) / common.interval))
-            stop.wait(start + tick * common.interval - monotonic())
+            wait(start + tick * common.interval - monotonic())
         number += 1
         remaining = stop.remaining()
         yield number, remaining is not None and remaining <= SLACK

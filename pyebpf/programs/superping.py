@@ -100,6 +100,11 @@ def received(bpf: BPF, options: Options, stop: Stop) -> Iterator[Reply]:  # noqa
     yield from events(bpf["replies"], stop)
 
 
+def sentence(reply: Reply) -> str:
+    """The book's line."""
+    return f"IPv{reply.version} ping, ID {reply.id} seq {reply.sequence}: {reply.ns // 1000} us"
+
+
 TOOL = EventTool(
     name="superping",
     doc=__doc__,
@@ -108,11 +113,12 @@ TOOL = EventTool(
     options=Options,
     build=build,
     records=received,
+    sentence=sentence,
     columns=(
-        Column("PING", 5, key=lambda reply: f"IPv{reply.version}"),
-        Column("ID", 6, ">"),
-        Column("SEQ", 6, ">", key="sequence"),
-        Column("LAT(us)", 10, ">", key="ns", scale=1_000, decimals=1),
+        Column("PING", key=lambda reply: f"IPv{reply.version}"),
+        Column("ID"),
+        Column("SEQ", key="sequence"),
+        Column("LAT(us)", key="ns", scale=1_000),
     ),
     examples=(
         Example("superping", "every reply to a ping of this machine"),

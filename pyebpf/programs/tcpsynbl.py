@@ -1,8 +1,8 @@
-"""Length of TCP's accept queue as connections complete, a histogram for each limit, and those that are dropped.
+"""Length of TCP's accept queue as connections complete: a histogram for each limit, and a line for each drop.
 
 The queue (listen(2)'s backlog) holds connections that are established and wait for accept(2). Its length is taken when
-the last packet of a handshake comes in; where it is above the limit by then, the connection is dropped, and counted in
-a histogram of its own: "dropped = yes".
+the last packet of a handshake comes in; where it is above the limit by then, that packet is dropped, and printed with
+the time, the remote and the local end. Connections that were dropped are in the histograms, too.
 
 Overhead: one probe and one count for each connection that is completed.
 """
@@ -10,22 +10,45 @@ Overhead: one probe and one count for each connection that is completed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from time import strftime
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, KernelObject, Struct, u32
-from pyebpf.tool import Example, Histogram, SummaryTool
+from pyebpf import BPF, KernelObject, Struct, array, field, u8, u16, u32
+from pyebpf.tool import Column, EventLines, Example, Histogram, Stop, SummaryTool, events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "build", "open"]
+__all__ = ["TOOL", "Drop", "Options", "build", "open"]
+
+ETH_P_IP = 0x0800
 
 
-class Queue(Struct):
-    """Key of the histograms: the limit of a queue, and whether the connection was dropped."""
+class Dropped(Struct):
+    """A drop as the kernel's side reports it; IPv4 addresses as numbers."""
 
     limit: u32
-    dropped: u32
+    length: u32
+    local4: u32
+    remote4: u32
+    local_port: u16
+    remote_port: u16
+    version: u16
+    local6: bytes = field(array(u8, 16))
+    remote6: bytes = field(array(u8, 16))
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The last packet of a handshake, dropped since the queue had `length` connections, more than `limit`."""
+
+    limit: int
+    length: int
+    local: IPv4Address | IPv6Address
+    local_port: int
+    remote: IPv4Address | IPv6Address
+    remote_port: int
 
 
 @dataclass(frozen=True)
@@ -34,25 +57,70 @@ class Options:
 
 
 def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
-    """The probe and the histograms; nothing is loaded yet."""
+    """The probes, the histograms and the buffer; nothing is loaded yet."""
     bpf = BPF()
-    backlog = bpf.log2_hist(key=Queue, unit="connections", name="backlog")
+    backlog = bpf.log2_hist(key=u32, label="backlog limit", unit="connections", name="backlog")
+    drops = bpf.ringbuf(Dropped, name="drops")
 
-    @bpf.function("tcp_v4_syn_recv_sock", "tcp_v6_syn_recv_sock", optional=True)
-    def on_handshake(sk: KernelObject) -> None:
+    def handshake(version: int, sk: KernelObject, req: KernelObject) -> None:
         limit, length = sk.sk_max_ack_backlog, sk.sk_ack_backlog
-        backlog[Queue(limit=limit, dropped=length > limit)].add(length)
+        backlog[limit].add(length)
+        if length > limit:
+            common = req.__req_common
+            drops.emit(
+                Dropped(
+                    limit=limit,
+                    length=length,
+                    local4=common.skc_rcv_saddr,
+                    remote4=common.skc_daddr,
+                    local_port=common.skc_num,
+                    remote_port=common.skc_dport,
+                    version=version,
+                    local6=common.skc_v6_rcv_saddr.in6_u.u6_addr8,
+                    remote6=common.skc_v6_daddr.in6_u.u6_addr8,
+                )
+            )
+
+    @bpf.function("tcp_v4_syn_recv_sock")
+    def on_handshake(sk: KernelObject, req: KernelObject) -> None:
+        handshake(4, sk, req)
+
+    # For a connection over IPv4 to a socket of IPv6 it calls the other.
+    @bpf.function("tcp_v6_syn_recv_sock", optional=True)
+    def on_handshake6(sk: KernelObject, skb: KernelObject, req: KernelObject) -> None:
+        if skb.protocol != ETH_P_IP:
+            handshake(6, sk, req)
 
     return bpf
 
 
 def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
-    """The interval's histograms, by limit; drops after the others."""
-    for queue, histogram in sorted(
-        bpf["backlog"].interval().items(), key=lambda item: (item[0].limit, item[0].dropped)
-    ):
-        labels: dict[str, object] = {"backlog limit": queue.limit, "dropped": "yes" if queue.dropped else "no"}
-        yield Histogram(histogram.buckets, histogram.unit, histogram.kind, labels)
+    """The interval's histograms, by limit."""
+    interval = bpf["backlog"].interval()
+    yield from (interval[limit] for limit in sorted(interval))
+
+
+def drops(bpf: BPF, options: Options, stop: Stop) -> Iterator[Drop]:  # noqa: ARG001 - as every tool's
+    """Drops as they happen."""
+    for found in events(bpf["drops"], stop):
+        local: IPv4Address | IPv6Address
+        remote: IPv4Address | IPv6Address
+        if found.version == 4:
+            local, remote = IPv4Address(found.local4), IPv4Address(found.remote4)
+        else:
+            local, remote = IPv6Address(found.local6), IPv6Address(found.remote6)
+        yield Drop(found.limit, found.length, local, found.local_port, remote, found.remote_port)
+
+
+def sentence(drop: Drop) -> str:
+    """A line for a drop, behind the time."""
+    ends = (endpoint(drop.remote, drop.remote_port), endpoint(drop.local, drop.local_port))
+    return f"dropped {ends[0]} -> {ends[1]}: {drop.length} in the queue, limit {drop.limit}"
+
+
+def endpoint(address: IPv4Address | IPv6Address, port: int) -> str:
+    """An address with its port, as URLs write it."""
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
 TOOL = SummaryTool(
@@ -63,9 +131,22 @@ TOOL = SummaryTool(
     options=Options,
     build=build,
     snapshot=snapshot,
+    lines=EventLines(
+        records=drops,
+        columns=(
+            Column("TIME", 8, key=lambda _: strftime("%H:%M:%S")),
+            Column("RADDR", key="remote"),
+            Column("RPORT", key="remote_port"),
+            Column("LADDR", key="local"),
+            Column("LPORT", key="local_port"),
+            Column("LENGTH"),
+            Column("LIMIT"),
+        ),
+        sentence=sentence,
+    ),
     examples=(
-        Example("tcpsynbl", "histograms when Ctrl-C ends it"),
-        Example("tcpsynbl 10", "every ten seconds"),
+        Example("tcpsynbl", "a line a drop, histograms when Ctrl-C ends it"),
+        Example("tcpsynbl 10", "histograms every ten seconds"),
         Example("tcpsynbl -T 1 5", "each second with the time, five times"),
     ),
 )

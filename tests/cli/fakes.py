@@ -1,4 +1,4 @@
-"""Two tools over a tracer that needs no kernel; as a script, the command line of either: `fakes.py events --json`."""
+"""Tools over a tracer that needs no kernel; as a script, the command line of either: `fakes.py events --json`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pyebpf.errors import CompileError, Location, NotPermitted, VerifierError
 from pyebpf.output.histogram import log2
 from pyebpf.tool import (
     Column,
+    EventLines,
     EventTool,
     Example,
     SummaryTool,
@@ -185,6 +186,29 @@ COUNTS = SummaryTool(
     columns=(Column("SYSCALL", 20, key="name"), Column("COUNT", 8, ">")),
 )
 
+
+def drops(tracer, options, stop):
+    """One in each interval but the second."""
+    tracer.intervals = getattr(tracer, "intervals", 0) + 1
+    if tracer.intervals != 2 and not options.nothing:
+        tracer.ring.push(Open(tracer.intervals, "cat", 0, "/tmp"))
+    yield from events(tracer.ring, stop)
+
+
+MIXED = SummaryTool(
+    name="mixed",
+    doc="Summarise latency, and print drops.",
+    tracing="drops",
+    options=SummaryOptions,
+    build=Tracer,
+    snapshot=latencies,
+    lines=EventLines(
+        records=drops,
+        columns=(Column("PID", 7), Column("PATH")),
+        sentence=lambda each: f"dropped {each.path} of {each.pid}",
+    ),
+)
+
 if __name__ == "__main__":
-    TOOL = {"events": EVENTS, "summary": SUMMARY, "counts": COUNTS}[sys.argv[1]]
+    TOOL = {"events": EVENTS, "summary": SUMMARY, "counts": COUNTS, "mixed": MIXED}[sys.argv[1]]
     sys.exit(guarded(lambda arguments: run_tool(TOOL, arguments[1:]), sys.argv[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -219,6 +220,44 @@ def test_tables_of_a_summary(command):
         "openat                      5",
         "",
     ]
+
+
+def test_events_of_a_summary_are_sentences_before_it(command):
+    """Each interval's, with the time of day if that is wanted."""
+    _, out, _ = command("mixed", "vda", "0.05", "3")
+    lines = [line for line in out.splitlines() if line.startswith("dropped") or "usecs" in line]
+    assert [line.split()[0] for line in lines] == ["dropped", "usecs", "usecs", "dropped", "usecs"]
+    assert lines[0] == "dropped /tmp of 1"
+    _, out, _ = command("mixed", "vda", "0.05", "1", "-T")
+    assert re.match(r"\d\d:\d\d:\d\d dropped /tmp of 1\n\n\d\d:\d\d:\d\d\n\n? +usecs ", out)
+
+
+def test_events_of_a_summary_as_objects(command):
+    """--json: each on a line, with its own names."""
+    _, out, _ = command("mixed", "vda", "0.05", "2", "--json", "-D")
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [list(record) for record in records] == [["PID", "PATH"], *[["disk", "unit", "buckets"]] * 2]
+    assert records[0] == {"PID": 1, "PATH": "/tmp"}
+
+
+def test_events_of_a_summary_are_tables_of_their_own_in_csv(command):
+    """--csv: a heading and an empty line wherever they and the summaries meet."""
+    _, out, _ = command("mixed", "vda", "0.05", "3", "--csv")
+    events, summaries = "PID,PATH\n{},/tmp\n", "unit,low,high,count\n"
+    tables = re.sub(r"^usecs,.*\n", "", out, flags=re.MULTILINE).split("\n\n")
+    assert [f"{table}\n" for table in tables[:-1]] == [events.format(1), summaries, events.format(3)]
+    assert tables[-1] == summaries
+
+
+def test_events_of_a_summary_as_a_library(fakes):
+    """Those since the call before; of other tools none."""
+    with fakes.MIXED.open() as snapshot:
+        assert [each.pid for each in snapshot.events()] == [1]
+        assert snapshot.events() == []
+        assert [each.pid for each in snapshot.events()] == [3]
+        assert [each.total for each in snapshot()] == [6]
+    with fakes.SUMMARY.open() as snapshot:
+        assert snapshot.events() == []
 
 
 def test_losses_of_a_summary_are_reported_once_while_they_stay_the_same(command):

@@ -1,11 +1,10 @@
-"""Tools on functions of the kernel: funccount, tcpsynbl, superping, qdisclat; each counts a workload exactly."""
+"""Tools on functions of the kernel: funccount, superping, qdisclat; each counts a workload exactly."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-import runpy
 import signal
 import socket
 import subprocess
@@ -17,10 +16,9 @@ import pytest
 from pyebpf import NotFound
 from pyebpf.errors import InvalidValue
 from pyebpf.features import Answer, Features
-from pyebpf.programs import funccount, qdisclat, superping, tcpsynbl
+from pyebpf.programs import funccount, qdisclat, superping
 from pyebpf.runtime.host import kernel_btf
-from tests.support import handshakes
-from tests.support.command import PATIENCE, ROOT, pyebpf, running
+from tests.support.command import PATIENCE, pyebpf, running
 from tests.support.needs import lacks, needs
 
 ME = os.getpid()
@@ -75,13 +73,6 @@ def test_tracepoints_are_counted_by_pattern():
     assert [(row.func, row.count) for row in rows] == [("syscalls:sys_enter_getpgid", 211)]
 
 
-@pytest.mark.parametrize("pattern", ["t:syscalls", "x:y:z", "p:c:malloc"])
-def test_a_pattern_of_another_kind_is_refused(pattern):
-    """Before anything is compiled."""
-    with pytest.raises(InvalidValue, match="write 'tcp_\\*' for functions"), funccount.open(pattern):
-        pass
-
-
 def test_too_many_functions_ask_for_the_option():
     """One line, which names the option."""
     functions()
@@ -110,56 +101,6 @@ def events() -> str:
 
     with Tracefs() as tracefs:
         return tracefs.read_top("kprobe_events").decode()
-
-
-# -- tcpsynbl ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_queue_grows_by_one_with_each_connection():
-    """Nobody accepts: lengths 0 to 6 under the limit 97, and none is dropped."""
-    functions()
-    with listener(97) as address, contextlib.ExitStack() as clients, tcpsynbl.open() as snapshot:
-        for _ in range(7):
-            clients.enter_context(socket.create_connection(address, timeout=PATIENCE))
-        histograms = [each for each in snapshot() if each.labels["backlog limit"] == 97]
-    assert [each.labels["dropped"] for each in histograms] == ["no"]
-    assert [(b.low, b.high, b.count) for b in histograms[0].rows()] == [(0, 0, 1), (1, 1, 1), (2, 3, 2), (4, 7, 3)]
-
-
-@pytest.mark.machine(modules=("tun",))
-def test_a_connection_that_finds_the_queue_full_is_dropped(make_namespace):
-    """Two complete, then two that were let in while there was room: the queue takes a third, and drops the last."""
-    functions()
-    needs("module:tun")
-    space = make_namespace()
-    with tcpsynbl.open() as snapshot:
-        space.run(sys.executable, handshakes.__file__, "2")
-        histograms = [each for each in snapshot() if each.labels["backlog limit"] == 2]
-    found = {each.labels["dropped"]: [(b.low, b.high, b.count) for b in each.rows() if b.count] for each in histograms}
-    assert found == {"no": [(0, 0, 1), (1, 1, 1), (2, 3, 1)], "yes": [(2, 3, 1)]}
-
-
-def test_the_example_of_the_docs(monkeypatch, capsys):
-    """docs/examples/syn_backlog.py prints the same histogram."""
-    functions()
-
-    def work(_):
-        monkeypatch.undo()
-        with listener(89) as address, contextlib.ExitStack() as clients:
-            for _ in range(5):
-                clients.enter_context(socket.create_connection(address, timeout=PATIENCE))
-
-    monkeypatch.setattr(sys, "argv", ["syn_backlog.py"])
-    monkeypatch.setattr(time, "sleep", work)
-    runpy.run_path(str(ROOT / "docs" / "examples" / "syn_backlog.py"), run_name="__main__")
-    out = capsys.readouterr().out
-    found = out.partition("limit 89\n")[2]
-    assert re.findall(r"^ *(\d+) -> \d+ +: (\d+)", found, re.MULTILINE)[:4] == [
-        ("0", "1"),
-        ("1", "1"),
-        ("2", "2"),
-        ("4", "1"),
-    ]
 
 
 # -- superping ---------------------------------------------------------------------------------------------------------
@@ -204,6 +145,8 @@ def test_every_ping_is_seen_once(make_namespace):
     assert len({r.id for r in replies[23:36]}) == 1
     assert {r.id for r in replies[36:]} == {4243}
     assert all(0 < r.ns < 10**9 for r in replies)
+    assert re.fullmatch(r"IPv4 ping, ID 4242 seq 22: \d+ us", superping.sentence(replies[22]))
+    assert re.fullmatch(r"IPv6 ping, ID 4243 seq 16: \d+ us", superping.sentence(replies[-1]))
 
 
 # -- qdisclat ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from pyebpf.output.columns import Row
 from pyebpf.output.histogram import log2
-from pyebpf.programs import biolatency, opensnoop, syscount, tcplife
+from pyebpf.programs import biolatency, opensnoop, syscount, tcplife, tcpsynbl
 
 
 @pytest.mark.parametrize(
@@ -126,3 +126,16 @@ def test_names_are_compared_in_user_space():
     stop = SimpleNamespace(is_set=lambda: True)
     found = list(opensnoop.opens({"opens": ring}, opensnoop.Options(name="ssh"), stop))
     assert [each.comm for each in found] == ["sshd"]
+
+
+@pytest.mark.parametrize(
+    ("local", "remote", "ends"),
+    [
+        ("10.0.0.1", "10.0.0.2", "10.0.0.2:3001 -> 10.0.0.1:80"),
+        ("::1", "fe80::2", "[fe80::2]:3001 -> [::1]:80"),
+    ],
+)
+def test_a_drop_is_a_sentence(local, remote, ends):
+    """From whom to whom, and what it found."""
+    drop = tcpsynbl.Drop(2, 3, ip_address(local), 80, ip_address(remote), 3001)
+    assert tcpsynbl.sentence(drop) == f"dropped {ends}: 3 in the queue, limit 2"

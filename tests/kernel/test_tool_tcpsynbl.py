@@ -1,0 +1,93 @@
+"""tcpsynbl: the queue of a listener as connections fill it, and those that it has no room for."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import runpy
+import socket
+import sys
+import time
+
+import pytest
+
+from pyebpf.features import Answer, Features
+from pyebpf.programs import tcpsynbl
+from pyebpf.runtime.host import kernel_btf
+from tests.support import handshakes
+from tests.support.command import PATIENCE, ROOT, running
+from tests.support.needs import needs
+
+
+@pytest.fixture(autouse=True)
+def functions():
+    """Skip where no function of the kernel can be traced."""
+    if Features(kernel_btf).ask("attach:fentry") is Answer.NO:
+        needs("attach:kprobe")
+
+
+def test_the_queue_grows_by_one_with_each_connection():
+    """Nobody accepts: lengths 0 to 6 under the limit 97, and none is dropped."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=97) as server,
+        contextlib.ExitStack() as clients,
+        tcpsynbl.open() as snapshot,
+    ):
+        for _ in range(7):
+            clients.enter_context(socket.create_connection(server.getsockname(), timeout=PATIENCE))
+        (histogram,) = (each for each in snapshot() if each.labels == {"backlog limit": 97})
+        assert snapshot.events() == []
+    assert [(b.low, b.high, b.count) for b in histogram.rows()] == [(0, 0, 1), (1, 1, 1), (2, 3, 2), (4, 7, 3)]
+
+
+def test_connections_of_both_families_to_one_listener_count_once():
+    """An IPv6 socket that takes IPv4, too: there one of the kernel's functions calls the other."""
+    with (
+        socket.create_server(("::", 0), family=socket.AF_INET6, backlog=89, dualstack_ipv6=True) as server,
+        contextlib.ExitStack() as clients,
+        tcpsynbl.open() as snapshot,
+    ):
+        port = server.getsockname()[1]
+        for address in ["127.0.0.1"] * 3 + ["::1"] * 2:
+            clients.enter_context(socket.create_connection((address, port), timeout=PATIENCE))
+        (histogram,) = (each for each in snapshot() if each.labels == {"backlog limit": 89})
+    assert histogram.total == 5
+
+
+@pytest.mark.machine(modules=("tun",))
+def test_a_connection_that_finds_the_queue_full_is_dropped(make_namespace):
+    """Two complete, then two that were let in while there was room: the queue takes a third, and drops the last."""
+    space = make_namespace()
+    with running("tcpsynbl", "--json") as tool:
+        space.run(sys.executable, handshakes.__file__, "2")
+        tool.await_text("LENGTH")  # a drop is printed before the histograms
+        assert "buckets" not in tool.out
+        tool.stop()
+    drop, *histograms = tool.objects()
+    (buckets,) = (each["buckets"] for each in histograms if each["backlog limit"] == 2)
+    assert [(b["low"], b["high"], b["count"]) for b in buckets if b["count"]] == [(0, 0, 1), (1, 1, 1), (2, 3, 2)]
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", drop.pop("TIME"))
+    assert drop.pop("LPORT") > 1023
+    assert drop == {"RADDR": "10.249.0.2", "RPORT": 3001, "LADDR": "10.249.0.1", "LENGTH": 3, "LIMIT": 2}
+
+
+def test_the_example_of_the_docs(monkeypatch, capsys):
+    """docs/examples/syn_backlog.py prints the same histogram."""
+
+    def work(_):
+        monkeypatch.undo()
+        with socket.create_server(("127.0.0.1", 0), backlog=83) as server, contextlib.ExitStack() as clients:
+            for _ in range(5):
+                clients.enter_context(socket.create_connection(server.getsockname(), timeout=PATIENCE))
+
+    monkeypatch.setattr(sys, "argv", ["syn_backlog.py"])
+    monkeypatch.setattr(time, "sleep", work)
+    runpy.run_path(str(ROOT / "docs" / "examples" / "syn_backlog.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    found = out.partition("limit 83\n")[2]
+    assert re.findall(r"^ *(\d+) -> \d+ +: (\d+)", found, re.MULTILINE)[:4] == [
+        ("0", "1"),
+        ("1", "1"),
+        ("2", "2"),
+        ("4", "1"),
+    ]
