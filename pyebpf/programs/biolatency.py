@@ -156,7 +156,6 @@ def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:
 TOOL = SummaryTool(
     name="biolatency",
     doc=__doc__,
-    section="9.3.1",
     tracing="block device I/O",
     options=Options,
     build=build,

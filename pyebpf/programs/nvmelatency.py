@@ -149,7 +149,6 @@ def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001
 TOOL = SummaryTool(
     name="nvmelatency",
     doc=__doc__,
-    section="9.3.16",
     tracing="NVMe commands",
     options=Options,
     build=build,

@@ -161,7 +161,6 @@ def columns(options: Options) -> tuple[Column, ...]:
 TOOL = EventTool(
     name="opensnoop",
     doc=__doc__,
-    section="8.6.10",
     tracing="open(2)",
     options=Options,
     build=build,

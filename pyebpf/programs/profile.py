@@ -111,7 +111,6 @@ def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
 TOOL = StackTool(
     name="profile",
     doc=__doc__,
-    section="6.3.8",
     tracing="stacks of what runs on the processors",
     options=Options,
     build=build,

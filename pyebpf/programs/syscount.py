@@ -127,7 +127,6 @@ def columns(options: Options) -> tuple[Column, ...]:
 TOOL = SummaryTool(
     name="syscount",
     doc=__doc__,
-    section="6.3.19",
     tracing="system calls",
     options=Options,
     build=build,

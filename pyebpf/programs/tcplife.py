@@ -235,7 +235,6 @@ def columns(options: Options) -> tuple[Column, ...]:
 TOOL = EventTool(
     name="tcplife",
     doc=__doc__,
-    section="10.3.9",
     tracing="TCP sessions",
     options=Options,
     build=build,

@@ -1,0 +1,208 @@
+"""What an event costs in the programs of each tool: `python -m benchmarks.tool_costs [TOOL...]`.
+
+Needs root. Each tool is attached as the command attaches it, a workload of its own runs, and the kernel says how often
+each program ran and how long (BPF_ENABLE_STATS through a descriptor: no global setting changes). From that goes what
+an empty program is said to take, which is the reading of the clock. What the kernel does around a program is not in it:
+`benchmarks.attachment_costs` and `benchmarks.uprobes` have that. Tools that do not run here are left out, with the
+reason. In an emulated machine only the ratios mean something; they are to tcplife's program for a change of state.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyebpf import BPF, PyebpfError
+from pyebpf.cli.catalogue import find, spelt_out
+from pyebpf.cli.parser import parse
+from pyebpf.kernel.bpf import enable_stats
+from tests.support import wifi
+from tests.support.loop import LoopDevice, loop_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROUNDS = 5
+EVENTS = 499
+PORT = 4099
+BASE = ("tcplife", "on_state")  # in the middle: two or three map operations, and a record now and then
+
+
+def system_calls() -> None:
+    """Some that do nothing."""
+    for _ in range(20 * EVENTS):
+        os.getpgid(0)
+
+
+def opens() -> None:
+    """Of a file that is there."""
+    for _ in range(EVENTS):
+        os.close(os.open("/dev/null", os.O_RDONLY))
+
+
+def connections() -> None:
+    """Over loopback, accepted and closed."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for _ in range(EVENTS):
+            with socket.create_connection(server.getsockname()):
+                server.accept()[0].close()
+
+
+def refused_connections() -> None:
+    """To a port where nobody listens."""
+    for _ in range(EVENTS):
+        with socket.socket() as end:
+            end.connect_ex(("127.0.0.1", PORT))
+
+
+def look_ups() -> None:
+    """Of a name that is in a file."""
+    for _ in range(EVENTS):
+        socket.getaddrinfo("localhost", 80)
+
+
+def pings() -> None:
+    """Over loopback, answered by the kernel."""
+    # Type 8, code 0, the checksum of all that follows, identifier 0x1234, a number of 0.
+    request = bytes([8, 0, 0xE5, 0xCB, 0x12, 0x34, 0, 0])
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as end:
+        for _ in range(EVENTS):
+            end.sendto(request, ("127.0.0.1", 0))
+            end.recv(256)
+            end.recv(256)  # the request, too, comes in over loopback
+
+
+SEND = f"""
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+    for _ in range({EVENTS}):
+        end.sendto(b"x" * 64, ("10.250.0.2", 9))
+"""
+
+
+def datagrams() -> None:
+    """Through fq, into an interface that answers nothing, in a network namespace of its own."""
+    script = f"""
+        ip link add dummy0 type dummy && ip address add 10.250.0.1/24 dev dummy0 && ip link set dummy0 up &&
+        tc qdisc add dev dummy0 root fq && exec "$1" -c '{SEND}'
+    """
+    command = ["unshare", "--net", "sh", "-c", script, "sh", sys.executable]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    time.sleep(0.2)
+
+
+def block_reads() -> None:
+    """Direct ones of a loop device."""
+    with tempfile.TemporaryDirectory() as scratch, loop_device(Path(scratch) / "disk") as device:
+        device.read(EVENTS)
+
+
+def nvme_reads() -> None:
+    """Direct ones of the first disk."""
+    for path in sorted(Path("/dev").glob("nvme*n1"))[:1]:
+        LoopDevice(path, 64 << 20).read(EVENTS)
+
+
+def scans() -> None:
+    """Of a channel where another radio made of software sends beacons."""
+    with wifi.Wifi() as stack:
+        stack.become("wlan1", wifi.ADHOC)
+        stack.join_ibss("wlan1", b"pyebpf", 2412, 10)
+        stack.become("wlan0", wifi.STATION)
+        for _ in range(3):
+            stack.scan("wlan0", (2412,))
+        stack.become("wlan1", wifi.STATION)
+
+
+def spinning() -> None:
+    """Until there are enough samples."""
+    until = time.monotonic() + 1
+    while time.monotonic() < until:
+        pass
+
+
+#: Command lines of tools, and what makes their events.
+WORKLOADS: dict[str, Callable[[], None]] = {
+    "tcplife": connections,
+    "syscount": system_calls,
+    "syscount -P": system_calls,
+    "syscount -L": system_calls,
+    "opensnoop": opens,
+    "tcpdrop": refused_connections,
+    "tcpsynbl": connections,
+    "gethostlatency": look_ups,
+    "superping": pings,
+    "qdisc-fq": datagrams,
+    "funccount tcp_v4_*": connections,
+    "biolatency": block_reads,
+    "nvmelatency": nvme_reads,
+    "ieee80211scan": scans,
+    "profile": spinning,
+}
+
+
+def measured(bpf: BPF, work: Callable[[], None]) -> Iterator[tuple[str, int, float]]:
+    """Each program that ran while `work` did: name, runs, and nanoseconds a run in the best of some rounds."""
+    with bpf:
+        # One that runs at several places is one program.
+        programs = {program.info().id: (name.partition("@")[0], program) for name, program in bpf.programs.items()}
+        best: dict[int, float] = {}
+        runs: dict[int, int] = {}
+        for _ in range(ROUNDS):
+            before = {number: program.info() for number, (_, program) in programs.items()}
+            with enable_stats():
+                work()
+            for number, (_, program) in programs.items():
+                now, old = program.info(), before[number]
+                count = now.run_count - old.run_count
+                if count:
+                    runs[number] = count
+                    each = (now.run_time_ns - old.run_time_ns) / count
+                    best[number] = min(best.get(number, each), each)
+        for number, each in best.items():
+            yield programs[number][0], runs[number], each
+
+
+def nothing() -> BPF:
+    """A program that returns at once."""
+    bpf = BPF()
+
+    @bpf.raw_tracepoint("sys_enter")
+    def empty() -> None:
+        return
+
+    return bpf
+
+
+def main(wanted: list[str]) -> None:
+    """Measure tools, by default all, and print a line a program."""
+    ((_, _, clock),) = measured(nothing(), system_calls)
+    base = 0.0
+    sys.stdout.write(f"{'TOOL':<19} {'PROGRAM':<16} {'RUNS':>6} {'NS':>7} {'RATIO':>6}\n")
+    sys.stdout.write(f"{'(an empty one)':<19} {'empty':<16} {'':>6} {clock:>7.0f} {'':>6}\n")
+    for line, work in WORKLOADS.items():
+        name, *arguments = line.split()
+        if line != BASE[0] and wanted and name not in wanted:
+            continue
+        name, arguments = spelt_out(name, arguments)
+        tool = find(name)
+        try:
+            found = list(measured(tool.build(parse(tool, arguments)[0]), work))
+        except PyebpfError as error:
+            sys.stderr.write(f"{line}: {str(error).partition(chr(10))[0]}\n")
+            continue
+        base = base or next(each for program, _, each in found if (line, program) == BASE) - clock
+        for program, runs, each in found:
+            ns = each - clock
+            sys.stdout.write(f"{line:<19} {program:<16} {runs:>6} {ns:>7.0f} {ns / base:>6.1f}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
