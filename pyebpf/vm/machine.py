@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.asm import Instruction, Label, Raw, decode, link
 from pyebpf.dataclass import dataclass, field
-from pyebpf.errors import InvalidValue, VmError, closest
+from pyebpf.errors import InvalidValue, NotFound, VmError, closest
 from pyebpf.specs import MapSpec, ProgramKind, ProgramSpec
+from pyebpf.uapi.helpers import helper
 from pyebpf.vm.contexts import Packet, plain_context
 from pyebpf.vm.loaded import MAX_STEPS, LoadedProgram
 from pyebpf.vm.maps import VmMap, make_map
@@ -72,8 +73,9 @@ class Machine:
     (address of struct task_struct), `kernel_stack` and `user_stack` (addresses, the innermost first).
 
     `memory` is what probe_read finds: bytes by address. `helpers` and `kfuncs` replace or add emulations, functions of
-    the machine and the registers, by name. `strict` refuses what the verifier lets privileged programs do though it is
-    a mistake: reading bytes of the stack that were not written, sending records with such bytes.
+    the machine and the registers, by name: NotFound for a helper that Linux has not. `strict` refuses what the verifier
+    lets privileged programs do though it is a mistake: reading bytes of the stack that were not written, sending
+    records with such bytes.
     """
 
     def __init__(
@@ -103,6 +105,8 @@ class Machine:
         self.uid = uid
         self.gid = gid
         self.comm = comm
+        if not 0 <= cpu < cpus:
+            raise InvalidValue(f"cpu={cpu}: there are {cpus} processors, from 0")
         self.cpu = cpu
         self.cpus = cpus
         self.cgroup_id = 1
@@ -127,8 +131,8 @@ class Machine:
         self.user_stack: Sequence[int] = ()
         self.random = random.Random(seed)  # noqa: S311 - a test's numbers, to be had again from the seed
         #: What SYN cookies are signed with.
-        self.secret = seed.to_bytes(16, "little", signed=True)
-        self.helpers = dict(helpers or {})
+        self.secret = (seed & (1 << 128) - 1).to_bytes(16, "little")
+        self.helpers = {helper(name).name: emulation for name, emulation in (helpers or {}).items()}
         self.kfuncs = dict(kfuncs or {})
         self.ksyms: dict[str | int, int] = {}
         self.strict = strict
@@ -175,9 +179,12 @@ class Machine:
         return LoadedProgram(self, _plain(link(program)), {}, kind)
 
     def tail_calls(self, name: str, programs: Mapping[int, Code], *, kind: ProgramKind | None = None) -> None:
-        """Fill a program array."""
-        found = self.maps[name]
-        assert isinstance(found, ProgramArrayMap)
+        """Fill a program array. Raises NotFound without a map of that name, InvalidValue if it is of another kind."""
+        found = self.maps.get(name)
+        if found is None:
+            raise NotFound(f"no map is called {name!r}{closest(name, self.maps)}")
+        if not isinstance(found, ProgramArrayMap):
+            raise InvalidValue(f"{name} is no program array")
         for index, program in programs.items():
             found.programs[index] = self.load(program, kind=kind)
 

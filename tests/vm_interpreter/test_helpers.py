@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.asm import Form, Instruction, Label, find_op
+from pyebpf.asm import Form, Instruction, Label, assemble, find_op
 from pyebpf.asm.build import (
     R0,
     R1,
@@ -30,12 +30,14 @@ from pyebpf.asm.build import (
     st,
     stx,
 )
-from pyebpf.errors import VmError
+from pyebpf.errors import InvalidValue, NotFound, VmError
 from pyebpf.specs import MapKind, MapSpec, ProgramKind
 from pyebpf.types import U32, U64, ArrayType
 from pyebpf.uapi.helpers import HELPER_IDS
 from pyebpf.vm import Machine, run
 from pyebpf.vm.helpers import HELPERS
+
+COUNTS = MapSpec("counts", MapKind.HASH, U32, U64, 8)
 
 
 def helper(name):
@@ -197,3 +199,24 @@ def test_the_user_ring_buffer():
     assert vm.run(items).value == 3
     assert vm.maps["sum"].entries()[bytes(4)] == (15).to_bytes(8, "little")
     assert len(vm.maps["samples"].samples) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Machine(helpers={"ktime_get": lambda _: 1}), NotFound, "no helper 'ktime_get' .*did you mean"),
+        (lambda: Machine(cpu=2, cpus=2), InvalidValue, "cpu=2: there are 2 processors, from 0"),
+        (lambda: Machine([COUNTS]).tail_calls("count", {}), NotFound, "no map is called 'count' .*did you mean"),
+        (lambda: Machine([COUNTS]).tail_calls("counts", {}), InvalidValue, "counts is no program array"),
+    ],
+)  # fmt: skip
+def test_what_a_machine_cannot_have(make, error, message):
+    """A misspelt name would silently do nothing."""
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_an_emulation_by_the_kernels_own_name():
+    """With the prefix bpf_, as without."""
+    machine = Machine(helpers={"bpf_jiffies64": lambda _: 42}, seed=1 << 200)
+    assert machine.run(assemble("call bpf_jiffies64\nexit")).value == 42
