@@ -50,6 +50,27 @@ def test_a_number_of_63_bits_is_not_negative(
     assert numbers.get(returned.value) == known
 
 
+@pytest.mark.parametrize("op", [Op.SHL, Op.LSHR])
+@pytest.mark.parametrize(("first", "second", "left"), [(31, 32, 1), (32, 32, 0), (63, 1, 0), (63, 63, 0), (65, 64, 1)])
+def test_shifts_in_a_row_add_up_until_nothing_is_left(op: Op, first: int, second: int, left: int) -> None:
+    """Of 64 bits none is left when 64 are shifted out: then it is 0, and no shift by 64, which is one by 0."""
+    b = Builder()
+    b.end(Return(b.emit(op, b.emit(op, b.load(0), b.const(first)), b.const(second))))
+    after = simplify(b.function())
+    returned = after.blocks[0].terminator
+    assert isinstance(returned, Return)
+    (definition,) = (i for i in after.blocks[0].instructions if i.result == returned.value)
+    assert definition.op is (op if left else Op.CONST)
+
+
+@pytest.mark.parametrize(("mask", "stays"), [(0x7F, False), (0xFE, False), (0x1FE, True), (0xFFFE, True)])
+def test_a_truncation_goes_if_nothing_is_beyond_it(mask: int, stays: bool) -> None:
+    """One bit more than the width is enough for it to stay."""
+    b = Builder()
+    b.end(Return(b.emit(Op.ZEXT, b.emit(Op.AND, b.load(0), b.const(mask)), size=1)))
+    assert (Op.ZEXT in computed(simplify(b.function()))) == stays
+
+
 @pytest.mark.parametrize("condition", [Condition.EQ, Condition.NE, Condition.ULT, Condition.SGT])
 def test_a_branch_on_a_comparison_and_any_number(condition: Condition) -> None:
     """Only against 0 or 1 it is a branch on what was compared; other numbers its one bit never is."""

@@ -226,6 +226,24 @@ def test_a_return_with_parameters_stays_beside_one_without() -> None:
     check_function(tidy_flow(b.function()))
 
 
+def test_a_jump_to_a_test_of_what_it_gives_goes_on_at_once() -> None:
+    """Each way past the test leads where the test would have led it."""
+    b = Builder()
+    b.end(Branch(Condition.ULT, b.load(0), b.load(1), 1, 2))
+    b.end(Jump(3, (b.const(1),)))
+    b.end(Jump(3, (b.const(0),)))
+    flag = b.value()
+    b.end(Branch(Condition.NE, flag, b.const(0), 4, 5), [flag])
+    b.end(Return(b.load(2)))
+    b.end(Return(b.load(3)))
+    after = tidy_flow(b.function())
+    check_function(after)
+    assert sum(isinstance(block.terminator, Branch) for block in after.blocks) == 1
+    for words in ((1, 2, 30, 40), (2, 1, 30, 40)):
+        context = b"".join(word.to_bytes(8, "little") for word in (*words, *words))
+        assert run(ir.Module((after,)), context) == run(b.module(), context)
+
+
 def test_dead_loops_of_values_go() -> None:
     """A variable that only feeds itself around a loop is dropped, and so is a load that nobody uses."""
     b = Builder()

@@ -136,6 +136,14 @@ def test_a_signed_load_of_eight_bytes_needs_no_extension() -> None:
     assert [i.op for i in function.blocks[0].instructions] == [Op.LOAD, Op.LOAD, Op.SEXT, Op.ADD]
 
 
+@pytest.mark.parametrize(("size", "distance"), [(1, 56), (2, 48), (4, 32)])
+def test_a_sign_is_extended_by_two_shifts_where_no_move_does(size: int, distance: int) -> None:
+    """Up until the sign is the highest bit, and down again."""
+    b = Builder()
+    b.end(Return(b.emit(Op.SEXT, b.load(0), size=size)))
+    assert b.text(Target("isa:movsx"))[1:] == [f"r0 <<= {distance}", f"r0 s>>= {distance}", "exit"]
+
+
 def test_calls() -> None:
     """Arguments from r1, the result from r0; what the call leaves alone is where it is needed afterwards."""
     b = Builder(slots=(ir.Slot("key", 4, 4),))

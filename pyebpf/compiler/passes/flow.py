@@ -76,7 +76,7 @@ def _thread(function: Function) -> list[Block]:
                 way.target if not way.arguments else target
                 for way, target in zip(ways, (terminator.then, terminator.otherwise), strict=True)
             )
-            if then == otherwise and not blocks[then].parameters:
+            if then == otherwise:
                 return Jump(then, (), terminator.where)
             if (then, otherwise) != (terminator.then, terminator.otherwise):
                 return replace(terminator, then=then, otherwise=otherwise)
