@@ -38,7 +38,8 @@ def encode(instructions: Iterable[Instruction | Raw], byteorder: ByteOrder = "li
         if instruction.__class__ is Raw:
             out.append(instruction.data)
             continue
-        assert isinstance(instruction, Instruction)
+        if not isinstance(instruction, Instruction):
+            raise AssemblyError(f"item {index} is a label: layout() replaces labels by distances")
         if instruction.symbol is not None:
             raise AssemblyError(
                 f"instruction {index}, {instruction.op.name}: {instruction.symbol!r} is not resolved"

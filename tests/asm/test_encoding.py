@@ -174,3 +174,9 @@ def plain(text):
     text = re.sub(r"0x([0-9a-f]+)", lambda found: str(int(found[1], 16)), text)
     text = re.sub(r"-(\d+) ll", lambda found: f"{2**64 - int(found[1])} ll", text)
     return re.sub(r"\bw(\d+)", r"r\1", text)
+
+
+def test_labels_are_not_encoded():
+    """What `parse` gives has to be laid out first, and the error says so."""
+    with pytest.raises(AssemblyError, match=r"item 0 is a label: layout\(\) replaces labels"):
+        encode(parse("again: goto again"))
