@@ -53,12 +53,14 @@ def plain_context(kind: ProgramKind | None, data: bytes) -> Region:
 class Packet:
     """A packet and the context that leads to it: struct __sk_buff, or struct xdp_md if `xdp`.
 
-    `fields` are the context's other members, by name.
+    `fields` are the context's other members, by name. The region's first bytes, `metadata` of them, are what an XDP
+    program left in front of the frame.
     """
 
     def __init__(self, data: bytes, fields: Mapping[str, int], *, xdp: bool, writable: bool = True) -> None:
         layout, size = (XDP, XDP_SIZE) if xdp else (SKB, SKB_SIZE)
         self.xdp = xdp
+        self.metadata = 0
         self.region = Region("packet", "packet", bytearray(data), writable=writable)
         self.context = Region("ctx", "context", bytearray(size), writable=not xdp, fields={}, aligned=True)
         for name, value in fields.items():
@@ -70,7 +72,7 @@ class Packet:
         """Let the context's members lead to the packet, which has its address by now."""
         layout = XDP if self.xdp else SKB
         base, size = self.region.base, self.region.size
-        ends = {"data": base, "data_end": base + size, "data_meta": base}
+        ends = {"data": base + self.metadata, "data_end": base + size, "data_meta": base}
         self.context.fields = {(layout[name], 4): address for name, address in ends.items()}
         if not self.xdp:
             pack_into("<I", self.context.data, SKB["len"], size)

@@ -334,20 +334,26 @@ class Machine:
         """Whether the current packet is an XDP program's."""
         return self.packet is not None and self.packet.xdp
 
-    def packet_data(self) -> bytearray:
-        """The current packet's bytes."""
+    def packet_data(self) -> memoryview:
+        """The current packet's bytes, without the metadata in front of them."""
         if self.packet is None:
             raise VmError("this run has no packet: give run(packet=…)")
-        return self.packet.region.data
+        return memoryview(self.packet.region.data)[self.packet.metadata :]
 
-    def move_packet(self, head: int, tail: int) -> None:
-        """Cut `head` bytes off the front and add `tail` at the end (negative: the other way); pointers to it end."""
+    def move_packet(self, head: int, tail: int, metadata: int = 0) -> None:
+        """Cut `head` bytes off the front and add `tail` at the end (negative: the other way); pointers to it end.
+
+        `metadata` is how many bytes there are more in front of it, less where negative.
+        """
         assert self.packet is not None
-        old = self.packet.region
-        data = bytes(-head) + bytes(old.data) if head < 0 else bytes(old.data[head:])
+        old, size = self.packet.region, self.packet.metadata
+        data = bytes(old.data[size:])
+        data = bytes(-head) + data if head < 0 else data[head:]
         data = data + bytes(tail) if tail >= 0 else data[:tail]
+        before = bytes(max(metadata, 0)) + bytes(old.data[max(-metadata, 0) : size])
         self.memory.remove(old)
-        self.packet.region = Region("packet", "packet", bytearray(data), writable=old.writable)
+        self.packet.metadata = len(before)
+        self.packet.region = Region("packet", "packet", bytearray(before + data), writable=old.writable)
         self.memory.add(self.packet.region)
         self.packet.refer()
 

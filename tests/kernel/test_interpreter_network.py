@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import socket
 from contextlib import closing
@@ -206,3 +207,45 @@ def test_a_socket_that_is_not_given_back_is_refused():
     machine.sockets.add(Socket("tcp", ("0.0.0.0", 80)))
     with pytest.raises(VmError, match="Unreleased reference"):
         machine.run(program, packet=ETHERNET + bytes(50), kind=ProgramKind.SCHED_CLS)
+
+
+META = """
+r6 = r1
+r2 = {first}
+call bpf_xdp_adjust_meta
+r7 = r0
+r7 <<= 16
+r1 = r6
+r2 = {second}
+call bpf_xdp_adjust_meta
+r7 += r0
+r2 = *(u32 *)(r6 + 8)
+r3 = *(u32 *)(r6 + 0)
+r4 = r2
+r4 += 4
+if r4 > r3 goto done
+r5 = 1145258561
+*(u32 *)(r2 + 0) = r5
+done:
+r1 = r6
+r2 = {head}
+call bpf_xdp_adjust_head
+r7 += r0
+r0 = r7
+exit
+"""
+
+
+def test_metadata_is_made_and_kept_as_the_kernel_does():
+    """Room for what Linux 6.1 gives, too, more and less of it, and frames that grow and shrink behind it."""
+    chance = random.Random(13)
+    frame = ETHERNET + chance.randbytes(50)
+    for first, second, head in itertools.product((0, -4, -6, -8, -28, -1000), (0, 4, -4, 6, 1000), (0, -4, 12)):
+        program = link(parse(META.format(first=first, second=second, head=head)))
+        result = bpf.prog_load(ProgramKind.XDP, encode(resolve(program)), log_level=1, log_size=1 << 16)
+        assert result.descriptor is not None, result.log
+        with result.descriptor as descriptor:
+            ran = bpf.prog_test_run(descriptor.fileno(), data=frame, data_out=2048)
+        seen = Machine(strict=False).run(program, packet=frame, kind=ProgramKind.XDP)
+        written = (len(seen.packet), seen.packet[:4], seen.packet[-40:])
+        assert (ran.retval, len(ran.data), ran.data[:4], ran.data[-40:]) == (seen.value & 0xFFFF_FFFF, *written)

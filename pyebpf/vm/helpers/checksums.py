@@ -50,7 +50,7 @@ def _by_difference(checksum: int, difference: int) -> int:
     return _fold(_add(difference, ~checksum & _LOW))
 
 
-def _place(vm: Machine, offset: int) -> bytearray | None:
+def _place(vm: Machine, offset: int) -> memoryview | None:
     packet = vm.packet_data()
     offset &= _LOW
     return packet if offset <= _HALF and not offset & 1 and offset + 2 <= len(packet) else None

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _LOW = 0xFFFF_FFFF
 _CSUM_MOST = 512
 _REDIRECT_FLAGS = 1
+EACCES = 13
+#: Room in front of a frame less struct xdp_frame, which the kernel keeps there. Linux 6.1 gives 32 bytes at most.
+_META_MOST = 216
 TC_ACT_REDIRECT, TC_ACT_SHOT, XDP_REDIRECT, XDP_ABORTED = 7, 2, 4, 0
 
 
@@ -68,6 +71,20 @@ def xdp_adjust_head(vm: Machine, _xdp: int, delta: int) -> int:
 def xdp_adjust_tail(vm: Machine, _xdp: int, delta: int) -> int:
     """Add zeros at the end, or with a negative number cut bytes off."""
     return _resize(vm, 0, _signed(delta))
+
+
+@emulates("xdp_adjust_meta")
+def xdp_adjust_meta(vm: Machine, _xdp: int, delta: int) -> int:
+    """Make room in front of the frame, of zeros, or with a positive number less."""
+    assert vm.packet is not None
+    delta = _signed(delta)
+    size = vm.packet.metadata - delta
+    if not 0 <= size <= _META_MOST:
+        return -EINVAL
+    if size % 4:
+        return -EACCES
+    vm.move_packet(0, 0, -delta)
+    return 0
 
 
 @emulates("redirect")
