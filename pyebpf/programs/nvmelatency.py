@@ -10,9 +10,9 @@ Overhead: two map operations and a count in a histogram for each command.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyebpf import BPF, Struct, char, field, now, s32, u16, u32, u64
+from pyebpf import BPF, NotFound, Struct, char, field, now, s32, u16, u32, u64
 from pyebpf.tool import Example, Histogram, SummaryTool, milliseconds_option
 
 if TYPE_CHECKING:
@@ -106,9 +106,21 @@ class Options:
     milliseconds: bool = milliseconds_option()
 
 
-def build(options: Options) -> BPF:
+class Commands(BPF):
+    """The probes, whose module may be missing."""
+
+    def compile(self, target: Any, **options: Any) -> Any:
+        """As every module's. Raises NotFound with what to do where the driver is not there."""
+        try:
+            target.tracepoint_format("nvme", "nvme_setup_cmd")
+        except NotFound as error:
+            raise NotFound("the NVMe driver is not loaded: modprobe nvme, or this kernel has none") from error
+        return super().compile(target, **options)
+
+
+def build(options: Options) -> Commands:
     """The probes and maps; nothing is loaded yet."""
-    bpf = BPF()
+    bpf = Commands()
     begun = bpf.hash(key=Command, value=Begun)
     unit, factor = ("msecs", 1_000_000) if options.milliseconds else ("usecs", 1_000)
     latency = bpf.log2_hist(key=Kind, unit=unit, name=LATENCY)
@@ -137,7 +149,7 @@ def command_name(kind: Kind) -> str:
     return (ADMIN_COMMANDS if kind.admin else COMMANDS).get(kind.opcode, f"[unknown: {kind.opcode:#04x}]")
 
 
-def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
+def snapshot(bpf: Commands, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
     """The interval's histograms, by disk, then by command; admin commands after those of disks."""
     interval = bpf[LATENCY].interval()
     for kind in sorted(interval, key=lambda kind: (kind.admin, kind.controller, kind.disk, kind.opcode)):

@@ -10,9 +10,10 @@ Overhead: two probes and two map operations for each packet of the discipline.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from re import fullmatch
 from typing import TYPE_CHECKING, Self
 
-from pyebpf import BPF, KernelObject, NotFound, now, u64
+from pyebpf import BPF, InvalidValue, KernelObject, NotFound, now, u64
 from pyebpf.tool import Example, Histogram, SummaryTool, argument, milliseconds_option
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ class Options:
 
     name: str = argument("NAME", help="the queueing discipline, such as fq")
     milliseconds: bool = milliseconds_option()
+
+    def __post_init__(self) -> None:
+        """Raise InvalidValue for what cannot be a name."""
+        if not fullmatch(r"[a-z][a-z0-9_-]*", self.name):
+            raise InvalidValue(f"NAME: {self.name!r} is no name of a queueing discipline, such as fq")
 
 
 class Latency(BPF):

@@ -118,6 +118,4 @@ def test_without_the_driver():
         return
     done = pyebpf("nvmelatency")
     assert done.returncode == 1
-    assert "no tracepoint category 'nvme'" in done.stderr
-    assert "load it (modprobe NAME)" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert done.stderr == "pyebpf nvmelatency: the NVMe driver is not loaded: modprobe nvme, or this kernel has none\n"
