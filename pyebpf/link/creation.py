@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyebpf.errors import NotFound
 from pyebpf.kernel import bpf
 from pyebpf.kernel.descriptor import Descriptor
-from pyebpf.kernel.interfaces import has_interface
 from pyebpf.link.base import Link, attach_error
 from pyebpf.uapi.errnos import errno_name
 
@@ -66,6 +65,7 @@ def refused(error: OSError, program: Program, target: AttachSpec, meanings: Mean
     ({target.interface}), and `words` fill in others.
     """
     from pyebpf.features.newcomers import lacking
+    from pyebpf.kernel.interfaces import has_interface
 
     number = error.errno or 0
     doing = f"attaching {program.name} to {target}"

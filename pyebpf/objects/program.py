@@ -11,7 +11,6 @@ from pyebpf.errors import KernelError, NotFound, NotLoaded, NotSupported, Verifi
 from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_objects import module_btf
 from pyebpf.kernel.diagnosis import diagnose
-from pyebpf.kernel.interfaces import interface_index
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
 from pyebpf.specs import ProgramKind
@@ -154,7 +153,11 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
     attach_fd, attach_btf = module.fileno() if module is not None else 0, spec.attach_btf
     if isinstance(spec.attach, Replacement):
         attach_fd, attach_btf = _replaced(spec.attach)
-    ifindex = interface_index(spec.attach.device) if spec.attach is not None and spec.attach.device else 0
+    ifindex = 0
+    if spec.attach is not None and spec.attach.device:
+        from pyebpf.kernel.interfaces import interface_index  # imports socket, which most programs do without
+
+        ifindex = interface_index(spec.attach.device)
     if spec.code.described is None:
         btf = bpf.btf_load(debug.btf).descriptor
     else:
