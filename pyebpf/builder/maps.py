@@ -88,7 +88,8 @@ class MapEntity(MapWord):
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         if not self.kind.is_array:
             name = self.map_name
-            p.fail(f"{name}[k] may be missing: write {name}.get(k) and test it with `is None`, or {name}.get(k, 0)")
+            default = f", or {name}.get(k, 0)" if isinstance(self.value, IntType) else ""
+            p.fail(f"{name}[k] may be missing: write {name}.get(k) and test it with `is None`{default}")
         if not self._in_range(p, index):
             p.fail(
                 f"this index of {self.describe()} may lie outside 0 to {self.max_entries - 1}: test it first, "

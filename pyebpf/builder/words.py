@@ -47,8 +47,8 @@ class Word(Entity):
         self.__name__ = name
 
     def describe(self) -> str:
-        """Return the word, as written."""
-        return f"{self.name}()"
+        """Return the word, as written where it is an operand."""
+        return f"{self.name} without its parentheses"
 
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Build the word's code; an argument that it does not take is an error."""

@@ -143,6 +143,20 @@ def test_patterns_are_bounded_and_keep_off_what_runs_around_programs() -> None:
         ("function()", "names no target"),
     ],
 )
+@pytest.mark.parametrize("how", ["kprobe", "kprobe_multi", "fentry"])
+def test_a_pattern_of_a_module_that_is_not_loaded_has_its_command(how):
+    """Rather than that nothing matches it."""
+    bpf = BPF()
+
+    @getattr(bpf, how)("sch_fq:fq_*")
+    def on_call() -> None:
+        pass
+
+    with pytest.raises(NotFound) as caught:
+        bpf.compile(FakeTarget())
+    assert str(caught.value) == "no function sch_fq:fq_*: module sch_fq is not loaded (modprobe sch_fq)"
+
+
 def test_names_that_are_none(decorator: str, message: str) -> None:
     """Refused by the decorator itself."""
     with pytest.raises(InvalidValue, match=message):

@@ -13,7 +13,7 @@ from pyebpf.compiler import compile_module
 from pyebpf.dsl.programs import build_program
 from tests.differential.evaluation import Maps
 from tests.dsl.fake_target import FakeTarget
-from tests.dsl.harness import namespace, run
+from tests.dsl.harness import build, namespace, run
 
 PID_TGID = 14
 
@@ -308,3 +308,17 @@ def test_with_is_left_on_every_way_out(body: str) -> None:
     """
     found = outcome(body, outside=outside)["results"]
     assert found[14] == found[15] > 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'x = comm().startswith("a")\nsigned[1] = x',
+        "x = counts.add(1, 2)\nsigned[1] = x + 1",
+        "x: u8 = counts.add(1, 2)\nsigned[1] = x",
+        "if (x := counts.add(1, 2)):\n    signed[1] = x",
+    ],
+)
+def test_what_is_true_or_not_is_kept_in_a_name(body: str) -> None:
+    """What a method answers by True or False is a number in a variable."""
+    build(body)

@@ -113,7 +113,7 @@ if count > 3:
         "",
         (
             "x is a run-time variable since line 5, where it is assigned under the run-time `if` of line "
-            "5; None is known only while compiling: give it a name of its own"
+            "5, and None alone does not say of what: begin with a number, or with what a map's .get(k) gives"
         ),
         "x = None",
     ),

@@ -11,6 +11,45 @@ from tests.dsl.harness import build, message
 #: message; what its carets stand under.
 CASES = [
     (
+        "counts[pid] += 1",
+        "",
+        "pid without its parentheses is no number",
+        "counts[pid] += 1",
+    ),
+    (
+        'x = f"{pid()}"',
+        "",
+        "a string can't be formatted on each event: emit a record with the values, and format in user space",
+        'f"{pid()}"',
+    ),
+    (
+        "x = [pid() for _ in (1, 2)]",
+        "",
+        "a comprehension over what only each event knows can't be built: write a `for` loop",
+        "[pid() for _ in (1, 2)]",
+    ),
+    (
+        "records[1].limit = 3",
+        "",
+        "records[k] may be missing: write records.get(k) and test it with `is None`",
+        "records[1]",
+    ),
+    (
+        "total = sum(counts.values())",
+        "",
+        "sum() can't go over a map on each event: write a `for` loop over it",
+        "sum(counts.values())",
+    ),
+    (
+        "keys = [key for key in counts]",
+        "",
+        (
+            "this asks for a map's entries while compiling, when there are none: a probe looks entries up one at a "
+            "time, by .get(k), or goes over the map by a `for` statement"
+        ),
+        "[key for key in counts]",
+    ),
+    (
         """
 x = counts.get(3)
 if x: pass
@@ -330,8 +369,8 @@ x = r.limt
         "x = 3 if delta else comm",
         "",
         (
-            "the conditional expression gives comm() on one path, which is known only while compiling: "
-            "write `if` with a statement for each"
+            "the conditional expression gives comm without its parentheses on one path, which is known only while "
+            "compiling: write `if` with a statement for each"
         ),
         "3 if delta else comm",
     ),

@@ -12,6 +12,7 @@ from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.none import MaybeInt
+from pyebpf.builder.words import Word
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.conditions import as_test, boolean, branch, check_called, compile_time, is_boolean
 from pyebpf.dsl.translate.refusals import refuse
@@ -331,7 +332,7 @@ def _python(f: Frame, node: ast.expr) -> Any:
     for each in ast.walk(node):
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id not in bound:
             value = _name(f, each)
-            if is_run_time(value):
+            if is_run_time(value) or isinstance(value, Word):
                 refuse(f, node)
             names[each.id] = value
         elif isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):

@@ -6,6 +6,7 @@ import ast
 import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pyebpf.builder.conditions import Test
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.environment import Variable
 from pyebpf.builder.integers import Int
@@ -205,6 +206,8 @@ class Frame:
         """The value as a run-time variable holds it."""
         if isinstance(value, RunTime):
             return value.local(self.p)
+        if isinstance(value, Test):
+            return to_int(self.p, value)
         if isinstance(value, int):
             declared = self.annotations.get(name)
             if declared is not None:
@@ -219,6 +222,11 @@ class Frame:
             )
         reason = self.times.reason(self.key, name)
         why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
+        if value is None:
+            self.fail(
+                f"{name} is a run-time variable{why}, and None alone does not say of what: begin with a number, or "
+                "with what a map's .get(k) gives"
+            )
         self.fail(
             f"{name} is a run-time variable{why}; {described(value)} is known only while compiling: give "
             "it a name of its own"
