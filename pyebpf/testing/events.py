@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from struct import pack_into
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from pyebpf.specs.attach.user import Uprobe, UprobeSession
 from pyebpf.types import IntType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyebpf.builder.contexts.functions import Callee, Passed
     from pyebpf.dsl.module import Module
@@ -61,6 +62,15 @@ class Programs:
             raise NotFound(f"there is no program {name}{closest(name, names)}: there are {', '.join(names)}")
         return self._programs[names.index(name)]
 
+    @contextmanager
+    def _named(self, place: str) -> Iterator[None]:
+        """Where the target does not know a place, tell which the programs have: the name may be misspelt."""
+        try:
+            yield
+        except NotFound as error:
+            places = ", ".join(dict.fromkeys(str(attach) for attach, _ in self._programs))
+            raise NotFound(f"no program is attached to {place}: there are {places} ({error})") from None
+
 
 class FunctionEvents(Programs):
     """Calls of functions and their returns."""
@@ -81,7 +91,8 @@ class FunctionEvents(Programs):
         return self._kernel(known, values, returned, returns=True)
 
     def _called(self, name: str, arguments: Sequence[Value], named: Mapping[str, Value]) -> tuple[Callee, list[int]]:
-        known = callee(self.target, system_call(self.target, name))
+        with self._named(f"function {name}"):
+            known = callee(self.target, system_call(self.target, name))
         if known.call:
             return known, [self._saved(known, arguments, named)]
         if known.passed is None:

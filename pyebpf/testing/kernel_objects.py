@@ -67,7 +67,7 @@ class KernelMemory:
             first, last = member.bit_offset // 8, (member.bit_offset + member.bit_size + 7) // 8
             shift, mask = member.bit_offset % 8, (1 << member.bit_size) - 1
             old = int.from_bytes(data[start + first : start + last], "little")
-            new = old & ~(mask << shift) | (value & mask) << shift
+            new = old & ~(mask << shift) | _unsigned(value, member.bit_size, what) << shift
             data[start + first : start + last] = new.to_bytes(last - first, "little")
             return
         raw = self._bytes(member.type, value, what)
@@ -77,7 +77,7 @@ class KernelMemory:
         if isinstance(value, int):
             if type_.size not in (1, 2, 4, 8):
                 raise InvalidValue(f"{what} is {type_.c_name}, not a number")
-            return (value & (1 << 8 * type_.size) - 1).to_bytes(type_.size, "little")
+            return _unsigned(value, 8 * type_.size, what).to_bytes(type_.size, "little")
         element = type_.element
         if type_.kind == "pointer":
             if isinstance(value, str | bytes):
@@ -137,10 +137,17 @@ class KernelMemory:
             return raw.ljust(each.size, b"\0")
         if isinstance(value, list) and each.length and each.element is not None and len(value) <= each.length:
             size = each.element[0]
-            items = [item for item in value if isinstance(item, int)]
-            return b"".join((item & (1 << 8 * size) - 1).to_bytes(size, "little") for item in items).ljust(
-                each.size, b"\0"
-            )
+            raw = b"".join(_unsigned(item, 8 * size, f"field {each.name}").to_bytes(size, "little") for item in value)
+            return raw.ljust(each.size, b"\0")
         if not isinstance(value, int) or each.length is not None:
             raise InvalidValue(f"field {each.name} is {each.type}: {value!r} does not fit")
-        return (value & (1 << 8 * each.size) - 1).to_bytes(each.size, "little")
+        return _unsigned(value, 8 * each.size, f"field {each.name}").to_bytes(each.size, "little")
+
+
+def _unsigned(value: Value, bits: int, what: str) -> int:
+    """The bits of a number, signed or not. Raises InvalidValue if it does not fit."""
+    if not isinstance(value, int):
+        raise InvalidValue(f"{what} is a number, not {value!r}")
+    if not -(1 << bits - 1) <= value < 1 << bits:
+        raise InvalidValue(f"{what} has {bits} bits: {value} does not fit")
+    return value & (1 << bits) - 1

@@ -175,7 +175,8 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         Text for a field that is a pointer is put into memory: the user's for `syscalls`, else the kernel's.
         """
         category, _, event = name.partition(":")
-        layout = self.target.tracepoint_format(category, event)
+        with self._named(f"tracepoint {name}"):
+            layout = self.target.tracepoint_format(category, event)
         record = self.memory.record(category, layout, fields)
         return [self.machine.run(each, record) for each in self._attached(Tracepoint(category, event))]
 
@@ -184,7 +185,8 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
 
         An argument that points to a struct takes an address (`object`) or the members as a dictionary.
         """
-        parameters = self.target.raw_tracepoint_parameters(name)
+        with self._named(f"raw tracepoint {name}"):
+            parameters = self.target.raw_tracepoint_parameters(name)
         names = [parameter.name for parameter in parameters]
         values: dict[str, Value] = dict(zip(names, arguments, strict=False))
         for key, value in named.items():
@@ -233,6 +235,15 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
     def attachments(self) -> list[str]:
         """A line for each program."""
         return [f"{spec.name}: {spec.attach}, simulated" for spec in self.spec.programs]
+
+    def notes(self) -> list[str]:
+        """Nothing that probes ask for is lacking."""
+        return []
+
+    @property
+    def links(self) -> tuple[()]:
+        """Nothing is attached by the kernel."""
+        return ()
 
     def close(self) -> None:
         """Nothing is open."""

@@ -8,7 +8,8 @@ import pytest
 
 from pyebpf import BPF, KernelObject, Struct, char, comm, field, kstack, now, pid, u32, u64
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded
-from pyebpf.testing import Simulation
+from pyebpf.target import RecordedTarget
+from pyebpf.testing import Simulation, record
 from tests.dsl.fake_target import FakeTarget
 
 
@@ -163,3 +164,36 @@ def test_wrong_names_and_values(bpf):
             kernel.object("struct sock", sk_famly=1)
         with pytest.raises(InvalidValue, match="sk_family is unsigned short, not text"):
             kernel.object("struct sock", sk_family="inet")
+
+
+def test_an_event_that_nobody_knows_names_those_with_programs(bpf):
+    """A misspelt tracepoint is told from facts that are lacking."""
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_open(dfd: int) -> None:
+        pass
+
+    target = RecordedTarget.from_json(record(bpf, target=FakeTarget()))
+    with Simulation(bpf, target) as kernel:
+        with pytest.raises(NotFound, match=r"to tracepoint syscalls:sys_enter_opn: there are tracepoint syscalls:sys_"):
+            kernel.tracepoint("syscalls:sys_enter_opn")
+        with pytest.raises(NotFound, match="no program is attached to raw tracepoint nothing: there are tracepoint"):
+            kernel.raw_tracepoint("nothing")
+        with pytest.raises(NotFound, match="no program is attached to function nobody: there are tracepoint"):
+            kernel.function("nobody")
+        assert (list(bpf.notes), list(bpf.links)) == ([], [])
+
+
+@pytest.mark.parametrize("dfd", [1 << 64, -(1 << 63) - 1, 1 << 70])
+def test_numbers_are_not_cut(bpf, dfd):
+    """What does not fit a field is refused, signed or not."""
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_open() -> None:
+        pass
+
+    with (
+        Simulation(bpf, FakeTarget()) as kernel,
+        pytest.raises(InvalidValue, match=f"field dfd has 64 bits: {dfd} does not fit"),
+    ):
+        kernel.tracepoint("syscalls:sys_enter_openat", dfd=dfd)
