@@ -113,6 +113,8 @@ def expanded(target: Target, function: str, most: int) -> Iterator[str]:
         return
     found = [each for each in dict.fromkeys(target.functions(function)) if not is_denied(each.rpartition(":")[2])]
     if not found:
+        if module and not target.functions(f"{module}:*"):
+            raise NotFound(f"no function {function}: module {module} is not loaded (modprobe {module})")
         raise NotFound(f"no function of the kernel that a probe can be put on matches {function!r}")
     if len(found) > most:
         raise InvalidValue(
