@@ -162,6 +162,19 @@ def without_verdict(bprm: KernelObject) -> None:
     opens[comm()] += bprm.argc
 
 
+@bpf.raw_tracepoint("sched_process_exit")
+def walked_in_a_probe() -> None:
+    most, name = 0, comm()
+    for key, count in opens.items():
+        if key == name or key.startswith("x"):
+            most = max(most, count)
+    for key in opens:
+        if most > len(key):
+            del opens[key]
+    for count in opens.values():
+        most += count
+
+
 @table.member
 def release(sk: KernelObject) -> None:
     sk.snd_cwnd = 10
