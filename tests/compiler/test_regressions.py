@@ -25,10 +25,11 @@ def test_an_and_that_two_branches_read_is_computed(target: Target) -> None:
     b.emit(Op.STORE, CTX, b.load(2), imm=0, kind=None)  # what the AND read is changed, not the AND
     b.end(Branch(Condition.EQ, bits, b.const(4), 3, 4))
     b.end(Return(b.const(10)))
-    b.end(Branch(Condition.NE, bits, b.const(0), 4, 2))
+    b.end(Branch(Condition.NE, bits, b.const(0), 5, 2))
     b.end(Return(b.const(20)))
+    b.end(Return(b.const(30)))
     module = b.module()
-    for first, second, expected in ((5, 4, 20), (6, 3, 20), (8, 7, 10), (0, 0, 10)):
+    for first, second, expected in ((5, 4, 30), (6, 3, 20), (8, 7, 10), (0, 0, 10)):
         given = context(first, second)
         returned, after = run(module, given)
         assert returned == expected
