@@ -118,7 +118,7 @@ def _comment(item: Instruction, helpers: dict[int, str], dump: ProgramDump) -> s
     if item.op.form is Form.CALL:
         return helpers.get(item.imm, "")
     if item.op.form is Form.LDDW_MAP and (name := dump.maps.get(item.imm & 0xFFFF_FFFF)):
-        return f"map {name}"
+        return f"map {name}, by its id"  # the kernel puts it where the descriptor was
     return ""
 
 

@@ -52,7 +52,7 @@ def test_a_loaded_program_is_listed():
     lines = kernel.stdout.splitlines()
     assert lines[0] == "first:"
     assert "second:" in lines
-    assert re.search(r"^ +\d+ r1 = map\[fd:\d+\]  ; map counts$", kernel.stdout, re.MULTILINE)
+    assert re.search(r"^ +\d+ r1 = map\[fd:\d+\]  ; map counts, by its id$", kernel.stdout, re.MULTILINE)
     assert "      ; counts.s:9: lock *(u64 *)(r0 + 0) += r1" in lines
     assert re.search(r"^ +\d+ call second$", kernel.stdout, re.MULTILINE)
     assert "bpf_ktime_get_ns" in kernel.stdout
