@@ -6,10 +6,12 @@ import contextlib
 
 import pytest
 
-from pyebpf.btf import Btf
+from pyebpf.btf import Btf, BtfBuilder
 from pyebpf.errors import MalformedData
 from pyebpf.kernel.btf_files import read_btf
+from pyebpf.kernel.info import btf_id
 from pyebpf.objects import Map, Program
+from pyebpf.objects.shared_btf import shared_btf
 from tests.kernel.test_elf_in_kernel import compiled
 from tests.support.needs import needs
 
@@ -189,3 +191,22 @@ def test_a_key_without_a_type(tmp_path):
     )
     with pytest.raises(MalformedData, match="map queues: its key needs a type"):
         compiled(source, tmp_path).map_specs()
+
+
+def test_equal_bytes_are_one_object_while_somebody_holds_it():
+    """The kernel's number is the same for as long as it lasts; bytes that are no BTF are none."""
+    builder = BtfBuilder()
+    builder.add_int("int_of_this_test", 4, signed=True)
+    data = builder.to_bytes()
+    first, second = shared_btf(data), shared_btf(data)
+    number = btf_id(first.fileno())
+    assert btf_id(second.fileno()) == number
+    first.close()
+    third = shared_btf(data)
+    assert btf_id(third.fileno()) == number
+    second.close()
+    third.close()
+    fourth = shared_btf(data)
+    assert btf_id(fourth.fileno()) != number
+    fourth.close()
+    assert shared_btf(b"no BTF") is None
