@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from pyebpf import BPF, SockAddrContext, SockContext, helpers, u64
+from pyebpf import BPF, SockAddrContext, SockContext, helpers, u32, u64
 from tests.support.cgroups import cgroup
 from tests.support.needs import needs
 
@@ -286,3 +286,25 @@ def test_unix(group):
     with bpf:
         assert group.run(work) == 4
         assert dict(calls) == {0: 11, 1: 5, 2: 5, 3: 7 * socket.AF_UNIX, 4: 12}
+
+
+def test_programs_that_return_one_number_only():
+    """Ways out that are never taken, of arrays, loops and maps' loops, return what this kind of program may."""
+    bpf = BPF()
+    table = bpf.array(value=u64, size=8)
+    counts = bpf.hash(key=u32, value=u64)
+
+    @bpf.cgroup_recvmsg4()
+    def seen() -> int:
+        counts[1] = table[3]
+        number = 0
+        while number < 5:
+            number += 1
+            counts[2] = table[number & 7]
+        for key, count in counts.items():
+            if table[key & 7] > count:
+                return 1
+        return 1
+
+    with bpf, cgroup() as group, seen.attach(group.path):
+        assert len(counts) == 0
