@@ -6,6 +6,7 @@ import contextlib
 import re
 import runpy
 import socket
+import struct
 import sys
 import time
 
@@ -26,6 +27,15 @@ def functions():
         needs("attach:kprobe")
 
 
+def await_queue(server, length):
+    """Return once so many connections wait in a listener's queue: connect(2) may return before the last packet came."""
+    deadline = time.monotonic() + PATIENCE
+    # struct tcp_info, whose tcpi_unacked is a listener's queue
+    while struct.unpack_from("=I", server.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0] != length:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_the_queue_grows_by_one_with_each_connection():
     """Nobody accepts: lengths 0 to 6 under the limit 97, and none is dropped."""
     with (
@@ -35,6 +45,7 @@ def test_the_queue_grows_by_one_with_each_connection():
     ):
         for _ in range(7):
             clients.enter_context(socket.create_connection(server.getsockname(), timeout=PATIENCE))
+        await_queue(server, 7)
         (histogram,) = (each for each in snapshot() if each.labels == {"backlog limit": 97})
         assert snapshot.events() == []
     assert [(b.low, b.high, b.count) for b in histogram.rows()] == [(0, 0, 1), (1, 1, 1), (2, 3, 2), (4, 7, 3)]
@@ -50,6 +61,7 @@ def test_connections_of_both_families_to_one_listener_count_once():
         port = server.getsockname()[1]
         for address in ["127.0.0.1"] * 3 + ["::1"] * 2:
             clients.enter_context(socket.create_connection((address, port), timeout=PATIENCE))
+        await_queue(server, 5)
         (histogram,) = (each for each in snapshot() if each.labels == {"backlog limit": 89})
     assert histogram.total == 5
 
@@ -79,6 +91,7 @@ def test_the_example_of_the_docs(monkeypatch, capsys):
         with socket.create_server(("127.0.0.1", 0), backlog=83) as server, contextlib.ExitStack() as clients:
             for _ in range(5):
                 clients.enter_context(socket.create_connection(server.getsockname(), timeout=PATIENCE))
+            await_queue(server, 5)
 
     monkeypatch.setattr(sys, "argv", ["syn_backlog.py"])
     monkeypatch.setattr(time, "sleep", work)
