@@ -36,6 +36,16 @@ class Pair(Struct):
     high: s64
 
 
+class Row(Struct):
+    n: u32
+    items: list = field(u64[7])
+    text: str = field(char[12])
+
+
+class Name(Struct):
+    name: str = field(char[12])
+
+
 class Word(Struct):
     number: u32
 
@@ -225,6 +235,65 @@ def test_what_a_body_reaches():
             shards[index] = each
             each.close()
         assert inner.run().value == 2 * (5 + 11 + 13) + 1000 * 4
+
+
+def test_what_verifiers_must_see_again():
+    """Bounds of numbers and parts of records from outside serve as indices, ends and keys in the body."""
+    bpf = BPF()
+    counts = bpf.hash(key=u32, value=u64)
+    rows = bpf.hash(key=u32, value=Row)
+    names = bpf.hash(key=Name, value=u64)
+    sent = bpf.ringbuf(Row)
+    sizes = bpf.log2_hist(key=u32)
+
+    @bpf.syscall()
+    def bounded():
+        n = min(counts.get(2, 0), 6)
+        for key, row in rows.items():
+            row.items[n] += 1
+            for i in range(n):
+                row.items[i] = key + i
+            sizes[key].add(n)
+            copy = Row(n=key, items=row.items, text=row.text)
+            copy.items[n] += 5
+            sent.emit(copy)
+        return s64(n)
+
+    @bpf.syscall()
+    def changed():
+        row = Row(n=1, items=[0, 0, 0, 0, 0, 0, 0], text="x")
+        name = Name(name="abc")
+        for key in counts:
+            row.n += key
+            row.items[key % 7] += 1
+            row.text = "yy"
+            name.name = "q"
+            names[name] += 1
+            if row.text == "yy" and len(row.text) == 2 and name in names:
+                row.items[0] += 100
+        if row.n > 3:
+            sent.emit(row)
+            return row.n
+        return -1
+
+    @bpf.raw_tracepoint("sched_switch")
+    def traced(prev, next):  # noqa: A002 - the kernel's name
+        for key in counts:
+            if prev.tgid == key + 5_000_000:
+                counts[key] += next.pid
+                return
+
+    with bpf:
+        assert changed.run().value == -1
+        counts.update({1: 1, 2: 4, 4: 4})
+        rows.update({key: Row(n=0, items=[9] * 7, text="abc") for key in range(3)})
+        assert bounded.run().value == 4
+        found = {row.n: row.items for row in sent.poll()}
+        assert found == {key: [key, key + 1, key + 2, key + 3, 15, 9, 9] for key in range(3)}
+        assert changed.run().value == 8
+        (row,) = sent.poll()
+        assert row == Row(n=8, items=[300, 1, 1, 0, 1, 0, 0], text="yy")
+        assert dict(names.items()) == {Name(name="q"): 3}
 
 
 def test_held_things_are_given_back():
