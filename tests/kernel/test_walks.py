@@ -11,6 +11,7 @@ import pytest
 from pyebpf import (
     BPF,
     CompileError,
+    SpinLock,
     Struct,
     char,
     comm,
@@ -19,6 +20,7 @@ from pyebpf import (
     kfunc,
     pid,
     s64,
+    spin_lock,
     u8,
     u32,
     u64,
@@ -44,6 +46,11 @@ class Row(Struct):
 
 class Name(Struct):
     name: str = field(char[12])
+
+
+class Guarded(Struct):
+    lock: SpinLock = field(spin_lock, default=None)
+    count: u64 = 0
 
 
 class Word(Struct):
@@ -364,3 +371,18 @@ def test_what_cannot_be_walked():
 
     with pytest.raises(CompileError, match="a `for` over waiting: the kernel walks hashes and arrays only"):
         bpf.specs()
+    bpf = BPF()
+    guarded, table = bpf.hash(key=u32, value=Guarded), bpf.hash(key=u32, value=u64)
+
+    @bpf.cgroup_skb_ingress()
+    def locked():
+        entry = guarded.get(1)
+        if entry is not None:
+            with entry.lock:
+                for key in table:
+                    entry.count += key
+        return 1
+
+    with pytest.raises(CompileError, match="a spin lock is held, and nothing may be called under it") as caught:
+        bpf.specs()
+    assert caught.value.location.text.strip() == "for key in table:"
