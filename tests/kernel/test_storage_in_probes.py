@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import time
@@ -216,6 +217,58 @@ def test_files_have_values(tmp_path):
             found[path] = openings[file] - 1
             os.close(file)
     assert found == paths
+
+
+def test_a_file_has_what_user_space_gives_it(tmp_path):
+    """Openings left, set by descriptor and counted down at an LSM hook; hard links share them; appending ends it."""
+    needs("attach:lsm", "helper:inode_storage_get@lsm")
+    bpf = BPF()
+    budgets = bpf.inode_storage(value=Seen, name="budgets")
+    me = os.getpid()
+    append = os.O_APPEND
+    refused = -errno.EPERM
+
+    @bpf.lsm("file_open")
+    def on_open(file: KernelObject) -> int:
+        if pid() != me:
+            return 0
+        if file.f_flags & append:
+            del budgets[file.f_inode]
+            return 0
+        budget = budgets.get(file.f_inode)
+        if budget is None:
+            return 0
+        if budget.last == 0:
+            budget.count += 1
+            return refused
+        budget.last -= 1
+        return 0
+
+    path, link, other = tmp_path / "path", tmp_path / "link", tmp_path / "other"
+    for each in (path, other):
+        each.touch()
+    link.hardlink_to(path)
+    with path.open() as file, other.open() as second, bpf:
+        assert file not in budgets
+        budgets[file] = Seen(count=0, last=5)
+        for _ in range(2):
+            path.open().close()
+            other.open().close()
+        for _ in range(3):
+            link.open().close()
+        for each in (path, link, path):
+            with pytest.raises(PermissionError):
+                each.open()
+        assert (budgets[file].count, budgets[file].last) == (3, 0)
+        assert second not in budgets
+        path.open("a").close()
+        assert file not in budgets
+        path.open().close()
+        budgets[file] = Seen(count=7, last=1)
+        assert budgets.get(file).count == 7
+        del budgets[file]
+        assert budgets.get(file) is None
+        path.open().close()
 
 
 def test_owners_are_what_the_verifier_trusts():
