@@ -20,7 +20,10 @@ from pyebpf.builder.conditions import All, Compare
 from pyebpf.builder.entity import Entity
 from pyebpf.builder.function import FunctionBuilder, Join, Loop
 from pyebpf.builder.loops import hidden_zero
-from pyebpf.builder.places import pieces, temporary
+from pyebpf.builder.operations import store
+from pyebpf.builder.places import Place, pieces, temporary
+from pyebpf.builder.reading import read
+from pyebpf.builder.references import Reference
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import dataclass
@@ -333,11 +336,14 @@ def walk_entries(
     carried: Sequence[Variable],
     used: Sequence[Variable],
     returned: Callable[[Walk], Sequence[Variable]],
+    *,
+    changes: bool,
 ) -> Iterator[tuple[Walk, Any]]:
     """Build the body once for all entries; gives the walk and the target's value.
 
     `carried` are the variables that the body assigns, `used` those that it may read, which have a value here;
-    `returned`, asked where the body has returned, those of what it returns.
+    `returned`, asked where the body has returned, those of what it returns. Where the body `changes` maps, the key is a
+    copy, which stays when the entry goes.
     """
     table, what = entries.table, f"a `for` over {entries.table.map_name}"
     check_walked(p, table, what)
@@ -349,6 +355,10 @@ def walk_entries(
     with p.function(body):
         walk.enter(carried, used)
         key, value = entry_arguments(p, table.spec)(body.parameters[: len(ENTRY)])
+        if changes and isinstance(key, Reference):
+            slot = body.slot(-(-key.type.size // _CELL) * _CELL, name="key")
+            store(p, body.slot_address(slot), 0, key.type, key)
+            key = read(p, Place(slot=slot, owner=key.place.owner, writable=False), key.type)
         yield walk, entries.element(key, value)
         walk.leave(lambda: returned(walk))
     walk.go(table, what)

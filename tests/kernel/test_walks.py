@@ -141,6 +141,36 @@ def test_every_kind_of_map():
         assert sorted(each.count for each in pairs.values()) == [1, 8]
 
 
+def test_keys_outlive_their_entries():
+    """An entry that the body moves to another map keeps its key, be it text or a record."""
+    bpf = BPF()
+    texts, moved = bpf.hash(key=char[16], value=u64), bpf.hash(key=char[16], value=u64)
+    pairs, lows = bpf.hash(key=Pair, value=u64), bpf.hash(key=u32, value=u64)
+
+    @bpf.syscall()
+    def move():
+        left = 0
+        for name, count in texts.items():
+            if name.startswith("keep"):
+                left += 1
+                continue
+            del texts[name]
+            moved[name] = count
+        for pair in pairs:
+            pairs.pop(pair)
+            lows[pair.low] = s64(pair.high)
+        return left
+
+    with bpf:
+        texts.update({"keep this": 1, "one": 2, "another": 3})
+        pairs.update({Pair(low=low, high=low * 7): 1 for low in range(11)})
+        assert move.run().value == 1
+        assert dict(texts.items()) == {"keep this": 1}
+        assert dict(moved.items()) == {"one": 2, "another": 3}
+        assert dict(lows.items()) == {low: low * 7 for low in range(11)}
+        assert len(pairs) == 0
+
+
 def test_what_a_body_reaches():
     """References, snapshots, records, the context and a packet's header from outside; inner maps; subprograms."""
     bpf = BPF()

@@ -170,7 +170,9 @@ def _walk(f: Frame, node: ast.For, entries: Entries) -> None:
         each.id for statement in node.body for each in ast.walk(statement) if isinstance(each, ast.Name)
     )
     known = [*f.carried(read), *f.markers([*names, *read])]
-    with walk_entries(f.p, entries, carried, known, functools.partial(returned_from, f)) as (walk, element):
+    returned = functools.partial(returned_from, f)
+    changes = any(map(_may_remove, node.body))
+    with walk_entries(f.p, entries, carried, known, returned, changes=changes) as (walk, element):
         around = Around(
             walk.loop.end,
             walk.loop.again,
@@ -191,6 +193,15 @@ def _walk(f: Frame, node: ast.For, entries: Entries) -> None:
         f.b.where = where
     f.b.where = where
     pass_on(f, walk)
+
+
+def _may_remove(node: ast.AST) -> bool:
+    """Whether a statement of a loop's body may take out, or replace, an entry of a map; what it calls is not seen."""
+    match node:
+        case ast.Delete() | ast.Subscript(ctx=ast.Store()) | ast.Attribute(attr="pop"):
+            return True
+        case _:
+            return any(map(_may_remove, ast.iter_child_nodes(node)))
 
 
 def _elements(f: Frame, node: ast.For, values: Any) -> list[Any]:
