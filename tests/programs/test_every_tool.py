@@ -163,7 +163,7 @@ def test_the_attachments_of_each_tool(kernel):
         "tp_btf block_rq_complete",
     ]
     assert attachments("syscount", kernel) == ["raw_tp sys_enter"]
-    assert attachments("profile 10", kernel) == ["perf event 1:0 49 Hz"]
+    assert attachments("profile 10", kernel) == ["perf event cpu-clock at 49 Hz"]
     assert attachments("tcpdrop", kernel) == ["tp_btf kfree_skb"]
     assert attachments("tcplife", kernel) == [
         "tracepoint syscalls:sys_exit_accept",

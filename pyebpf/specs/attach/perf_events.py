@@ -26,8 +26,17 @@ class PerfEvent(AttachSpec):
     kind = ProgramKind.PERF_EVENT
 
     def __str__(self) -> str:
-        rate = f"{self.frequency} Hz" if self.frequency else f"every {self.period}"
-        return f"perf event {self.type}:{self.config} {rate}"
+        rate = f"at {self.frequency} Hz" if self.frequency else f"every {self.period}"
+        return f"perf event {self._event()} {rate}"
+
+    def _event(self) -> str:
+        """As perf(1) calls it, where the kernel's enums have a name."""
+        from pyebpf.uapi.perf import Hardware, PerfType, Software
+
+        for type_, events in ((PerfType.HARDWARE, Hardware), (PerfType.SOFTWARE, Software)):
+            if self.type == type_ and any(self.config == each for each in events):
+                return events(self.config).name.lower().replace("_", "-")
+        return f"{self.type}:{self.config}"
 
 
 @dataclass(frozen=True, slots=True)
