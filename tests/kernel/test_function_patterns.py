@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pyebpf import BPF, NotSupported, PyebpfError, VerifierError, function_ip, pid, u64
+from pyebpf import BPF, NotSupported, PyebpfError, VerifierError, function_ip, pid, s64, u64
 from pyebpf.features import Features
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.runtime.host import kernel_btf
@@ -121,6 +122,28 @@ def test_a_pattern_counts_each_function_and_says_that_it_takes_time(how: str) ->
     assert all(line.endswith(": this kernel takes its time...") for line in lines)
     with Tracefs() as tracefs:
         assert f"pyebpf_{ME}_".encode() not in tracefs.read_top("kprobe_events")
+
+
+def test_arguments_on_the_stack() -> None:
+    """Ten, six of them in registers: by trampoline where it does for so many (Linux 6.3), else by kprobe."""
+    needs("attach:kprobe", "function:ip_make_skb")
+    bpf = BPF()
+    lengths = bpf.hash(key=s64, value=u64)
+
+    @bpf.function("ip_make_skb")
+    def on_send(length: int, flags: int) -> None:
+        if pid() == ME and flags & socket.MSG_DONTWAIT:
+            lengths[length] += 1
+
+    with bpf, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for size in range(17):
+            sender.sendto(bytes(size), socket.MSG_DONTWAIT, ("127.0.0.1", 9))
+        (choice,) = bpf.choices
+        assert choice.way == "fentry" or choice.rejected[0][0] == "fentry"
+        assert choice.way == "fentry" or "more than 6 arguments" in choice.rejected[0][1]
+        bpf.detach()
+        sender.sendto(b"", socket.MSG_DONTWAIT, ("127.0.0.1", 9))
+        assert dict(lengths.items()) == {8 + size: 1 for size in range(17)}  # with UDP's header
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
