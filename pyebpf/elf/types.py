@@ -33,11 +33,15 @@ _EACH = {Kind.STRUCT: 12, Kind.UNION: 12, Kind.ENUM: 8, Kind.ENUM64: 12, Kind.FU
 
 def loadable(elf: ElfFile, data: bytes, btf: Btf, sections: frozenset[str]) -> bytes:
     """The bytes of section .BTF for BTF_LOAD; `sections` are those whose variables the kernel is to know."""
-    out, order = bytearray(data), Header.parse(data, split=False).order
     try:
-        records = list(_records(data, order))
-    except (StructError, ValueError):
+        return _changed(elf, data, btf, sections)
+    except (StructError, ValueError):  # a part that is not inside the bytes, a kind that there is not
         raise MalformedData("the object's BTF is garbled") from None
+
+
+def _changed(elf: ElfFile, data: bytes, btf: Btf, sections: frozenset[str]) -> bytes:
+    out, order = bytearray(data), Header.parse(data, split=False).order
+    records = list(_records(data, order))
     integer = next((number for number, _, kind, _ in records if kind is Kind.INT), 0)
     # The kernel wants a name for each parameter of a function, and any will do.
     (named,) = next((unpack_from(order + "I", data, at) for _, at, kind, _ in records if kind is Kind.FUNC), (0,))
