@@ -8,12 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotPermitted, NotSupported
-from pyebpf.features import Answer, Features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pyebpf.btf import Btf
+    from pyebpf.features import Features
     from pyebpf.kernel.functions import Traceable
     from pyebpf.kernel.tracefs import Tracefs
     from pyebpf.target import LiveTarget
@@ -85,6 +85,8 @@ def _may_use(features: Features, name: str) -> bool:
     Where a probe could not tell, as without privileges, trying gives the kernel's own reason. Instructions have
     others to stand in for them, so that they are used only where they are known.
     """
+    from pyebpf.features import Answer
+
     answer = features.ask(name)
     return answer is Answer.YES or (answer is Answer.UNKNOWN and name.startswith(("attach:", "helper:")))
 
@@ -94,6 +96,7 @@ def host_target(tracefs: Callable[[], Tracefs], traceable: Callable[[], Traceabl
 
     `traceable` has the functions that ftrace reaches, where somebody else needs them too.
     """
+    from pyebpf.features import Features
     from pyebpf.kernel.cpus import possible_cpus
     from pyebpf.kernel.privileges import pid_namespace
     from pyebpf.target import LiveTarget
