@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.measure import table
 from pyebpf import BPF, PyebpfError
 from pyebpf.cli.catalogue import find, spelt_out
 from pyebpf.cli.parser import parse
@@ -181,11 +182,10 @@ def nothing() -> BPF:
 
 
 def main(wanted: list[str]) -> None:
-    """Measure tools, by default all, and print a line a program."""
+    """Measure tools, by default all, and print a row for each program."""
     ((_, _, clock),) = measured(nothing(), system_calls)
     base = 0.0
-    sys.stdout.write(f"{'TOOL':<19} {'PROGRAM':<16} {'RUNS':>6} {'NS':>7} {'RATIO':>6}\n")
-    sys.stdout.write(f"{'(an empty one)':<19} {'empty':<16} {'':>6} {clock:>7.0f} {'':>6}\n")
+    rows = [("(an empty one)", "empty", "", f"{clock:.0f}", "")]
     for line, work in WORKLOADS.items():
         name, *arguments = line.split()
         if line != BASE[0] and wanted and name not in wanted:
@@ -200,8 +200,8 @@ def main(wanted: list[str]) -> None:
         base = base or next(each for program, _, each in found if (line, program) == BASE) - clock
         for program, runs, each in found:
             ns = each - clock
-            sys.stdout.write(f"{line:<19} {program:<16} {runs:>6} {ns:>7.0f} {ns / base:>6.1f}\n")
-        sys.stdout.flush()
+            rows.append((line, program, str(runs), f"{ns:.0f}", f"{ns / base:.1f}"))
+    table(("tool", "program", "runs", "ns a run", "ratio"), rows)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.dynptr import ByteRingEntity
-from pyebpf.dsl.maps import Bound, ring_size
+from pyebpf.dsl.buffers import Buffer, ring_size
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
     from typing import TypeVar
 
     from pyebpf.dsl.maps import Declared
@@ -20,7 +19,7 @@ __all__ = ["ByteRing"]
 _DEFAULT_RING = 256 * 1024
 
 
-class ByteRing(Bound, ByteRingEntity):
+class ByteRing(Buffer[bytes], ByteRingEntity):
     """`bpf.byte_ring()`: records of any length, read as bytes."""
 
     def __init__(self, size: int, name: str) -> None:
@@ -29,19 +28,6 @@ class ByteRing(Bound, ByteRingEntity):
 
     def __repr__(self) -> str:
         return f"<ByteRing {self.current_name()}>"
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Records as they come, without end."""
-        return iter(self.backend)
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        found: AsyncIterator[bytes] = self.backend.__aiter__()
-        return found
-
-    def poll(self, timeout: float = 0.0) -> Sequence[bytes]:
-        """The records that are there, or come within `timeout` seconds."""
-        found: Sequence[bytes] = self.backend.poll(timeout)
-        return found
 
     if TYPE_CHECKING:
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.maps import MapEntity
 from pyebpf.errors import InvalidValue, NotLoaded
-from pyebpf.types import U32, Struct, type_of
+from pyebpf.types import U32, type_of
 from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ __all__ = [
     "PerCpuHashMap",
     "bpf_type",
     "map_size",
-    "record_type",
-    "ring_size",
 ]
 
 K = TypeVar("K")
@@ -235,19 +233,3 @@ class PerCpuArrayMap(PerCpuMap[int, V]):
 
     def __init__(self, kind: MapKind, value: Any, size: int, name: str) -> None:
         super().__init__(kind, U32, value, size, name)
-
-
-def record_type(record: Any, word: str) -> type[Struct]:
-    """The class of a buffer's records, or InvalidValue."""
-    if not isinstance(record, type) or not issubclass(record, Struct):
-        raise InvalidValue(f"bpf.{word}({record!r}): give the Struct class of its records")
-    return record
-
-
-def ring_size(size: int, word: str) -> int:
-    """Bytes of a ring buffer, or InvalidValue."""
-    if size < 4096 or size & (size - 1):
-        raise InvalidValue(
-            f"bpf.{word}(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"
-        )
-    return size

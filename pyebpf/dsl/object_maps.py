@@ -9,7 +9,8 @@ from pyebpf.builder.maps_of_maps import MapOfMapsEntity
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.program_arrays import ProgramArrayEntity
 from pyebpf.builder.storage import StorageEntity
-from pyebpf.dsl.maps import Bound, Keyed, KeyedMap, bpf_type, map_size, record_type, ring_size
+from pyebpf.dsl.buffers import record_type, ring_size
+from pyebpf.dsl.maps import Bound, Keyed, KeyedMap, bpf_type, map_size
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, requesting
 from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
 from pyebpf.errors import InvalidValue

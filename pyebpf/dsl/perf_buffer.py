@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.builder.perfbuf import PerfBufferEntity
-from pyebpf.dsl.maps import Bound, record_type
+from pyebpf.dsl.buffers import Buffer, record_type
 from pyebpf.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
 __all__ = ["PerfBuffer"]
 
 T = TypeVar("T")
 
 
-class PerfBuffer(Bound, PerfBufferEntity, Generic[T]):
-    """`bpf.perf_buffer(T)`: records that probes emit, one buffer a processor."""
+class PerfBuffer(Buffer[T], PerfBufferEntity):
+    """`bpf.perf_buffer(T)`: records that probes emit, one buffer a processor, in order for each."""
 
     def __init__(self, record: Any, pages: int, overwrite: bool, name: str) -> None:  # noqa: FBT001 - from one place
         self.name = name
@@ -31,19 +31,6 @@ class PerfBuffer(Bound, PerfBufferEntity, Generic[T]):
 
     def __repr__(self) -> str:
         return f"<PerfBuffer {self.current_name()} of {self.record_class.__name__}>"
-
-    def __iter__(self) -> Iterator[T]:
-        """Records as they come, without end; in order for each processor."""
-        return iter(self.backend)
-
-    def __aiter__(self) -> AsyncIterator[T]:
-        found: AsyncIterator[T] = self.backend.__aiter__()
-        return found
-
-    def poll(self, timeout: float = 0.0) -> Sequence[T]:
-        """The records that are there, or come within `timeout` seconds."""
-        found: Sequence[T] = self.backend.poll(timeout)
-        return found
 
     @property
     def lost_per_cpu(self) -> Mapping[int, int]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.builder.ringbuf import RingBufferEntity
-from pyebpf.dsl.maps import Bound, record_type, ring_size
+from pyebpf.dsl.buffers import Buffer, record_type, ring_size
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["RingBuffer"]
 
 T = TypeVar("T")
 
 
-class RingBuffer(Bound, RingBufferEntity, Generic[T]):
+class RingBuffer(Buffer[T], RingBufferEntity):
     """`bpf.ringbuf(T)`: records that probes emit, read in order."""
 
     def __init__(self, record: Any, size: int, name: str) -> None:
@@ -28,27 +28,9 @@ class RingBuffer(Bound, RingBufferEntity, Generic[T]):
     def __repr__(self) -> str:
         return f"<RingBuffer {self.current_name()} of {self.record_class.__name__}>"
 
-    def __iter__(self) -> Iterator[T]:
-        """Records as they come, without end."""
-        return iter(self.backend)
-
-    def __aiter__(self) -> AsyncIterator[T]:
-        found: AsyncIterator[T] = self.backend.__aiter__()
-        return found
-
-    def poll(self, timeout: float = 0.0) -> Sequence[T]:
-        """The records that are there, or come within `timeout` seconds."""
-        found: Sequence[T] = self.backend.poll(timeout)
-        return found
-
     def tuples(self) -> Sequence[tuple[Any, ...]]:
         """The records that are there as the tuples that `struct` unpacks: the fastest way, without field names."""
         found: Sequence[tuple[Any, ...]] = self.backend.tuples()
-        return found
-
-    def fileno(self) -> int:
-        """A descriptor that is readable when records are there, for event loops; call `poll()` then."""
-        found: int = self.backend.fileno()
         return found
 
     if TYPE_CHECKING:

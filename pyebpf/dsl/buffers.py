@@ -1,0 +1,53 @@
+"""What buffers of records have in common for those who read or write them in user space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyebpf.dsl.maps import Bound
+from pyebpf.errors import InvalidValue
+from pyebpf.types import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+__all__ = ["Buffer", "record_type", "ring_size"]
+
+T = TypeVar("T")
+
+
+class Buffer(Bound, Generic[T]):
+    """A buffer that probes write and user space reads: `for`, `async for`, or `poll()`."""
+
+    def __iter__(self) -> Iterator[T]:
+        """Records as they come, without end."""
+        return iter(self.backend)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        found: AsyncIterator[T] = self.backend.__aiter__()
+        return found
+
+    def poll(self, timeout: float = 0.0) -> Sequence[T]:
+        """The records that are there, or come within `timeout` seconds."""
+        found: Sequence[T] = self.backend.poll(timeout)
+        return found
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when records are there, for event loops; call `poll()` then."""
+        return super().fileno()
+
+
+def record_type(record: Any, word: str) -> type[Struct]:
+    """The class of a buffer's records, or InvalidValue."""
+    if not isinstance(record, type) or not issubclass(record, Struct):
+        raise InvalidValue(f"bpf.{word}({record!r}): give the Struct class of its records")
+    return record
+
+
+def ring_size(size: int, word: str) -> int:
+    """Bytes of a ring buffer, or InvalidValue."""
+    if size < 4096 or size & (size - 1):
+        raise InvalidValue(
+            f"bpf.{word}(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"
+        )
+    return size
