@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "FUNC_INFO_SIZE",
-    "LINE_INFO_SIZE",
     "MAX_COLUMN",
     "MAX_LINE",
     "FuncInfo",
@@ -25,8 +23,6 @@ __all__ = [
     "encode_line_info",
 ]
 
-FUNC_INFO_SIZE = 8
-LINE_INFO_SIZE = 16
 MAX_COLUMN = 0x3FF
 MAX_LINE = (1 << 22) - 1
 

@@ -10,7 +10,7 @@ from pyebpf.dataclass import dataclass
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Value
 
-__all__ = ["NEGATED", "SWAPPED", "All", "Always", "Any", "Compare", "Not", "Test", "negate"]
+__all__ = ["NEGATED", "All", "Always", "Any", "Compare", "Not", "Test", "negate"]
 
 #: The relation that holds exactly when the first does not. SET has none.
 NEGATED = {
@@ -24,21 +24,6 @@ NEGATED = {
     Relation.SGE: Relation.SLT,
     Relation.SLE: Relation.SGT,
     Relation.SGT: Relation.SLE,
-}
-
-#: The relation with its sides exchanged.
-SWAPPED = {
-    Relation.EQ: Relation.EQ,
-    Relation.NE: Relation.NE,
-    Relation.SET: Relation.SET,
-    Relation.ULT: Relation.UGT,
-    Relation.UGT: Relation.ULT,
-    Relation.ULE: Relation.UGE,
-    Relation.UGE: Relation.ULE,
-    Relation.SLT: Relation.SGT,
-    Relation.SGT: Relation.SLT,
-    Relation.SLE: Relation.SGE,
-    Relation.SGE: Relation.SLE,
 }
 
 

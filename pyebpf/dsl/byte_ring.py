@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.dynptr import ByteRingEntity
 from pyebpf.dsl.buffers import Buffer, ring_size
 
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    from pyebpf.dsl.maps import Declared
-
-    D = TypeVar("D", bound=Declared)
-
 __all__ = ["ByteRing"]
-
-_DEFAULT_RING = 256 * 1024
 
 
 class ByteRing(Buffer[bytes], ByteRingEntity):
