@@ -110,13 +110,16 @@ def assemble(
 def _choose(name: str, number: int, request: Request, target: Target, struck: Struck) -> tuple[Way, Choice]:
     """The first way of a request that nothing is known against."""
     rejected: list[tuple[str, str]] = []
+    alone = len(request.ways) == 1
     for way in request.ways:
         reason = struck.get((name, number, way.name))
         if reason is None:
+            # One that is alone is tried: unless there are words for what is missing, the kernel's refusal says more.
+            asked = [need for need in way.needs if need in _LACKS] if alone else way.needs
             reason = next(
-                (_LACKS.get(need, f"this kernel lacks {need}") for need in way.needs if not target.has(need)), None
+                (_LACKS.get(need, f"this kernel lacks {need}") for need in asked if not target.has(need)), None
             )
-            if reason is None and len(request.ways) > 1:
+            if reason is None and not alone:
                 unfit = (place(attachment.attach).unfit(target) for attachment in way.attachments)
                 reason = next((each for each in unfit if each is not None), None)
         if reason is None:
