@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import Int
+from pyebpf.builder.notes import CALLBACK
 from pyebpf.builder.operations import to_int
 from pyebpf.builder.places import Place
 from pyebpf.builder.reading import read
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
 
 __all__ = [
-    "CALLBACK",
     "ENTRY",
     "call_for_each",
     "check_walked",
@@ -35,9 +35,6 @@ __all__ = [
     "loop",
     "timer_function",
 ]
-
-#: The key in a program's notes of the front end's way to build a function that is called back.
-CALLBACK = "callbacks: build"
 
 _TIMER_FUNCTIONS = "callbacks: functions of timers"
 _NUMBER = "callbacks: number"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from pyebpf.builder.conditions import Test
+    from pyebpf.builder.entries import Entries
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.walks import Entries
     from pyebpf.compiler import ir
 
 __all__ = ["Entity", "RunTime", "describe"]

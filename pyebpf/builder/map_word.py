@@ -12,8 +12,8 @@ from pyebpf.compiler.ir import Condition as Relation, Op
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from pyebpf.builder.entries import Entries
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.walks import Entries
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
 

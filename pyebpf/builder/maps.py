@@ -28,8 +28,8 @@ from pyebpf.types.special import has_special
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from pyebpf.builder.entries import Entries
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.walks import Entries
     from pyebpf.compiler import ir
     from pyebpf.specs import MapKind
     from pyebpf.types import Type
@@ -118,7 +118,7 @@ class MapEntity(MapWord):
         return self._view("keys", p)
 
     def _view(self, view: str, p: ProgramBuilder) -> Entries:
-        from pyebpf.builder.walks import Entries
+        from pyebpf.builder.entries import Entries
 
         return Entries(self, view)
 

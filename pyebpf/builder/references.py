@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Always, Compare, Test, negate
 from pyebpf.builder.entity import RunTime
+from pyebpf.builder.notes import CHANGED
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.types import CharArray, StructType
 
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["CHANGED", "CHANGING", "Reference", "note_change"]
-
-#: Keys in a program's notes: a string in memory was written over; the program was found to do so, and is built anew.
-CHANGED = "strings: changed"
-CHANGING = "strings: changing"
+__all__ = ["Reference", "note_change"]
 
 
 class Reference(RunTime):

@@ -12,8 +12,9 @@ from pyebpf.builder.conditions import Always, Compare, Test, negate
 from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.integers import Character, Int, relation
 from pyebpf.builder.methods import method_of
+from pyebpf.builder.notes import CHANGING
 from pyebpf.builder.places import Place, copy, moved, pieces, zero
-from pyebpf.builder.references import CHANGING, Reference
+from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U8, CharArray
 

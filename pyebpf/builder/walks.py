@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.callbacks import ENTRY, call_for_each, check_walked, entry_arguments, function_number
 from pyebpf.builder.conditions import All, Compare
-from pyebpf.builder.entity import Entity
 from pyebpf.builder.function import FunctionBuilder, Join, Loop
 from pyebpf.builder.loops import hidden_zero
 from pyebpf.builder.operations import store
@@ -32,31 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyebpf.builder.conditions import Test
+    from pyebpf.builder.entries import Entries
     from pyebpf.builder.environment import Interval, Variable
     from pyebpf.builder.maps import MapEntity
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["Entries", "Walk", "walk_entries"]
+__all__ = ["Walk", "walk_entries"]
 
 _CELL = 8
-
-
-class Entries(Entity):
-    """`m.items()`, `m.keys()`, `m.values()`, or `m` itself: what a `for` goes over."""
-
-    def __init__(self, table: MapEntity, view: str) -> None:
-        self.table = table
-        self.view = view
-
-    def describe(self) -> str:
-        return f"{self.table.map_name}.{self.view}()"
-
-    def entries(self, p: ProgramBuilder) -> Entries:
-        return self
-
-    def element(self, key: Any, value: Any) -> Any:
-        """What the target of the `for` is given."""
-        return {"keys": key, "values": value, "items": (key, value)}[self.view]
 
 
 class _Body(FunctionBuilder):

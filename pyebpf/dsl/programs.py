@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.callbacks import CALLBACK
 from pyebpf.builder.contexts import Context
 from pyebpf.builder.contexts.base import ASKED_TARGET
-from pyebpf.builder.contexts.packets import MOVED, MOVING
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.lost import LossTable
+from pyebpf.builder.notes import CALLBACK, CHANGED, CHANGING, MOVED, MOVING
 from pyebpf.builder.program import ProgramBuilder
-from pyebpf.builder.references import CHANGED, CHANGING
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.binding_time import BindingTimes
-from pyebpf.dsl.callbacks import callback
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.subprograms import EXPORTED, TIMES, annotation_value
 from pyebpf.dsl.translate import Frame, body
 from pyebpf.dsl.translate.returns import end_of_function
 from pyebpf.errors import CompileError
-from pyebpf.specs.attach.programs import Replacement
+from pyebpf.specs import ProgramKind
 from pyebpf.specs.programs import Exported
 
 if TYPE_CHECKING:
@@ -83,7 +80,7 @@ def build_program(
         p = ProgramBuilder(name, attachment.kind, attachment.attach, target, source.location)
         p.notes["losses"] = table
         p.notes[TIMES] = times
-        p.notes[CALLBACK] = callback
+        p.notes[CALLBACK] = _called_back
         p.notes.update(known)
         try:
             _translate(p, probe, source, times)
@@ -99,11 +96,18 @@ def build_program(
             return Built(p.finish(), p.maps, table, p.notes[_PARAMETERS], ASKED_TARGET in p.notes, exported)
 
 
+def _called_back(*arguments: Any, **keywords: Any) -> Any:
+    """`callback`, which few probes have."""
+    from pyebpf.dsl.callbacks import callback
+
+    return callback(*arguments, **keywords)
+
+
 def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times: BindingTimes) -> None:
     p.b.where = source.location
     frame = Frame(p, source, probe.scope, times, "probe")
-    attach = p.attach
-    if isinstance(attach, Replacement):
+    if p.kind is ProgramKind.EXT:
+        attach: Any = p.attach  # a Replacement
         frame.is_subprogram, frame.result = True, attach.result
         p.notes[EXPORTED] = [Exported(p.name, tuple(name for name, _ in attach.parameters))]
     p.place.begin(p)

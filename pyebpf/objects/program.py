@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.asm import encode, resolve, slot_starts
 from pyebpf.errors import KernelError, NotFound, NotLoaded, NotSupported, VerifierError
 from pyebpf.kernel import bpf
-from pyebpf.kernel.btf_objects import module_btf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
 from pyebpf.specs import ProgramKind
-from pyebpf.specs.attach.programs import Replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -149,9 +147,13 @@ def _vmlinux() -> Btf:
 def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_array: bytes) -> Descriptor:
     code = encode(instructions)
     debug = debug_info(spec.code)
-    module = module_btf(spec.attach_module) if spec.attach_module else None
+    module = None
+    if spec.attach_module:
+        from pyebpf.kernel.btf_objects import module_btf
+
+        module = module_btf(spec.attach_module)
     attach_fd, attach_btf = module.fileno() if module is not None else 0, spec.attach_btf
-    if isinstance(spec.attach, Replacement):
+    if spec.kind is ProgramKind.EXT:
         attach_fd, attach_btf = _replaced(spec.attach)
     ifindex = 0
     if spec.attach is not None and spec.attach.device:
@@ -207,8 +209,8 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
                 descriptor.close()
 
 
-def _replaced(place: Replacement) -> tuple[int, int]:
-    """Descriptor of the program that a function is replaced of, and the function's BTF id there."""
+def _replaced(place: Any) -> tuple[int, int]:
+    """Descriptor of the program that a function is replaced of (`Replacement`), and the function's BTF id there."""
     program: Program = place.loaded
     for name, number in debug_info(program.spec.code).functions.items():
         if name.rpartition(".")[0] == place.function and name in {each.name for each in program.spec.code.exported}:

@@ -12,6 +12,7 @@ from pyebpf.builder.conditions import Compare, Test
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.integers import Int
 from pyebpf.builder.methods import method_of
+from pyebpf.builder.notes import MOVED, MOVING
 from pyebpf.builder.operations import settled, to_int
 from pyebpf.builder.places import Place, moved
 from pyebpf.builder.reading import read
@@ -26,12 +27,8 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["MOVED", "MOVES", "MOVING", "Packet", "inside", "metadata", "packet_moved", "proven"]
+__all__ = ["MOVES", "Packet", "inside", "metadata", "packet_moved", "proven"]
 
-#: Keys in a program's notes: a helper that may move the packet was called; the program was found to do so, and is
-#: built anew, with the packet's ends read each time.
-MOVED = "packets: moved"
-MOVING = "packets: moving"
 _END = "packets: end"
 #: What the addresses of packets come from, as maps are for those of their entries.
 ORIGIN = "packets: the packet"

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder import operations
 from pyebpf.builder.conditions import Always
 from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.entries import Entries
 from pyebpf.builder.integers import Int
 from pyebpf.builder.map_word import MapWord
-from pyebpf.builder.walks import Entries
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.translate.conditions import as_test, compile_time
 from pyebpf.dsl.translate.expressions import expression
-from pyebpf.dsl.translate.inlining import inline
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll
 from pyebpf.types import U64, IntType, Struct
@@ -82,6 +81,8 @@ def _called(
         and callee is not unroll
         and (any(map(_touches_bpf, given)) or uses_bpf(callee))
     ):
+        from pyebpf.dsl.translate.inlining import inline
+
         return inline(f, callee, arguments, keywords)
     if isinstance(callee, type) and issubclass(callee, Struct):
         from pyebpf.builder.records import StructConstructor

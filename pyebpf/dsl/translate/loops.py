@@ -20,7 +20,7 @@ from pyebpf.dsl.translate.tuples import TupleValue
 from pyebpf.dsl.unroll import Unrolled
 
 if TYPE_CHECKING:
-    from pyebpf.builder.walks import Entries
+    from pyebpf.builder.entries import Entries
     from pyebpf.dsl.translate.frame import Frame
     from pyebpf.errors import Location
 

@@ -13,7 +13,6 @@ from pyebpf.builder.references import Reference
 from pyebpf.dsl.translate.conditions import branch, comparison, compile_time
 from pyebpf.dsl.translate.expressions import BINARY, binary, expression
 from pyebpf.dsl.translate.frame import RETURN, assigned_names
-from pyebpf.dsl.translate.loops import for_statement, leave_loop, while_statement
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.returns import return_statement
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
@@ -328,12 +327,25 @@ def _pass(_f: Frame, _node: ast.Pass) -> None:
     """Do nothing, as written."""
 
 
-def _break(f: Frame, node: ast.Break) -> None:
-    leave_loop(f, node, again=False)
+# Most probes have no loop: what builds them is imported by those that do.
 
 
-def _continue(f: Frame, node: ast.Continue) -> None:
-    leave_loop(f, node, again=True)
+def _while(f: Frame, node: ast.While) -> None:
+    from pyebpf.dsl.translate.loops import while_statement
+
+    while_statement(f, node)
+
+
+def _for(f: Frame, node: ast.For) -> None:
+    from pyebpf.dsl.translate.loops import for_statement
+
+    for_statement(f, node)
+
+
+def _leave(f: Frame, node: ast.Break | ast.Continue) -> None:
+    from pyebpf.dsl.translate.loops import leave_loop
+
+    leave_loop(f, node, again=isinstance(node, ast.Continue))
 
 
 # -- expression statements ---------------------------------------------------------------------------------------------
@@ -365,10 +377,10 @@ HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
     ast.If: _if,
     ast.Match: _match,
     ast.With: _with,
-    ast.While: while_statement,
-    ast.For: for_statement,
-    ast.Break: _break,
-    ast.Continue: _continue,
+    ast.While: _while,
+    ast.For: _for,
+    ast.Break: _leave,
+    ast.Continue: _leave,
     ast.Return: return_statement,
     ast.Pass: _pass,
     ast.Expr: _expression_statement,
