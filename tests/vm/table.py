@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.vm import report
+from tests.vm.kernels import FLAVOURS
 
 if TYPE_CHECKING:
     from tests.vm.report import Report
@@ -55,6 +56,12 @@ def _cell(part: Report) -> str:
     return ", ".join(words)
 
 
+def _order(each: Report) -> tuple[bool, int, str]:
+    """The development machine first, then Debian's kernels by flavour."""
+    flavour = max(number for number, name in enumerate(FLAVOURS) if name in each.kernel)
+    return each.kernel.endswith("amd64"), flavour, each.kernel
+
+
 def _short(release: str) -> str:
     """A release without what all of Debian's have in common: 6.12.117-rt; 6.1.0-56."""
     return re.sub(r"\+deb\d+|-amd64", "", release)
@@ -66,7 +73,7 @@ def main() -> int:
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("files", nargs="+", type=Path, metavar="RESULTS")
     options = parser.parse_args()
-    reports = [report.read(path) for path in options.files]
+    reports = sorted((report.read(path) for path in options.files), key=_order)
     if silent := [each.trouble[0] for each in reports if not each.kernel]:
         sys.stderr.write(f"{silent[0]}\n")
         return 1
