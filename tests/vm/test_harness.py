@@ -171,7 +171,7 @@ def test_disks_of_devices_live_as_long_as_the_machine(tmp_path):
 
 
 def test_the_table_says_what_ran_where(tmp_path):
-    """A row a file, a column a kernel; skips by reason. The page around it stays."""
+    """A row a file, a column a kernel, plain ones first; skips by reason. The page around it stays."""
     page = tmp_path / "kernels.md"
     page.write_text(f"Before.\n\n{table.BEGIN}\nold\n{table.END}\nAfter.\n")
     rows = {
@@ -188,8 +188,8 @@ def test_the_table_says_what_ran_where(tmp_path):
     subprocess.run(command, cwd=CHECKOUT, check=True)
     assert page.read_text() == (
         f"Before.\n\n{table.BEGIN}\n"
-        "| tests/kernel/ | 6.1.0-56-rt | 6.12.117 |\n|---|---:|---:|\n"
-        "| test_a | 1, 1 s | 1 |\n| test_b | - | 0, 1 f |\n| all | 1, 1 s | 1, 1 f |\n\n"
+        "| tests/kernel/ | 6.12.117 | 6.1.0-56-rt |\n|---|---:|---:|\n"
+        "| test_a | 1 | 1, 1 s |\n| test_b | 0, 1 f | - |\n| all | 1, 1 f | 1, 1 s |\n\n"
         "| probe that said no | tests skipped by kernel |\n|---|---|\n| `isa:v4` | 6.1.0-56-rt: 1 |\n"
         f"{table.END}\nAfter.\n"
     )
