@@ -10,7 +10,6 @@ Overhead: 2.5 us for each packet reported, 0.05 us for others that are dropped. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
 from itertools import dropwhile
 from time import strftime
 from typing import TYPE_CHECKING, Any
@@ -32,10 +31,12 @@ from pyebpf import (
     u32,
     u64,
 )
+from pyebpf.programs._addresses import endpoint, ip_address
 from pyebpf.tool import Column, EventTool, Example, Stop, events, flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from ipaddress import IPv4Address, IPv6Address
 
 __all__ = ["TOOL", "Drop", "Options", "build", "open"]
 
@@ -166,11 +167,6 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def endpoint(address: IPv4Address | IPv6Address, port: int) -> str:
-    """An address with its port, as URLs write it."""
-    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
-
-
 def flag_names(flags: int) -> str:
     """The flags that are set, such as SYN|ACK."""
     return "|".join(name for bit, name in enumerate(FLAGS) if flags >> bit & 1) or "-"
@@ -186,12 +182,8 @@ def drops(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Drop]:
     reasons: Mapping[int, str] = bpf.enumerators("skb_drop_reason")
     states = {state.value: state.name for state in TcpState}
     for found in events(bpf["drops"], stop):
-        source: IPv4Address | IPv6Address
-        destination: IPv4Address | IPv6Address
-        if found.version == 4:
-            source, destination = IPv4Address(found.source4), IPv4Address(found.destination4)
-        else:
-            source, destination = IPv6Address(found.source6), IPv6Address(found.destination6)
+        source = ip_address(found.version, found.source4, found.source6)
+        destination = ip_address(found.version, found.destination4, found.destination6)
         yield Drop(
             pid=found.pid,
             source=source,

@@ -14,7 +14,6 @@ Overhead: nothing for data; two or three map operations for each change of state
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 from pyebpf import (
@@ -35,10 +34,12 @@ from pyebpf import (
     u32,
     u64,
 )
+from pyebpf.programs._addresses import ip_address
 from pyebpf.tool import Column, EventTool, Example, Stop, events, flag, option, pid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from ipaddress import IPv4Address, IPv6Address
 
 __all__ = ["TOOL", "Options", "Session", "build", "open"]
 
@@ -188,12 +189,9 @@ def build(options: Options) -> BPF:
 def sessions(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Session]:
     """Sessions as they end."""
     for found in events(bpf["closed"], stop):
-        local: IPv4Address | IPv6Address
-        remote: IPv4Address | IPv6Address
-        if found.family == AF_INET6:
-            local, remote = IPv6Address(found.local6), IPv6Address(found.remote6)
-        else:
-            local, remote = IPv4Address(found.local4), IPv4Address(found.remote4)
+        version = 6 if found.family == AF_INET6 else 4
+        local = ip_address(version, found.local4, found.local6)
+        remote = ip_address(version, found.remote4, found.remote6)
         yield Session(
             pid=found.pid,
             comm=found.comm,

@@ -10,15 +10,16 @@ Overhead: one probe and one count for each connection that is completed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
 from time import strftime
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, Struct, array, field, u8, u16, u32
+from pyebpf.programs._addresses import endpoint, ip_address
 from pyebpf.tool import Column, EventLines, Example, Histogram, Stop, SummaryTool, events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from ipaddress import IPv4Address, IPv6Address
 
 __all__ = ["TOOL", "Drop", "Options", "build", "open"]
 
@@ -103,12 +104,8 @@ def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001
 def drops(bpf: BPF, options: Options, stop: Stop) -> Iterator[Drop]:  # noqa: ARG001 - as every tool's
     """Drops as they happen."""
     for found in events(bpf["drops"], stop):
-        local: IPv4Address | IPv6Address
-        remote: IPv4Address | IPv6Address
-        if found.version == 4:
-            local, remote = IPv4Address(found.local4), IPv4Address(found.remote4)
-        else:
-            local, remote = IPv6Address(found.local6), IPv6Address(found.remote6)
+        local = ip_address(found.version, found.local4, found.local6)
+        remote = ip_address(found.version, found.remote4, found.remote6)
         yield Drop(found.limit, found.length, local, found.local_port, remote, found.remote_port)
 
 
@@ -116,11 +113,6 @@ def sentence(drop: Drop) -> str:
     """A line for a drop, behind the time."""
     ends = (endpoint(drop.remote, drop.remote_port), endpoint(drop.local, drop.local_port))
     return f"dropped {ends[0]} -> {ends[1]}: {drop.length} in the queue, limit {drop.limit}"
-
-
-def endpoint(address: IPv4Address | IPv6Address, port: int) -> str:
-    """An address with its port, as URLs write it."""
-    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
 TOOL = SummaryTool(
