@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotFound, NotPermitted, NotSupported, closest
-from pyebpf.specs.attach.functions import split
+from pyebpf.specs.attach.functions import not_loaded, split
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host
@@ -24,7 +24,7 @@ def missing(function: str) -> NotFound | None:
     if any(symbol.is_function for symbol in found):
         return None
     if module and not symbols.has_module(module):
-        return NotFound(f"no function {function}: module {module} is not loaded (modprobe {module})")
+        return not_loaded(function)
     if found:
         return NotFound(f"no function {function}: {name} is data")
     variants = symbols.variants(name)

@@ -14,7 +14,7 @@ from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
 from pyebpf.specs import AttachSpec, ProgramKind
 from pyebpf.specs.attach.denied import is_denied
-from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti, split
+from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti, not_loaded, split
 from pyebpf.types import S64, U64, CharFactory
 from pyebpf.types.integers import INTEGERS
 
@@ -114,7 +114,7 @@ def expanded(target: Target, function: str, most: int) -> Iterator[str]:
     found = [each for each in dict.fromkeys(target.functions(function)) if not is_denied(each.rpartition(":")[2])]
     if not found:
         if module and not target.functions(f"{module}:*"):
-            raise NotFound(f"no function {function}: module {module} is not loaded (modprobe {module})")
+            raise not_loaded(function)
         raise NotFound(f"no function of the kernel that a probe can be put on matches {function!r}")
     if len(found) > most:
         raise InvalidValue(
@@ -419,15 +419,15 @@ class TrampolinePlace(FunctionPlace[Trampoline]):
 
     def _not_in_module(self, target: Target, module: str, name: str, where: str = "") -> NotFound | None:
         """The error for a function that a module lacks, or whose module is not loaded; None if nothing tells."""
-        try:
-            # A module that is loaded has functions that ftrace reaches.
-            names = [each.rpartition(":")[2] for each in target.functions(f"{module}:*")] if module else []
-        except (NotFound, NotSupported):
-            return None
         if not module:
             return None
+        try:
+            # A module that is loaded has functions that ftrace reaches.
+            names = [each.rpartition(":")[2] for each in target.functions(f"{module}:*")]
+        except (NotFound, NotSupported):
+            return None
         if not names:
-            return NotFound(f"no function {self.function}: module {module} is not loaded (modprobe {module})")
+            return not_loaded(self.function)
         return NotFound(f"no function {name} in module {module}{where or closest(name, names)}")
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:

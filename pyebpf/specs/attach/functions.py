@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pyebpf.dataclass import dataclass
+from pyebpf.errors import NotFound
 from pyebpf.specs.attach.base import AttachSpec
 from pyebpf.specs.programs import ProgramKind
 
-__all__ = ["MAX_PROBES", "Fentry", "Fexit", "FmodRet", "Kprobe", "KprobeMulti", "split"]
+__all__ = ["MAX_PROBES", "Fentry", "Fexit", "FmodRet", "Kprobe", "KprobeMulti", "not_loaded", "split"]
 
 #: Enum bpf_attach_type's TRACE_FENTRY, TRACE_FEXIT, MODIFY_RETURN, TRACE_KPROBE_MULTI and TRACE_KPROBE_SESSION.
 TRACE_FENTRY, TRACE_FEXIT, MODIFY_RETURN, TRACE_KPROBE_MULTI, TRACE_KPROBE_SESSION = 24, 25, 26, 42, 56
@@ -20,6 +21,12 @@ def split(function: str) -> tuple[str, str, str]:
     module, _, name = function.rpartition(":")
     name, _, offset = name.partition("+")
     return module, name, offset
+
+
+def not_loaded(function: str) -> NotFound:
+    """The error for a function of a module that is not loaded."""
+    module, _, _ = split(function)
+    return NotFound(f"no function {function}: module {module} is not loaded (modprobe {module})")
 
 
 def _list(functions: tuple[str, ...]) -> str:
