@@ -25,7 +25,7 @@ from pyebpf.symbols.elf import IFUNC, ElfSymbols
 from pyebpf.symbols.libraries import find_binary
 from tests.kernel.test_uprobe import take
 from tests.support.command import PATIENCE
-from tests.support.needs import needs
+from tests.support.needs import needs, unless
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "attachments.md").read_text("utf-8")
@@ -146,8 +146,7 @@ def test_a_function_that_is_chosen_when_a_program_starts():
     def on_copy() -> None:
         pass
 
-    if ElfSymbols(find_binary("libc.so.6")).find("memcpy")[0].kind != IFUNC:
-        pytest.skip("probe setting:IFUNC-memcpy: no")
+    unless(ElfSymbols(find_binary("libc.so.6")).find("memcpy")[0].kind == IFUNC, "setting:IFUNC-memcpy")
     with pytest.raises(NotFound, match=r"^memcpy of libc\.so\.6 is chosen among several when a program starts"), bpf:
         pass
 
@@ -155,8 +154,7 @@ def test_a_function_that_is_chosen_when_a_program_starts():
 def test_usdt():
     """13 collections of Debian's python3, by generation."""
     needs(f"setting:{PYTHON}", "arch:x86_64", "attach:uprobe")
-    if not ElfSymbols(PYTHON).notes("stapsdt"):
-        pytest.skip("probe setting:USDT-probes-of-python3: no")
+    unless(ElfSymbols(PYTHON).notes("stapsdt"), "setting:USDT-probes-of-python3")
     bpf = BPF()
     collections = bpf.hash(key=s32, value=u64)
     example("USDT", bpf=bpf, collections=collections)

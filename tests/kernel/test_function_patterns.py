@@ -15,7 +15,7 @@ from pyebpf import BPF, NotSupported, PyebpfError, VerifierError, function_ip, p
 from pyebpf.features import Features
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.runtime.host import kernel_btf
-from tests.support.needs import needs
+from tests.support.needs import needs, unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,8 +74,7 @@ def test_variants_are_counted(kind: str, how: str) -> None:
     """23 calls of name.isra.0 and of name.constprop.0, by their full names; 7 more that nobody counts."""
     needs("attach:kprobe_multi" if how == "kprobe_multi" else "attach:kprobe")
     found = variants(kind)
-    if not found:
-        pytest.skip(f"probe function:*.{kind}.*: no")
+    unless(found, f"function:*.{kind}.*")
     bpf = BPF()
     counts = bpf.array(value=u64)
 

@@ -28,7 +28,7 @@ from pyebpf import (
 from pyebpf.arch import host
 from pyebpf.errors import InvalidValue
 from pyebpf.kernel.tracefs import Tracefs
-from tests.support.needs import lacks, needs
+from tests.support.needs import lacks, needs, unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -338,8 +338,7 @@ def test_a_function_without_btf_binds_by_position() -> None:
     """What the compiler made a variant of: its parameters are the registers, as annotated, and fentry can't do."""
     needs("attach:kprobe")
     variants = host_functions("*.isra.0")
-    if not variants:
-        pytest.skip("probe function:*.isra.0: no")
+    unless(variants, "function:*.isra.0")
     bpf = BPF()
     counts = bpf.array(value=u64)
 

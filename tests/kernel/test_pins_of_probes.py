@@ -16,7 +16,7 @@ from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, syscall
 from pyebpf.kernel.tracefs import Tracefs
-from tests.support.needs import needs
+from tests.support.needs import needs, unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,8 +180,7 @@ def test_a_pinned_iterator_is_a_file_that_anybody_reads(bpffs: Path) -> None:
 
 def test_what_no_single_link_holds_is_not_pinned(bpffs: Path) -> None:
     """An event for each processor, and one of tracefs for many functions: a line says so, nothing is half pinned."""
-    if len(online_cpus()) == 1:
-        pytest.skip("probe setting:two-processors: no")
+    unless(len(online_cpus()) > 1, "setting:two-processors")
     bpf = BPF()
 
     @bpf.sample(frequency=1)

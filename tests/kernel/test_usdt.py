@@ -16,7 +16,7 @@ from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.usdt_notes import usdt_probes
 from pyebpf.types import char
 from tests.kernel.test_uprobe import KILLS, code, take
-from tests.support.needs import needs
+from tests.support.needs import needs, unless
 from tests.support.traced import Traced, binary, kill_often
 
 PYTHON = "/usr/bin/python3"
@@ -195,8 +195,7 @@ def test_probes_of_debians_python():
     """/usr/bin/python3 by its notes: 23 collections with their generation, on the stack; 17 events with their name."""
     needs(f"setting:{PYTHON}")
     names = {f"{probe.provider}:{probe.name}" for probe in usdt_probes(ElfSymbols(PYTHON))}
-    if not {"python:gc__start", "python:audit"} <= names:
-        pytest.skip("probe setting:USDT-probes-of-python3: no")
+    unless({"python:gc__start", "python:audit"} <= names, "setting:USDT-probes-of-python3")
     bpf = BPF()
     collections = bpf.hash(key=s32, value=u64)
     events = bpf.ringbuf(Audited)

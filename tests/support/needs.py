@@ -38,6 +38,12 @@ def lacks(*names: str) -> None:
         _skip_if(name, "yes")
 
 
+def unless(there: object, name: str) -> None:
+    """Skip the running test if what it is about, looked for by the test itself, is not there; `name` as of a probe."""
+    if not there:
+        pytest.skip(f"probe {name}: no")
+
+
 def _skip_if(name: str, unwanted: str) -> None:
     kind, _, what = name.partition(":")
     if kind in PROBES:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf.symbols.kernel import KernelSymbols
+from tests.support.needs import unless
 
 TEXT = b"""\
 0000000000000000 A fixed_percpu_data
@@ -87,8 +88,7 @@ def test_this_kernel():
     functions = symbols.functions()
     assert len(functions) > 10_000
     assert not any(symbol.name.startswith("__pfx_") for symbol in functions)
-    if symbols.hidden:
-        pytest.skip("probe setting:kptr_restrict=0: no")
+    unless(not symbols.hidden, "setting:kptr_restrict=0")
     names = {}
     for symbol in functions:
         names.setdefault(symbol.address, set()).add(symbol.name)
@@ -108,10 +108,8 @@ def test_nothing_is_read_before_a_question():
 
 def test_as_an_ordinary_user():
     """Without privileges the names are there and the addresses are not, with the remedy in the reason."""
-    if os.geteuid():
-        pytest.skip("probe user:root: no")
-    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) <= 1:
-        pytest.skip("probe setting:perf_event_paranoid>1: no")
+    unless(os.geteuid() == 0, "user:root")
+    unless(int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 1, "setting:perf_event_paranoid>1")
     # Asked once before the privileges go: what Python imports may be where nobody can read.
     program = (
         "import os\nfrom pyebpf.symbols.kernel import KernelSymbols\n"
