@@ -7,10 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import MalformedData
-from pyebpf.events.perf_records import read_backward, read_records, uniform
+from pyebpf.events.perf_records import SAMPLE_HEADER, read_backward, read_records, uniform, uniform_backward
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from pyebpf.events.perf_records import Uniform
 
 COVERS = ("pyebpf/events/perf_records.py",)
 TEXT = False
@@ -49,14 +51,21 @@ def target(data: bytes) -> None:
     with suppress(MalformedData):
         backward = read_backward(memoryview(content), tail + written & _WORD, tail)
         assert sum(map(len, backward.samples)) <= min(written, _SIZE)
+        alike = uniform_backward(memoryview(content), tail + written & _WORD, tail)
+        if alike is not None:
+            assert (_raw(alike[0]), alike[1]) == (backward.samples, backward.lost)
 
 
 def _check_uniform(data: bytes, position: int, written: int, samples: list[bytes]) -> None:
     """Samples taken apart all at once are those that one after the other gives."""
     found = uniform(memoryview(data), position, written)
     if found is not None:
-        content, length, raw = found
-        assert [content[at + 12 : at + 12 + raw] for at in range(0, len(content), length)] == samples
+        assert _raw(found) == samples
+
+
+def _raw(alike: Uniform) -> list[bytes]:
+    content, length, raw = alike
+    return [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), length)]
 
 
 def seeds() -> Iterable[bytes]:

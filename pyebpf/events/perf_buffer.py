@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from itertools import islice
+from operator import length_hint
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.errors import InvalidValue, MalformedData
-from pyebpf.events.perf_records import SAMPLE_HEADER, read_backward, read_records, uniform
-from pyebpf.events.stream import EventStream, collected_afterwards
+from pyebpf.events.perf_records import SAMPLE_HEADER, Uniform, read_backward, read_records, uniform, uniform_backward
+from pyebpf.events.stream import PORTION, EventStream, collected_afterwards
 from pyebpf.kernel import map_elements, perf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.diagnosis import diagnose
@@ -17,6 +19,8 @@ from pyebpf.objects.codec import assembler
 from pyebpf.specs import MapKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.objects import Map
     from pyebpf.types import Type
@@ -28,9 +32,15 @@ _TYPE_SOFTWARE, _BPF_OUTPUT, _SAMPLE_RAW = 1, 10, 1 << 10
 _HEAD_AT, _TAIL_AT = 1024, 1032
 
 
-_WORD = (1 << 64) - 1
-Decode = Callable[[tuple[bytes, int, int] | None, list[bytes]], list[Any]]
-"""Function from samples of one length laid end to end, or from samples one by one, to records."""
+_PIECE = 1 << 17
+"""Bytes copied out at a time, so that no memory has to be fetched from the system for them."""
+
+
+class _Piece(NamedTuple):
+    """Copied out of a buffer, not yet decoded: `rows` knows how many are left, `assemble` takes some of them."""
+
+    assemble: Callable[[Iterator[Any], int], list[Any]]
+    rows: Iterator[Any]
 
 
 class _Buffer:
@@ -55,43 +65,46 @@ class _Buffer:
         self._tail = self._mapping.words(_TAIL_AT, 1)
         self._data = self._mapping.part(PAGE_SIZE, pages * PAGE_SIZE, "B")
 
-    def take(self, decode: Decode) -> list[Any]:
-        """All records, decoded; the oldest first."""
+    def take(self, *, everything: bool) -> Iterator[Uniform | list[bytes]]:
+        """What is there now, or the first of it; the oldest first, in pieces."""
         if self._overwrite:
-            return self._take_newest(decode)
-        tail, head = self._tail[0], self._head[0]
-        if tail == head:
-            return []
-        try:
-            alike = uniform(self._data, tail, head - tail) if 0 < head - tail <= len(self._data) else None
+            yield from self._take_newest()
+            return
+        head: int = self._head[0]
+        while (tail := self._tail[0]) != head:
+            alike = uniform(self._data, tail, head - tail, most=_PIECE) if 0 < head - tail <= len(self._data) else None
             if alike is not None:
-                return decode(alike, [])
-            batch = read_records(self._data, tail, head)
-        finally:
-            self._tail[0] = head  # also past what is garbled, else it would be met for ever
-        self.lost += batch.lost
-        return decode(None, batch.samples)
+                self._tail[0] = tail + len(alike.content)
+                yield alike
+                if everything:
+                    continue
+                break
+            try:
+                batch = read_records(self._data, tail, head)
+            finally:
+                self._tail[0] = head  # also past what is garbled, else it would be met for ever
+            self.lost += batch.lost
+            yield batch.samples
 
-    def _take_newest(self, decode: Decode) -> list[Any]:
+    def _take_newest(self) -> Iterator[Uniform | list[bytes]]:
         if self._head[0] == self._before:
-            return []
+            return
         # What is being read must not be written over meanwhile.
         perf.pause_output(self.event.fileno(), paused=True)
         try:
             head: int = self._head[0]
             before, self._before = self._before, head
-            written = before - head & _WORD
-            there = min(written, len(self._data))
-            alike = uniform(self._data, head, there, cut=there < written)
-            batch = read_backward(self._data, before, head) if alike is None else None
+            found = uniform_backward(self._data, before, head)
+            batch = read_backward(self._data, before, head) if found is None else None
         finally:
             perf.pause_output(self.event.fileno(), paused=False)
-        if batch is None:
-            assert alike is not None
-            self.lost += (written - len(alike[0])) // alike[1]
-            return decode(alike, [])[::-1]
-        self.lost += batch.lost
-        return decode(None, batch.samples)
+        if found is not None:
+            alike, lost = found
+            self.lost += lost
+            yield alike
+        if batch is not None:
+            self.lost += batch.lost
+            yield batch.samples
 
     def close(self) -> None:
         self._mapping.close()
@@ -120,6 +133,8 @@ class PerfBuffer(EventStream[Any]):
         self._record = record
         self._assemble = None if record is None else assembler(record)
         self._closed = False
+        #: Copied out, not yet decoded.
+        self._waiting: deque[_Piece] = deque()
         self._buffers: list[_Buffer] = []
         try:
             for cpu in online_cpus():
@@ -155,31 +170,54 @@ class PerfBuffer(EventStream[Any]):
     def _descriptors(self) -> list[int]:
         return [buffer.event.fileno() for buffer in self._buffers]
 
-    def _take(self, *, everything: bool) -> list[Any]:  # noqa: ARG002 - perf buffers are small
-        decode = self._decode
+    def _take(self, *, everything: bool) -> list[Any]:
+        if everything or not self._waiting:
+            # Copied out, so that the programs have the room again.
+            for buffer in self._buffers:
+                self._waiting.extend(map(self._piece, buffer.take(everything=everything)))
+        if not everything:
+            return self._next(PORTION) if self._waiting else []
+        records: list[Any] = []
         with collected_afterwards():
-            return [record for buffer in self._buffers for record in buffer.take(decode)]
+            while self._waiting:
+                records += self._next(None)
+        return records
 
-    def _decode(self, alike: tuple[bytes, int, int] | None, samples: list[bytes]) -> list[Any]:
+    def _next(self, most: int | None) -> list[Any]:
+        """Records of the oldest piece."""
+        assemble, rows = self._waiting[0]
+        count = length_hint(rows)
+        if most is not None and count > most:
+            count = most
+        else:
+            self._waiting.popleft()
+        return assemble(rows, count)
+
+    def _piece(self, taken: Uniform | list[bytes]) -> _Piece:
         record = self._record
-        if alike is not None and (record is None or alike[2] < record.size):
-            content, length, raw = alike
-            samples = [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), length)]
-            alike = None
+        if isinstance(taken, Uniform):
+            content, length, raw = taken
+            if record is not None and raw >= record.size:
+                plain = Struct(f"<{SAMPLE_HEADER}x{record.format}{length - SAMPLE_HEADER - record.size}x")
+                assert self._assemble is not None
+                return _Piece(self._assemble, plain.iter_unpack(content))
+            samples = [bytes(content[at : at + raw]) for at in range(SAMPLE_HEADER, len(content), length)]
+        else:
+            samples = taken
         if record is None:
-            return samples
-        if alike is not None:
-            content, length, _ = alike
-            plain = Struct(f"<{SAMPLE_HEADER}x{record.format}{length - SAMPLE_HEADER - record.size}x")
-            assert self._assemble is not None
-            return self._assemble(plain.iter_unpack(content), len(content) // plain.size)
+            return _Piece(_as_they_are, iter(samples))
         size, decode = record.size, record.decode
         short = next((sample for sample in samples if len(sample) < size), None)
         if short is not None:
             raise MalformedData(f"perf buffer {self._map_name}: a record of {len(short)} bytes, {record} has {size}")
-        return [decode(sample[:size]) for sample in samples]
+        return _Piece(lambda rows, count: [decode(sample[:size]) for sample in islice(rows, count)], iter(samples))
 
     def _release(self) -> None:
         self._closed = True
+        self._waiting.clear()
         for buffer in self._buffers:
             buffer.close()
+
+
+def _as_they_are(rows: Iterator[Any], count: int) -> list[Any]:
+    return list(islice(rows, count))

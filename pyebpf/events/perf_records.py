@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pyebpf.errors import MalformedData
 
-__all__ = ["SAMPLE_HEADER", "PerfBatch", "read_backward", "read_records", "uniform"]
+__all__ = ["SAMPLE_HEADER", "PerfBatch", "Uniform", "read_backward", "read_records", "uniform", "uniform_backward"]
 
 _HEADER = Struct("<IHH")
 _RECORD_LOST, _RECORD_SAMPLE = 2, 9  # enum perf_event_type
@@ -22,6 +22,14 @@ _RAW_SIZE = Struct("<I")
 _WORD = (1 << 64) - 1
 SAMPLE_HEADER = 12
 """Bytes before a sample's raw data."""
+
+
+class Uniform(NamedTuple):
+    """Samples of one length, end to end in `content`: how far from one to the next, how many bytes of raw data each."""
+
+    content: bytes | bytearray
+    length: int
+    raw: int
 
 
 class PerfBatch(NamedTuple):
@@ -55,29 +63,53 @@ def read_backward(data: memoryview, before: int, head: int) -> PerfBatch:
     return PerfBatch(samples, lost, head)
 
 
-def uniform(data: memoryview, position: int, count: int, *, cut: bool = False) -> tuple[bytes, int, int] | None:
-    """`count` bytes from a position, if they are samples of one length only: the bytes, that length, and the raw size.
+def uniform(data: memoryview, position: int, count: int, *, most: int | None = None) -> Uniform | None:
+    """`count` bytes from a position, if they are samples of one length only; no more than fit into `most` bytes.
 
-    With `cut` the last record may have been overwritten in part, and is left out then. None otherwise: they have to be
-    read one by one.
+    None otherwise: they have to be read one by one.
     """
+    first = _copy(data, position, min(count, _HEADER.size + _RAW_SIZE.size))
+    if len(first) < _HEADER.size + _RAW_SIZE.size:
+        return None
+    kind, _, length = _HEADER.unpack_from(first)
+    if kind != _RECORD_SAMPLE or length < _HEADER.size + 8 or length & 7 or length > count:
+        return None
+    if most is not None and count > most:
+        count = max(most // length, 1) * length
+    elif count % length:
+        return None
     content = _copy(data, position, count)
-    if len(content) < _HEADER.size + _RAW_SIZE.size:
-        return None
-    kind, _, length = _HEADER.unpack_from(content)
-    if kind != _RECORD_SAMPLE or length < _HEADER.size + 8 or length & 7:
-        return None
-    if cut:
-        content = content[: len(content) // length * length]
-    elif len(content) % length:
-        return None
-    # The header is one word: type, misc, size. The raw size and the first bytes after it are another.
-    headers = memoryview(content).cast("Q")[:: length >> 3].tolist()
-    sizes = memoryview(content).cast("I")[2 :: length >> 2].tolist()
-    if not headers or headers.count(headers[0]) != len(headers) or sizes.count(sizes[0]) != len(sizes):
+    # The header is one word: type, misc, size. The raw size comes after it. All are equal if each equals the next.
+    headers = memoryview(content).cast("Q")[:: length >> 3]
+    sizes = memoryview(content).cast("I")[2 :: length >> 2]
+    if headers[1:] != headers[:-1] or sizes[1:] != sizes[:-1]:
         return None
     raw: int = sizes[0]
-    return (content, length, raw) if raw <= length - _HEADER.size - _RAW_SIZE.size else None
+    return Uniform(content, length, raw) if raw <= length - _HEADER.size - _RAW_SIZE.size else None
+
+
+def uniform_backward(data: memoryview, before: int, head: int) -> tuple[Uniform, int] | None:
+    """What `read_backward` reads, if it is samples of one length only, the oldest first; and how many were lost."""
+    written = before - head & _WORD
+    available = min(written, len(data))
+    if available < written and available >= _HEADER.size:
+        # The oldest may have been overwritten in part.
+        length = max(_HEADER.unpack(_copy(data, head, _HEADER.size))[2], 1)
+        available -= available % length
+    found = uniform(data, head, available)
+    if found is None:
+        return None
+    return Uniform(_turned(found.content, found.length), found.length, found.raw), (written - available) // found.length
+
+
+def _turned(content: bytes | bytearray, length: int) -> bytearray:
+    """Records of `length` bytes in the opposite order."""
+    result = bytearray(len(content))
+    step = length >> 3
+    words, turned = memoryview(content).cast("Q"), memoryview(result).cast("Q")
+    for word in range(step):
+        turned[word::step] = words[word::step][::-1]
+    return result
 
 
 def _copy(data: memoryview, position: int, count: int) -> bytes:

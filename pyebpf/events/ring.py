@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, MalformedData
 from pyebpf.events.records import HEADER_SIZE, next_run, stride
-from pyebpf.events.stream import EventStream, collected_afterwards
+from pyebpf.events.stream import PORTION, EventStream, collected_afterwards
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.objects.codec import assembler
@@ -26,9 +26,6 @@ _MOST = 1 << 12
 """Records copied before their room is given back to the programs."""
 _PIECE = 1 << 16
 """Bytes copied out at a time while iterating."""
-_PORTION = 256
-"""Records decoded at a time while iterating: they are still in the processor's cache when they are used, and so few
-that Python's garbage collector, which looks at every 700 new objects, is never due."""
 
 
 class RingBuffer(EventStream[Any]):
@@ -94,7 +91,7 @@ class RingBuffer(EventStream[Any]):
         if not everything:
             if not length_hint(self._rows):
                 self._rows = self._unpacked(_PIECE)
-            return self._assemble(self._rows, min(length_hint(self._rows), _PORTION))
+            return self._assemble(self._rows, min(length_hint(self._rows), PORTION))
         with collected_afterwards():
             result = self._assemble(self._rows, length_hint(self._rows))
             self._rows = self._unpacked(self.size)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData
-from pyebpf.events.perf_records import SAMPLE_HEADER, read_backward, read_records, uniform
+from pyebpf.events.perf_records import SAMPLE_HEADER, read_backward, read_records, uniform, uniform_backward
 
 SIZE = 512
 
@@ -138,13 +138,51 @@ def test_samples_of_one_length_are_seen_as_such(length, count, start, odd):
 
 
 def test_a_last_sample_of_another_length_is_not_left_out():
-    """Where nothing was overwritten all are whole, so that they have to be read one by one; else it may be in part."""
-    memory = (sample(bytes(33)) + sample(bytes(9))).ljust(SIZE, b"\0")
-    written = len(sample(bytes(33)) + sample(bytes(9)))
-    assert uniform(memoryview(memory), 0, written) is None
-    found = uniform(memoryview(memory), 0, written, cut=True)
-    assert found is not None
-    assert len(found[0]) == len(sample(bytes(33)))
+    """They have to be read one by one then."""
+    data = sample(bytes(33)) + sample(bytes(9))
+    memory = data.ljust(SIZE, b"\0")
+    assert uniform(memoryview(memory), 0, len(data)) is None
+
+
+@given(most=st.integers(1, SIZE), count=st.integers(1, 10), start=st.integers(0, 1 << 33).map(lambda n: n * 8))
+def test_pieces_of_samples_of_one_length_end_between_samples(most, count, start):
+    """One after the other they are all of them; a piece is at least one sample."""
+    made = [sample(number.to_bytes(24, "little")) for number in range(count)]
+    memory = bytearray(SIZE)
+    for index, byte in enumerate(b"".join(made)):
+        memory[(start + index) % SIZE] = byte
+    position, left, got = start, len(made[0]) * count, b""
+    while left:
+        found = uniform(memoryview(memory), position, left, most=most)
+        assert found is not None
+        assert len(found.content) <= max(most, found.length)
+        assert len(found.content) > most - found.length or len(found.content) == left
+        got += found.content
+        position += len(found.content)
+        left -= len(found.content)
+    assert got == b"".join(made)
+
+
+@given(
+    sizes=st.lists(st.sampled_from([9, 24]), max_size=40) | st.lists(st.just(24), max_size=40),
+    head=st.integers(0, (1 << 61) - 1).map(lambda n: n * 8),
+)
+def test_samples_of_one_length_written_backward_are_seen_as_such(sizes, head):
+    """The fast way gives what the slow one does: the oldest first, what was written over counted."""
+    memory, before = bytearray(SIZE), head
+    for number, size in enumerate(sizes):
+        made = sample(number.to_bytes(size, "little"))
+        head = head - len(made) & (1 << 64) - 1
+        for index, byte in enumerate(made):
+            memory[head + index & SIZE - 1] = byte
+    slow = read_backward(memoryview(memory), before, head)
+    found = uniform_backward(memoryview(memory), before, head)
+    if found is None:
+        assert not slow.samples or len(set(map(len, slow.samples))) > 1
+        return
+    (content, step, raw), lost = found
+    got = [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), step)]
+    assert (got, lost) == (slow.samples, slow.lost)
 
 
 @given(st.binary(max_size=SIZE))
@@ -152,4 +190,6 @@ def test_garbage_is_alike_or_not_but_no_crash(content):
     """Bytes of any kind."""
     memory = content.ljust(SIZE, b"\0")
     found = uniform(memoryview(memory), 0, len(content) & ~7)
-    assert found is None or len(found[0]) % found[1] == 0
+    assert found is None or len(found.content) % found.length == 0
+    backward = uniform_backward(memoryview(memory), 2 * SIZE, len(content) & ~7)
+    assert backward is None or len(backward[0].content) % backward[0].length == 0
