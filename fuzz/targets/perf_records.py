@@ -51,9 +51,10 @@ def target(data: bytes) -> None:
     with suppress(MalformedData):
         backward = read_backward(memoryview(content), tail + written & _WORD, tail)
         assert sum(map(len, backward.samples)) <= min(written, _SIZE)
-        alike = uniform_backward(memoryview(content), tail + written & _WORD, tail)
+        alike = uniform_backward(memoryview(content), tail + written & _WORD, tail, 3)
         if alike is not None:
-            assert (_raw(alike[0]), alike[1]) == (backward.samples, backward.lost)
+            raws = [raw for piece in alike[0] for raw in _raw(piece)]
+            assert (raws[::-1], alike[1]) == (backward.samples, backward.lost)
 
 
 def _check_uniform(data: bytes, position: int, written: int, samples: list[bytes]) -> None:

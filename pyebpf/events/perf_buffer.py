@@ -32,7 +32,7 @@ _TYPE_SOFTWARE, _BPF_OUTPUT, _SAMPLE_RAW = 1, 10, 1 << 10
 _HEAD_AT, _TAIL_AT = 1024, 1032
 
 
-_PIECE = 1 << 17
+_PIECE = 1 << 16
 """Bytes copied out at a time, so that no memory has to be fetched from the system for them."""
 
 
@@ -94,14 +94,14 @@ class _Buffer:
         try:
             head: int = self._head[0]
             before, self._before = self._before, head
-            found = uniform_backward(self._data, before, head)
+            found = uniform_backward(self._data, before, head, PORTION)
             batch = read_backward(self._data, before, head) if found is None else None
         finally:
             perf.pause_output(self.event.fileno(), paused=False)
         if found is not None:
-            alike, lost = found
-            self.lost += lost
-            yield alike
+            # The oldest first, but in each piece the newest first: it is turned when it is decoded, at once.
+            yield from reversed(found[0])
+            self.lost += found[1]
         if batch is not None:
             self.lost += batch.lost
             yield batch.samples
@@ -131,7 +131,10 @@ class PerfBuffer(EventStream[Any]):
         self._map_name = array.name
         self._array = array
         self._record = record
-        self._assemble = None if record is None else assembler(record)
+        if record is not None:
+            assemble = assembler(record)
+            self._assemble = (lambda rows, count: assemble(rows, count)[::-1]) if overwrite else assemble
+        self._overwrite = overwrite
         self._closed = False
         #: Copied out, not yet decoded.
         self._waiting: deque[_Piece] = deque()
@@ -171,16 +174,22 @@ class PerfBuffer(EventStream[Any]):
         return [buffer.event.fileno() for buffer in self._buffers]
 
     def _take(self, *, everything: bool) -> list[Any]:
-        if everything or not self._waiting:
-            # Copied out, so that the programs have the room again.
-            for buffer in self._buffers:
-                self._waiting.extend(map(self._piece, buffer.take(everything=everything)))
         if not everything:
+            if not self._waiting:
+                for buffer in self._buffers:
+                    self._waiting.extend(map(self._piece, buffer.take(everything=False)))
             return self._next(PORTION) if self._waiting else []
         records: list[Any] = []
-        with collected_afterwards():
-            while self._waiting:
-                records += self._next(None)
+        try:
+            with collected_afterwards():
+                while self._waiting:
+                    records += self._next(None)
+                for buffer in self._buffers:
+                    for assemble, rows in map(self._piece, buffer.take(everything=True)):
+                        records += assemble(rows, length_hint(rows))
+        except MalformedData:
+            self._waiting.appendleft(_Piece(_as_they_are, iter(records)))  # they are good: the next call's
+            raise
         return records
 
     def _next(self, most: int | None) -> list[Any]:
@@ -199,18 +208,22 @@ class PerfBuffer(EventStream[Any]):
             content, length, raw = taken
             if record is not None and raw >= record.size:
                 plain = Struct(f"<{SAMPLE_HEADER}x{record.format}{length - SAMPLE_HEADER - record.size}x")
-                assert self._assemble is not None
                 return _Piece(self._assemble, plain.iter_unpack(content))
-            samples = [bytes(content[at : at + raw]) for at in range(SAMPLE_HEADER, len(content), length)]
+            samples = [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), length)]
+            if self._overwrite:
+                samples.reverse()
         else:
             samples = taken
         if record is None:
             return _Piece(_as_they_are, iter(samples))
         size, decode = record.size, record.decode
-        short = next((sample for sample in samples if len(sample) < size), None)
-        if short is not None:
-            raise MalformedData(f"perf buffer {self._map_name}: a record of {len(short)} bytes, {record} has {size}")
-        return _Piece(lambda rows, count: [decode(sample[:size]) for sample in islice(rows, count)], iter(samples))
+        good = [sample for sample in samples if len(sample) >= size]
+        piece = _Piece(lambda rows, count: [decode(sample[:size]) for sample in islice(rows, count)], iter(good))
+        if len(good) < len(samples):
+            self._waiting.append(piece)
+            short = min(map(len, samples))
+            raise MalformedData(f"perf buffer {self._map_name}: a record of {short} bytes, {record} has {size}")
+        return piece
 
     def _release(self) -> None:
         self._closed = True

@@ -27,7 +27,7 @@ SAMPLE_HEADER = 12
 class Uniform(NamedTuple):
     """Samples of one length, end to end in `content`: how far from one to the next, how many bytes of raw data each."""
 
-    content: bytes | bytearray
+    content: bytes
     length: int
     raw: int
 
@@ -88,28 +88,25 @@ def uniform(data: memoryview, position: int, count: int, *, most: int | None = N
     return Uniform(content, length, raw) if raw <= length - _HEADER.size - _RAW_SIZE.size else None
 
 
-def uniform_backward(data: memoryview, before: int, head: int) -> tuple[Uniform, int] | None:
-    """What `read_backward` reads, if it is samples of one length only, the oldest first; and how many were lost."""
+def uniform_backward(data: memoryview, before: int, head: int, most: int) -> tuple[list[Uniform], int] | None:
+    """What `read_backward` reads, if it is samples of one length only, the newest first; and how many were lost.
+
+    In pieces of `most` samples.
+    """
     written = before - head & _WORD
     available = min(written, len(data))
-    if available < written and available >= _HEADER.size:
-        # The oldest may have been overwritten in part.
-        length = max(_HEADER.unpack(_copy(data, head, _HEADER.size))[2], 1)
-        available -= available % length
-    found = uniform(data, head, available)
-    if found is None:
+    if available < _HEADER.size:
         return None
-    return Uniform(_turned(found.content, found.length), found.length, found.raw), (written - available) // found.length
-
-
-def _turned(content: bytes | bytearray, length: int) -> bytearray:
-    """Records of `length` bytes in the opposite order."""
-    result = bytearray(len(content))
-    step = length >> 3
-    words, turned = memoryview(content).cast("Q"), memoryview(result).cast("Q")
-    for word in range(step):
-        turned[word::step] = words[word::step][::-1]
-    return result
+    length = max(_HEADER.unpack(_copy(data, head, _HEADER.size))[2], 1)
+    if available < written:
+        available -= available % length  # the oldest may have been overwritten in part
+    pieces: list[Uniform] = []
+    for at in range(0, available, most * length):
+        piece = uniform(data, head + at, min(most * length, available - at))
+        if piece is None or piece.length != length:
+            return None
+        pieces.append(piece)
+    return (pieces, (written - available) // length) if pieces else None
 
 
 def _copy(data: memoryview, position: int, count: int) -> bytes:

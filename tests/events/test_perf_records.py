@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData
-from pyebpf.events.perf_records import SAMPLE_HEADER, read_backward, read_records, uniform, uniform_backward
+from pyebpf.events.perf_records import SAMPLE_HEADER, Uniform, read_backward, read_records, uniform, uniform_backward
 
 SIZE = 512
 
@@ -26,6 +26,12 @@ def lost(count: int) -> bytes:
 def other() -> bytes:
     """A record that is none of ours (PERF_RECORD_THROTTLE)."""
     return struct.pack("<IHHQ", 5, 0, 16, 0)
+
+
+def apart(alike: Uniform) -> list[bytes]:
+    """The raw data of each."""
+    content, length, raw = alike
+    return [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), length)]
 
 
 RECORDS = st.lists(
@@ -131,9 +137,8 @@ def test_samples_of_one_length_are_seen_as_such(length, count, start, odd):
     if found is None:
         assert odd is not None or count == 0
         return
-    content, step, raw = found
-    assert len(content) == len(data)
-    assert [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), step)] == slow.samples
+    assert len(found.content) == len(data)
+    assert apart(found) == slow.samples
     assert slow.lost == 0
 
 
@@ -166,8 +171,9 @@ def test_pieces_of_samples_of_one_length_end_between_samples(most, count, start)
 @given(
     sizes=st.lists(st.sampled_from([9, 24]), max_size=40) | st.lists(st.just(24), max_size=40),
     head=st.integers(0, (1 << 61) - 1).map(lambda n: n * 8),
+    most=st.integers(1, 9),
 )
-def test_samples_of_one_length_written_backward_are_seen_as_such(sizes, head):
+def test_samples_of_one_length_written_backward_are_seen_as_such(sizes, head, most):
     """The fast way gives what the slow one does: the oldest first, what was written over counted."""
     memory, before = bytearray(SIZE), head
     for number, size in enumerate(sizes):
@@ -176,13 +182,13 @@ def test_samples_of_one_length_written_backward_are_seen_as_such(sizes, head):
         for index, byte in enumerate(made):
             memory[head + index & SIZE - 1] = byte
     slow = read_backward(memoryview(memory), before, head)
-    found = uniform_backward(memoryview(memory), before, head)
+    found = uniform_backward(memoryview(memory), before, head, most)
     if found is None:
         assert not slow.samples or len(set(map(len, slow.samples))) > 1
         return
-    (content, step, raw), lost = found
-    got = [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), step)]
-    assert (got, lost) == (slow.samples, slow.lost)
+    pieces, lost = found
+    assert [len(piece.content) // piece.length for piece in pieces[:-1]] == [most] * (len(pieces) - 1)
+    assert ([raw for piece in pieces for raw in apart(piece)][::-1], lost) == (slow.samples, slow.lost)
 
 
 @given(st.binary(max_size=SIZE))
@@ -191,5 +197,5 @@ def test_garbage_is_alike_or_not_but_no_crash(content):
     memory = content.ljust(SIZE, b"\0")
     found = uniform(memoryview(memory), 0, len(content) & ~7)
     assert found is None or len(found.content) % found.length == 0
-    backward = uniform_backward(memoryview(memory), 2 * SIZE, len(content) & ~7)
-    assert backward is None or len(backward[0].content) % backward[0].length == 0
+    backward = uniform_backward(memoryview(memory), 2 * SIZE, len(content) & ~7, 3)
+    assert backward is None or all(len(piece.content) % piece.length == 0 for piece in backward[0])

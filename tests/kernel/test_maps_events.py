@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 
 from pyebpf.asm import Label, build, layout
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R10
-from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.errors import InvalidValue, MalformedData, NotLoaded
 from pyebpf.events import PerfBuffer, UserRingBuffer
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.objects import Map, Program, make_map
@@ -96,6 +97,57 @@ def test_losses_are_told_by_processor(perf_rig):
         events.poll(0)
         assert sum(events.lost_per_cpu.values()) == events.lost > 0
         assert set(events.lost_per_cpu) == set(online_cpus())
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_loops_and_polls_share_what_a_large_buffer_holds(perf_rig, overwrite, typed):
+    """More records than are copied or decoded at a time: each once, in order, whichever way is read."""
+    array, program = perf_rig
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with PerfBuffer(array, Drop.layout if typed else None, pages=256, overwrite=overwrite) as events:
+
+            def number(event) -> int:
+                return event.at if typed else int.from_bytes(event[:8], "little")
+
+            for _ in range(9001):
+                program.test_run()
+            got = [number(event) for event in islice(events, 301)]
+            program.test_run()
+            got += map(number, events.poll(0))
+            for _ in range(4999):
+                program.test_run()
+            got += [number(event) for event in islice(events, 4999)]
+            assert events.poll(0) == []
+            assert events.lost == 0
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert got == list(range(9001 + 1 + 4999))
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_record_that_is_too_short_takes_no_others_with_it(perf_rig, overwrite):
+    """The next call gives all the others, in order."""
+    array, program = perf_rig
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    code = Code(emitter(4), (Subprogram("emit_less", 0),))
+    maps = {"events": array, "serial": program.maps["serial"]}
+    try:
+        with (
+            Program(ProgramSpec("emit_less", ProgramKind.RAW_TRACEPOINT, code), maps) as short,
+            PerfBuffer(array, Drop.layout, pages=16, overwrite=overwrite) as events,
+        ):
+            for number in range(13):
+                (short if number == 7 else program).test_run()
+            with pytest.raises(MalformedData, match=r"a record of 4 bytes, .*Drop has 16"):
+                events.poll(0)
+            program.test_run()
+            assert [event.at for event in events.poll(0)] == [*range(7), *range(8, 14)]
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 # --- user ring buffers ---
