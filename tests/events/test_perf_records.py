@@ -34,6 +34,16 @@ def apart(alike: Uniform) -> list[bytes]:
     return [content[at : at + raw] for at in range(SAMPLE_HEADER, len(content), length)]
 
 
+def written_backward(records: list[bytes], head: int) -> tuple[memoryview, int]:
+    """Memory after these were written, and the newest one's position."""
+    memory = bytearray(SIZE)
+    for made in records:
+        head = head - len(made) & (1 << 64) - 1
+        for index, byte in enumerate(made):
+            memory[head + index & SIZE - 1] = byte
+    return memoryview(memory), head
+
+
 RECORDS = st.lists(
     st.one_of(
         st.binary(min_size=1, max_size=40).map(lambda c: ("sample", c)),
@@ -106,14 +116,8 @@ def test_a_buffer_written_backward_gives_what_lasted(records, reads):
 @pytest.mark.parametrize("count", [12, 13, 29, 101])
 def test_what_was_written_over_is_counted_for_records_of_one_size(count):
     """Read and lost are all that was sent."""
-    memory = bytearray(SIZE)
-    head = 0
-    for number in range(count):
-        made = sample(number.to_bytes(8, "little") * 4)
-        head -= len(made)
-        for index, byte in enumerate(made):
-            memory[head + index & SIZE - 1] = byte
-    batch = read_backward(memoryview(memory), 0, head & (1 << 64) - 1)
+    memory, head = written_backward([sample(number.to_bytes(8, "little") * 4) for number in range(count)], 0)
+    batch = read_backward(memory, 0, head)
     assert len(batch.samples) + batch.lost == count
 
 
@@ -149,6 +153,26 @@ def test_a_last_sample_of_another_length_is_not_left_out():
     assert uniform(memoryview(memory), 0, len(data)) is None
 
 
+RAW_12, RAW_8 = (struct.pack("<IHHI12s", 9, 0, 24, raw, b"abcdefgh") for raw in (12, 8))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (RAW_12 + RAW_8, "as long, but with less in it"),
+        (RAW_12 + struct.pack("<IHHQQ", 2, 0, 24, 12, 5), "a loss whose id is the other's size"),
+        (RAW_12 + RAW_12[:16], "the last one cut off"),
+        (struct.pack("<IHHI12x", 9, 0, 24, 13), "more in it than it has room for"),
+        (struct.pack("<IHHI12x", 9, 0, 28, 8), "not a multiple of 8"),
+        (RAW_12[:8], "a header"),
+        (b"", "nothing"),
+    ],
+)
+def test_what_is_not_alike(data, why):
+    """Each of these has to be looked at one by one."""
+    assert uniform(memoryview(data.ljust(SIZE, b"\0")), 0, len(data)) is None, why
+
+
 @given(most=st.integers(1, SIZE), count=st.integers(1, 10), start=st.integers(0, 1 << 33).map(lambda n: n * 8))
 def test_pieces_of_samples_of_one_length_end_between_samples(most, count, start):
     """One after the other they are all of them; a piece is at least one sample."""
@@ -168,6 +192,32 @@ def test_pieces_of_samples_of_one_length_end_between_samples(most, count, start)
     assert got == b"".join(made)
 
 
+@pytest.mark.parametrize("most", [1, 3, 256])
+@pytest.mark.parametrize("size", [8, 24, 99])
+@pytest.mark.parametrize("count", [1, 2, 12, 13, 29, 101])
+def test_samples_of_one_length_are_counted_as_they_are_one_by_one(count, size, most):
+    """Read, lost, and in pieces of so many."""
+    memory, head = written_backward([sample(number.to_bytes(size, "little")) for number in range(count)], 0)
+    found = uniform_backward(memory, 0, head, most)
+    slow = read_backward(memory, 0, head)
+    assert found is not None
+    assert ([raw for piece in found[0] for raw in apart(piece)][::-1], found[1]) == (slow.samples, slow.lost)
+    assert len(slow.samples) + slow.lost == count
+
+
+def test_a_piece_of_another_length_is_seen():
+    """Three of 24 bytes, and behind them one of three times 24."""
+    memory, head = written_backward([sample(bytes(60)), *[RAW_12] * 3], 0)
+    assert uniform_backward(memory, 0, head, 3) is None
+    assert [len(raw) for raw in read_backward(memory, 0, head).samples] == [60, 12, 12, 12]
+
+
+def test_a_newest_record_longer_than_the_buffer_is_no_loss():
+    """It is garbage: nothing is known of how many there were."""
+    memory = struct.pack("<IHHI", 9, 0, SIZE + 8, 8).ljust(SIZE, b"\0")
+    assert uniform_backward(memoryview(memory), 2 * SIZE, 0, 3) is None
+
+
 @given(
     sizes=st.lists(st.sampled_from([9, 24]), max_size=40) | st.lists(st.just(24), max_size=40),
     head=st.integers(0, (1 << 61) - 1).map(lambda n: n * 8),
@@ -175,14 +225,12 @@ def test_pieces_of_samples_of_one_length_end_between_samples(most, count, start)
 )
 def test_samples_of_one_length_written_backward_are_seen_as_such(sizes, head, most):
     """The fast way gives what the slow one does: the oldest first, what was written over counted."""
-    memory, before = bytearray(SIZE), head
-    for number, size in enumerate(sizes):
-        made = sample(number.to_bytes(size, "little"))
-        head = head - len(made) & (1 << 64) - 1
-        for index, byte in enumerate(made):
-            memory[head + index & SIZE - 1] = byte
-    slow = read_backward(memoryview(memory), before, head)
-    found = uniform_backward(memoryview(memory), before, head, most)
+    before = head
+    memory, head = written_backward(
+        [sample(number.to_bytes(size, "little")) for number, size in enumerate(sizes)], head
+    )
+    slow = read_backward(memory, before, head)
+    found = uniform_backward(memory, before, head, most)
     if found is None:
         assert not slow.samples or len(set(map(len, slow.samples))) > 1
         return
