@@ -36,6 +36,8 @@ from pyebpf.btf.nodes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyebpf.btf.header import Content
+
 __all__ = ["DECODERS", "Raw"]
 
 INT_SIGNED, INT_CHAR, INT_BOOL = 1, 2, 4
@@ -44,7 +46,7 @@ INT_SIGNED, INT_CHAR, INT_BOOL = 1, 2, 4
 class Raw(NamedTuple):
     """A type before decoding: `at` is where its bytes after struct btf_type begin; `value` is its size or type."""
 
-    data: bytes
+    data: Content
     order: str
     at: int
     id: int

@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from pyebpf.errors import BtfError
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Protocol, Self, overload
+
+    class Content(Protocol):
+        """BTF's bytes: `bytes`, or a file's memory."""
+
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+
+        def __len__(self) -> int: ...
+
+        @overload
+        def __getitem__(self, key: int, /) -> int: ...
+        @overload
+        def __getitem__(self, key: slice, /) -> bytes: ...
+        def find(self, sub: bytes, start: int = ..., end: int = ..., /) -> int: ...
+
 
 __all__ = ["MAGIC", "VERSION", "Header"]
 
@@ -33,7 +47,7 @@ class Header(NamedTuple):
         return "<" if self.byteorder == "little" else ">"
 
     @classmethod
-    def parse(cls, data: bytes, *, split: bool) -> Self:
+    def parse(cls, data: Content, *, split: bool) -> Self:
         """Read and check the header. Raises BtfError."""
         if len(data) < calcsize("<" + LAYOUT):
             raise BtfError(f"BTF of {len(data)} bytes is shorter than its header")

@@ -17,7 +17,9 @@ from pyebpf.btf.nodes import Kind
 from pyebpf.errors import BtfError
 
 if TYPE_CHECKING:
-    from pyebpf.btf.header import Header
+    from pyebpf.btf.header import Content, Header
+
+    Words = array[int] | memoryview[int]
 
 __all__ = ["Index", "digest"]
 
@@ -54,7 +56,7 @@ VERSION = 2
 HEADER = Layout("<16s32sIIIII")  # magic, identity of the BTF, version, lengths of types, sorted and enumerators, CRC-32
 
 
-def digest(data: bytes | memoryview) -> bytes:
+def digest(data: Content | memoryview) -> bytes:
     """SHA-256 of a BTF's bytes: an identity to store its index under. About 3 ms for a kernel's 5.5 MB."""
     # hashlib pulls in OpenSSL; whoever reads BTF without a cache does not need it.
     from hashlib import sha256
@@ -83,9 +85,9 @@ class Names(NamedTuple):
     offsets of all enumerators, sorted by name, and the order of each one's enum.
     """
 
-    types: array[int]
-    enumerators: array[int]
-    enums: array[int]
+    types: Words
+    enumerators: Words
+    enums: Words
 
 
 class Index:
@@ -101,10 +103,10 @@ class Index:
 
     def __init__(
         self,
-        offsets: array[int],
-        names: array[int],
+        offsets: Words,
+        names: Words,
         ordered: Names | None = None,
-        source: tuple[bytes, Header] | None = None,
+        source: tuple[Content, Header] | None = None,
     ) -> None:
         self.offsets = offsets
         self.names = names
@@ -115,7 +117,7 @@ class Index:
         return len(self.offsets)
 
     @classmethod
-    def build(cls, data: bytes, header: Header) -> Index:
+    def build(cls, data: Content, header: Header) -> Index:
         """Walk the type section: about 20 ms for a kernel's 126,000 types. Raises BtfError."""
         words = _words(data, header)
         starts: list[int] = []
@@ -178,12 +180,12 @@ class Index:
         """For a file: the index of a BTF, not split, that is known by `identity`, with a checksum."""
         ordered = self.sorted if self.sorted is not None else self.sort_names()
         arrays = (self.offsets, self.names, *ordered)
-        body = b"".join(_little(each).tobytes() for each in arrays)
+        body = b"".join(_little(each) for each in arrays)
         lengths = len(self), len(ordered.types), len(ordered.enums)
         return HEADER.pack(MAGIC, identity, VERSION, *lengths, zlib.crc32(body)) + body
 
     @classmethod
-    def from_bytes(cls, stored: bytes, identity: bytes) -> Index | None:
+    def from_bytes(cls, stored: bytes | memoryview, identity: bytes) -> Index | None:
         """What `to_bytes` stored; None if it is damaged, of another version, or of another BTF than `identity`'s."""
         if len(stored) < HEADER.size:
             return None
@@ -196,15 +198,13 @@ class Index:
             return None
         arrays = []
         for length in lengths:
-            words = array("I")
-            words.frombytes(body[: WORD * length])
-            arrays.append(_little(words))
+            arrays.append(_native(body[: WORD * length]))
             body = body[WORD * length :]
         offsets, names, *ordered = arrays
         return cls(offsets, names, Names(*ordered))
 
 
-def _words(data: bytes, header: Header) -> array[int]:
+def _words(data: Content, header: Header) -> array[int]:
     """The type section as numbers."""
     words = array("I")
     words.frombytes(memoryview(data)[header.types : header.types_end])
@@ -213,9 +213,19 @@ def _words(data: bytes, header: Header) -> array[int]:
     return words
 
 
-def _little(words: array[int]) -> array[int]:
-    """Swap from this machine's byte order to the file's, or back."""
+def _little(words: Words) -> bytes:
+    """Numbers as the file has them."""
     if sys.byteorder == "big":
         words = array("I", words)
         words.byteswap()
+    return words.tobytes()
+
+
+def _native(stored: memoryview) -> Words:
+    """Numbers of the file, where they lie if this machine's byte order is the file's."""
+    if sys.byteorder == "little":
+        return stored.cast("I")
+    words = array("I")
+    words.frombytes(stored)
+    words.byteswap()
     return words

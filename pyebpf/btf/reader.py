@@ -31,9 +31,10 @@ from pyebpf.btf.nodes import (
 from pyebpf.errors import BtfError, NotFound, closest
 
 if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Literal
+
+    from pyebpf.btf.header import Content
 
 __all__ = ["Btf"]
 
@@ -56,8 +57,8 @@ class Btf:
     those of the base as well. Raises BtfError when what it reads contradicts itself, at once or when met.
     """
 
-    def __init__(self, data: bytes | memoryview, base: Btf | None = None, index: Index | None = None) -> None:
-        self.data = data if isinstance(data, bytes) else bytes(data)
+    def __init__(self, data: Content | memoryview, base: Btf | None = None, index: Index | None = None) -> None:
+        self.data: Content = bytes(data) if isinstance(data, memoryview) else data
         self.base = base
         self.header = Header.parse(self.data, split=base is not None)
         if base is not None and base.header.byteorder != self.header.byteorder:
@@ -99,7 +100,7 @@ class Btf:
         at = offset - self._string_start + self.header.strings
         if at >= self.header.strings_end:
             raise BtfError(f"BTF names a string at {offset}, beyond its strings' {self.string_stop} bytes")
-        return self.data[at : self.data.index(0, at)].decode("utf-8", "backslashreplace")
+        return self.data[at : self.data.find(b"\0", at)].decode("utf-8", "backslashreplace")
 
     def type_by_id(self, type_id: int) -> Node:
         """The node with that id. Raises BtfError if there is none."""
@@ -162,7 +163,7 @@ class Btf:
         names = self.index.names
         return ordered.types[self._equal_run(name, ordered.types, lambda position: names[position])]
 
-    def _equal_run(self, name: str, ordered: array[int], offset: Callable[[int], int]) -> slice:
+    def _equal_run(self, name: str, ordered: Sequence[int], offset: Callable[[int], int]) -> slice:
         """Where in `ordered`, sorted by the strings at their `offset`, those stand whose string is `name`."""
         data, start, end = self.data, self.header.strings, self.header.strings_end
 
@@ -170,7 +171,7 @@ class Btf:
             at = start + offset(each)
             if not start <= at < end:
                 raise BtfError(f"BTF names a string at {at - start}, beyond its strings' {end - start} bytes")
-            return data[at : data.index(0, at)]
+            return data[at : data.find(b"\0", at)]
 
         sought = name.encode("utf-8", "surrogatepass")
         first = bisect_left(ordered, sought, key=text)
@@ -184,7 +185,8 @@ class Btf:
         found = self.base.string_offsets(name) if self.base is not None else []
         shift = self._string_start - self.header.strings
         # Split BTF's first string has no NUL before it.
-        if self.base is not None and self.data.startswith(sought + b"\0", self.header.strings):
+        first = self.data[self.header.strings : self.header.strings + len(sought) + 1]
+        if self.base is not None and first == sought + b"\0":
             found.append(self._string_start)
         pattern = b"\0" + sought + b"\0"
         at = self.data.find(pattern, self.header.strings, self.header.strings_end)

@@ -37,7 +37,7 @@ def directory() -> str | None:
         return None
 
 
-def cached(kind: str, key: str, build: Callable[[], bytes]) -> bytes:
+def cached(kind: str, key: str, build: Callable[[], bytes]) -> bytes | memoryview:
     """The entry `key` of `kind` ("btf-index-1"), or what `build` returns, which is then kept.
 
     `key` tells what the entry is made from, fit for a file's name; `kind` names its format and the format's version.
@@ -46,19 +46,20 @@ def cached(kind: str, key: str, build: Callable[[], bytes]) -> bytes:
     if folder is None:
         return build()
     path = os.path.join(folder, f"{kind}-{key}")
-    data = _read(path)
-    if data is None:
-        data = build()
-        _write(path, data)
+    kept = _read(path)
+    if kept is not None:
+        return kept
+    data = build()
+    _write(path, data)
     return data
 
 
-def _checksum(name: str, data: bytes) -> bytes:
+def _checksum(name: str, data: bytes | memoryview) -> bytes:
     # The name takes part: an entry renamed to another's place is not believed.
     return crc32(data, crc32(name.encode())).to_bytes(_CHECKSUM_SIZE, "little")
 
 
-def _read(path: str) -> bytes | None:
+def _read(path: str) -> memoryview | None:
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -67,7 +68,7 @@ def _read(path: str) -> bytes | None:
     start = len(_MAGIC) + _CHECKSUM_SIZE
     if not content.startswith(_MAGIC) or len(content) < start:
         return None
-    data = content[start:]
+    data = memoryview(content)[start:]
     return data if content[len(_MAGIC) : start] == _checksum(os.path.basename(path), data) else None
 
 
