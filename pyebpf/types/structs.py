@@ -130,7 +130,8 @@ class Struct(metaclass=_StructClass):
 
     Each annotation is an integer type, `bool` or another Struct; anything else is given by `field(...)`. Instances have
     these attributes and no others: compared by value, made by position or by name. `Drop.layout` is its StructType,
-    `Drop.to_bytes`/`from_bytes` its codec.
+    `Drop.to_bytes`/`from_bytes` its codec, `as_dict` gives plain Python values. A field hides the method of its name,
+    which can still be called on the class: `Struct.as_dict(drop)`.
     """
 
     __slots__ = ()
@@ -173,6 +174,13 @@ class Struct(metaclass=_StructClass):
         """Encode to `layout.size` bytes; InvalidValue if a field's value does not fit."""
         return self.layout.encode(self)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name: records in them as dictionaries too, arrays as lists, `u8[N]` as bytes.
+
+        For JSON, which has no bytes: `json.dumps(record.as_dict(), default=bytes.hex)`.
+        """
+        return {f.name: _plain(getattr(self, f.name)) for f in self.layout.fields}
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
@@ -183,6 +191,12 @@ class Struct(metaclass=_StructClass):
 
     def __repr__(self) -> str:
         return f"{self.layout.name}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in self.layout.fields)})"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return Struct.as_dict(value)
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def type_of(declared: Any) -> Type | None:
@@ -218,6 +232,9 @@ def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, Any]]:
                     f"{cls.__name__}.{name}: {annotation} is no BPF type; annotate with u8..u64, s8..s64, bool or "
                     f"a Struct, or write {name}: … = field(…)"
                 )
+                raise InvalidValue(msg)
+            if name == "layout":
+                msg = f"{cls.__name__}.layout: a Struct's layout has that name; call the field layout_"
                 raise InvalidValue(msg)
             yield name, found, default
 

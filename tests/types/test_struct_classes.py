@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 
 import pytest
 
-from pyebpf import Struct, char, field, u32, u64
+from pyebpf import InvalidValue, SpinLock, Struct, array, bits, char, field, spin_lock, u8, u32, u64
 
 
 class Base(Struct):
@@ -64,3 +65,59 @@ def test_beside_a_class_without_fields():
         at: u64
 
     assert Event(1).shout() == "EVENT(AT=1)"
+
+
+class Session(Struct):
+    lock: SpinLock = field(spin_lock, default=None)
+    flags: u8
+    marked = bits("flags", 0)
+    by: Named
+    mac: bytes = field(array(u8, 6))
+    counts: list[int] = field(array(u32, 2))
+    names: list[Base] = field(array(Base.layout, 2))
+
+
+def test_records_become_dictionaries():
+    """Their fields in order: records inside as dictionaries, arrays as lists, bytes as they are, and nothing shared."""
+    session = Session(None, 1, Named(2, 3, "four"), b"\0\1\2\3\4\5", [6, 7], [Base(8), Base(9)])
+    found = session.as_dict()
+    assert list(found) == ["lock", "flags", "by", "mac", "counts", "names"]
+    assert found == {
+        "lock": None,
+        "flags": 1,
+        "by": {"at": 2, "kind": 3, "name": "four"},
+        "mac": b"\0\1\2\3\4\5",
+        "counts": [6, 7],
+        "names": [{"at": 8, "kind": 7}, {"at": 9, "kind": 7}],
+    }
+    found["counts"].append(10)
+    found["names"][0]["at"] = 10
+    assert (session.counts, session.names[0].at) == ([6, 7], 8)
+    assert Named(**session.by.as_dict()) == session.by
+    assert json.loads(json.dumps(session.as_dict(), default=bytes.hex))["mac"] == "000102030405"
+
+
+def test_a_field_hides_the_method_of_its_name():
+    """It is read as any other; the method is still the class's."""
+
+    class Hiding(Struct):
+        as_dict: u32
+        to_bytes: u32
+
+    record = Hiding(1, 2)
+    assert (record.as_dict, record.to_bytes) == (1, 2)
+    assert Struct.as_dict(record) == {"as_dict": 1, "to_bytes": 2}
+    assert Struct.to_bytes(record) == b"\1\0\0\0\2\0\0\0"
+
+    class Outer(Struct):
+        inner: Hiding
+
+    assert Outer(record).as_dict() == {"inner": {"as_dict": 1, "to_bytes": 2}}
+
+
+def test_a_field_called_layout_is_refused():
+    """It would take the place of what every Struct is read by."""
+    with pytest.raises(InvalidValue, match=r"Bad\.layout: a Struct's layout has that name; call the field layout_"):
+
+        class Bad(Struct):
+            layout: u32
