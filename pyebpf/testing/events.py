@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.module import Module
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
+    from pyebpf.testing.functions import SimulatedSymbols
     from pyebpf.testing.kernel_objects import KernelMemory, Value
     from pyebpf.vm import Machine, Result
     from pyebpf.vm.loaded import LoadedProgram
@@ -45,6 +46,7 @@ class Programs:
         target: Target
         machine: Machine
         memory: KernelMemory
+        function_names: SimulatedSymbols
         maps: dict[str, Any]
         _programs: list[tuple[Any, LoadedProgram]]
 
@@ -147,7 +149,9 @@ class FunctionEvents(Programs):
 
     def _kernel(self, known: Callee, values: list[int], returned: int, *, returns: bool) -> list[Result]:
         results = []
+        address = self.function_names.text.place(known.name)
         for attach, program in self._programs:
+            self.machine.function_ip = address
             if isinstance(attach, Kprobe | KprobeMulti):
                 session = isinstance(attach, KprobeMulti) and attach.session
                 if (attach.returns == returns or session) and self._is_at(attach.functions, known.name):

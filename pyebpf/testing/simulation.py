@@ -11,6 +11,7 @@ from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.testing.backends import EVENTS, EventsBackend
 from pyebpf.testing.events import PacketEvents
+from pyebpf.testing.functions import SimulatedSymbols
 from pyebpf.testing.hooks import HookEvents
 from pyebpf.testing.iterators import IteratorEvents
 from pyebpf.testing.kernel_objects import KernelMemory
@@ -53,6 +54,8 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         options.setdefault("cpus", self._cpus())
         self.machine = Machine(self.spec.maps, **options)
         self.memory = KernelMemory(self.machine.memory, target)
+        #: What `bpf.stacks` and `bpf.function_name` name addresses by.
+        self.function_names = SimulatedSymbols()
         self._programs: list[tuple[Any, LoadedProgram]] = [
             (program.attach, self.machine.load(program)) for program in self.spec.programs
         ]
@@ -68,18 +71,22 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
             return 2
 
     def __enter__(self) -> Self:
+        if getattr(self.module, "_loaded", None) is not None:
+            raise InvalidValue("this is loaded, or simulated already: simulate it outside of that `with`")
         for each in self.module.maps:
             self._bind(each)
-        if hasattr(self.module, "_loaded"):
-            # What BPF answers from its loaded programs (`lost`, `stacks`) it answers from this.
-            self.module._loaded = self
+        self._answer(self, self.function_names)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if hasattr(self.module, "_loaded"):
-            self.module._loaded = None
+        self._answer(None, None)
         for each in self.module.maps:
             each.bind(None)
+
+    def _answer(self, loaded: Simulation | None, symbols: SimulatedSymbols | None) -> None:
+        """What BPF answers from its loaded programs (`lost`, `stacks`) let it answer from this."""
+        if hasattr(self.module, "_loaded") and hasattr(self.module, "_symbols"):
+            self.module._loaded, self.module._symbols = loaded, symbols
 
     def _bind(self, each: Any) -> None:
         made = self.machine.maps[each.spec.name]
@@ -127,9 +134,15 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         """Let it be this time from now on; several times are given out one a question."""
         self.machine.time = nanoseconds
 
-    def stacks(self, *, kernel: Sequence[int] = (), user: Sequence[int] = ()) -> None:
-        """Let call stacks be these addresses from now on, the innermost first; empty: there is none."""
-        self.machine.kernel_stack, self.machine.user_stack = kernel, user
+    def stacks(self, *, kernel: Iterable[int | str] = (), user: Iterable[int | str] = ()) -> None:
+        """Let call stacks be these from now on, the innermost frame first; empty: there is none.
+
+        A frame is an address, or text as `bpf.stacks` prints frames, "vfs_read+0x1a" or "vfs_read", in front of it the
+        kernel module or file: "xfs:xfs_file_read_iter", "/usr/lib/libc.so.6:read". Addresses have no names.
+        """
+        names = self.function_names
+        self.machine.kernel_stack = names.text.addresses(kernel)
+        self.machine.user_stack = names.user_text.addresses(user)
 
     # --- memory ---
 

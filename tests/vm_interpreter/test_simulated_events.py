@@ -18,6 +18,7 @@ from pyebpf import (
     XdpContext,
     char,
     field,
+    function_ip,
     now,
     ptr,
     s32,
@@ -67,6 +68,24 @@ class Seen(Struct):
 @pytest.fixture
 def bpf() -> BPF:
     return BPF()
+
+
+def test_probes_are_told_their_function(bpf):
+    """By its address, at the entry and at the return; `bpf.function_name` makes the name of it."""
+    calls = bpf.hash(key=u64, value=u64)
+
+    @bpf.kprobe("tcp_check", "many")
+    @bpf.kretprobe("many")
+    def on_call() -> None:
+        calls[function_ip()] += 1
+
+    with Simulation(bpf, Target()) as kernel:
+        kernel.function("tcp_check")
+        for _ in range(3):
+            kernel.function("many")
+        kernel.function_return("many")
+        assert {bpf.function_name(address): count for address, count in calls.items()} == {"tcp_check": 1, "many": 4}
+        assert bpf.function_name(0x1234) == "0x1234"
 
 
 @pytest.mark.parametrize("decorator", ["kprobe", "fentry", "kprobe_multi"])

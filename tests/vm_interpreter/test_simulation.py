@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pyebpf import BPF, KernelObject, Struct, char, comm, field, kstack, now, pid, u32, u64
+from pyebpf import BPF, KernelObject, Struct, char, comm, field, kstack, now, pid, s32, u32, u64, ustack
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded
 from pyebpf.target import RecordedTarget
 from pyebpf.testing import Simulation, record
@@ -19,6 +19,13 @@ class Seen(Struct):
     at: u64
     pid: u32
     comm: str = field(char[16])
+
+
+class Both(Struct):
+    """Numbers of stacks."""
+
+    kernel: s32
+    user: s32
 
 
 @pytest.fixture
@@ -138,6 +145,55 @@ def test_stacks_are_counted(bpf):
             kernel.stacks(kernel=frames)
             kernel.perf_event()
         assert {tuple(bpf.stacks[number]): count for number, count in counts.items()} == {(0xA, 0xB): 2, (0xC,): 1}
+
+
+def test_stacks_have_the_names_that_the_test_gives(bpf):
+    """With offsets, kernel modules and files, whatever this machine has at those addresses; equal stacks are one."""
+    counts = bpf.hash(key=Both, value=u64)
+
+    @bpf.sample(frequency=99)
+    def on_sample() -> None:
+        counts[Both(kernel=kstack(), user=ustack())] += 1
+
+    kernel_stack = ("vfs_read+0x1a", "xfs:xfs_file_read_iter", 0xFFFF_FFFF_8000_0000)
+    user_stack = ("/usr/lib/libc.so.6:read+16", "std::vector<int>::push_back", "main")
+    with Simulation(bpf, FakeTarget()) as kernel:
+        for user in (user_stack, user_stack, ("main+0x2",)):
+            kernel.stacks(kernel=kernel_stack, user=user)
+            kernel.perf_event()
+        (first, twice), (second, once) = sorted(counts.items(), key=lambda item: -item[1])
+        assert (twice, once, first.kernel == second.kernel, first.user == second.user) == (2, 1, True, False)
+        frames = bpf.stacks.kernel(first.kernel)
+        assert [str(frame) for frame in frames] == ["vfs_read+0x1a", "xfs_file_read_iter+0x0", "0xffffffff80000000"]
+        assert [frame.module for frame in frames] == ["kernel", "xfs", ""]
+        assert [frame.address for frame in frames] == bpf.stacks[first.kernel]
+        frames = bpf.stacks.user(first.user, 42)
+        assert [frame.label for frame in frames] == ["read", "std::vector<int>::push_back", "main"]
+        assert [frame.module for frame in frames] == ["/usr/lib/libc.so.6", "", ""]
+        assert [str(frame) for frame in bpf.stacks.user(second.user, 42)] == ["main+0x2"]
+        assert bpf.stacks.see(42)
+        assert not bpf.stacks.hidden
+        with pytest.raises(InvalidValue, match=r"'' is no place in a function: write it as function\+0x1a"):
+            kernel.stacks(kernel=[""])
+        with pytest.raises(InvalidValue, match="'main\\+0x100000': an offset in a function is less than 0x100000"):
+            kernel.stacks(user=["main+0x100000"])
+
+
+def test_what_is_simulated_is_not_simulated_inside_that(bpf):
+    """The inner one would close the outer's maps; afterwards it is taken again."""
+    counts = bpf.hash(key=u32, value=u64)
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_open(dfd: int) -> None:
+        counts[dfd] += 1
+
+    with Simulation(bpf, FakeTarget()) as kernel:
+        with pytest.raises(InvalidValue, match="simulated already: simulate it outside of that `with`"):
+            Simulation(bpf, FakeTarget()).__enter__()
+        kernel.tracepoint("syscalls:sys_enter_openat", dfd=1)
+        assert dict(counts) == {1: 1}
+    with Simulation(bpf, FakeTarget()):
+        assert dict(counts) == {}
 
 
 def test_wrong_names_and_values(bpf):
