@@ -40,13 +40,16 @@ class BPF(Module):
     Entering compiles for this machine (or for `target`), loads, and attaches every probe; if anything fails, what was
     done is undone and the error raised: CompileError, NotFound, VerifierError, NotPermitted, NotSupported or
     KernelError. Leaving detaches and closes everything. Between, it holds all descriptors; nothing is pinned, no
-    signal handler is set.
+    signal handler is set. It can be entered again after that, but not inside its own `with`, whose end would come
+    early: that is InvalidValue.
     """
 
     def __init__(self, target: Target | None = None) -> None:
         super().__init__()
         self._target = target
         self._loaded: Loaded | None = None
+        #: Whether `with` has been entered, and will close.
+        self._entered = False
         #: Where it is pinned.
         self._pinned = ""
         self._symbols: Symbols | None = None
@@ -57,6 +60,8 @@ class BPF(Module):
     # ------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        if self._entered:
+            raise InvalidValue("this runs already, inside a `with` that will close it: leave out the inner `with`")
         if self._loaded is None:
             self._start(attach=True)
         else:
@@ -65,6 +70,7 @@ class BPF(Module):
             except BaseException:
                 self.close()
                 raise
+        self._entered = True
         return self
 
     def __exit__(
@@ -165,6 +171,7 @@ class BPF(Module):
 
     def close(self) -> None:
         """Detach and close everything. A second call does nothing."""
+        self._entered = False
         if self._loaded is not None:
             loaded, self._loaded = self._loaded, None
             self._release(loaded)
