@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 from struct import Struct
@@ -25,16 +26,26 @@ def read_btf(name: str = "vmlinux") -> bytes | mmap.mmap:
     """
     path = os.path.join(_DIRECTORY, name)
     try:
-        with open(path, "rb", buffering=0) as file:
-            try:
-                return mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
-            except (OSError, ValueError):  # not a file that can be mapped, or an empty one
-                return file.readall()
+        mapped = _mapped(path) if name == "vmlinux" else None
+        if mapped is not None:
+            return mapped
+        with open(path, "rb") as file:
+            return file.read()
     except FileNotFoundError:
         pass
     if name == "vmlinux" or not os.path.isdir(_DIRECTORY):
         raise NotSupported(f"this kernel has no BTF: {path} is missing (it needs CONFIG_DEBUG_INFO_BTF=y)")
     raise NotFound(f"no BTF of a module {name!r} under {_DIRECTORY}: is it loaded?{closest(name, btf_modules())}")
+
+
+@functools.cache
+def _mapped(path: str) -> mmap.mmap | None:
+    """The file's memory, mapped once: it holds a descriptor, and stays as long as the process. None if it can't be."""
+    with open(path, "rb") as file:
+        try:
+            return mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+        except (OSError, ValueError):  # ENODEV, or an empty file
+            return None
 
 
 def btf_modules() -> tuple[str, ...]:

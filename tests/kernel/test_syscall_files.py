@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import platform
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
-from pyebpf.errors import MalformedData, NotFound
+from pyebpf.errors import MalformedData, NotFound, NotSupported
 from pyebpf.kernel import btf_files, cache, cpus, privileges
 from pyebpf.kernel.tracefs import Tracefs
 
@@ -62,8 +64,23 @@ def test_an_unknown_category_is_not_found(tracefs):
 
 
 def test_vmlinux_btf_is_read_whole():
-    """It starts with BTF's magic number."""
-    assert btf_files.read_btf()[:2] == b"\x9f\xeb"
+    """Mapped, from Linux 6.16 on, or read."""
+    content = Path("/sys/kernel/btf/vmlinux").read_bytes()
+    assert content[:2] == b"\x9f\xeb"
+    assert btf_files.read_btf()[:] == content
+    if tuple(map(int, platform.release().split(".")[:2])) >= (6, 16):
+        assert isinstance(btf_files.read_btf(), mmap.mmap)
+        assert btf_files.read_btf() is btf_files.read_btf()
+
+
+def test_a_file_that_cannot_be_mapped_is_read(monkeypatch, tmp_path):
+    """As on older kernels, and where it is empty."""
+    monkeypatch.setattr(btf_files, "_DIRECTORY", str(tmp_path))
+    (tmp_path / "vmlinux").write_bytes(b"")
+    assert btf_files.read_btf() == b""
+    (tmp_path / "vmlinux").unlink()
+    with pytest.raises(NotSupported, match="CONFIG_DEBUG_INFO_BTF"):
+        btf_files.read_btf()
 
 
 def test_btf_of_an_unknown_module_is_not_found():

@@ -27,8 +27,15 @@ def open_descriptors() -> dict[int, str]:
 
 
 def leaked(before: dict[int, str], after: dict[int, str]) -> dict[int, str]:
-    """Those in `after` that were not there, or referred to something else, in `before`."""
-    return {number: target for number, target in after.items() if before.get(number) != target}
+    """Those in `after` that were not there, or referred to something else, in `before`.
+
+    But for the kernel's BTF, which is mapped once, for as long as the process lives.
+    """
+    return {
+        number: target
+        for number, target in after.items()
+        if before.get(number) != target and target != "/sys/kernel/btf/vmlinux"
+    }
 
 
 def mounts() -> set[str]:
