@@ -2,14 +2,16 @@
 
 `dataclasses.dataclass` writes and compiles up to eight functions for each class, 0.4 ms; for the seventy classes of a
 compilation that is a fifth of a tool's start. Here each class gets an `__init__` of its own, which is what runs often,
-compiled for its first instance, and shares its other functions with all classes. What nobody here uses is left out:
-`order`, `InitVar`, `asdict`.
+made for its first instance from code that classes of its shape share, and all classes share the other functions. What
+nobody here uses is left out: `order`, `InitVar`, `asdict`.
 Annotations must be strings (`from __future__ import annotations`).
 """
 
 from __future__ import annotations
 
+import functools
 from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
 
 if TYPE_CHECKING:
@@ -142,34 +144,56 @@ def _late_init(fields: Mapping[str, _Field], *, frozen: bool, kw_only: bool) -> 
 
 
 def _make_init(cls: type, fields: Mapping[str, _Field], *, frozen: bool, kw_only: bool) -> Any:
+    parameters, body, renamed, defaults = ["self"], [], {}, {}
     names: dict[str, Any] = {"_set": object.__setattr__, "_missing": _MISSING}
-    parameters, body = ["self"], []
     if kw_only:
         parameters.append("*")
-    for name, each in fields.items():
-        value = name
+    for number, (name, each) in enumerate(fields.items()):
+        place = value = f"v{number}"
+        renamed[place] = name
         if each.factory is not _MISSING:
-            names[f"_new_{name}"] = each.factory
-            value = f"_new_{name}() if {name} is _missing else {name}" if each.init else f"_new_{name}()"
-            default = "=_missing"
-        elif each.default is not _MISSING:
-            names[f"_default_{name}"] = each.default
-            default = f"=_default_{name}"
-        else:
-            default = ""
-        if each.init:
-            parameters.append(name + default)
-        elif each.factory is _MISSING:
+            names[f"_new_{number}"] = each.factory
+            value = f"_new_{number}() if {place} is _missing else {place}" if each.init else f"_new_{number}()"
+        elif not each.init:
             continue
-        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        if each.init:
+            parameters.append(place)
+            if each.factory is not _MISSING or each.default is not _MISSING:
+                defaults[name] = each.default  # _MISSING where there is a factory
+            elif defaults and not kw_only:
+                raise TypeError(f"{cls.__qualname__}: {name!r} has no default but follows {next(reversed(defaults))!r}")
+        body.append(f"_set(self, {place!r}, {value})" if frozen else f"self.{place} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
-    text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
-    exec(text, names)  # noqa: S102 - made of the class's own field names
-    made = names["__init__"]
+    code = _renamed(_compiled(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])), renamed)
+    made = FunctionType(code, names)
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     made.__module__ = cls.__module__
+    if kw_only:
+        made.__kwdefaults__ = defaults
+    else:
+        made.__defaults__ = tuple(defaults.values())
     return made
+
+
+@functools.cache
+def _compiled(text: str) -> CodeType:
+    """Code of the function that the text defines. Classes of one shape share it: compiling is what takes long."""
+    names: dict[str, Any] = {}
+    exec(text, names)  # noqa: S102 - it has none but the names made up here
+    code: CodeType = names["__init__"].__code__
+    return code
+
+
+def _renamed(code: CodeType, names: Mapping[str, str]) -> CodeType:
+    def new(each: Any) -> Any:
+        return names.get(each, each) if isinstance(each, str) else each
+
+    return code.replace(
+        co_varnames=tuple(map(new, code.co_varnames)),
+        co_names=tuple(map(new, code.co_names)),
+        co_consts=tuple(map(new, code.co_consts)),
+    )
 
 
 def _make_eq(compared: Callable[[Any], Any]) -> Callable[[Any, object], Any]:

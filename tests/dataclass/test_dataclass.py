@@ -191,3 +191,44 @@ def test_first_instances_may_be_made_by_many_threads_at_once():
 
         with ThreadPoolExecutor(8) as pool:
             assert [each.a for each in pool.map(make, range(8))] == list(range(8))
+
+
+@pytest.mark.parametrize("lib", BOTH)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_classes_of_one_shape_keep_their_own_names_and_defaults(lib: Any, frozen: bool) -> None:
+    """Whatever the fields are called, the other one's place among them."""
+
+    @lib.make(frozen=frozen)
+    class One:
+        v1: int
+        v0: int = 5
+        made: list[int] = lib.field(default_factory=lambda: [1])
+        late: list[int] = lib.field(default_factory=lambda: [2], init=False)
+
+    @lib.make(frozen=frozen)
+    class Other:
+        a: int
+        self_: int = 7
+        made: dict[str, int] = lib.field(default_factory=dict)
+        late: tuple[int, ...] = lib.field(default_factory=tuple, init=False)
+
+    one, other = One(1), Other(a=2)
+    assert (one.v1, one.v0, one.made, one.late) == (1, 5, [1], [2])
+    assert (other.a, other.self_, other.made, other.late) == (2, 7, {}, ())
+    assert (One(v0=3, v1=4).v0, Other(1, 2, {"x": 3}).made) == (3, {"x": 3})
+    with pytest.raises(TypeError, match=r"Other.__init__\(\) missing 1 required positional argument: 'a'"):
+        Other()
+    with pytest.raises(TypeError, match="v2"):
+        One(1, v2=3)
+
+
+def test_a_field_without_default_after_one_that_has_it() -> None:
+    """It is refused with both names, when the first instance is made."""
+
+    @ours.dataclass()
+    class Wrong:
+        size: int = 8
+        name: str
+
+    with pytest.raises(TypeError, match="'name' has no default but follows 'size'"):
+        Wrong(1, "n")
