@@ -27,7 +27,7 @@ __all__ = ["Syntax", "kernel_text", "listing", "mnemonic_text", "text_of"]
 Syntax = Literal["kernel", "mnemonic"]
 
 _LOW = 0xFFFF_FFFF
-_PLAIN_NAME = re.compile(r"(?!%?[rw]\d+$|fd$|idx$|btf$|pc$)[A-Za-z_.$][\w.$]*", re.ASCII)
+_PLAIN_NAME = re.compile(r"(?!%?[rwRW]\d+$|fd$|idx$|btf$|pc$)[A-Za-z_.$][\w.$]*", re.ASCII)
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -61,15 +61,16 @@ def _number(instruction: Instruction, prefix: str) -> str:
     return prefix + str(instruction.imm & _LOW if instruction.op.slots == 2 else instruction.imm)
 
 
-def _map(instruction: Instruction, _: str | None) -> str:
-    return _number(instruction, "idx:" if "index" in instruction.op.name else "fd:")
+def _map(instruction: Instruction, named_by: str | None) -> str:
+    return _number(instruction, "idx:" if "index" in instruction.op.name else f"{named_by or 'fd'}:")
 
 
 def _suffix(word: str, number: int) -> str:
     return f" {word} {number}" if number else ""
 
 
-# What each field of a template is written as; the second argument is the name of a jump's or local call's target.
+# What each field of a template is written as; the second argument is the name of a jump's or local call's target, or
+# what the number of a map is ("id"; a descriptor without it).
 FIELDS: dict[str, Callable[[Instruction, str | None], str]] = {
     "d": lambda i, _: str(int(i.dst)),
     "s": lambda i, _: str(int(i.src)),
@@ -132,6 +133,7 @@ def listing(
     source: bool = True,
     syntax: Syntax = "kernel",
     comments: Mapping[int, str] | None = None,
+    maps_by_id: bool = False,
 ) -> str:
     """A program as text, a line an instruction, ending in a newline (empty for no items). `parse` reads it back.
 
@@ -139,6 +141,7 @@ def listing(
     (name to slot), stand on lines of their own; a jump whose target has no name gets one, L and the target's slot.
     Where `where` changes from one instruction to the next, the source line is given as a comment, unless `source` is
     false. `comments` tells of the instruction at a slot, in place of a helper's name and of a label for its target.
+    With `maps_by_id` numbers of maps are ids (`map[id:7]`), as in a program that is loaded.
     """
     instructions: list[Instruction | Raw] = []
     names: dict[int, list[str]] = {}
@@ -164,7 +167,8 @@ def listing(
             text = where.text.strip().partition("\n")[0]
             lines.append(f"      ; {where}: {text}" if text else f"      ; {where}")
             previous = where
-        text = text_of(instruction, syntax, names.get(targets.get(index, -1), [None])[0])
+        target = names.get(targets.get(index, -1), [None])[0]
+        text = text_of(instruction, syntax, "id" if maps_by_id and _loads_map(instruction) else target)
         comment = comments.get(start) or _helper_comment(instruction)
         lines.append(f"{start:5} {text}" + (f"  ; {comment}" if comment else ""))
     lines += [f"{_name(name)}:" for name in names.get(starts[-1], ())]
@@ -195,6 +199,10 @@ def _name_targets(
             names[target] = [name]
             taken.add(name)
     return targets
+
+
+def _loads_map(instruction: Instruction | Raw) -> bool:
+    return isinstance(instruction, Instruction) and instruction.op.form is Form.LDDW_MAP
 
 
 def _helper_comment(instruction: Instruction | Raw) -> str:

@@ -111,14 +111,15 @@ def _loaded(number: str | None, syntax: Syntax, *, source: bool) -> str:
     labels: dict[str, int] = {}
     if dump.btf:
         items, labels = _described(items, starts, dump)
-    return listing(items, labels=labels, syntax=syntax, source=source, comments=comments)
+    # The kernel puts a map's id where its descriptor was.
+    return listing(items, labels=labels, syntax=syntax, source=source, comments=comments, maps_by_id=True)
 
 
 def _comment(item: Instruction, helpers: dict[int, str], dump: ProgramDump) -> str:
     if item.op.form is Form.CALL:
         return helpers.get(item.imm, "")
     if item.op.form is Form.LDDW_MAP and (name := dump.maps.get(item.imm & 0xFFFF_FFFF)):
-        return f"map {name}, by its id"  # the kernel puts it where the descriptor was
+        return f"map {name}"
     return ""
 
 

@@ -227,6 +227,14 @@ def test_listing_of_laid_out_instructions_makes_labels():
     assert listing(placed.instructions, labels=placed.labels) == listing(PROGRAM)
 
 
+def test_listing_of_maps_by_id():
+    """What a loaded program has in place of descriptors; an index of a table of descriptors stays one."""
+    program = [load_map(R1, 7), load_map_value(R1, 7, 8), load_map(R1, 7, by_index=True)]
+    assert listing(program, maps_by_id=True) == (
+        "    0 r1 = map[id:7]\n    2 r1 = map[id:7][0] + 8\n    4 r1 = map_index[idx:7]\n"
+    )
+
+
 def test_listing_shows_jumps_into_nowhere_as_distances():
     """A target inside a two-slot load or outside the program has no label."""
     assert listing([lddw(R1, 1), jump(-2), jump(7)]) == "    0 r1 = 0x1 ll\n    2 goto -2\n    3 goto +7\n"

@@ -109,7 +109,8 @@ def programs(draw):
 @given(programs(), SYNTAXES)
 def test_a_listing_assembles_to_the_same_bytes(program, syntax):
     """Slot numbers, made-up labels, comments and raw bytes are all read back."""
-    assert encode(assemble(listing(program, syntax=syntax))) == encode(program)
+    for maps_by_id in (False, True):
+        assert encode(assemble(listing(program, syntax=syntax, maps_by_id=maps_by_id))) == encode(program)
 
 
 @given(

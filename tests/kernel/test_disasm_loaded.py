@@ -46,13 +46,14 @@ def test_a_loaded_program_is_listed():
     with contextlib.ExitStack() as stack:
         counts = stack.enter_context(Map(MapSpec("counts", MapKind.ARRAY, U32, U64, 7)))
         program = stack.enter_context(Program(spec_of(TEXT), {"counts": counts}))
-        number = str(program.info().id)
+        number, map_id = str(program.info().id), counts.info().id
         kernel, mnemonic = pyebpf("disasm", "id", number), pyebpf("disasm", "id", number, "--syntax", "mnemonic")
     assert (kernel.returncode, kernel.stderr) == (0, "")
     lines = kernel.stdout.splitlines()
     assert lines[0] == "first:"
     assert "second:" in lines
-    assert re.search(r"^ +\d+ r1 = map\[fd:\d+\]  ; map counts, by its id$", kernel.stdout, re.MULTILINE)
+    assert re.search(rf"^ +\d+ r1 = map\[id:{map_id}\]  ; map counts$", kernel.stdout, re.MULTILINE)
+    assert re.search(rf"^ +\d+ lddw %r1, map_by_fd\(id:{map_id}\)  ; map counts$", mnemonic.stdout, re.MULTILINE)
     assert "      ; counts.s:9: lock *(u64 *)(r0 + 0) += r1" in lines
     assert re.search(r"^ +\d+ call second$", kernel.stdout, re.MULTILINE)
     assert "bpf_ktime_get_ns" in kernel.stdout
@@ -70,7 +71,10 @@ def test_bpftool_shows_the_same():
         number = program.info().id
         command = ["bpftool", "prog", "dump", "xlated", "id", str(number)]
         theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        listed = pyebpf("disasm", "id", str(number)).stdout
         ours = decode(dump_program(number).code)
+    loads = [re.findall(r"r\d = map\[[^;\n]*\]", text) for text in (theirs, listed)]
+    assert loads[0] == loads[1] != []
     read = [item for item in parse(theirs) if isinstance(item, Instruction)]
     assert len(read) == len(ours) > 13
     differing = [(a, b) for a, b in zip(read, ours, strict=True) if a != b]
