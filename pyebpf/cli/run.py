@@ -8,18 +8,18 @@ from contextlib import suppress
 from time import monotonic, strftime
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.cli.losses import Losses
 from pyebpf.cli.parser import parse
-from pyebpf.cli.report import note
+from pyebpf.cli.report import UsageError, note
 from pyebpf.cli.signals import ending
-from pyebpf.errors import CompileError, PyebpfError
+from pyebpf.errors import CompileError, NotFound, PyebpfError
 from pyebpf.output.columns import Column
-from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 from pyebpf.output.writers import TIME, histogram_writer, table_writer
 from pyebpf.tool import EventTool, StackTool, Stop, SummaryTool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyebpf.cli.parser import Common
     from pyebpf.output.writers import Format, Intervals
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["run_tool"]
 
 CLOCK = "%H:%M:%S"
-LOSS_REPORT_INTERVAL = 1.0  # seconds
 SLACK = 0.001  # seconds; an interval that ends this close to the run's end is the last
 
 
@@ -61,6 +60,10 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
         from pyebpf.cli.stacks import check_file
 
         check_file(common.svg or common.speedscope or "")
+    try:
+        tool.check_present(options)
+    except NotFound as error:
+        raise UsageError(f"pyebpf {tool.name}", str(error)) from None
     tracer: Tracer = tool.build(options)
     if stop.is_set():  # a signal while compiling
         return
@@ -81,7 +84,7 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
         note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
         if common.duration is not None:
             stop.end_after(common.duration)
-        losses = Losses(tracer)
+        losses = Losses(tracer, tool.holds)
         if isinstance(tool, EventTool):
             _events(tool, tracer, options, common, sink, stop, losses)
         elif isinstance(tool, SummaryTool):
@@ -91,31 +94,6 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
 
             print_stacks(tool, tracer, options, common, sink, stop)
         losses.report()
-
-
-class Losses:
-    """Says on standard error what the tracer lost, as soon as it is known, with exact totals."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-        self._reported: Mapping[str, int] = {}
-        self._next = monotonic() + LOSS_REPORT_INTERVAL
-
-    def report(self) -> None:
-        """Report the totals, if they grew since the last report."""
-        lost = {reason: count for reason, count in self._tracer.lost.items() if count}
-        if lost != self._reported:
-            self._reported = lost
-            total = sum(lost.values())
-            reasons = ", ".join(f"{visible(reason)}: {count}" for reason, count in lost.items())
-            note(f"Lost {total} event{'' if total == 1 else 's'} so far ({reasons})")
-
-    def report_sometimes(self) -> None:
-        """Report, but at most once a second."""
-        now = monotonic()
-        if now >= self._next:
-            self._next = now + LOSS_REPORT_INTERVAL
-            self.report()
 
 
 def _table_form(common: Common) -> Format:

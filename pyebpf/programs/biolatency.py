@@ -159,6 +159,7 @@ TOOL = SummaryTool(
     tracing="block device I/O",
     options=Options,
     build=build,
+    holds={"starts": "requests under way", LATENCY: "requests of other kinds"},
     snapshot=snapshot,
     examples=(
         Example("biolatency", "one histogram, printed at the end"),

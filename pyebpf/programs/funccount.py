@@ -153,6 +153,7 @@ TOOL = SummaryTool(
     tracing="function calls",
     options=Options,
     build=build,
+    holds={"counts": "calls of other functions"},
     snapshot=snapshot,
     columns=(Column("FUNC", 40), Column("COUNT", 12, ">")),
     examples=(

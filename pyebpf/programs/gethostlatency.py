@@ -89,6 +89,7 @@ TOOL = EventTool(
     tracing="getaddrinfo/gethostbyname calls",
     options=Options,
     build=build,
+    holds={"begun": "look-ups under way", "lookups": "look-ups"},
     records=lookups,
     columns=(
         Column("TIME", 8, key=lambda _: strftime("%H:%M:%S")),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf import BPF, Struct, char, comm, cpu, field, kstack, pid, s32, tid, u32, u64, ustack
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.tool import Example, Stack, StackTool, Stop, events, flag, option, pid_option
+from pyebpf.tool import Example, Stack, StackTool, Stop, events, flag, option, pid_option, tid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Options:
     """What is sampled, and how often."""
 
     pid: int | None = pid_option()
-    tid: int | None = option("-L", "--tid", metavar="TID", help="only this thread", minimum=1, maximum=1 << 22)
+    tid: int | None = tid_option("-L")
     frequency: int = option(
         "-F",
         "--frequency",
@@ -54,7 +54,9 @@ class Options:
         minimum=1,
         maximum=1_000_000,
     )
-    cpu: int | None = option("-C", "--cpu", metavar="CPU", help="only this processor", minimum=0, maximum=8191)
+    cpu: int | None = option(
+        "-C", "--cpu", metavar="CPU", help="only this processor", minimum=0, maximum=8191, names="processor"
+    )
     user: bool = flag("-U", "--user", help="only stacks of processes")
     kernel: bool = flag("-K", "--kernel", help="only stacks of the kernel")
     idle: bool = flag("-I", "--idle", help="include the idle task")
@@ -114,6 +116,7 @@ TOOL = StackTool(
     tracing="stacks of what runs on the processors",
     options=Options,
     build=build,
+    holds={"counts": "samples of other stacks", "seen": "new processes", "fresh": "new processes"},
     collect=collect,
     examples=(
         Example("profile 10", "all processes, for ten seconds"),

@@ -112,6 +112,7 @@ TOOL = EventTool(
     tracing="ICMP echo requests",
     options=Options,
     build=build,
+    holds={"pending": "requests under way", "replies": "replies"},
     records=received,
     sentence=sentence,
     columns=(

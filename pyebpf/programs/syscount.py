@@ -130,6 +130,7 @@ TOOL = SummaryTool(
     tracing="system calls",
     options=Options,
     build=build,
+    holds={"counts": "calls of other kinds", "times": "times of calls of other kinds", "pending": "calls under way"},
     snapshot=snapshot,
     columns=columns,
     examples=(

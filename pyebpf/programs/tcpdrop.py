@@ -204,6 +204,7 @@ TOOL = EventTool(
     tracing="TCP drops",
     options=Options,
     build=build,
+    holds={"drops": "packets"},
     records=drops,
     columns=(
         Column("TIME", 8, key=lambda _: strftime("%H:%M:%S")),

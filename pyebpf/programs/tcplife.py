@@ -236,6 +236,7 @@ TOOL = EventTool(
     tracing="TCP sessions",
     options=Options,
     build=build,
+    holds={"began": "sessions under way", "owners": "owners of sessions", "closed": "sessions"},
     records=sessions,
     columns=columns,
     examples=(

@@ -122,6 +122,7 @@ TOOL = SummaryTool(
     tracing="the backlog of TCP listeners",
     options=Options,
     build=build,
+    holds={"backlog": "handshakes at other limits", "drops": "drops"},
     snapshot=snapshot,
     lines=EventLines(
         records=drops,

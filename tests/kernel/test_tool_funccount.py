@@ -138,4 +138,5 @@ def test_a_process_that_has_ended_is_one_line():
         pid = traced.pid
     for pattern in ("c:malloc", f"{binary('pie')}:negative", f"u:{binary('pie')}:*"):
         run = pyebpf("funccount", "-p", str(pid), pattern)
-        assert (run.returncode, run.stderr) == (1, f"pyebpf funccount: there is no process {pid}\n")
+        assert run.returncode == 2
+        assert run.stderr == f"pyebpf funccount: --pid: there is no process {pid}; see pyebpf funccount --help\n"

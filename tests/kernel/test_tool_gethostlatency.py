@@ -110,7 +110,7 @@ def test_what_is_not_there():
     assert done.stderr == "pyebpf gethostlatency: there is no file /no/such/library\n"
     cases = {
         "libm.so.6 has no function getaddrinfo (and 2 more that are not there)": {"library": "libm.so.6"},
-        f"there is no process {ended.pid}": {"pid": ended.pid},
+        f"--pid: there is no process {ended.pid}": {"pid": ended.pid},
     }
     for message, options in cases.items():
         with pytest.raises(NotFound) as caught, gethostlatency.open(**options):

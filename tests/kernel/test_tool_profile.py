@@ -19,6 +19,7 @@ from tests.support.native import build_native
 pytestmark = pytest.mark.any_kernel
 FREQUENCY = 997
 SECONDS = 0.5
+ONLINE = Path("/sys/devices/system/cpu/online").read_text().strip()
 MOST = int(Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text())
 # Spends its time as it is told: in its own function, in another thread's, or in the kernel's read of /dev/zero.
 PROGRAM = """
@@ -181,7 +182,9 @@ def test_as_a_library(spinner):
     ("arguments", "status", "text"),
     [
         (["-F", str(MOST + 1)], 1, "kernel.perf_event_max_sample_rate"),
-        (["-p", "4194303"], 1, "there is no process 4194303"),
+        (["-p", "4194303"], 2, "--pid: there is no process 4194303"),
+        (["-L", "4194303"], 2, "--tid: there is no thread 4194303"),
+        (["-C", "8191"], 2, f"--cpu: processor 8191 is not online, only {ONLINE}"),
         (["--svg", "/nonexistent/x.svg"], 1, "there is no directory /nonexistent"),
         (["--svg", "/"], 1, "it is a directory"),
         (["-F", "0"], 2, "0 is below 1"),

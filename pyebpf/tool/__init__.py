@@ -44,7 +44,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.stacks import Stack
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
+
+    from pyebpf.tool.present import Kind
 
 __all__ = [
     "Bucket",
@@ -235,6 +237,7 @@ class Spelling:
     choices: tuple[str, ...]
     minimum: int | None
     maximum: int | None
+    names: Kind = ""
 
     def check(self, name: str, value: object) -> None:
         """Raise InvalidValue for a value that the declaration excludes."""
@@ -257,13 +260,15 @@ def option(
     choices: Sequence[str] = (),
     minimum: int | None = None,
     maximum: int | None = None,
+    names: Kind = "",
 ) -> Any:
     """A field of an options dataclass that takes a value on the command line: `option("-c", "--cgroup", help=...)`.
 
     The field's annotation decides what is read: `int`, `float` or `str`, perhaps `| None`; `tuple[int, ...]` and the
-    like read a list with commas. Bounds and choices hold for values given in Python, too.
+    like read a list with commas. Bounds and choices hold for values given in Python, too. A number that `names` a
+    process, thread or processor is refused when the tool starts on a machine that has none of that number.
     """
-    return _field(default, Spelling(flags, help, metavar, tuple(choices), minimum, maximum))
+    return _field(default, Spelling(flags, help, metavar, tuple(choices), minimum, maximum, names))
 
 
 def flag(*flags: str, help: str) -> Any:  # noqa: A002 - as above
@@ -285,12 +290,12 @@ def argument(metavar: str, *, help: str, choices: Sequence[str] = (), default: o
 
 def pid_option(help: str = "only this process") -> Any:  # noqa: A002 - as above
     """`-p PID`, None by default."""
-    return option("-p", "--pid", metavar="PID", help=help, minimum=1, maximum=PID_MAX)
+    return option("-p", "--pid", metavar="PID", help=help, minimum=1, maximum=PID_MAX, names="process")
 
 
-def tid_option(help: str = "only this thread") -> Any:  # noqa: A002 - as above
-    """`-t TID`, None by default."""
-    return option("-t", "--tid", metavar="TID", help=help, minimum=1, maximum=PID_MAX)
+def tid_option(letter: str = "-t", help: str = "only this thread") -> Any:  # noqa: A002 - as above
+    """`-t TID`, None by default; `letter` where the book's tool has another."""
+    return option(letter, "--tid", metavar="TID", help=help, minimum=1, maximum=PID_MAX, names="thread")
 
 
 def uid_option(help: str = "only this user") -> Any:  # noqa: A002 - as above
@@ -323,7 +328,8 @@ class Tool(Generic[P, Options, Built]):
     `name` is one word; `doc` the module's docstring, whose first line is the one-line description; `tracing` completes
     "Tracing …" in the line that says that the probes are attached; `options` a frozen dataclass whose fields are
     `option(...)`, `flag(...)` or `argument(...)`; `build` makes the tracer without touching the kernel; `columns` are
-    those of its records, none for histograms; `section` is the book's, where there is one.
+    those of its records, none for histograms; `section` is the book's, where there is one. `holds` tells what the
+    entries of each map are, for the line that says what was lost: the maps' own names mean nothing to a user.
     """
 
     name: str
@@ -334,6 +340,7 @@ class Tool(Generic[P, Options, Built]):
     build: Callable[[Options], Built]
     columns: Sequence[Column] | Callable[[Options], Sequence[Column]] = ()
     examples: tuple[Example, ...] = ()
+    holds: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -351,6 +358,29 @@ class Tool(Generic[P, Options, Built]):
             if spelling is not None:
                 spelling.check(item.name, getattr(options, item.name))
 
+    def _checked(self, *args: P.args, **kwargs: P.kwargs) -> Options:
+        """The options given as arguments. Raises InvalidValue and NotFound."""
+        options = self.options(*args, **kwargs)
+        self.check(options)
+        self.check_present(options)
+        return options
+
+    def check_present(self, options: Options) -> None:
+        """Raise NotFound for an option that names what this machine does not have: it would wait for ever."""
+        given: dict[Kind, int] = {}
+        for item in fields(options):  # type: ignore[arg-type]  # as above
+            spelling, value = item.metadata.get("spelling"), getattr(options, item.name)
+            if spelling is None or not spelling.names or value is None:
+                continue
+            from pyebpf.tool.present import not_of_process, why_absent
+
+            given[spelling.names] = value
+            reason = why_absent(spelling.names, value)
+            if not reason and len(given.keys() & {"process", "thread"}) == 2:
+                reason = not_of_process(given["thread"], given["process"])
+            if reason:
+                raise NotFound(f"{spelling.flags[-1]}: {reason}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
@@ -366,8 +396,7 @@ class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Iterator[Record]]:
         """Attach with the options given as arguments; the iterator ends when the context is left."""
-        options = self.options(*args, **kwargs)
-        self.check(options)
+        options = self._checked(*args, **kwargs)
         tracer = self.build(options)
         with Stop() as stop, tracer:
             records = self.records(tracer, options, stop)
@@ -416,8 +445,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Snapshot[Record]]:
         """Attach with the options given as arguments; each call gives what was counted since the one before."""
-        options = self.options(*args, **kwargs)
-        self.check(options)
+        options = self._checked(*args, **kwargs)
         tracer, lines = self.build(options), self.lines
         with tracer:
             yield Snapshot(
@@ -439,8 +467,7 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Callable[[float], list[Stack]]]:
         """Attach with the options given as arguments; each call watches for so many seconds more."""
-        options = self.options(*args, **kwargs)
-        self.check(options)
+        options = self._checked(*args, **kwargs)
         tracer = self.build(options)
 
         def collect(seconds: float) -> list[Stack]:

@@ -1,0 +1,46 @@
+"""What a tool says of losses: in words, without the names that only its source knows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pyebpf.builder.stacks import LOST, STACKS_MAP
+from pyebpf.cli.losses import Losses, in_words
+
+HOLDS = {"opens": "opens", "pending": "calls under way"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("opens: ring buffer full", "opens: ring buffer full"),
+        ("pending: map full", "calls under way: map full"),
+        ("counts: map full", "events: map full"),
+        (f"{STACKS_MAP}: {LOST}", "stack not kept: its place is taken"),
+        ("on_open: running already on the processor", "events: running already on the processor"),
+        ("tracepoint syscalls:sys_enter_openat: missed by the kernel",) * 2,
+        ("an extreme value was interrupted too often",) * 2,
+    ],
+)
+def test_reasons(reason, words):
+    """What the map holds, or that it was an event; hidden maps and places of the kernel need no word."""
+    assert in_words({reason: 7}, HOLDS) == {words: 7}
+
+
+def test_equal_words_are_counted_together():
+    """Two probes that missed events are one reason, and what never happened is none."""
+    lost = {f"{probe}: running already on the processor": 2 for probe in ("on_enter", "on_exit")}
+    assert in_words({**lost, "opens: ring buffer full": 0}, HOLDS) == {"events: running already on the processor": 4}
+
+
+def test_the_line(capsys):
+    """A total, and the words."""
+    tracer = SimpleNamespace(lost={"opens: ring buffer full": 22, f"{STACKS_MAP}: {LOST}": 1})
+    losses = Losses(tracer, HOLDS)
+    losses.report()
+    losses.report()
+    assert capsys.readouterr().err == (
+        "Lost 23 events so far (opens: ring buffer full: 22, stack not kept: its place is taken: 1)\n"
+    )

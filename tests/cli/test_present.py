@@ -1,0 +1,117 @@
+"""Options that name what may not be there: processes, threads, processors, of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from pyebpf.cli.catalogue import find, names
+from pyebpf.errors import NotFound
+from pyebpf.tool import present
+from pyebpf.tool.present import why_absent
+
+#: Above every id that a kernel gives by default: sysctl kernel.pid_max.
+NOBODY = (1 << 22) - 1
+
+
+@pytest.fixture
+def ended():
+    """A process that has ended, whose parent has not noticed."""
+    with subprocess.Popen(["true"], stdout=subprocess.PIPE) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        yield process.pid
+
+
+@contextlib.contextmanager
+def other_thread():
+    """The id of a thread of this process that is not its first."""
+    begin, end, ids = threading.Event(), threading.Event(), []
+
+    def work():
+        ids.append(threading.get_native_id())
+        begin.set()
+        end.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begin.wait()
+    yield ids[0]
+    end.set()
+    thread.join()
+
+
+def test_what_is_there(monkeypatch, tmp_path):
+    """Processes of any user, threads, processors that are online."""
+    assert [why_absent("process", pid) for pid in (1, os.getpid())] == ["", ""]
+    with other_thread() as tid:
+        assert why_absent("thread", tid) == ""
+    monkeypatch.setattr(present, "PROCESSORS", str(tmp_path / "online"))
+    (tmp_path / "online").write_text("0,2-3,7\n")
+    assert [number for number in range(9) if not why_absent("processor", number)] == [0, 2, 3, 7]
+    assert why_absent("processor", 1) == "processor 1 is not online, only 0,2-3,7"
+
+
+def test_what_is_not_there(ended):
+    """What the number is instead is said, too."""
+    assert why_absent("process", NOBODY) == f"there is no process {NOBODY}"
+    assert why_absent("thread", NOBODY) == f"there is no thread {NOBODY}"
+    assert why_absent("process", ended) == f"process {ended} has ended"
+    assert why_absent("thread", ended) == f"thread {ended} has ended"
+    with other_thread() as tid:
+        assert why_absent("process", tid) == f"{tid} is a thread of process {os.getpid()}"
+
+
+def test_what_the_machine_does_not_tell(monkeypatch):
+    """Nothing is refused for it."""
+    monkeypatch.setattr(present, "PROCESSORS", "/nonexistent")
+    assert why_absent("processor", 8191) == ""
+
+
+NAMED = {
+    (name, field.name): field.metadata["spelling"].names
+    for name in names()
+    for field in dataclasses.fields(find(name).options)
+    if field.metadata["spelling"].names
+}
+
+
+def test_every_number_of_such_a_thing_is_looked_at():
+    """Each option `--pid`, `--tid` or `--cpu` of any tool."""
+    meant = {
+        (name, field.name): {"--pid": "process", "--tid": "thread", "--cpu": "processor"}[
+            field.metadata["spelling"].flags[-1]
+        ]
+        for name in names()
+        for field in dataclasses.fields(find(name).options)
+        if field.metadata["spelling"].flags[-1:] in (("--pid",), ("--tid",), ("--cpu",))
+    }
+    assert meant == NAMED
+    assert len(meant) == 9
+
+
+@pytest.mark.parametrize(("name", "field"), NAMED)
+def test_a_tool_refuses_to_wait_for_what_is_not_there(name, field):
+    """As a library and as a command, before anything is loaded; its bytecode can be had."""
+    tool, number = find(name), NOBODY if NAMED[name, field] != "processor" else 8191
+    pattern = ["vfs_*"] if name == "funccount" else []
+    with pytest.raises(NotFound, match=rf"^--\w+: .*{number}"), tool.open(*pattern, **{field: number}):
+        pass
+    command = [sys.executable, "-m", "pyebpf", name, *pattern, f"--{field}", str(number)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"pyebpf {name}: --{field}: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_thread_of_another_process():
+    """Both are there, but there will never be an event of both."""
+    tool = find("opensnoop")
+    tool.check_present(tool.options(pid=os.getpid(), tid=threading.get_native_id()))
+    with pytest.raises(NotFound, match=rf"^--tid: thread {os.getpid()} is of process {os.getpid()}, not of 1$"):
+        tool.check_present(tool.options(pid=1, tid=os.getpid()))
