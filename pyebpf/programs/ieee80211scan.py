@@ -10,13 +10,13 @@ Overhead: one probe for each beacon and answer to a probe that comes in, a few f
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
 from time import strftime
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, KernelObject, NotFound, Struct, char, comm, field, now, pid, s32, u16, u32, u64
 from pyebpf.helpers import get_current_pid_tgid
+from pyebpf.programs._errors import error_name
 from pyebpf.tool import Column, EventTool, Example, Stop, events
 
 if TYPE_CHECKING:
@@ -168,8 +168,6 @@ def build(options: Options) -> Scans:  # noqa: ARG001 - as every tool's
 
 def steps(bpf: Scans, _options: Options, stop: Stop) -> Iterator[Event]:
     """Steps of scans as they happen."""
-    # Python has another name of the number.
-    names = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
     for found in events(bpf["reports"], stop):
         name = EVENTS[found.kind]
         if found.kind == STARTED:
@@ -178,7 +176,7 @@ def steps(bpf: Scans, _options: Options, stop: Stop) -> Iterator[Event]:
             band = BANDS[found.band] if found.band < len(BANDS) else str(found.band)
             yield Event(found.device, name, band=band, frequency=found.frequency, beacon_found=found.beacon_found)
         else:
-            error = names.get(-found.result, str(-found.result)) if found.result else None
+            error = error_name(-found.result) if found.result else None
             yield Event(found.device, name, ns=found.ns, error=error)
 
 
@@ -202,6 +200,7 @@ TOOL = EventTool(
     tracing="WiFi scans",
     options=Options,
     build=build,
+    holds={"scans": "scans under way", "reports": "steps of scans"},
     records=steps,
     sentence=sentence,
     columns=(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf import BPF, Struct, char, comm, field, now, pid, ptr, s32, tid, u32, u64, uid, user_string
 from pyebpf.helpers import get_current_pid_tgid
+from pyebpf.programs._errors import error_name
 from pyebpf.tool import (
     Column,
     EventTool,
@@ -142,10 +143,9 @@ def opens(bpf: BPF, options: Options, stop: Stop) -> Iterator[Open]:
 
 def columns(options: Options) -> tuple[Column, ...]:
     """The book's columns."""
-    import errno
 
     def error(call: Open) -> object:
-        return errno.errorcode.get(call.error, call.error) if options.errno_names and call.error else call.error
+        return error_name(call.error) if options.errno_names and call.error else call.error
 
     return (
         *([Column("UID", 6)] if options.print_uid else []),
@@ -164,6 +164,7 @@ TOOL = EventTool(
     tracing="open(2)",
     options=Options,
     build=build,
+    holds={"pending": "calls under way", "opens": "opens"},
     records=opens,
     columns=columns,
     examples=(

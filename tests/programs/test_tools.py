@@ -10,6 +10,8 @@ import pytest
 from pyebpf.output.columns import Row
 from pyebpf.output.histogram import log2
 from pyebpf.programs import biolatency, opensnoop, syscount, tcplife, tcpsynbl
+from pyebpf.programs._errors import error_name
+from pyebpf.uapi.errno_table import ERRNO_NAMES
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,16 @@ def test_columns_of_an_open():
         "UID": 3, "TID": 2, "COMM": "c", "FD": -1, "ERR": "ENOENT", "FLAGS": "02000101", "PATH": "/p",
     }  # fmt: skip
     unknown = Row(opensnoop.columns(options)).object(call(result=-4000))
-    assert unknown["ERR"] == 4000
+    assert unknown["ERR"] == "4000"
+
+
+def test_error_names_are_the_kernels():
+    """Each number that Linux names, also where Python has another name, or the C library none."""
+    assert {number: error_name(number) for number in ERRNO_NAMES} == dict(ERRNO_NAMES)
+    row = Row(opensnoop.columns(opensnoop.Options(errno_names=True)))
+    assert [row.object(call(result=-number))["ERR"] for number in (95, 35, 512)] == [
+        "EOPNOTSUPP", "EDEADLK", "ERESTARTSYS",
+    ]  # fmt: skip
 
 
 def test_names_are_compared_in_user_space():
