@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import re
@@ -104,6 +105,17 @@ def compiled(tool, options, kernel):
         if LACKING.search(str(error)):
             return None
         raise
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_losses_are_told_in_words(line, kernel):
+    """For each map of which something can be lost, a tool says what is in it."""
+    tool, options = LINES[line]
+    bpf = tool.build(options)
+    with contextlib.suppress(NotSupported, NotFound):
+        bpf.compile(kernel)
+    unsaid = {loss.map for loss in bpf.losses if not loss.map.startswith(".")} - tool.holds.keys()
+    assert unsaid <= {""}
 
 
 def digest(kernels):
