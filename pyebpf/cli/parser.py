@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pyebpf.cli.report import UsageError
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
 from pyebpf.tool import StackTool, SummaryTool, Tool
 
@@ -40,7 +41,14 @@ class Common:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are ours."""
+    """An ArgumentParser whose errors are ours, and which lays out its description when somebody asks for help."""
+
+    def format_help(self) -> str:
+        from textwrap import fill
+
+        paragraphs = (self.description or "").split("\n\n")
+        self.description = "\n\n".join(fill(paragraph, 79) for paragraph in paragraphs)
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(self.prog, message)
@@ -161,8 +169,6 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
     """The parser of one tool's command line."""
-    from textwrap import fill
-
     paragraphs = (tool.doc or "").strip().split("\n\n")
     if tool.section:
         paragraphs.append(f"BPF Performance Tools, section {tool.section}.")
@@ -170,7 +176,7 @@ def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
     examples = [f"  pyebpf {example.command:<{width}}  # {example.meaning}" for example in tool.examples]
     parser = _Parser(
         prog=f"pyebpf {tool.name}",
-        description="\n\n".join(fill(paragraph, 79) for paragraph in paragraphs),
+        description="\n\n".join(paragraphs),
         epilog="\n".join(["examples:", *examples]) if examples else None,
         formatter_class=_Formatter,
         allow_abbrev=False,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyebpf.uapi.errno_table import ERRNO_NAMES
-
 __all__ = ["ENOTSUPP", "errno_name"]
 
 ENOTSUPP = 524
@@ -12,4 +10,6 @@ ENOTSUPP = 524
 
 def errno_name(number: int) -> str:
     """`ENOENT` for 2 or -2; the number itself where there is no name."""
+    from pyebpf.uapi.errno_table import ERRNO_NAMES  # most runs meet no error to name
+
     return ERRNO_NAMES.get(abs(number), str(abs(number)))
