@@ -35,6 +35,7 @@ class BindingTimes:
     def __init__(self) -> None:
         self._reasons: dict[tuple[Hashable, str], Reason] = {}
         self._unsigned: set[tuple[Hashable, str]] = set()
+        self._texts: dict[tuple[Hashable, str], int] = {}
         #: Whether this pass found a new one, so that what it built is not to be used.
         self.changed = False
 
@@ -54,6 +55,16 @@ class BindingTimes:
         """Note that a name that had been given constants only is given a u64."""
         self._unsigned.add((function, name))
         self.changed = True
+
+    def text_length(self, function: Hashable, name: str) -> int:
+        """N of the `char[N]` that a name has for the strings it is given by turns; 0 if it is given one, or none."""
+        return self._texts.get((function, name), 0)
+
+    def mark_text(self, function: Hashable, name: str, length: int) -> None:
+        """Note that a name is given strings by turns, one of which takes `length` bytes with its NUL."""
+        if length > self.text_length(function, name):
+            self._texts[function, name] = length
+            self.changed = True
 
     def mark(self, function: Hashable, name: str, reason: Reason, *, relied_on: bool) -> None:
         """Note that a name is a run-time variable.

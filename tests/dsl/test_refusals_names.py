@@ -82,27 +82,27 @@ y = 3
     (
         """
 x = count
-x = "a"
+x = b"a"
 """,
         "",
         (
-            "x is a run-time variable since line 4, where it is assigned a u64; 'a' is known only while "
+            "x is a run-time variable since line 4, where it is assigned a u64; b'a' is known only while "
             "compiling: give it a name of its own"
         ),
-        'x = "a"',
+        'x = b"a"',
     ),
     (
         """
-x = "a"
+x = b"a"
 if count > 3:
-    x = "b"
+    x = b"b"
 """,
         "",
         (
             "x is a run-time variable since line 5, where it is assigned under the run-time `if` of line "
-            "5; 'a' is known only while compiling: give it a name of its own"
+            "5; b'a' is known only while compiling: give it a name of its own"
         ),
-        'x = "a"',
+        'x = b"a"',
     ),
     (
         """
@@ -119,20 +119,20 @@ if count > 3:
     ),
     (
         """
-while_names = "a"
+while_names = b"a"
 for i in range(3):
-    while_names = "b"
+    while_names = b"b"
 """,
         "",
         (
             "while_names is a run-time variable since line 5, where it is assigned in the run-time `for` "
-            "of line 5; 'a' is known only while compiling: give it a name of its own"
+            "of line 5; b'a' is known only while compiling: give it a name of its own"
         ),
-        'while_names = "a"',
+        'while_names = b"a"',
     ),
     (
         """
-for name in ("a", "b"):
+for name in (b"a", b"b"):
     if delta > 3: break
     k = name
     opens[k] += 1
@@ -140,22 +140,22 @@ for name in ("a", "b"):
         "",
         (
             "k is a run-time variable since line 4, where it is assigned in the `for` of line 4, which a "
-            "run-time condition leaves; 'a' is known only while compiling: give it a name of its own"
+            "run-time condition leaves; b'a' is known only while compiling: give it a name of its own"
         ),
         "k = name",
     ),
     (
         """
 match count:
-    case 1: x = "a"
-    case _: x = "b"
+    case 1: x = b"a"
+    case _: x = b"b"
 """,
         "",
         (
             "x is a run-time variable since line 4, where it is assigned under the run-time `match` of "
-            "line 4; 'a' is known only while compiling: give it a name of its own"
+            "line 4; b'a' is known only while compiling: give it a name of its own"
         ),
-        'x = "a"',
+        'x = b"a"',
     ),
     (
         """

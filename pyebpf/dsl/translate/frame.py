@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.walks import Walk
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
+    from pyebpf.dsl.translate.texts import Texts
     from pyebpf.errors import Location
     from pyebpf.types import IntType
 
@@ -70,13 +71,15 @@ class _Place:
 class _Name:
     """A run-time name: its places by shape, where it was first assigned, and what integers it holds.
 
-    `only_constants` tells whether those were constants that are as well unsigned.
+    `only_constants` tells whether those were constants that are as well unsigned. `texts` is its memory for strings, if
+    it is given those by turns.
     """
 
     places: dict[Hashable, _Place] = field(default_factory=dict)
     first: Location | None = None
     integer: IntType | None = None
     only_constants: bool = True
+    texts: Texts | None = None
 
 
 class Frame:
@@ -133,6 +136,12 @@ class Frame:
         """The innermost loop over a map around the statement, in whose body `return` only ends the body."""
         return next((around.walk for around in reversed(self.loops) if around.walk is not None), None)
 
+    @functools.cached_property
+    def named(self) -> frozenset[str]:
+        """Names that `:=` assigns, within a statement."""
+        found = ast.walk(self.source.node)
+        return frozenset(each.target.id for each in found if isinstance(each, ast.NamedExpr))
+
     # -- places and errors -------------------------------------------------------------------------------------------
 
     def at(self, node: ast.AST) -> Location:
@@ -178,10 +187,10 @@ class Frame:
             self.bind_constant(name, value if declared is None else self._constant(name, value, declared))
             return
         self.constants.pop(name, None)
-        value = self._variable_value(name, value)
+        entry = self._names.setdefault(name, _Name())
+        value = self._text_by_turns(name, entry, value) or self._variable_value(name, value)
         if declared is not None:
             value = to_int(self.p, value.convert(self.p, declared))
-        entry = self._names.setdefault(name, _Name())
         entry.first = entry.first or where
         if isinstance(value, Int) and declared is None:
             value = self._in_place_of_none(entry, value)
@@ -202,6 +211,31 @@ class Frame:
             self.fail(f"{value} does not fit {declared.name}: it holds {declared.minimum} to {declared.maximum}")
         return declared.wrap(value)
 
+    def _text_by_turns(self, name: str, entry: _Name, value: Any) -> RunTime | None:
+        """What a name that is given strings by turns stands for, once it has this one; None for all others."""
+        length = self.times.text_length(self.key, name)
+        if not length:
+            return None
+        from pyebpf.dsl.translate.texts import Texts, text_room
+
+        room = text_room(self.p, value, length)
+        if not room:
+            return None
+        self.times.mark_text(self.key, name, room)
+        if entry.texts is None:
+            entry.texts = Texts(max(length, room))
+        values = self.b.environment.values
+        here = [place.prototype for place in entry.places.values() if place.marker in values]
+        return entry.texts.keep(self.p, here, value)
+
+    def _mark_texts(self, name: str, entry: _Name, *more: Any) -> None:
+        """Where a name can't stand for what it is given by turns: strings can take turns in memory of its own."""
+        if name != RETURN:
+            from pyebpf.dsl.translate.texts import text_room
+
+            given = [*(place.prototype for place in entry.places.values()), *more]
+            self.times.mark_text(self.key, name, max(text_room(self.p, each) for each in given))
+
     def _variable_value(self, name: str, value: Any) -> RunTime:
         """The value as a run-time variable holds it."""
         if isinstance(value, RunTime):
@@ -220,6 +254,8 @@ class Frame:
                 f"which value this function returns is decided on each event, and {described(value)} is known only "
                 f"while compiling: return an integer"
             )
+        if isinstance(value, str):
+            self._mark_texts(name, self._names[name], value)
         reason = self.times.reason(self.key, name)
         why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
         if value is None:
@@ -294,6 +330,7 @@ class Frame:
                 continue
             for loop in self.loops:
                 if not loop.unrolled and (other.marker in loop.carried or loop.carried.intersection(other.variables)):
+                    self._mark_texts(name, entry)
                     self.fail(
                         f"{name} stands for {other.prototype.describe()} before the loop and for {value.describe()} in "
                         "it: use two names"
@@ -319,7 +356,12 @@ class Frame:
             for place in assigned:
                 parts = [self.b.read(variable) for variable in place.variables]
                 if None not in parts:
-                    return place.prototype.rebuild(tuple(part for part in parts if part is not None))
+                    found = place.prototype.rebuild(tuple(part for part in parts if part is not None))
+                    # Where the rest of the statement may write to the name's memory, what it was is kept.
+                    moving = name in self.named and entry.texts is not None and entry.texts.is_here(found)
+                    return found.local(self.p) if moving else found
+            if len(entry.places) > 1:
+                self._mark_texts(name, entry)
             if len({place.prototype.describe() for place in entry.places.values()}) == 1 < len(entry.places):
                 what = next(iter(entry.places.values())).prototype.describe()
                 self.fail(f"{shown} may stand for either of two things here, each {what}: use a name for each")

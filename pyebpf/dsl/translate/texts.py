@@ -1,0 +1,62 @@
+"""Names that are given strings by turns: they have memory of their own, which each assignment writes.
+
+A name that is given one string stands for that string, where it is. Where a second one may take its place, in a loop or
+on one of two paths, the name is found out to be such (`BindingTimes.mark_text`), and the program is translated anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.operations import store
+from pyebpf.builder.places import Place
+from pyebpf.builder.references import note_change
+from pyebpf.builder.strings import String, StringSource
+from pyebpf.types import CharArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyebpf.builder.entity import RunTime
+    from pyebpf.builder.function import FunctionBuilder
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Texts", "text_room"]
+
+
+def text_room(p: ProgramBuilder, value: Any, room: int = 0) -> int:
+    """Bytes that a string takes with its NUL: `room` if it has no size; 0 for what is no string, or may be None."""
+    match value:
+        case str():
+            return len(value.encode("utf-8", "surrogateescape")) + 1
+        case String():
+            return 0 if value.place.missing(p) else value.type.length
+        case StringSource():
+            return value.size or room
+    return 0
+
+
+class Texts:
+    """The memory of one name: a slot for each function whose frame may have it, all of one size."""
+
+    def __init__(self, length: int) -> None:
+        self.type = CharArray(length)
+        self._slots: dict[FunctionBuilder, ir.Slot] = {}
+
+    def is_here(self, value: RunTime) -> bool:
+        """Whether a value stands in the name's memory."""
+        return isinstance(value, String) and value.place.slot in self._slots.values()
+
+    def keep(self, p: ProgramBuilder, assigned: Iterable[RunTime], value: Any) -> String:
+        """Copy a string there, where the name has a value already to that place. `assigned` is what it stands for."""
+        there = next((each for each in assigned if self.is_here(each)), None)
+        if not isinstance(there, String):
+            if p.b not in self._slots:
+                self._slots[p.b] = p.b.slot(self.type.length, name="text")
+            there = String(self.type, Place(slot=self._slots[p.b], owner="a local"))
+        slot = there.place.slot
+        assert slot is not None
+        store(p, p.b.slot_address(slot), 0, self.type, value)
+        note_change(p, self.type)
+        return there

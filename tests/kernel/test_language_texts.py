@@ -1,0 +1,241 @@
+"""Names that are given strings by turns, as in Python: in loops, on either of two paths, in loops over maps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyebpf import BPF, CompileError, Struct, char, comm, field, u32, u64
+from tests.support.needs import needs
+
+
+class Told(Struct):
+    first: str = field(char[16])
+    second: str = field(char[16])
+
+
+class Short(Struct):
+    name: str = field(char[8])
+
+
+def told_by(make, **contents):
+    """Run what `make(bpf, told)` gives, with maps filled by name; what the program told."""
+    bpf = BPF()
+    told = bpf.array(value=Told, name="told")
+    program = make(bpf, told)
+    with bpf:
+        for name, entries in contents.items():
+            bpf[name].update(entries)
+        value = program.run().value
+        return value, told[0].first, told[0].second
+
+
+def test_the_key_of_the_most():
+    """A name takes over the text of a key in the body of a loop over the map, and keeps it when the entry is gone."""
+
+    def make(bpf, told):
+        calls = bpf.hash(key=char[16], value=u64, name="calls")
+
+        @bpf.syscall()
+        def program():
+            most: u64 = 0
+            name = "nobody"
+            for key, value in calls.items():
+                if value > most:
+                    most, name = value, key
+                del calls[key]
+            told[0] = Told(first=name, second="")
+            return most
+
+        return program
+
+    assert told_by(make) == (0, "nobody", "")
+    assert told_by(make, calls={"one": 3, "fifteen letters": 17, "x": 5}) == (17, "fifteen letters", "")
+
+
+def test_loops_over_maps_inside_each_other():
+    """Each body reaches the name's memory, that of the program or of the body around it."""
+
+    def make(bpf, told):
+        outer = bpf.hash(key=char[8], value=u64, name="outer")
+        inner = bpf.hash(key=char[16], value=u64, name="inner")
+
+        @bpf.syscall()
+        def program():
+            last, rounds = "", 0
+            for key, value in outer.items():
+                near = key
+                for name, other in inner.items():
+                    if other == value:
+                        near = name
+                        last = near
+                        break
+                if near == key:
+                    rounds += 1
+                told[0].second = near
+            told[0].first = last
+            return rounds
+
+        return program
+
+    found = told_by(make, outer={"a": 1}, inner={"fifteen letters": 1, "b": 2})
+    assert found == (0, "fifteen letters", "fifteen letters")
+    assert told_by(make, outer={"a": 3}, inner={"b": 2}) == (1, "", "a")
+    value, first, second = told_by(make, outer={"a": 1, "c": 3}, inner={"b": 1})
+    assert (value, first, second in ("b", "c")) == (1, "b", True)
+
+
+@pytest.mark.parametrize("n", range(5))
+def test_either_of_two_paths(n):
+    """`if`, `match`, a loop that is left early: the name is what the path gave it, literals and strings in memory."""
+
+    def make(bpf, told):
+        shorts = bpf.hash(key=u32, value=Short, name="shorts")
+        numbers = bpf.array(value=u64, name="numbers")
+
+        @bpf.syscall()
+        def program():
+            number = numbers[0]
+            match number:
+                case 0:
+                    name = "zero"
+                case 1:
+                    name = "a longer name"
+                case _:
+                    name = "many"
+            short = shorts.get(3)
+            if short is not None and number > 3:
+                name = short.name
+                short.name = "other"
+            before = name
+            for each in ("one", "two", "three"):
+                if number == 2:
+                    break
+                name = each
+            told[0] = Told(first=before, second=name)
+            return len(name) + (name == "three") * 100
+
+        return program
+
+    first = ["zero", "a longer name", "many", "many", "seventh"][n]
+    expected = (4, first, first) if n == 2 else (105, first, "three")
+    assert told_by(make, numbers={0: n}, shorts={3: Short(name="seventh")}) == expected
+
+
+def test_a_name_keeps_what_another_gave_it():
+    """Assigning, swapping, tuples, arguments and `:=` copy; the other name then changes alone."""
+
+    def make(bpf, told):
+        numbers = bpf.array(value=u64, name="numbers")
+
+        def tell(a, b):
+            kept = a
+            for _ in range(2):
+                a = b
+            told[0] = Told(first=kept, second=a)
+            return a == b
+
+        @bpf.syscall()
+        def program():
+            one, two = "one", "two"
+            count = 0
+            for i in range(numbers[0] & 7):
+                before = one
+                one, two = two, one
+                pair = (one, i)
+                one = "three"
+                count += pair[0] != one
+                count += 10 * (before == one)
+                one = before
+            count += 100 * ((one == "one") + 2 * ((one := two) == "one") + 4 * (one == "two"))
+            return count + 1000 * tell(one, "end")
+
+        return program
+
+    def model(rounds):
+        one, two, count = "one", "two", 0
+        for _ in range(rounds):
+            before = one
+            one, two = two, one
+            pair = (one, 0)
+            one = "three"
+            count += pair[0] != one
+            count += 10 * (before == one)
+            one = before
+        count += 100 * ((one == "one") + 2 * ((one := two) == "one") + 4 * (one == "two"))
+        return count + 1000, one, "end"
+
+    for rounds in range(4):
+        assert told_by(make, numbers={0: rounds}) == model(rounds)
+
+
+def test_strings_of_helpers():
+    """What a helper reads goes to the name's memory straight, however long the name's other strings are."""
+
+    def make(bpf, told):
+        numbers = bpf.array(value=u64, name="numbers")
+
+        @bpf.syscall()
+        def program():
+            name = "x" * 15
+            for _ in range(numbers[0] & 3):
+                name = comm()
+            told[0] = Told(first=name, second="")
+            return name == comm()
+
+        return program
+
+    needs("helper:get_current_comm@syscall")
+    own = Path("/proc/self/comm").read_text().strip()
+    assert told_by(make, numbers={0: 2}) == (1, own, "")
+    assert told_by(make, numbers={0: 0}) == (0, "x" * 15, "")
+
+
+def refused(make):
+    bpf = BPF()
+    make(bpf, bpf.hash(key=u32, value=char[16], name="texts"))
+    with pytest.raises(CompileError) as caught:
+        bpf.specs()
+    return caught.value.message
+
+
+def test_what_stays_refused():
+    """What may be None, what is no string, and what has a value on one path only."""
+
+    def none(bpf, texts):
+        @bpf.syscall()
+        def program():
+            name = "x"
+            for i in range(3):
+                name = texts.get(i)
+            return name == "x"
+
+    def number(bpf, texts):
+        @bpf.syscall()
+        def program():
+            name = "x"
+            for i in range(3):
+                name = i
+            return name
+
+    def one_path(bpf, texts):
+        @bpf.syscall()
+        def program():
+            for _ in range(3):
+                name = "x"
+                name = "y"
+            return name == "x"
+
+    def too_long(bpf, texts):
+        @bpf.syscall()
+        def program():
+            name = "x"
+            for _ in range(3):
+                name = "yy"
+            return name == "xyz"
+
+    assert "name stands for the char[2] of a local before the loop and for" in refused(none)
+    assert "name stands for the char[2] of a local before the loop and for an s64 in it" in refused(number)
+    assert "name is assigned on one path only" in refused(one_path)
+    assert "'xyz' can never stand in char[3]: at most 2 bytes" in refused(too_long)
