@@ -55,6 +55,9 @@ class _Bound(Aggregation[R]):
         self._backend: Backend | None = None
         self._words = kind.combiner()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.current_name()}: snapshot() reads it>"
+
     def bind(self, backend: Backend | None) -> None:
         """Read from this loaded map from now on (None: from none); intervals begin anew."""
         self._backend = backend

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.entity import Entity, RunTime
@@ -18,7 +18,7 @@ from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import U32, U64, ArrayType
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from pyebpf.aggregations.kind import Kind
     from pyebpf.builder.program import ProgramBuilder
@@ -165,6 +165,8 @@ def _present(p: ProgramBuilder, address: ir.Value) -> Compare:
 
 class _Entry(RunTime):
     """`aggregation[key]`, whose `add` is called at once: the key is written where `add` looks it up."""
+
+    REMEDIES: ClassVar[Mapping[str, str]] = {"binary": "write .add(…) behind it, and read it in user space"}
 
     def __init__(self, owner: Aggregation[Any], key: Any) -> None:
         self.owner = owner

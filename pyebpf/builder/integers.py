@@ -32,6 +32,8 @@ _NO_OPERATOR = {
     "@": "there are no matrices here: write * for a product",
 }
 
+_NO_FLOATS = "multiply first, then divide by // (x * 3 // 2), or scale in user space"
+
 _SIGNED = {
     "<": Relation.SLT,
     "<=": Relation.SLE,
@@ -216,7 +218,7 @@ def constant(p: ProgramBuilder, literal: int) -> Int:
 
 
 def number(p: ProgramBuilder, operand: Any) -> Int | None:
-    """Return an operand as a number; None if it is nothing of the kind."""
+    """Return an operand as a number; None if it is nothing of the kind, an error if it is a float."""
     if isinstance(operand, Int):
         return operand
     if isinstance(operand, int):
@@ -226,6 +228,8 @@ def number(p: ProgramBuilder, operand: Any) -> Int | None:
         return found if isinstance(found, Int) else None
     if isinstance(operand, Test):
         return Int(p.b.truth_value(operand), S64, BOOL)
+    if isinstance(operand, float):
+        p.fail(f"{operand!r} is a float, and BPF has integers only: {_NO_FLOATS}")
     return None
 
 

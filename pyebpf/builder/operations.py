@@ -195,7 +195,7 @@ def convert(p: ProgramBuilder, type_: IntType, operand: Any) -> Any:
     if type_.is_bool:
         return bool(operand)
     if not isinstance(operand, int):
-        p.fail(f"{type_.name}({operand!r}): give a number")
+        p.fail(f"{type_.name}({operand!r}): give an integer")
     fits(p, type_, operand)
     return int(operand)
 

@@ -11,6 +11,7 @@ not the usual (EPERM: privilege, EINVAL: not known or wrong, ENOENT: no such ele
 from __future__ import annotations
 
 import errno
+import os
 from struct import Struct
 from typing import NamedTuple
 
@@ -411,16 +412,16 @@ def enable_stats(kind: int = 0) -> Descriptor:
 _OBJ_ATTR = Struct("=QII")
 
 
-def obj_pin(fd: int, path: str) -> None:
+def obj_pin(fd: int, path: str | os.PathLike[str]) -> None:
     """Pin a map, program or link to a new file on a bpf file system."""
-    text, address = _buffer(path.encode() + b"\0")
+    text, address = _buffer(os.fsencode(path) + b"\0")
     _command(Command.OBJ_PIN, _OBJ_ATTR.pack(address, fd, 0))
     del text  # the kernel read it by address until here
 
 
-def obj_get(path: str) -> Descriptor:
+def obj_get(path: str | os.PathLike[str]) -> Descriptor:
     """Open what is pinned at `path`."""
-    text, address = _buffer(path.encode() + b"\0")
+    text, address = _buffer(os.fsencode(path) + b"\0")
     fd = _command(Command.OBJ_GET, _OBJ_ATTR.pack(address, 0, 0))
     del text  # the kernel read it by address until here
     return Descriptor(fd, f"pinned {path}")

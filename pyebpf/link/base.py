@@ -11,6 +11,7 @@ from pyebpf.kernel.diagnosis import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from os import PathLike
 
     from pyebpf.errors import KernelError
     from pyebpf.kernel.descriptor import Descriptor
@@ -102,7 +103,7 @@ class Link:
             ) from error
         self.program = program
 
-    def pin(self, path: str) -> None:
+    def pin(self, path: str | PathLike[str]) -> None:
         """Keep it attached beyond this process, under a new name on a bpf file system, until that file is removed.
 
         Raises NotSupported where a program is attached without a link.
@@ -142,7 +143,7 @@ def _name(program: Program | None) -> str:
     return program.name if program is not None else "the program"
 
 
-def pin_error(error: OSError, what: str, path: str) -> KernelError:
+def pin_error(error: OSError, what: str, path: str | PathLike[str]) -> KernelError:
     """The error for a refused OBJ_PIN."""
     return diagnose(
         error,

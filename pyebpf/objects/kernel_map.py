@@ -16,6 +16,7 @@ from pyebpf.types import S32, U32, U64, BytesType, StructType
 from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_NUMA_NODE
 
 if TYPE_CHECKING:
+    from os import PathLike
     from types import TracebackType
 
     from pyebpf.kernel.descriptor import Descriptor
@@ -247,7 +248,7 @@ class KernelMap:
                 },
             ) from error
 
-    def pin(self, path: str) -> None:
+    def pin(self, path: str | PathLike[str]) -> None:
         """Give the map a name in a bpf file system, which keeps it after this process; `os.unlink` takes it away."""
         try:
             bpf.obj_pin(self.fileno(), path)

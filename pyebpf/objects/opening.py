@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import NotFound
+from pyebpf.errors import NotFound, NotPermitted
 from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.kernel_map import KernelMap
@@ -14,6 +15,8 @@ from pyebpf.specs.map_kinds import Entries, Key, Value
 from pyebpf.types import BytesType
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.types import Type
 
@@ -52,7 +55,11 @@ def make_map(spec: MapSpec, descriptor: Descriptor | None = None) -> KernelMap:
 
 
 def open_map(
-    where: str | int, *, key: Type | None = None, value: Type | None = None, inner: MapSpec | None = None
+    where: str | PathLike[str] | int,
+    *,
+    key: Type | None = None,
+    value: Type | None = None,
+    inner: MapSpec | None = None,
 ) -> KernelMap:
     """Open a map that is there already: by the path of its pin or by its id.
 
@@ -60,13 +67,16 @@ def open_map(
     map, NotPermitted (ids need CAP_SYS_ADMIN).
     """
     try:
-        descriptor = bpf.obj_get(where) if isinstance(where, str) else bpf.map_get_fd_by_id(where)
+        descriptor = bpf.map_get_fd_by_id(where) if isinstance(where, int) else bpf.obj_get(where)
     except FileNotFoundError:
         raise NotFound(
-            f"no map {f'is pinned at {where}' if isinstance(where, str) else f'has the id {where}'}"
+            f"no map {f'has the id {where}' if isinstance(where, int) else f'is pinned at {where}'}"
         ) from None
     except OSError as error:
-        raise diagnose(error, f"opening map {where}", needs=("CAP_BPF", "CAP_SYS_ADMIN")) from error
+        no_pin = f"opening map {where}: no map is pinned there, or reading it is not permitted (EACCES)"
+        meanings = {} if isinstance(where, int) else {errno.EACCES: NotPermitted(no_pin)}
+        needs = ("CAP_BPF", "CAP_SYS_ADMIN")
+        raise diagnose(error, f"opening map {where}", needs=needs, meanings=meanings) from error
     try:
         spec = _described(descriptor.fileno(), key, value, inner)
     except BaseException:

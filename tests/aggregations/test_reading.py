@@ -262,3 +262,9 @@ def test_what_an_aggregation_is_not_is_said_in_probes() -> None:
         keyed.item(p, 3).attribute(p, "ad")
     with pytest.raises(CompileError, match=r"the keys of a log2 histogram lat are u32"):
         keyed.item(p, (3, 4)).attribute(p, "add").call(p, (1,), {})
+
+
+def test_an_aggregation_that_is_printed_says_how_it_is_read():
+    """Its kind, its name, and `snapshot()`; before it has a name, too."""
+    assert repr(log2_hist(name="latency")) == "<SingleHistogram latency: snapshot() reads it>"
+    assert repr(counter(key=u32)) == "<KeyedCounter (unnamed): snapshot() reads it>"

@@ -51,7 +51,7 @@ def helper():
     ("x = u32(1, 2)", "", "u32() takes one number", "u32(1, 2)"),
     ("x = u8(300)", "", "300 does not fit u8, which holds 0 to 255", "u8(300)"),
     ("x = u64(-1)", "", "-1 does not fit u64, which holds 0 to 18446744073709551615", "u64(-1)"),
-    ('x = u32("a")', "", "u32('a'): give a number", 'u32("a")'),
+    ('x = u32("a")', "", "u32('a'): give an integer", 'u32("a")'),
     (
         "x = str(count)",
         "",

@@ -192,6 +192,30 @@ results[0] = e.limit
     ("opens.x = 3", "", "the map opens has no attribute x to assign to", "opens.x = 3"),
     ("opens.x += 3", "", "the map opens has no attribute x", "opens.x += 3"),
     ('opens[comm()] += "a"', "", "'a' is no number", 'opens[comm()] += "a"'),
+    *(
+        (
+            statement,
+            "",
+            (
+                f"{literal} is a float, and BPF has integers only: multiply first, then divide by // (x * 3 // 2), or "
+                "scale in user space"
+            ),
+            place,
+        )
+        for statement, literal, place in (
+            ("x = count * 1.5", "1.5", "count * 1.5"),
+            ("x = 1.5 + count", "1.5", "1.5 + count"),
+            ("if count > 0.5: pass", "0.5", "count > 0.5"),
+            ("opens[comm()] += 1.5", "1.5", "opens[comm()] += 1.5"),
+        )
+    ),
+    ("x = u64(1.5)", "", "u64(1.5): give an integer", "u64(1.5)"),
+    (
+        "sizes[comm()] += 1",
+        'sizes = bpf.counter(key=char[16], name="sizes")',
+        "an entry of a counter sizes has no operator +: write .add(…) behind it, and read it in user space",
+        "sizes[comm()] += 1",
+    ),
     ("opens[3] += 1", "", "3 does not fit char[16]: give a str or bytes", "opens[3] += 1"),
     (
         "opens[comm()] *= 2",
@@ -321,7 +345,6 @@ x = t[count]
         "99999999999999999999999 does not fit 64 bits",
         "99999999999999999999999 + delta",
     ),
-    ("x = 1.5 + count", "", "a u64 has no operator + with 1.5", "1.5 + count"),
     ("results[0] = 1.5", "", "1.5 does not fit s64: give an integer", "results[0] = 1.5"),
     (
         'if comm() == "a name that is too long": pass',

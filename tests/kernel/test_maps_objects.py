@@ -15,7 +15,7 @@ import construct
 import pytest
 
 from pyebpf.asm import build
-from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotSupported
+from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotPermitted, NotSupported
 from pyebpf.features import Answer, Features
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.descriptor import Descriptor
@@ -410,6 +410,10 @@ def test_a_pinned_map_is_found_again(bpffs):
                 assert again[U32.encode(9)] == Flow(80, 17, "http").to_bytes()
         with pytest.raises(InvalidValue, match="key size 4, not 8"):
             open_map(path, key=U64, value=Flow.layout)
+        with open_map(directory / "flows") as found:  # a pathlib path, too
+            found.pin(directory / "again")
+        with pytest.raises(NotPermitted, match="no map is pinned there"):
+            open_map(directory)
         (directory / "flows").unlink()
         with pytest.raises(NotFound, match="no map is pinned"):
             open_map(path)

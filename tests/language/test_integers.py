@@ -196,7 +196,13 @@ def test_a_comparison_with_what_the_type_cannot_hold_is_an_error(expression, exp
         ("s ** 2", "write a product, or 1 << n for a power of two"),
         ("2 ** s", "write a product, or 1 << n for a power of two"),
         ("s @ t", "there are no matrices here: write * for a product"),
-        ("s + 1.5", "an s64 has no operator + with 1.5"),
+        (
+            "s + 1.5",
+            (
+                "1.5 is a float, and BPF has integers only: multiply first, then divide by // (x * 3 // 2), or scale "
+                "in user space"
+            ),
+        ),
         ("s + 18446744073709551616", "18446744073709551616 does not fit 64 bits"),
     ],
 )
