@@ -261,8 +261,9 @@ def _wide() -> list[Op]:
     )
     rows = []
     for name, form, src, kernel, rfc in kinds:
-        # LLVM writes the address of any symbol so.
-        aliases = ("r{d} = {symbol} ll",) if name == "lddw_map" else ()
+        # LLVM writes the address of any symbol so; bpftool prints a function's distance with its sign.
+        others = {"lddw_map": ("r{d} = {symbol} ll",), "lddw_function": ("r{d} = subprog[{to}]{upper}",)}
+        aliases = others.get(name, ())
         texts: dict[str, Any] = {"mnemonic": f"lddw %r{{d}}, {rfc}", "aliases": aliases}
         rows.append(Op(name, code, form, f"r{{d}} = {kernel}", writes="d", src=src, **texts))
     return rows

@@ -22,7 +22,7 @@ _MOST_DIGITS = 100
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|(.))")
 _UNESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 _TAGS = ("fd", "idx", "id", "btf")
-_BY_NAME = {f"{percent}{letter}{r:d}": r for percent in ("", "%") for letter in "rw" for r in REGISTERS}
+_BY_NAME = {f"{percent}{letter}{r:d}": r for percent in ("", "%") for letter in "rwRW" for r in REGISTERS}
 
 
 def integer(text: str) -> int:
@@ -33,12 +33,12 @@ def integer(text: str) -> int:
         return int(text, 0)
     except ValueError:  # a space after the sign, or a zero before other digits
         digits = text.lstrip("+- \t")
-        hexadecimal = digits[:2] in ("0x", "0X")
-        if digits[0] == "0" and not hexadecimal and digits.strip("0"):
+        prefixed = digits[1:2] in ("x", "X", "b", "B")
+        if digits[0] == "0" and not prefixed and digits.strip("0"):
             raise AssemblyError(
                 f"{digits} is octal to LLVM's assembler and decimal to others: write {digits.lstrip('0')}, or 0x…"
             ) from None
-        number = int(digits, 16 if hexadecimal else 10)
+        number = int(digits, 0 if prefixed else 10)
         return -number if text[0] == "-" else number
 
 
@@ -101,7 +101,7 @@ class Operands:
         return AssemblyError(f"{name} has one register in these places, but here are r{one:d} and {text}")
 
     def _zero(self, text: str, kind: str) -> None:
-        if integer(text.lstrip("%rw")) != 0:
+        if integer(text.lstrip("%rwRW")) != 0:
             raise AssemblyError(f"{text} must be {'0' if kind in ('#', '+#') else kind + '0'}")
 
     def _immediate(self, text: str, _: str) -> None:

@@ -50,6 +50,9 @@ def explain(tokens: Sequence[Token], end: int, at: Callable[[int, int], Location
         if token.kind == "!":
             place = at(token.start, token.end)
             return AssemblyError(f"there is no register {token.text}: they are r0 to r10", place)
+        if token.kind == "?":
+            apart = ": `ll` stands apart" if token.text[-2:].lower() == "ll" else ""
+            return AssemblyError(f"`{_shown(token)}` is no number{apart}", at(token.start, token.end))
         following = node.get(token.kind)
         if following is None and "@" in node and token.kind.isidentifier() and index == len(tokens) - 1:
             following = node["@"]
@@ -68,6 +71,8 @@ def _shown(token: Token) -> str:
 
 
 def _no_start(token: Token, node: dict[str, Any]) -> str:
+    if token.text[0] == "." and len(token.text) > 1:
+        return f"`{_shown(token)}` is a directive: llvm-mc makes an object of such a text, which `pyebpf disasm` reads"
     if token.kind == "@":
         words = [kind for kind in node if kind.isidentifier() and len(kind) > 1]
         return f"there is no instruction `{_shown(token)}`{closest(token.text, words)}"

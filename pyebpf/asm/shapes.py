@@ -23,17 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["TOKEN", "Shape", "Token", "shapes", "token_kinds"]
 
-_REGISTER = re.compile(r"%?[rw]\d+", re.ASCII)
+_LABEL = re.compile(r"\d+[bf]", re.ASCII)
+_REGISTER = re.compile(r"%?[rwRW]\d+", re.ASCII)
 _MOST_KINDS = 1 << 14
-_VARIABLE = ("#", "+#", "~", "@")
+_VARIABLE = ("#", "+#", "~", "@", "?")
 
-_NUMBER_TEXT = r"(?:0[xX][0-9a-fA-F]+|\d+)"
+_NUMBER_TEXT = r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)"
+_NUMBER = re.compile(_NUMBER_TEXT, re.ASCII)
 TOKEN = re.compile(
-    rf"""%?[rw]\d+(?![\w.$]) |                                       # register
+    rf"""%?[rwRW]\d+(?![\w.$]) |                                      # register
     pc\s*[+-]\s*{_NUMBER_TEXT}(?:\#[\w.$]+)?(?![\w.$]) |            # distance
     (?:fd|idx|id|btf):-?{_NUMBER_TEXT}(?![\w.$]) |                   # what a number is
     s>>=|s[<>]=|s[<>]|s/=|s%=|<<=|>>=|[-+*/%&|^=<>!]= |             # operators
     (?:[+-]\s*)?{_NUMBER_TEXT}(?![\w.$]) |
+    \d[\w.$]* |                                                     # number of a label, or none
     [A-Za-z_.$][\w.$]*(?:\#-?\d+)? |                                # word
     "(?:[^"\\]|\\.)*" |                                            # quoted name
     \S""",
@@ -53,7 +56,7 @@ class Token(NamedTuple):
 def _kind(text: str, words: Mapping[str, str]) -> str:
     first = text[0]
     if first.isdigit():
-        return "#"
+        return "#" if _NUMBER.fullmatch(text) else "@" if _LABEL.fullmatch(text) else "?"
     if first in "+-":
         return "+#" if text[1:].strip()[:1].isdigit() else text
     if first == '"':
@@ -63,28 +66,31 @@ def _kind(text: str, words: Mapping[str, str]) -> str:
     if "#" in text[1:]:
         bare = text.partition("#")[0]
         return words.get(bare, "@")
-    if _REGISTER.fullmatch(text):
+    if _REGISTER.fullmatch(text) and text.lower() not in words:
         return "!"
     if text in _VARIABLE:
         return f"`{text}`"  # a sign that no instruction has; not the kind that it happens to spell
-    return "@" if first.isalpha() or (first in "_.$" and len(text) > 1) else text
+    if first.isalpha() or first == "%":
+        lower = text.lower()  # both syntaxes are lower case; other writers' capitals mean the same
+        return words[lower] if lower != text and lower in words else "@" if first != "%" else text
+    return "@" if first in "_.$" and len(text) > 1 else text
 
 
 # What stands for a field: kinds of its tokens, one row an alternative. A "+#" is a number with its sign written.
-_NUMBER: tuple[tuple[str, ...], ...] = (("#",), ("+#",))
+_IMMEDIATE: tuple[tuple[str, ...], ...] = (("#",), ("+#",))
 _OFFSET: tuple[tuple[str, ...], ...] = (("+#",), ())
 _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "imm": _NUMBER,
-    "wide": _NUMBER,
-    "high": _NUMBER,
-    "low": _NUMBER,
+    "imm": _IMMEDIATE,
+    "wide": _IMMEDIATE,
+    "high": _IMMEDIATE,
+    "low": _IMMEDIATE,
     "off": _OFFSET,
     "disp": _OFFSET,
     "index": _OFFSET,
     "place": _OFFSET,
     "upper": (("upper", "#"), ()),
     "module": (("module", "#"), ("module", "+#"), ()),
-    "to": (("+#",), ("~",), ("@",)),
+    "to": (("+#",), ("#",), ("~",), ("@",)),
     "function": (("~",), ("@",)),
     "map": (("@",), ("#",)),
     "ksym": (("@",), ("#",)),
@@ -115,11 +121,13 @@ def _templates(op: Op) -> Iterator[tuple[str, bool]]:
 
 
 def _any_width(op: Op) -> bool:
-    """Whether a register that is no address may be written as r or w.
+    """Whether a register that is no address may be written as r or w, since its upper half is zero or not used.
 
     Of what memory holds LLVM names the part of the register that is used, the kernel mostly the whole.
     """
-    return op.form in _MEMORY or (op.form is Form.DST and op.imm != 0)
+    if op.form in _MEMORY:
+        return op.size < 8 and not op.name.startswith("ldxs")
+    return op.form is Form.DST and op.imm in (16, 32)
 
 
 def _kinds(piece: re.Match[str], *, any_width: bool) -> tuple[tuple[str, ...], ...]:
