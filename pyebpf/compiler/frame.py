@@ -120,11 +120,16 @@ def check_call_chains(functions: Sequence[ir.Function], frames: Mapping[str, int
     """Refuse calls that go round, more than eight frames deep, or through frames of more than 512 bytes together.
 
     `frames` has the bytes that each function takes. Linux 6.1 rounds each up to 32, newer kernels to less
-    (check_max_stack_depth in kernel/bpf/verifier.c).
+    (check_max_stack_depth in kernel/bpf/verifier.c). The error for too many is at the last function of the chain, which
+    may be the body of a loop.
     """
     called = {function.name: _calls(function) for function in functions}
     #: Deepest chain below a function: frames, bytes, names.
     chains: dict[str, tuple[int, int, tuple[str, ...]]] = {}
+
+    def taken(name: str) -> int:
+        size = max(frames[name], 1)
+        return size + -size % 32
 
     def chain(function: ir.Function, above: tuple[str, ...]) -> tuple[int, int, tuple[str, ...]]:
         name = function.name
@@ -133,11 +138,9 @@ def check_call_chains(functions: Sequence[ir.Function], frames: Mapping[str, int
             raise CompileError(f"{name} calls itself ({path}), and BPF has no recursion", function.where)
         if name not in chains:
             below = [chain(by_name[other], (*above, name)) for other in called[name] if other in by_name]
-            size = max(frames[name], 1)
-            size += -size % 32
             deepest = max((frame for frame, _, _ in below), default=0)
             widest = max(below, key=lambda other: other[1], default=(0, 0, ()))
-            chains[name] = deepest + 1, widest[1] + size, (name, *widest[2])
+            chains[name] = deepest + 1, widest[1] + taken(name), (name, *widest[2])
         return chains[name]
 
     by_name = {function.name: function for function in functions}
@@ -146,10 +149,16 @@ def check_call_chains(functions: Sequence[ir.Function], frames: Mapping[str, int
     if depth > CALL_DEPTH:
         raise CompileError(f"{main.name}: calls go {depth} frames deep, and BPF allows {CALL_DEPTH}", main.where)
     if size > FRAME_LIMIT:
+        path = " → ".join(f"{name} ({taken(name)})" for name in names)
+        remedy = "keep large records in a map"
+        if any(_hands_over(by_name[name]) for name in names):
+            remedy += (
+                "; a local that a loop over a map uses takes 8 bytes in every loop around it: make such locals fields "
+                "of one record"
+            )
         raise CompileError(
-            f"the calls {' → '.join(names)} need {size} bytes of stack together, and a BPF program has {FRAME_LIMIT}: "
-            "keep large records in a map",
-            main.where,
+            f"the calls {path} need {size} bytes of stack together, and a BPF program has {FRAME_LIMIT}: {remedy}",
+            by_name[names[-1]].where,
         )
 
 
@@ -162,6 +171,11 @@ def _calls(function: ir.Function) -> tuple[str, ...]:
         if instruction.op in (Op.CALL_LOCAL, Op.FUNCTION)
     }
     return tuple(names)
+
+
+def _hands_over(function: ir.Function) -> bool:
+    """Whether it has the kernel call a function, as a loop over a map does with its body."""
+    return any(each.op is Op.FUNCTION for block in function.blocks for each in block.instructions)
 
 
 def frame_too_large(function: ir.Function, size: int, spills: int) -> CompileError:

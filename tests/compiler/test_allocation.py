@@ -294,8 +294,8 @@ def test_call_chains_share_the_stack() -> None:
     with pytest.raises(CompileError) as caught:
         compile_module(chain_of({"main": 224, "first": 192, "second": 97}), NEWEST)
     assert str(caught.value) == (
-        "the calls main → first → second need 544 bytes of stack together, and a BPF program has 512: "
-        "keep large records in a map"
+        "the calls main (224) → first (192) → second (128) need 544 bytes of stack together, and a BPF program has "
+        "512: keep large records in a map"
     )
 
 
