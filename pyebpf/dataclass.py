@@ -4,7 +4,6 @@
 compilation that is a fifth of a tool's start. Here each class gets an `__init__` of its own, which is what runs often,
 made for its first instance from code that classes of its shape share, and all classes share the other functions. What
 nobody here uses is left out: `order`, `InitVar`, `asdict`.
-Annotations must be strings (`from __future__ import annotations`).
 """
 
 from __future__ import annotations
@@ -17,52 +16,67 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["dataclass", "field", "replace"]
+    Metadata = Mapping[str, Any]
+
+__all__ = ["MISSING", "Field", "dataclass", "field", "fields", "replace"]
 
 T = TypeVar("T")
 D = TypeVar("D")
 
 _FIELDS = "__pyebpf_fields__"
-_MISSING: Any = object()
+_NO_METADATA: Mapping[str, Any] = {}
+MISSING: Any = object()
+"""The default of a field without default, and the default factory of one without."""
 
 
-class _Field:
-    """What `field` was given."""
+class Field:
+    """What is known of one field: its name, its annotation as text, and what `field` was given."""
 
-    __slots__ = ("compare", "default", "factory", "init", "repr")
+    __slots__ = ("compare", "default", "default_factory", "init", "metadata", "name", "repr", "type")
 
     def __init__(
         self,
-        default: Any = _MISSING,
-        factory: Callable[[], Any] = _MISSING,
+        default: Any = MISSING,
+        default_factory: Callable[[], Any] = MISSING,
         *,
         init: bool = True,
         compare: bool = True,
         shown: bool = True,
+        metadata: Mapping[str, Any] = _NO_METADATA,
     ) -> None:
+        self.name = self.type = ""
         self.default = default
-        self.factory = factory
+        self.default_factory = default_factory
         self.init = init
         self.compare = compare
         self.repr = shown
+        self.metadata = metadata
 
 
 @overload
-def field(*, default: D, init: bool = ..., compare: bool = ..., repr: bool = ...) -> D: ...
+def field(*, default: D, init: bool = ..., compare: bool = ..., repr: bool = ..., metadata: Metadata = ...) -> D: ...
 @overload
-def field(*, default_factory: Callable[[], D], init: bool = ..., compare: bool = ..., repr: bool = ...) -> D: ...
-@overload
-def field(*, init: bool = ..., compare: bool = ..., repr: bool = ...) -> Any: ...
 def field(
     *,
-    default: Any = _MISSING,
-    default_factory: Callable[[], Any] = _MISSING,
+    default_factory: Callable[[], D],
+    init: bool = ...,
+    compare: bool = ...,
+    repr: bool = ...,
+    metadata: Metadata = ...,
+) -> D: ...
+@overload
+def field(*, init: bool = ..., compare: bool = ..., repr: bool = ..., metadata: Metadata = ...) -> Any: ...
+def field(
+    *,
+    default: Any = MISSING,
+    default_factory: Callable[[], Any] = MISSING,
     init: bool = True,
     compare: bool = True,
     repr: bool = True,  # noqa: A002 - the standard library's word
+    metadata: Metadata = _NO_METADATA,
 ) -> Any:
-    """Give a field's default, and whether `__init__`, comparisons with `hash`, and `repr` know the field."""
-    return _Field(default, default_factory, init=init, compare=compare, shown=repr)
+    """Give a field's default, whether `__init__`, comparisons with `hash`, and `repr` know it, and what others say."""
+    return Field(default, default_factory, init=init, compare=compare, shown=repr, metadata=metadata)
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -73,12 +87,15 @@ def dataclass(
 
     def make(cls: type[T]) -> type[T]:
         namespace = cls.__dict__
+        annotations = {name: _text(each) for name, each in namespace.get("__annotations__", {}).items()}
         own = {
-            name: default if isinstance(default := namespace.get(name, _MISSING), _Field) else _Field(default)
-            for name, annotation in namespace.get("__annotations__", {}).items()
-            if not annotation.startswith("ClassVar")
+            name: default if isinstance(default := namespace.get(name, MISSING), Field) else Field(default)
+            for name, annotation in annotations.items()
+            if not annotation.startswith(("ClassVar", "typing.ClassVar"))
         }
-        fields: dict[str, _Field] = {**getattr(cls, _FIELDS, {}), **own}
+        for name, each in own.items():
+            each.name, each.type = name, annotations[name]
+        fields: dict[str, Field] = {**getattr(cls, _FIELDS, {}), **own}
         added = {
             _FIELDS: fields,
             "__match_args__": () if kw_only else tuple([name for name, each in fields.items() if each.init]),
@@ -102,8 +119,8 @@ def dataclass(
             for name, value in added.items():
                 setattr(cls, name, value)
             for name, each in own.items():
-                if isinstance(namespace.get(name), _Field):
-                    delattr(cls, name) if each.default is _MISSING else setattr(cls, name, each.default)
+                if isinstance(namespace.get(name), Field):
+                    delattr(cls, name) if each.default is MISSING else setattr(cls, name, each.default)
             return cls
         kept = {name: value for name, value in namespace.items() if name not in (*own, "__dict__", "__weakref__")}
         metaclass: Any = type(cls)
@@ -111,6 +128,13 @@ def dataclass(
         return made
 
     return make
+
+
+def _text(annotation: Any) -> str:
+    """An annotation as it is written, and as `from __future__ import annotations` leaves it."""
+    if isinstance(annotation, str):
+        return annotation
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def replace(instance: T, **changes: Any) -> T:
@@ -122,12 +146,17 @@ def replace(instance: T, **changes: Any) -> T:
     return cls(**changes)
 
 
-def _fields(cls: type) -> Mapping[str, _Field]:
-    found: Mapping[str, _Field] = getattr(cls, _FIELDS)
+def fields(dataclass: object) -> tuple[Field, ...]:
+    """The fields of a dataclass or of an instance, inherited ones first."""
+    return tuple(_fields(dataclass if isinstance(dataclass, type) else type(dataclass)).values())
+
+
+def _fields(cls: type) -> Mapping[str, Field]:
+    found: Mapping[str, Field] = getattr(cls, _FIELDS)
     return found
 
 
-def _late_init(fields: Mapping[str, _Field], *, frozen: bool, kw_only: bool) -> Callable[..., None]:
+def _late_init(fields: Mapping[str, Field], *, frozen: bool, kw_only: bool) -> Callable[..., None]:
     """An `__init__` that gives way to the compiled one: half of a start's classes never have an instance."""
     compiled: Any = None
 
@@ -143,23 +172,23 @@ def _late_init(fields: Mapping[str, _Field], *, frozen: bool, kw_only: bool) -> 
     return __init__
 
 
-def _make_init(cls: type, fields: Mapping[str, _Field], *, frozen: bool, kw_only: bool) -> Any:
+def _make_init(cls: type, fields: Mapping[str, Field], *, frozen: bool, kw_only: bool) -> Any:
     parameters, body, renamed, defaults = ["self"], [], {}, {}
-    names: dict[str, Any] = {"_set": object.__setattr__, "_missing": _MISSING}
+    names: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
     if kw_only:
         parameters.append("*")
     for number, (name, each) in enumerate(fields.items()):
         place = value = f"v{number}"
         renamed[place] = name
-        if each.factory is not _MISSING:
-            names[f"_new_{number}"] = each.factory
+        if each.default_factory is not MISSING:
+            names[f"_new_{number}"] = each.default_factory
             value = f"_new_{number}() if {place} is _missing else {place}" if each.init else f"_new_{number}()"
         elif not each.init:
             continue
         if each.init:
             parameters.append(place)
-            if each.factory is not _MISSING or each.default is not _MISSING:
-                defaults[name] = each.default  # _MISSING where there is a factory
+            if each.default_factory is not MISSING or each.default is not MISSING:
+                defaults[name] = each.default  # MISSING where there is a factory
             elif defaults and not kw_only:
                 raise TypeError(f"{cls.__qualname__}: {name!r} has no default but follows {next(reversed(defaults))!r}")
         body.append(f"_set(self, {place!r}, {value})" if frozen else f"self.{place} = {value}")

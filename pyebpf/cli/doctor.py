@@ -163,11 +163,10 @@ def _options(tool: Tool[..., Any, Any], arguments: list[str]) -> tuple[Any, str]
 
     Raises UsageError.
     """
-    from dataclasses import MISSING, fields
-
     from pyebpf.cli.parser import parse, parse_example
+    from pyebpf.dataclass import MISSING, fields
 
-    every = fields(tool.options)  # type: ignore[arg-type]  # a dataclass, which Callable[P, O] cannot say
+    every = fields(tool.options)
     items = [item for item in every if "spelling" in item.metadata and item.default is MISSING]
     needed = {item.metadata["spelling"].metavar or item.name.upper(): item.name for item in items}
     try:

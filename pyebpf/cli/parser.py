@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pyebpf.cli.report import UsageError
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import MISSING, dataclass, fields
 from pyebpf.errors import InvalidValue
 from pyebpf.tool import StackTool, SummaryTool, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from dataclasses import Field
 
+    from pyebpf.dataclass import Field
     from pyebpf.tool import Spelling
 
 __all__ = ["Common", "parse", "parse_example"]
@@ -106,9 +105,9 @@ def _reader(annotation: str) -> Callable[[str], Any]:
     return lambda text: tuple(scalar(item.strip()) for item in text.split(","))
 
 
-def _add_option(parser: argparse.ArgumentParser, item: Field[Any]) -> None:
+def _add_option(parser: argparse.ArgumentParser, item: Field) -> None:
     spelling: Spelling = item.metadata["spelling"]
-    annotation = item.type if isinstance(item.type, str) else getattr(item.type, "__name__", str(item.type))
+    annotation = item.type
     help_text = spelling.help.replace("%", "%%")
     dest = f"option.{item.name}"
     if annotation == "bool":
@@ -182,7 +181,7 @@ def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     taken: set[str] = set()
-    for item in fields(tool.options):  # type: ignore[arg-type]  # a dataclass, which Callable[P, O] cannot say
+    for item in fields(tool.options):
         if "spelling" in item.metadata:
             _add_option(parser, item)
             taken.update(item.metadata["spelling"].flags)

@@ -13,11 +13,10 @@ Overhead: 0.5 to 0.8 us a request, for two or three map operations and the histo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, Struct, char, field, has_tracepoint, now, u32, u64
-from pyebpf.tool import Example, Histogram, SummaryTool, flag, milliseconds_option
+from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, flag, milliseconds_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,11 +11,10 @@ attach to hundreds of functions, and to detach; -v says how far it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, InvalidValue, TracepointContext, function_ip, pid, u64
-from pyebpf.tool import Column, Example, SummaryTool, argument, option, pid_option
+from pyebpf.tool import Column, Example, SummaryTool, argument, dataclass, option, pid_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,13 +9,12 @@ Overhead: two probes in user space for each look-up; nothing else is slowed down
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import strftime
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, Struct, char, comm, field, now, pid, ptr, u32, u64, user_string
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.tool import Column, EventTool, Example, Stop, events, option, pid_option
+from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, option, pid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

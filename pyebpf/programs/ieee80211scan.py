@@ -10,14 +10,13 @@ Overhead: one probe for each beacon and answer to a probe that comes in, a few f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import strftime
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, KernelObject, NotFound, Struct, char, comm, field, now, pid, s32, u16, u32, u64
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.programs._errors import error_name
-from pyebpf.tool import Column, EventTool, Example, Stop, events
+from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

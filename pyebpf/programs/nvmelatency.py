@@ -9,11 +9,10 @@ Overhead: two map operations and a count in a histogram for each command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, NotFound, Struct, char, field, now, s32, u16, u32, u64
-from pyebpf.tool import Example, Histogram, SummaryTool, milliseconds_option
+from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, milliseconds_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,6 @@ Overhead: two map operations and a copy of the path for each open(2), openat(2) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, Struct, char, comm, field, now, pid, ptr, s32, tid, u32, u64, uid, user_string
@@ -19,6 +18,7 @@ from pyebpf.tool import (
     EventTool,
     Example,
     Stop,
+    dataclass,
     events,
     failures_option,
     flag,

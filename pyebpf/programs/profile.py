@@ -8,12 +8,11 @@ Overhead: 4 us a sample: at 49 Hz, 0.02% of each processor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, Struct, char, comm, cpu, field, kstack, pid, s32, tid, u32, u64, ustack
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.tool import Example, Stack, StackTool, Stop, events, flag, option, pid_option, tid_option
+from pyebpf.tool import Example, Stack, StackTool, Stop, dataclass, events, flag, option, pid_option, tid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,12 +9,11 @@ Overhead: two probes and two map operations for each packet of the discipline.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from re import fullmatch
 from typing import TYPE_CHECKING, Self
 
 from pyebpf import BPF, InvalidValue, KernelObject, NotFound, now, u64
-from pyebpf.tool import Example, Histogram, SummaryTool, argument, milliseconds_option
+from pyebpf.tool import Example, Histogram, SummaryTool, argument, dataclass, milliseconds_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,11 +8,10 @@ Overhead: one probe and a look at the protocol for each packet that the machine 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, Struct, cast, now, u16, u64
-from pyebpf.tool import Column, EventTool, Example, Stop, events, option
+from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,12 +7,21 @@ Overhead: 0.1 us for each system call of the machine, 0.5 us with -x or -L.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, Struct, char, comm, field, now, pid, syscall_name, u32, u64
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.tool import Column, Example, SummaryTool, failures_option, flag, milliseconds_option, option, pid_option
+from pyebpf.tool import (
+    Column,
+    Example,
+    SummaryTool,
+    dataclass,
+    failures_option,
+    flag,
+    milliseconds_option,
+    option,
+    pid_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,6 @@ Overhead: 2.5 us for each packet reported, 0.05 us for others that are dropped. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import dropwhile
 from time import strftime
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.programs._addresses import endpoint, ip_address
-from pyebpf.tool import Column, EventTool, Example, Stop, events, flag
+from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,6 @@ Overhead: nothing for data; two or three map operations for each change of state
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf import (
@@ -35,7 +34,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.programs._addresses import ip_address
-from pyebpf.tool import Column, EventTool, Example, Stop, events, flag, option, pid_option
+from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, flag, option, pid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,13 +9,12 @@ Overhead: one probe and one count for each connection that is completed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import strftime
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, Struct, array, field, u8, u16, u32
 from pyebpf.programs._addresses import endpoint, ip_address
-from pyebpf.tool import Column, EventLines, Example, Histogram, Stop, SummaryTool, events
+from pyebpf.tool import Column, EventLines, Example, Histogram, Stop, SummaryTool, dataclass, events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """What a tool is: its options, its program, its columns. Each file of `programs/` declares one; so can any module.
 
-An event tool:
+An event tool, with `dataclass` and all the others from here:
 
     @dataclass(frozen=True)
     class Options:
@@ -38,12 +38,11 @@ from __future__ import annotations
 import os
 import select
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, field, fields
 from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import MISSING, dataclass, field, fields
 from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
@@ -71,6 +70,7 @@ __all__ = [
     "Tool",
     "Tracer",
     "argument",
+    "dataclass",
     "events",
     "failures_option",
     "flag",
@@ -342,6 +342,13 @@ class Tool(Generic[P, Options, Built]):
     examples: tuple[Example, ...] = ()
     holds: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if hasattr(self.options, "__dataclass_fields__"):
+            raise InvalidValue(
+                f"tool {self.name}: declare its options by `from pyebpf.tool import dataclass`: the standard library's "
+                "does not know option(...)"
+            )
+
     @property
     def summary(self) -> str:
         """The one-line description."""
@@ -353,7 +360,7 @@ class Tool(Generic[P, Options, Built]):
 
     def check(self, options: Options) -> None:
         """Raise InvalidValue for an option out of its bounds."""
-        for item in fields(options):  # type: ignore[arg-type]  # no type says "an instance of a dataclass" and binds P
+        for item in fields(options):
             spelling = item.metadata.get("spelling")
             if spelling is not None:
                 spelling.check(item.name, getattr(options, item.name))
@@ -368,7 +375,7 @@ class Tool(Generic[P, Options, Built]):
     def check_present(self, options: Options) -> None:
         """Raise NotFound for an option that names what this machine does not have: it would wait for ever."""
         given: dict[Kind, int] = {}
-        for item in fields(options):  # type: ignore[arg-type]  # as above
+        for item in fields(options):
             spelling, value = item.metadata.get("spelling"), getattr(options, item.name)
             if spelling is None or not spelling.names or value is None:
                 continue

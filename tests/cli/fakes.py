@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from dataclasses import dataclass
 
 from pyebpf.cli.report import guarded, note
 from pyebpf.cli.run import run_tool
@@ -18,6 +17,7 @@ from pyebpf.tool import (
     Example,
     SummaryTool,
     argument,
+    dataclass,
     events,
     failures_option,
     flag,

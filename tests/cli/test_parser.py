@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import dataclasses
 
 import pytest
 
 from pyebpf.cli.parser import Common, parse, parse_example
 from pyebpf.cli.report import UsageError
+from pyebpf.dataclass import fields
 from pyebpf.errors import InvalidValue
-from pyebpf.tool import EventTool, milliseconds_option, option, tid_option, uid_option
+from pyebpf.tool import EventTool, dataclass, milliseconds_option, option, tid_option, uid_option
 
 
 def test_options_become_the_tools_dataclass(fakes):
@@ -119,6 +120,17 @@ def test_ready_made_options_have_the_letters_that_mean_the_same_in_every_tool():
         milliseconds: bool = milliseconds_option()
 
     assert [item.metadata["spelling"].flags[0] for item in fields(Options)] == ["-t", "-u", "-m"]
+
+
+def test_options_of_the_standard_librarys_dataclass_are_refused(fakes):
+    """It would take option(...) itself for the default."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Options:
+        pid: int | None = option("-p", "--pid", help="which")
+
+    with pytest.raises(InvalidValue, match=r"tool x: declare its options by `from pyebpf\.tool import dataclass`"):
+        EventTool(name="x", doc="", tracing="", options=Options, build=fakes.Tracer, records=fakes.opens)
 
 
 def test_a_declaration_that_no_command_line_can_have_is_refused(fakes):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import threading
 import pytest
 
 from pyebpf.cli.catalogue import find, names
+from pyebpf.dataclass import fields
 from pyebpf.errors import NotFound
 from pyebpf.tool import present
 from pyebpf.tool.present import why_absent
@@ -76,7 +76,7 @@ def test_what_the_machine_does_not_tell(monkeypatch):
 NAMED = {
     (name, field.name): field.metadata["spelling"].names
     for name in names()
-    for field in dataclasses.fields(find(name).options)
+    for field in fields(find(name).options)
     if field.metadata["spelling"].names
 }
 
@@ -88,7 +88,7 @@ def test_every_number_of_such_a_thing_is_looked_at():
             field.metadata["spelling"].flags[-1]
         ]
         for name in names()
-        for field in dataclasses.fields(find(name).options)
+        for field in fields(find(name).options)
         if field.metadata["spelling"].flags[-1:] in (("--pid",), ("--tid",), ("--cpu",))
     }
     assert meant == NAMED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
@@ -14,7 +13,7 @@ from pyebpf.cli.parser import parse
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
 from pyebpf.errors import InvalidValue
-from pyebpf.tool import Stack, StackTool, flag
+from pyebpf.tool import Stack, StackTool, dataclass, flag
 
 
 class Frame(NamedTuple):

@@ -232,3 +232,25 @@ def test_a_field_without_default_after_one_that_has_it() -> None:
 
     with pytest.raises(TypeError, match="'name' has no default but follows 'size'"):
         Wrong(1, "n")
+
+
+def test_fields_are_known_by_name_annotation_and_metadata() -> None:
+    """Those of the base first; annotations as text, whether the module has them evaluated or not."""
+
+    @ours.dataclass(frozen=True)
+    class Base:
+        size: int = ours.field(default=8, metadata={"unit": "bytes"})
+
+    scope: dict[str, Any] = {"Base": Base, "ours": ours, "ClassVar": ClassVar}
+    exec(  # its annotations are evaluated: it has no future import
+        "@ours.dataclass(frozen=True)\n"
+        "class Derived(Base):\n KINDS: ClassVar[int] = 3\n name: str | None = None\n ids: tuple[int, ...] = ()\n"
+        " flag: bool = ours.field()\n",
+        scope,
+    )
+    size, name, ids, flag = ours.fields(scope["Derived"])
+    assert [each.name for each in (size, name, ids, flag)] == ["size", "name", "ids", "flag"]
+    assert [each.type for each in (size, name, ids, flag)] == ["int", "str | None", "tuple[int, ...]", "bool"]
+    assert (size.default, name.default, flag.default) == (8, None, ours.MISSING)
+    assert (dict(size.metadata), dict(name.metadata)) == ({"unit": "bytes"}, {})
+    assert ours.fields(Base(3)) == (size,)

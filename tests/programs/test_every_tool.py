@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import re
 import subprocess
@@ -16,6 +15,7 @@ from pyebpf.asm import encode, listing, resolve
 from pyebpf.cli.catalogue import find, names
 from pyebpf.cli.parser import build_parser, parse, parse_example
 from pyebpf.cli.report import UsageError
+from pyebpf.dataclass import fields
 from pyebpf.errors import InvalidValue, NotFound, NotSupported
 from pyebpf.output.columns import Row
 from pyebpf.tool import EventTool
@@ -62,7 +62,7 @@ def test_the_page_of_the_docs(tool):
     assert page.startswith(f"# {tool.name}\n")
     for heading in ("## Options", "## Overhead", "## Departures from the book"):
         assert heading in page
-    for field in dataclasses.fields(tool.options):
+    for field in fields(tool.options):
         for spelling in field.metadata["spelling"].flags:
             assert f"`{spelling}" in page, spelling
     everything = [tool.columns_for(options) for _, (owner, options) in LINES.items() if owner is tool]
