@@ -22,6 +22,7 @@ ByteOrder = Literal["little", "big"]
 _PACK = {"little": struct.Struct("<BBhI").pack, "big": struct.Struct(">BBhI").pack}
 _UNPACK = {"little": struct.Struct("<BBhi").iter_unpack, "big": struct.Struct(">BBhi").iter_unpack}
 _LOW = 0xFFFF_FFFF
+_SCRATCH = 11  # the kernel's own register
 
 _Row = tuple["Op", bool, int | None, int | None, int | None, bool]
 
@@ -131,8 +132,16 @@ def decode(data: bytes, byteorder: ByteOrder = "little", *, raw: bool = False) -
         else:
             if not raw:
                 raise _no_instruction(slot, (code, registers, offset, value), byteorder)
-            append(Raw(data[8 * slot : 8 * slot + 8]))
+            append(_raw(data[8 * slot : 8 * slot + 8], registers, byteorder))
     return tuple(out)
+
+
+def _raw(slot: bytes, registers: int, byteorder: ByteOrder) -> Raw:
+    if _SCRATCH not in (registers >> 4, registers & 15):
+        return Raw(slot)
+    from pyebpf.asm.scratch import scratch_note
+
+    return Raw(slot, note=scratch_note(slot, byteorder))
 
 
 def _no_instruction(slot: int, fields: tuple[int, int, int, int], byteorder: ByteOrder) -> AssemblyError:

@@ -166,10 +166,11 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Eight bytes that are no instruction of the table, kept as they are."""
+    """Eight bytes that are no instruction of the table, kept as they are. `note` is for readers of a listing."""
 
     data: bytes
     where: Location | None = field(default=None, compare=False, repr=False)
+    note: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.data) != 8:

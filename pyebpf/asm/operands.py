@@ -113,6 +113,8 @@ class Operands:
             elif op.size == 8 and -1 << 31 <= value - (1 << 64) < 0:
                 value -= 1 << 64  # all 64 bits of a negative number are written, and the operation makes them again
             elif op.name == "mov64":
+                if not -1 << 63 <= value < 1 << 64:
+                    raise AssemblyError(f"{text} does not fit 64 bits")
                 wider = f"lddw %r{self.dst:d}, {value:#x}" if self.shape.mnemonic else f"r{self.dst:d} = {value:#x} ll"
                 raise AssemblyError(f"{text} does not fit 32 bits: load it with `{wider}`")
         self.imm = value

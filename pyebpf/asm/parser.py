@@ -40,7 +40,6 @@ _OBJDUMP_LABEL = re.compile(r"[0-9a-f]{8,16} <(.+)>:\s*$")
 _RELOCATION = re.compile(r"\s*[0-9a-f]{8,16}:\s+R_BPF_64_(64|32)\s+(\S+)\s*$")
 _LABEL = re.compile(r'\s*((?:[A-Za-z_.$][\w.$]*)|"(?:[^"\\]|\\.)*")\s*:', re.ASCII)
 _LABEL_OR_NUMBER = re.compile(r'\s*(\d+|(?:[A-Za-z_.$][\w.$]*)|"(?:[^"\\]|\\.)*")\s*:', re.ASCII)
-_STATE = re.compile(r"\s*(?:frame\d+: )?R\d")  # registers, as the verifier prints them
 _TAIL = re.compile(r"\s*<[^<>]*>\s*$")
 _UNKNOWN = "<unknown>"
 # What llvm-objdump 19 prints in the same words: the first is what they say, the second what they may mean.
@@ -152,7 +151,7 @@ def _line(line: str, items: list[Item | Raw], at: Callable[[int, int], Location]
     if prefix is not None and prefix["bytes"] and isinstance(item, Instruction) and item.op.name in _MISPRINTED:
         item = _as_its_bytes(item, bytes.fromhex(prefix["bytes"]))
     items.append(item)
-    if after_comment >= 0 and (prefix is None or not _STATE.match(line, after_comment)):
+    if after_comment >= 0 and prefix is None:  # behind a slot's number it is a tool's: a name, the verifier's state
         _check_comment(line, after_comment, at)
 
 

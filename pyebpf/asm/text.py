@@ -169,7 +169,7 @@ def listing(
             previous = where
         target = names.get(targets.get(index, -1), [None])[0]
         text = text_of(instruction, syntax, "id" if maps_by_id and _loads_map(instruction) else target)
-        comment = comments.get(start) or _helper_comment(instruction)
+        comment = comments.get(start) or _comment(instruction)
         lines.append(f"{start:5} {text}" + (f"  ; {comment}" if comment else ""))
     lines += [f"{_name(name)}:" for name in names.get(starts[-1], ())]
     return "".join(f"{line}\n" for line in lines)
@@ -205,8 +205,11 @@ def _loads_map(instruction: Instruction | Raw) -> bool:
     return isinstance(instruction, Instruction) and instruction.op.form is Form.LDDW_MAP
 
 
-def _helper_comment(instruction: Instruction | Raw) -> str:
-    if isinstance(instruction, Raw) or instruction.op.form is not Form.CALL:
+def _comment(instruction: Instruction | Raw) -> str:
+    """A helper's name, or what is known of a raw slot."""
+    if isinstance(instruction, Raw):
+        return instruction.note
+    if instruction.op.form is not Form.CALL:
         return ""
     from pyebpf.uapi.helpers import helper_name
 

@@ -20,7 +20,7 @@ ONE = [
     "r1 = 5 /* five */", "/* r1 = 6 */ r1 = 5", "r1 /**/ = /* ; */ 5", "/* a\n * b\n */ r1 = 5", "r1 = 5; /* a\n b */",
     "; /* no block\nr1 = 5", "// /* nor here\nr1 = 5", ".text\n.globl f\n.type f,@function\nr1 = 5\n.size f, .L-f",
     "MOV R1, 5", "Mov %R1, 0x5", "here:r1 = 5", "a: b : r1 = 5", '"/*": r1 = 5', "3: 0123456789 (b7) r1 = 5",
-    "  6: 0......7.. (b7) r1 = 5  ; R1=5 R2=6", "7: (b7) r1 = 5 ; frame1: R1=5",
+    "  6: 0......7.. (b7) r1 = 5  ; R1=5 R2=6", "7: (b7) r1 = 5 ; frame1: R1=5", "    5 r1 = 5  ; exit",
 ]  # fmt: skip
 
 
@@ -85,6 +85,8 @@ REFUSALS = [
     ("r1 = 5; r2 = 6 # six", "1:8: a comment starts at `;`, but this is an instruction"),
     ("r1 = 5; r2 = 0x1ffffffff", "1:8: a comment starts at `;`, but this is an instruction"),
     ("\nr1 = 5 /* five", "2:8: a comment starts here and has no end: write `*/` behind it"),
+    ("r1 = 18446744073709551616", "1:6: 18446744073709551616 does not fit 64 bits"),
+    ("mov %r1, -0x8000000000000001", "1:10: -0x8000000000000001 does not fit 64 bits"),
     ("r1 = 5ll", "1:6: `5ll` is no number: `ll` stands apart"),
     ("r1 = 0x123456789LL", "1:6: `0x123456789LL` is no number: `ll` stands apart"),
     ("mov %r1, 12abc", "1:10: `12abc` is no number"),
