@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from struct import iter_unpack, unpack_from
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from pyebpf.dataclass import dataclass
 from pyebpf.btf.nodes import (
     Array,
     Const,
@@ -43,7 +44,8 @@ __all__ = ["DECODERS", "Raw"]
 INT_SIGNED, INT_CHAR, INT_BOOL = 1, 2, 4
 
 
-class Raw(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Raw:
     """A type before decoding: `at` is where its bytes after struct btf_type begin; `value` is its size or type."""
 
     data: Content

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from struct import calcsize, unpack_from
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import BtfError
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ VERSION = 1
 LAYOUT = "HBBIIIII"
 
 
-class Header(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Header:
     """Byte offsets of the type and string sections in the data, and their ends."""
 
     byteorder: Literal["little", "big"]

@@ -11,9 +11,10 @@ import sys
 import zlib
 from array import array
 from struct import Struct as Layout
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pyebpf.btf.nodes import Kind
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import BtfError
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class _Widths(dict[int, int]):
         return width
 
 
-class Names(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Names:
     """What `Index.sort_names` finds: orders that make a look-up a matter of microseconds.
 
     `types` are the types that have a name, by order, sorted by it; `enumerators` and `enums` go together: the name
@@ -179,7 +181,7 @@ class Index:
     def to_bytes(self, identity: bytes) -> bytes:
         """For a file: the index of a BTF, not split, that is known by `identity`, with a checksum."""
         ordered = self.sorted if self.sorted is not None else self.sort_names()
-        arrays = (self.offsets, self.names, *ordered)
+        arrays = (self.offsets, self.names, ordered.types, ordered.enumerators, ordered.enums)
         body = b"".join(_little(each) for each in arrays)
         lengths = len(self), len(ordered.types), len(ordered.enums)
         return HEADER.pack(MAGIC, identity, VERSION, *lengths, zlib.crc32(body)) + body

@@ -13,8 +13,8 @@ from __future__ import annotations
 import errno
 import os
 from struct import Struct
-from typing import NamedTuple
 
+from pyebpf.dataclass import dataclass
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, bpf
 from pyebpf.uapi.commands import Command
@@ -113,7 +113,8 @@ _LOG_TRUE_SIZE_OFFSET = 140
 _U32 = Struct("=I")
 
 
-class LoadResult(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LoadResult:
     """What PROG_LOAD or BTF_LOAD gave: a descriptor or the errno, the log, and the log's true size in bytes.
 
     `true_size` counts the terminating NUL; 0 where the kernel does not tell (before Linux 6.4).
@@ -361,7 +362,8 @@ def link_get_fd_by_id(number: int) -> Descriptor:
 _TEST_RUN_ATTR = Struct("=IIIIQQIIIIQQIII4x")
 
 
-class RunResult(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RunResult:
     """What PROG_TEST_RUN gave: r0's low 32 bits, mean duration in ns, the data and context written back."""
 
     retval: int

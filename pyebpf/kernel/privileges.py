@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+
+from pyebpf.dataclass import dataclass
 
 __all__ = [
     "CAPABILITIES",
@@ -67,7 +68,8 @@ def security_modules() -> tuple[str, ...]:
     return tuple(text.split(",")) if text else ()
 
 
-class PidNamespace(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PidNamespace:
     """The pid namespace of this process: `dev` and `ino` as bpf_get_ns_current_pid_tgid takes them."""
 
     dev: int

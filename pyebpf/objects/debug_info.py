@@ -7,10 +7,11 @@ kernel refuses without func_info.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pyebpf.asm import slot_starts
 from pyebpf.btf import BtfBuilder
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyebpf.errors import Location
@@ -26,7 +27,8 @@ _COLUMN_BITS = 10
 _MOST_COLUMN, _MOST_LINE = (1 << 10) - 1, (1 << 22) - 1
 
 
-class DebugInfo(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DebugInfo:
     """Bytes for BTF_LOAD and PROG_LOAD."""
 
     btf: bytes

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pyebpf.dataclass import dataclass
 
 __all__ = ["CodeTypes", "MapTypes"]
 
 
-class MapTypes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MapTypes:
     """BTF for BTF_LOAD, and the ids for MAP_CREATE (0: none)."""
 
     btf: bytes
@@ -15,7 +16,8 @@ class MapTypes(NamedTuple):
     value: int
 
 
-class CodeTypes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CodeTypes:
     """BTF for BTF_LOAD, and the FUNC ids of a program's functions, in the order of `Code.subprograms`."""
 
     btf: bytes

@@ -6,8 +6,8 @@ Held to the kernel by tests/kernel/test_maps_kinds.py: the rows' operations were
 from __future__ import annotations
 
 from enum import Enum, IntFlag
-from typing import NamedTuple
 
+from pyebpf.dataclass import dataclass
 from pyebpf.uapi.flags import (
     BPF_F_CLONE,
     BPF_F_INNER_MAP,
@@ -86,7 +86,8 @@ class Can(IntFlag):
     """BTF for key and value."""
 
 
-class MapRules(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MapRules:
     """One kind. `flags` are those that it takes (each on its own), `required` those that it must have.
 
     `since` is the release that brought it; `text` one line for the docs; `per_cpu` a value for each possible processor.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["AttachSpec", "Newcomer"]
 
 
-class Newcomer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Newcomer:
     """A kind of place that not every kernel has which pyebpf runs on.
 
     `feature` asks for it (`pyebpf.features`), `name` is what messages call it, `release` the Linux that brought it,
