@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from struct import iter_unpack, unpack_from
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.dataclass import dataclass
 from pyebpf.btf.nodes import (
     Array,
     Const,
@@ -44,8 +43,7 @@ __all__ = ["DECODERS", "Raw"]
 INT_SIGNED, INT_CHAR, INT_BOOL = 1, 2, 4
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(NamedTuple):
     """A type before decoding: `at` is where its bytes after struct btf_type begin; `value` is its size or type."""
 
     data: Content

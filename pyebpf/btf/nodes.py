@@ -7,8 +7,8 @@ Nodes are made on demand by `Btf.type_by_id`; they refer to other types by id, s
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
-from pyebpf.dataclass import dataclass
 from pyebpf.btf.record import Record
 
 __all__ = [
@@ -74,8 +74,7 @@ class Kind(IntEnum):
     ENUM64 = 19
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One member of a struct or union; `bit_size` is 0 unless it is a bit-field, `name` empty if it is anonymous."""
 
     name: str
@@ -84,24 +83,21 @@ class Member:
     bit_size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Enumerator:
+class Enumerator(NamedTuple):
     """One constant of an enumeration."""
 
     name: str
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Param:
+class Param(NamedTuple):
     """One parameter of a prototype; the last of a variadic one has no name and type 0."""
 
     name: str
     type: int
 
 
-@dataclass(frozen=True, slots=True)
-class SectionVariable:
+class SectionVariable(NamedTuple):
     """One variable of a section: its VAR's id, and where it lies in bytes."""
 
     type: int
