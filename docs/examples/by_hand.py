@@ -1,0 +1,29 @@
+"""A program in assembly, loaded with the map that it names and run on a packet made by hand."""
+
+from pyebpf import u32, u64
+from pyebpf.asm import assemble
+from pyebpf.objects import Program, make_map
+from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+
+TEXT = """
+    r6 = *(u32 *)(r1 + 0)           // struct __sk_buff begins with len
+    *(u32 *)(r10 - 4) = 0           // the key
+    r1 = map[bytes]
+    r2 = r10
+    r2 += -4
+    call bpf_map_lookup_elem
+    if r0 == 0 goto out
+    lock *(u64 *)(r0 + 0) += r6
+out:
+    r0 = r6
+    exit
+"""
+code = Code(tuple(assemble(TEXT)), (Subprogram("count", 0),))
+
+with (
+    make_map(MapSpec("bytes", MapKind.ARRAY, u32, u64, 1)) as counted,
+    Program(ProgramSpec("count", ProgramKind.SOCKET_FILTER, code), {"bytes": counted}) as program,
+):
+    for size in (64, 114):  # 14 bytes of Ethernet's header are none of a socket's
+        print(f"returned {program.test_run(data=bytes(size)).retval}")
+    print(f"{counted[0]} bytes")

@@ -1,0 +1,176 @@
+"""The files of docs/examples that stand on the pages about assembly, objects, maps and tests do what they say."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import pyebpf
+from tests.support.command import PATIENCE, ROOT
+from tests.support.needs import needs
+
+EXAMPLES = ROOT / "docs" / "examples"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def output(*command):
+    """What a command prints, which succeeds."""
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_by_hand():
+    """Both runs return the length, and the map has their sum."""
+    assert output(sys.executable, EXAMPLES / "by_hand.py") == "returned 50\nreturned 100\n150 bytes\n"
+
+
+def test_intervals():
+    """The read of each second, the average so far, and the histogram of all three."""
+    *lines, last = output(sys.executable, EXAMPLES / "intervals.py").splitlines()
+    assert lines[:3] == [
+        "1 more, 100 bytes on average",
+        "1 more, 550 bytes on average",
+        "1 more, 700 bytes on average",
+    ]
+    assert last.split(":", 1)[0].split() == ["512", "->", "1023"]
+    assert last.split()[4] == "2"
+
+
+def test_the_struct_of_the_page_on_maps():
+    """Its fields have the Python values that the table says, are decoded as such, and it is as large as in C."""
+    page = (ROOT / "docs" / "maps.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(class Flow\(Struct\):\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names = {"__name__": "maps", **{name: getattr(pyebpf, name) for name in pyebpf.__all__}}
+    exec(f"class Endpoint(Struct):\n    port: be16\n\n{source}", names)
+    peer = names["Endpoint"](port=443)
+    flow = names["Flow"](port=80, comm="wget", address=bytes(range(16)), counts=[1, 2, 3, 4], peer=peer)
+    assert names["Flow"].from_bytes(flow.to_bytes()) == flow
+    assert flow.as_dict() == {
+        "port": 80,
+        "bytes_sent": 0,
+        "comm": "wget",
+        "address": bytes(range(16)),
+        "counts": [1, 2, 3, 4],
+        "peer": {"port": 443},
+    }
+    assert names["Flow"].layout.size == 72
+    with pytest.raises(pyebpf.InvalidValue, match="needs a value for comm"):
+        names["Flow"](port=80)
+
+
+PERSONALITIES = """
+#define SEC(name) __attribute__((section(name), used))
+#define __uint(name, value) int (*name)[value]
+#define __type(name, type) __typeof__(type) *name
+typedef unsigned int u32; typedef unsigned long long u64;
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+struct { __uint(type, 2); __type(key, u32); __type(value, u64); __uint(max_entries, 2); } calls SEC(".maps");
+SEC("raw_tp/sys_enter") int count(u64 *arguments) {
+    u32 key = 1;
+    u64 *found = bpf_map_lookup_elem(&calls, &key);
+    if (found && arguments[1] == 135) __sync_fetch_and_add(found, 1);
+    return 0;
+}
+char _license[] SEC("license") = "GPL";
+"""
+
+
+def test_clang_object(tmp_path):
+    """Attached where its section says; 17 calls of personality(2) are in its map at the end."""
+    needs("command:clang-19")
+    (tmp_path / "calls.c").write_text(PERSONALITIES)
+    made = tmp_path / "calls.o"
+    output("clang-19", "-O2", "-g", "-target", "bpf", "-c", tmp_path / "calls.c", "-o", made)
+    with subprocess.Popen(
+        [sys.executable, EXAMPLES / "clang_object.py", made, "1"], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as example:
+        assert example.stdout.readline() == "count is attached: raw_tp sys_enter\n"
+        libc = ctypes.CDLL(None)
+        for _ in range(17):
+            libc.personality(0xFFFFFFFF)  # asks, and changes nothing
+        assert example.stdout.read() == "calls {0: 0, 1: 17}\n"
+
+
+@pytest.fixture
+def listener():
+    """A function that listens on an address of loopback."""
+    opened = []
+
+    def listen(host, family):
+        opened.append(socket.create_server((host, 0), family=family))
+        return opened[-1].getsockname()
+
+    yield listen
+    for each in opened:
+        each.close()
+
+
+def test_connects(listener):
+    """Three connections over IPv4 and two over IPv6 are five lines, each with its address and port."""
+    places = [listener("127.0.0.1", socket.AF_INET)] * 3 + [listener("::1", socket.AF_INET6)] * 2
+    with subprocess.Popen(
+        [sys.executable, EXAMPLES / "connects.py"], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as example:
+        try:
+            assert example.stdout.readline().startswith("PID ")
+            for place in places:
+                socket.create_connection(place[:2]).close()
+            found = []
+            while len(found) < len(places):
+                line = example.stdout.readline()
+                assert line
+                if line.split()[0] == str(os.getpid()):
+                    found.append(line.split()[-3:])
+        finally:
+            example.kill()
+    assert found == [[place[0], "port", str(place[1])] for place in places]
+
+
+def test_connects_are_tested_without_root(tmp_path):
+    """The page's command records this kernel; the page's test passes from that file alone, and notices a wrong port."""
+    for name in ("connects.py", "test_connects.py"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+    page = (ROOT / "docs" / "vm.md").read_text(encoding="utf-8")
+    (command,) = [line for line in page.splitlines() if line.startswith("python3 -c") and "connects.json" in line]
+    command = command.replace("python3", sys.executable, 1)
+    subprocess.run(["/bin/sh", "-c", command], check=True, cwd=tmp_path, timeout=PATIENCE, env=ENVIRONMENT)
+    tested = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_connects.py"]
+
+    def passes():
+        return subprocess.run(
+            tested, check=False, cwd=tmp_path, timeout=PATIENCE, env=ENVIRONMENT, stdout=subprocess.DEVNULL
+        ).returncode
+
+    assert passes() == 0
+    source = (tmp_path / "connects.py").read_text()
+    (tmp_path / "connects.py").write_text(source.replace("dport == only_port", "dport != only_port"))
+    assert passes() == 1
+
+
+SHARED = """
+mount --make-rprivate / && mount -t bpf bpf "$2" || exit
+"$0" "$1" count "$2/forks" | { read line; echo "$line"; "$0" -c "$3"; "$0" "$1" show "$2/forks"; }
+"""
+FORKS = """
+import os
+open("/proc/self/comm", "w").write("forks-23")
+for _ in range(23):
+    os.waitpid(os.fork() or os._exit(0), 0)
+"""
+
+
+def test_shared(tmp_path):
+    """While one process counts another reads 23 forks from the pinned map, in a mount namespace of their own."""
+    printed = output(
+        "unshare", "-m", "/bin/sh", "-c", SHARED, sys.executable, EXAMPLES / "shared.py", tmp_path, FORKS
+    ).splitlines()
+    assert printed[0] == "counting"
+    assert [line.split()[1] for line in printed if line.startswith("forks-23 ")] == ["23"]
