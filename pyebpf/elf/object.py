@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -49,11 +50,15 @@ _R_64_64, _R_64_32 = 1, 10
 
 @dataclass(frozen=True, slots=True)
 class ElfProgram:
-    """A program of an object: the function `name` of `section`, and what the section's name says about it."""
+    """A program of an object: the function `name` of `section`, and what the section's name says about it.
+
+    It is `optional` if that name begins with a question mark: loaded only when it is asked for.
+    """
 
     name: str
     section: str
     convention: Convention
+    optional: bool = False
 
 
 def read_object(data: bytes) -> ElfObject:
@@ -137,7 +142,7 @@ class ElfObject:
     def programs(self) -> tuple[ElfProgram, ...]:
         """Every function outside of .text, in the order of the file. NotFound for a section name that says nothing."""
         return tuple(
-            ElfProgram(symbol.name, section.name, convention(section.name))
+            ElfProgram(symbol.name, section.name, convention(section.name.removeprefix("?")), section.name[:1] == "?")
             for section in self.elf.sections
             if section.executable and section.name != _TEXT
             for symbol in self.elf.functions(section)
@@ -145,16 +150,26 @@ class ElfObject:
         )
 
     def module_spec(self, kernel: Btf | None = None, config: KernelConfig | None = None) -> ModuleSpec:
-        """All programs, and the maps that they use. See `program_spec`."""
-        programs = tuple(self.program_spec(program.name, kernel, config) for program in self.programs)
+        """All programs but the optional ones, and the maps that they use. See `program_spec`."""
+        wanted = (program.name for program in self.programs if not program.optional)
+        programs = tuple(self.program_spec(name, kernel, config) for name in wanted)
         used = {i.symbol for p in programs for i in p.code.instructions if i.op.form is Form.LDDW_MAP}
         return ModuleSpec(tuple(spec for spec in self.map_specs(config) if spec.name in used), programs)
 
     def map_specs(self, config: KernelConfig | None = None) -> tuple[MapSpec, ...]:
         """All maps that loading needs: those of the source, of global data and, with `config`, of .kconfig."""
+        self._check_byte_order()
         constants = read_constants(self.elf, self.btf, config) if config is not None else None
         made = (*self.maps.values(), *self.data.values(), *((constants.map,) if constants is not None else ()))
         return tuple({spec.name: spec for spec in made}.values())
+
+    def _check_byte_order(self) -> None:
+        """Global data would be loaded, and read, with its bytes the wrong way round."""
+        order = self.elf.byteorder
+        if order != sys.byteorder:
+            raise MalformedData(
+                f"the object is {order}-endian and this machine is not: list it here, load it where it belongs"
+            )
 
     def program_spec(self, name: str, kernel: Btf | None = None, config: KernelConfig | None = None) -> ProgramSpec:
         """One program, ready to load.
@@ -167,6 +182,7 @@ class ElfObject:
         if program is None:
             names = [program.name for program in self.programs]
             raise NotFound(f"the object has no program {name!r}{closest(name, names)}")
+        self._check_byte_order()
         section = self.elf.code_section(program.section)
         symbol = next(symbol for symbol in self.elf.functions(section) if symbol.name == name)
         code = _Linker(self, kernel, config).link(symbol)
@@ -334,7 +350,8 @@ class _Linker:
                 raise MalformedData(f"{place}: {symbol.name} is an extern of .kconfig: give the kernel's KernelConfig")
             at = self.constants.offsets[symbol.name] + (item.imm & _LOW)
             return Instruction(find_op("lddw_map_value", Form.LDDW_MAP), item.dst, imm=at << 32, symbol=KCONFIG)
-        raise MalformedData(f"{place}: nothing defines `{symbol.name}`")
+        unsaid = "; without BTF nothing says where to look: compile with -g" if btf is None else ""
+        raise MalformedData(f"{place}: nothing defines `{symbol.name}`{unsaid}")
 
     @cached_property
     def constants(self) -> KernelConstants | None:

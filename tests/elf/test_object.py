@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
 from pyebpf.asm import Form, listing
 from pyebpf.btf import Btf, BtfBuilder
-from pyebpf.elf import convention, read_object
+from pyebpf.elf import convention, list_section, read_object
 from pyebpf.errors import MalformedData, NotFound
 from pyebpf.specs import BtfTracepoint, MapKind, ProgramKind, RawTracepoint, Tracepoint
 from pyebpf.uapi.attach_types import AttachType
@@ -218,6 +219,41 @@ def test_what_cannot_be_loaded(compile_c, source, message):
     """One line with the name and what to do; never a silently different program."""
     with pytest.raises(MalformedData, match="^" + re.escape(message)):
         read_object(compile_c(source, name="refused")).module_spec()
+
+
+def test_optional_programs(compile_c):
+    """A section's name that begins with a question mark: loaded only when it is asked for, as by libbpf."""
+    source = """
+        SEC("?socket") int f(void *c) { return 1; }
+        SEC("?tp/a/b") int g(void *c) { return 2; }
+        SEC("xdp") int h(void *c) { return 1; }
+    """
+    whole = read_object(compile_c(source, name="optional"))
+    assert [(program.name, program.optional) for program in whole.programs] == [("f", True), ("g", True), ("h", False)]
+    assert [program.name for program in whole.module_spec().programs] == ["h"]
+    assert whole.program_spec("f").kind is ProgramKind.SOCKET_FILTER
+    assert whole.program_spec("g").attach == Tracepoint("a", "b")
+
+
+@pytest.mark.skipif(sys.byteorder == "big", reason="probe machine:little-endian: no")
+def test_an_object_of_the_other_byte_order(compile_c):
+    """It is read and listed; as a program of this machine its data would be the wrong way round."""
+    source = 'int n = 1; SEC("socket") int f(void *c) { return n; }'
+    whole = read_object(compile_c(source, "-target", "bpfeb", name="big"))
+    assert "exit" in list_section(whole, "socket")
+    for wanted in (whole.module_spec, whole.map_specs, lambda: whole.program_spec("f")):
+        with pytest.raises(MalformedData, match=r"^the object is big-endian and this machine is not: list it"):
+            wanted()
+
+
+def test_an_extern_without_type_information(compile_c):
+    """Nothing says that it is of .ksyms: the remedy is named."""
+    source = 'extern int x __attribute__((section(".ksyms"))); SEC("socket") int f(void *c) { return (long)&x; }'
+    whole = read_object(compile_c(source, "-g0", name="plain"))
+    with pytest.raises(
+        MalformedData, match="nothing defines `x`; without BTF nothing says where to look: compile with"
+    ):
+        whole.module_spec()
 
 
 def test_a_section_that_names_nothing(compile_c):
