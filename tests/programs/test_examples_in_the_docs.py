@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 from pathlib import Path
 
@@ -25,3 +27,29 @@ def test_every_example_is_shown():
         for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     }
     assert [path.name for path in (DOCS / "examples").glob("*.py") if path.read_text() not in blocks] == []
+
+
+def undefined(block):
+    """Names that a program's text reads and nothing in it binds."""
+    nodes = list(ast.walk(ast.parse(block)))
+    bound = {alias.asname or alias.name.partition(".")[0] for n in nodes if hasattr(n, "names") for alias in n.names}
+    bound |= {
+        n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler))
+    }
+    bound |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    bound |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return sorted(read - bound - set(dir(builtins)) - {"__file__"})
+
+
+def test_a_block_that_imports_something_imports_all_that_it_uses():
+    """So that it runs as it is copied; blocks without imports are fragments, and their pages say what they assume."""
+    found = [
+        (page.name, names)
+        for page in (DOCS.parent / "README.md", *DOCS.rglob("*.md"))
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+        if re.search(r"^(?:from|import) ", block, re.MULTILINE)
+        and "from pyebpf import *" not in block
+        and (names := undefined(block))
+    ]
+    assert found == []
