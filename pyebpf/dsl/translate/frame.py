@@ -10,12 +10,14 @@ from pyebpf.builder.conditions import Test
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.environment import Variable
 from pyebpf.builder.integers import Int
+from pyebpf.builder.methods import Method
 from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.operations import to_int
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass, field
 from pyebpf.dsl.binding_time import BindingTimes, Reason
 from pyebpf.dsl.scope import Rebound
+from pyebpf.dsl.translate.held import HeldEntity
 from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
 from pyebpf.types import S64, U64
 
@@ -249,6 +251,8 @@ class Frame:
             return to_int(self.p, value)
         if isinstance(value, tuple):
             return TupleValue(value).local(self.p)
+        if isinstance(value, Entity) and not isinstance(value, Method) and name not in self.annotations:
+            return HeldEntity(value)
         if name == RETURN:
             self.fail(
                 f"which value this function returns is decided on each event, and {described(value)} is known only "
@@ -356,6 +360,8 @@ class Frame:
             for place in assigned:
                 parts = [self.b.read(variable) for variable in place.variables]
                 if None not in parts:
+                    if isinstance(place.prototype, HeldEntity):
+                        return place.prototype.entity
                     found = place.prototype.rebuild(tuple(part for part in parts if part is not None))
                     # Where the rest of the statement may write to the name's memory, what it was is kept.
                     moving = name in self.named and entry.texts is not None and entry.texts.is_here(found)
