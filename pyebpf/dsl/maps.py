@@ -6,7 +6,7 @@ dictionaries. Without one it raises NotLoaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.maps import MapEntity
@@ -150,6 +150,11 @@ class KeyedMap(Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):
     def items(self) -> ItemsView[K, V]:
         """All entries, as they are now."""
         found: ItemsView[K, V] = self.backend.items()
+        return found
+
+    def keys(self) -> KeysView[K]:
+        """All keys, as they are now."""
+        found: KeysView[K] = self.backend.keys()
         return found
 
     def values(self) -> ValuesView[V]:
