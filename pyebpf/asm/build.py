@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pyebpf.asm.instruction import Instruction
+from pyebpf.asm.instruction import Instruction, integer_operand
 from pyebpf.asm.op import Form, Op, Register
 from pyebpf.asm.opcodes import find_op
 from pyebpf.errors import AssemblyError, closest
@@ -121,6 +121,8 @@ def _find(name: str, *forms: Form) -> Op:
 
 def _fit32(op: Op, imm: int) -> int:
     """A constant of a 32-bit operation as the signed number that its field holds."""
+    if imm.__class__ is not int:
+        imm = integer_operand(op, "imm", imm)
     return imm - (1 << 32) if op.size == 4 and 0x8000_0000 <= imm <= 0xFFFF_FFFF else imm
 
 
@@ -257,6 +259,8 @@ def ldx(
 def st(size: int, dst: Register, offset: int, value: int, *, where: Location | None = None) -> Instruction:
     """`*(u<8*size> *)(dst + offset) = value`; 8 bytes are sign-extended from 32 bits."""
     op = find_op("st" + _letter(size), Form.STORE_IMM)
+    if value.__class__ is not int:
+        value = integer_operand(op, "value", value)
     if size < 8 and not -(1 << (8 * size - 1)) <= value < 1 << (8 * size):
         raise AssemblyError(f"{op.name}: value {value} does not fit {size} bytes")
     return Instruction(op, dst, offset=offset, imm=_fit32(op, value), where=where)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex
 
 from pyebpf.asm.op import JUMPS, SYMBOLIC, Form, Op, Register
 from pyebpf.dataclass import dataclass, field
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyebpf.errors import Location
 
-__all__ = ["Instruction", "Item", "Label", "Raw", "slot_starts"]
+__all__ = ["Instruction", "Item", "Label", "Raw", "integer_operand", "slot_starts"]
 
 _LOW = 0xFFFF_FFFF
 
@@ -52,6 +53,8 @@ class Instruction:
         where: Location | None = None,
     ) -> None:
         operands = op.operands
+        if offset.__class__ is not int:
+            offset = integer_operand(op, "offset", offset)
         if (
             dst.__class__ is not Register
             or src.__class__ is not Register
@@ -60,6 +63,8 @@ class Instruction:
             or (offset and ("o" not in operands or not -0x8000 <= offset <= 0x7FFF))
         ):
             raise _refusal(op, dst, src, offset)
+        if imm.__class__ is not int:
+            imm = integer_operand(op, "imm", imm)
         if imm:
             if "i" in operands:
                 if not -0x8000_0000 <= imm <= 0x7FFF_FFFF:
@@ -123,6 +128,13 @@ class Instruction:
 _set_op, _set_dst, _set_src, _set_offset, _set_imm, _set_symbol, _set_where = (
     vars(Instruction)[name].__set__ for name in ("op", "dst", "src", "offset", "imm", "symbol", "where")
 )
+
+
+def integer_operand(op: Op, name: str, value: object) -> int:
+    """What stands for an integer as one. AssemblyError for all else: of a register the number would be taken."""
+    if isinstance(value, Register) or not isinstance(value, SupportsIndex):
+        raise AssemblyError(f"{op.name}: {name} must be an integer, not {value!r}")
+    return int(index(value))
 
 
 def _refusal(op: Op, dst: object, src: object, offset: int) -> AssemblyError:

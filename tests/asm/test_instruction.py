@@ -11,6 +11,7 @@ import pytest
 from pyebpf.asm import OPS, Form, Instruction, Label, Register, build, find_op, kernel_text
 from pyebpf.asm.build import R0, R1, R2, R3, R6, R10
 from pyebpf.errors import AssemblyError, Location
+from pyebpf.uapi.bpf import ProgramType
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,13 @@ from pyebpf.errors import AssemblyError, Location
         (lambda: build.atomic("add", 2, R1, 0, R2), "no operation 'atomic_add16' of this form"),
         (lambda: build.movsx(32, R1, R2, width=32), "no operation 'movsx32to32' of this form"),
         (lambda: build.mov64(3, R1), "mov64: dst must be a Register R0 to R10, not 3"),
+        (lambda: build.mov64(R1, 1.5), "mov64: imm must be an integer, not 1.5"),
+        (lambda: build.add32(R1, "5"), "add32: imm must be an integer, not '5'"),
+        (lambda: build.jump_if("jeq", R1, None, 5), "jeq: imm must be an integer, not None"),
+        (lambda: build.st(8, R1, 0, R2), "stdw: value must be an integer, not <Register.R2: 2>"),
+        (lambda: build.lddw(R1, 2.0), "lddw: imm must be an integer, not 2.0"),
+        (lambda: build.ldx(4, R1, R2, 4.0), "ldxw: offset must be an integer, not 4.0"),
+        (lambda: build.jump(None), "ja: offset must be an integer, not None"),
         (lambda: Label(""), "a label needs a name"),
         (
             lambda: Instruction(find_op("exit", Form.EXIT), R1),
@@ -123,6 +131,13 @@ def test_operands_out_of_range_raise_when_built(make, message):
 def test_constructors_and_their_text(instruction, text):
     """Each constructor makes the instruction that its name says."""
     assert kernel_text(instruction) == text
+
+
+def test_whatever_stands_for_an_integer_is_one():
+    """Members of enumerations and truth values become plain numbers, in text, too."""
+    made = build.mov64(R1, True), build.ldx(4, R1, R2, ProgramType.XDP)
+    assert [kernel_text(each) for each in made] == ["r1 = 1", "r1 = *(u32 *)(r2 + 6)"]
+    assert {made[0].imm.__class__, made[1].offset.__class__} == {int}
 
 
 def test_source_location_takes_no_part_in_equality():
