@@ -174,3 +174,25 @@ def test_shared(tmp_path):
     ).splitlines()
     assert printed[0] == "counting"
     assert [line.split()[1] for line in printed if line.startswith("forks-23 ")] == ["23"]
+
+
+def test_an_address_from_the_kernels_own_object(listener):
+    """The pages' members of a socket: the array of 16 bytes, whole, and the port as a number."""
+    host, port, *_ = listener("::1", socket.AF_INET6)
+    bpf, me = pyebpf.BPF(), os.getpid()
+
+    class Place(pyebpf.Struct):
+        port: pyebpf.u16
+        address: bytes = pyebpf.field(pyebpf.array(pyebpf.u8, 16))
+
+    places = bpf.ringbuf(Place)
+
+    @bpf.btf_tracepoint("inet_sock_set_state")
+    def on_state(sk, newstate) -> None:
+        if pyebpf.pid() == me and newstate == pyebpf.TcpState.SYN_SENT:
+            common = sk.__sk_common
+            places.emit(Place(port=common.skc_dport, address=common.skc_v6_daddr.in6_u.u6_addr8))
+
+    with bpf:
+        socket.create_connection((host, port)).close()
+        assert places.poll(0) == [Place(port=port, address=socket.inet_pton(socket.AF_INET6, host))]

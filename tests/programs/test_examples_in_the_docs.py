@@ -53,3 +53,22 @@ def test_a_block_that_imports_something_imports_all_that_it_uses():
         and (names := undefined(block))
     ]
     assert found == []
+
+
+def anchors(page):
+    """The names of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_somewhere():
+    """To a file or folder of the project, and in a page to a heading."""
+    lost = []
+    for page in (DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md", *DOCS.rglob("*.md")):
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            file, _, heading = link.partition("#")
+            target = page.parent / file if file else page
+            if "://" not in link and not (target.exists() and (not heading or heading in anchors(target))):
+                lost.append((page.name, link))
+    assert lost == []
