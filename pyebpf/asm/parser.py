@@ -168,6 +168,8 @@ def _as_its_bytes(item: Instruction, data: bytes) -> Instruction:
 
 def _check_comment(line: str, start: int, at: Callable[[int, int], Location]) -> None:
     """Refuse a second instruction where a comment would begin: elsewhere `;` separates them."""
+    while line[start : start + 1] in (";", " ", "\t"):
+        start += 1
     following = COMMENT.search(line, start)
     end = following.start() if following is not None else len(line)
     label = _LABEL.match(line, start, end)

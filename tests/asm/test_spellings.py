@@ -16,7 +16,7 @@ FIVE = build.mov64(R1, 5)
 
 ONE = [
     "R1 = 5", "r1=5", "\tr1\t=\t5\t", "r1 = 5\r", "\ufeffr1 = 5", "r1 = 0b101", "r1 = + 5", "r1 = 0X5",
-    "r1 = 5# five", "r1 = 5 # five", "r1 = 5 //five", "r1 = 5; five; done", "r1 = 5 ;; exit", "r1 = 5 # /* five",
+    "r1 = 5# five", "r1 = 5 # five", "r1 = 5 //five", "r1 = 5; five; done", "r1 = 5 ;; on exit", "r1 = 5 # /* five",
     "r1 = 5 /* five */", "/* r1 = 6 */ r1 = 5", "r1 /**/ = /* ; */ 5", "/* a\n * b\n */ r1 = 5", "r1 = 5; /* a\n b */",
     "; /* no block\nr1 = 5", "// /* nor here\nr1 = 5", ".text\n.globl f\n.type f,@function\nr1 = 5\n.size f, .L-f",
     "MOV R1, 5", "Mov %R1, 0x5", "here:r1 = 5", "a: b : r1 = 5", '"/*": r1 = 5', "3: 0123456789 (b7) r1 = 5",
@@ -81,9 +81,10 @@ def test_bpftool_prints_a_function_with_its_distance():
 
 REFUSALS = [
     ("r1 = 5;r2 = 6;", "1:8: a comment starts at `;`, but this is an instruction: give it a line of its own"),
-    ("r1 = 5; L: exit // end", "1:8: a comment starts at `;`, but this is an instruction"),
-    ("r1 = 5; r2 = 6 # six", "1:8: a comment starts at `;`, but this is an instruction"),
-    ("r1 = 5; r2 = 0x1ffffffff", "1:8: a comment starts at `;`, but this is an instruction"),
+    ("r1 = 5 ;; exit", "1:11: a comment starts at `;`, but this is an instruction"),
+    ("r1 = 5; L: exit // end", "1:9: a comment starts at `;`, but this is an instruction"),
+    ("r1 = 5; r2 = 6 # six", "1:9: a comment starts at `;`, but this is an instruction"),
+    ("r1 = 5; r2 = 0x1ffffffff", "1:9: a comment starts at `;`, but this is an instruction"),
     ("\nr1 = 5 /* five", "2:8: a comment starts here and has no end: write `*/` behind it"),
     ("r1 = 18446744073709551616", "1:6: 18446744073709551616 does not fit 64 bits"),
     ("mov %r1, -0x8000000000000001", "1:10: -0x8000000000000001 does not fit 64 bits"),

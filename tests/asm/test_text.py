@@ -275,7 +275,7 @@ REFUSALS = [
     ("ldxw %r0, [%r1 + 08]", "1:16: 08 is octal to LLVM's assembler and decimal to others: write 8, or 0x…"),
     ("r1 = map[m][1] + 4", "1:13: 1 must be 0"),
     ("r1 = map[m][0] + 0x100000000", "1:16: + 0x100000000 is outside 0..4294967295"),
-    ("mov %r0, 1; exit", "1:12: a comment starts at `;`, but this is an instruction: give it a line of its own"),
+    ("mov %r0, 1; exit", "1:13: a comment starts at `;`, but this is an instruction: give it a line of its own"),
     ("goto lop\nloop: exit", "1:1: there is no label 'lop' (did you mean loop?)"),
     ("call f", "1:1: there is no function 'f': a helper is called by its name `bpf_…` or number, a kernel function as"),
     ("a: exit\na: exit", "2:1: label 'a' stands at two places: rename one"),
