@@ -109,7 +109,15 @@ class Frame:
         self.is_subprogram = False
         arguments = source.node.args
         self.parameters = [
-            argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+            argument.arg
+            for argument in (
+                *arguments.posonlyargs,
+                *arguments.args,
+                *arguments.kwonlyargs,
+                arguments.vararg,
+                arguments.kwarg,
+            )
+            if argument is not None
         ]
         nodes = source.node.body if isinstance(source.node, ast.FunctionDef) else [source.node.body]
         self.local_names = frozenset(self.parameters) | frozenset(assigned_names(nodes))

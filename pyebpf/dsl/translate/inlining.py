@@ -9,6 +9,7 @@ from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate.expressions import COMPILE_TIME
 from pyebpf.dsl.translate.frame import RETURN, Frame
+from pyebpf.dsl.translate.tuples import is_run_time
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
     inner.calls = (*f.calls, function)
     for name, value in bound.arguments.items():
         f.b.where = where
+        extra = source.node.args.kwarg
+        if extra is not None and extra.arg == name and is_run_time(value):
+            f.fail(f"{function.__name__}(): **{name} can't take what only each event knows: name each parameter")
         inner.assign(name, value)
     body(inner)
     end_of_function(inner)
