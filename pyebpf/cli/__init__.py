@@ -32,9 +32,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 after a run, also one that SIGINT, SIGTERM or a vanished reader ended; 1 after an error; 2 for wrong usage.
     """
-    from pyebpf.cli.report import guarded
+    try:
+        if arguments is None:
+            arguments = sys.argv[1:]
+            _end_at_once(arguments)
+        from pyebpf.cli.report import guarded
 
-    return guarded(_dispatch, sys.argv[1:] if arguments is None else list(arguments))
+        return guarded(_dispatch, list(arguments))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _end_at_once(arguments: Sequence[str]) -> None:
+    """Let Ctrl-C end this process as it ends any, until a tool sets a handler of its own: there is nothing to undo.
+
+    Python's KeyboardInterrupt may be raised where nobody can catch it, in a callback while a module is imported.
+    Commands that run or attach something without such a handler are left it, and so is who ignores the signal.
+    """
+    if arguments[:1] in (["doctor"], ["exec"], ["run"]):
+        return
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from pyebpf.cli.report import UsageError
+from pyebpf.cli import arguments
 from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ _HEX = re.compile(rb"[0-9a-fA-F\s]*")
 _TEXT = re.compile(rb"[\x20-\x7e\s]+")
 
 
-class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are ours."""
+class Parser(arguments.Parser):
+    """The parser of a command."""
 
     def __init__(self, name: str, description: str) -> None:
         super().__init__(
@@ -29,9 +29,6 @@ class Parser(argparse.ArgumentParser):
             formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=78),
             allow_abbrev=False,
         )
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(self.prog, message)
 
     def add_big_endian(self) -> None:
         """The option for the other byte order."""
@@ -68,6 +65,6 @@ def from_hex(data: bytes, name: str) -> bytes:
     return bytes.fromhex(digits.decode("ascii"))
 
 
-def byte_order(arguments: argparse.Namespace) -> ByteOrder:
+def byte_order(options: argparse.Namespace) -> ByteOrder:
     """What `--big-endian` chose."""
-    return "big" if arguments.byteorder == "big" else "little"
+    return "big" if options.byteorder == "big" else "little"

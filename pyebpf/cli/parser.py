@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
+from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import MISSING, dataclass, fields
 from pyebpf.errors import InvalidValue
@@ -39,8 +40,8 @@ class Common:
     annotated: bool = False
 
 
-class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are ours, and which lays out its description when somebody asks for help."""
+class _Parser(Parser):
+    """A parser that lays out its description when somebody asks for help."""
 
     def format_help(self) -> str:
         from textwrap import fill
@@ -48,9 +49,6 @@ class _Parser(argparse.ArgumentParser):
         paragraphs = (self.description or "").split("\n\n")
         self.description = "\n\n".join(fill(paragraph, 79) for paragraph in paragraphs)
         return super().format_help()
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(self.prog, message)
 
 
 def integer(text: str) -> int:

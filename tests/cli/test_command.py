@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -243,3 +244,57 @@ def test_a_place_in_a_very_long_line(tmp_path):
     assert len(source) < 300
     assert source[caret.index("^")] == "x"
     assert source[caret.index("^") - 1] == " "
+
+
+@pytest.mark.parametrize("command", [("opensnoop",), ("doctor",), ("disasm",)])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_help_that_cannot_be_written_is_a_failure(command, unbuffered):
+    """Also where each write goes to the disk at once, whose failure argparse takes no notice of."""
+    environment = {**BUFFERED, "PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "pyebpf", *command, "--help"],
+            check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, f"pyebpf {command[0]}: No space left on device\n")
+
+
+INTERRUPTED = """
+import os, signal, sys
+from pyebpf.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may ignore it
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            if where == "callback":
+                import weakref
+                weakref.finalize(type("Passing", (), {})(), os.kill, os.getpid(), signal.SIGINT)
+            else:
+                os.kill(os.getpid(), signal.SIGINT)
+_, module, where, *sys.argv[1:] = sys.argv
+sys.meta_path.insert(0, Interrupting())
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "where", "command", "status"),
+    [
+        ("pyebpf.cli.report", "code", "opensnoop", -signal.SIGINT),
+        ("pyebpf.cli.run", "callback", "opensnoop", -signal.SIGINT),
+        ("pyebpf.cli.disasm", "code", "disasm", -signal.SIGINT),
+        ("pyebpf.cli.report", "code", "doctor", 130),
+        ("pyebpf.cli.doctor", "code", "doctor", 130),
+    ],
+)
+def test_ctrl_c_while_it_starts(module, where, command, status):
+    """It ends at once without a word, wherever Python is: in an import, or in a callback, where no exception leaves."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, module, where, command],
+        check=False,
+        timeout=60,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
