@@ -1,9 +1,9 @@
 """A program in assembly, loaded with the map that it names and run on a packet made by hand."""
 
-from pyebpf import u32, u64
 from pyebpf.asm import assemble
-from pyebpf.objects import Program, make_map
+from pyebpf.objects import Map, Program
 from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.types import U32, U64
 
 TEXT = """
     r6 = *(u32 *)(r1 + 0)           // struct __sk_buff begins with len
@@ -18,10 +18,10 @@ out:
     r0 = r6
     exit
 """
-code = Code(tuple(assemble(TEXT)), (Subprogram("count", 0),))
+code = Code(assemble(TEXT), (Subprogram("count", 0),))
 
 with (
-    make_map(MapSpec("bytes", MapKind.ARRAY, u32, u64, 1)) as counted,
+    Map(MapSpec("bytes", MapKind.ARRAY, U32, U64, 1)) as counted,
     Program(ProgramSpec("count", ProgramKind.SOCKET_FILTER, code), {"bytes": counted}) as program,
 ):
     for size in (64, 114):  # 14 bytes of Ethernet's header are none of a socket's

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyebpf.errors import NotFound, NotPermitted
+from pyebpf.errors import InvalidValue, NotFound, NotPermitted
 from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.kernel_map import KernelMap
 from pyebpf.objects.map import Map
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.specs.map_kinds import Entries, Key, Value
-from pyebpf.types import BytesType
+from pyebpf.types import BytesType, type_of
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -57,15 +57,17 @@ def make_map(spec: MapSpec, descriptor: Descriptor | None = None) -> KernelMap:
 def open_map(
     where: str | PathLike[str] | int,
     *,
-    key: Type | None = None,
-    value: Type | None = None,
+    key: Type | type[Any] | None = None,
+    value: Type | type[Any] | None = None,
     inner: MapSpec | None = None,
 ) -> KernelMap:
     """Open a map that is there already: by the path of its pin or by its id.
 
-    Without types, keys and values are bytes. Raises InvalidValue if the types do not fit, NotFound if there is no such
-    map, NotPermitted (ids need CAP_SYS_ADMIN).
+    Types are given as `bpf.hash` takes them: integer types, char[N], a Struct class. Without them, keys and values are
+    bytes. Raises InvalidValue if the types do not fit, NotFound if there is no such map, NotPermitted (ids need
+    CAP_SYS_ADMIN).
     """
+    key_type, value_type = _type("key", key), _type("value", value)
     try:
         descriptor = bpf.map_get_fd_by_id(where) if isinstance(where, int) else bpf.obj_get(where)
     except FileNotFoundError:
@@ -78,11 +80,18 @@ def open_map(
         needs = ("CAP_BPF", "CAP_SYS_ADMIN")
         raise diagnose(error, f"opening map {where}", needs=needs, meanings=meanings) from error
     try:
-        spec = _described(descriptor.fileno(), key, value, inner)
+        spec = _described(descriptor.fileno(), key_type, value_type, inner)
     except BaseException:
         descriptor.close()
         raise
     return make_map(spec, descriptor)
+
+
+def _type(what: str, given: Type | type[Any] | None) -> Type | None:
+    found = type_of(given)
+    if found is None and given is not None:
+        raise InvalidValue(f"{what}={given!r} is no BPF type: give an integer type, char[N], u8[N] or a Struct class")
+    return found
 
 
 def _described(fd: int, key: Type | None, value: Type | None, inner: MapSpec | None) -> MapSpec:

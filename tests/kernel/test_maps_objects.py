@@ -410,6 +410,10 @@ def test_a_pinned_map_is_found_again(bpffs):
                 assert again[U32.encode(9)] == Flow(80, 17, "http").to_bytes()
         with pytest.raises(InvalidValue, match="key size 4, not 8"):
             open_map(path, key=U64, value=Flow.layout)
+        with open_map(path, key=u32, value=Flow) as found:  # as declarations have them
+            assert found[9] == Flow(80, 17, "http")
+        with pytest.raises(InvalidValue, match=r"value=<class 'int'> is no BPF type: give an integer type, char\[N\]"):
+            open_map(path, key=u32, value=int)
         with open_map(directory / "flows") as found:  # a pathlib path, too
             found.pin(directory / "again")
         with pytest.raises(NotPermitted, match="no map is pinned there"):
