@@ -14,13 +14,14 @@ from typing import NamedTuple
 from pyebpf.asm import Form, Instruction, find_op
 from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, Enumeration, Int, Kind, Ptr, Typedef
 from pyebpf.dataclass import replace
+from pyebpf.elf.matching import types_match
 from pyebpf.errors import BtfError, InvalidValue, MalformedData, NotFound
 
 __all__ = ["LOCAL_TYPE", "CoreRelocation", "apply", "describe"]
 
 # enum bpf_core_relo_kind
 _OFFSET, _SIZE, _EXISTS, _SIGNED, _LEFT_SHIFT, _RIGHT_SHIFT = range(6)
-LOCAL_TYPE, _TARGET_TYPE, _TYPE_EXISTS, _TYPE_SIZE, _ENUM_EXISTS, _ENUM_VALUE = range(6, 12)
+LOCAL_TYPE, _TARGET_TYPE, _TYPE_EXISTS, _TYPE_SIZE, _ENUM_EXISTS, _ENUM_VALUE, _TYPE_MATCHES = range(6, 13)
 _FIELD_KINDS = range(6)
 _WORDS = (
     *("byte_off", "byte_sz", "field_exists", "signed", "lshift_u64", "rshift_u64", "local_type_id", "target_type_id"),
@@ -62,6 +63,10 @@ def describe(record: CoreRelocation, btf: Btf) -> str:
             path = _path(btf, record.type, indices[1:], "")
             element = "" if indices[0] == 0 else f"[{indices[0]}]"
             return f"CO-RE {kind} {name}{element}{'.' if path[:1] not in ('', '[') else ''}{path}"
+        if record.kind in (_ENUM_EXISTS, _ENUM_VALUE) and record.access.isdecimal():
+            return f"CO-RE {kind} {name}.{_local_enumerator(btf, record.type, int(record.access), '')}"
+        if record.access == "0":
+            return f"CO-RE {kind} {name}"
     except MalformedData:
         pass
     return f"CO-RE {kind} {name} {record.access}"
@@ -98,6 +103,9 @@ def apply(item: Instruction, record: CoreRelocation, btf: Btf, kernel: Btf, plac
             return _poisoned(item)
         found = candidates[0]
         return [_constant(item, found if record.kind == _TARGET_TYPE else kernel.size_of(found), place)]
+    if record.kind == _TYPE_MATCHES:
+        matches = any(types_match(btf, record.type, kernel, each) for each in _candidates(kernel, btf, record.type))
+        return [_constant(item, int(matches), place)]
     raise MalformedData(f"{place}: a CO-RE relocation of kind {record.kind}, which is not known here")
 
 
@@ -214,11 +222,16 @@ def _constant(item: Instruction, value: int, place: str) -> Instruction:
     raise MalformedData(f"{place}: a CO-RE relocation of `{item.op.name}`, which has nothing to fill in")
 
 
-def _enumerator(btf: Btf, kernel: Btf, type_id: int, index: int, place: str) -> int | None:
+def _local_enumerator(btf: Btf, type_id: int, index: int, place: str) -> str:
+    """Its name in the object, without flavour."""
     node = btf.type_by_id(btf.resolve(type_id))
     if not isinstance(node, Enum | Enum64) or index >= len(node.enumerators):
         raise MalformedData(f"{place}: a CO-RE relocation of an enumerator that there is not")
-    name = node.enumerators[index].name.partition("___")[0]
+    return node.enumerators[index].name.partition("___")[0]
+
+
+def _enumerator(btf: Btf, kernel: Btf, type_id: int, index: int, place: str) -> int | None:
+    name = _local_enumerator(btf, type_id, index, place)
     for candidate in _candidates(kernel, btf, type_id):
         found = kernel.type_by_id(kernel.resolve(candidate))
         if isinstance(found, Enumeration):

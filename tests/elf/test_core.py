@@ -127,9 +127,9 @@ def test_questions_stand_in_the_listing(whole):
     for comment in (
         "field_exists job.former",
         "byte_off job.in.y[2]",
-        "type_size job 0",
+        "type_size job",
         "byte_off job[2].id",
-        "enumval_value state 1",
+        "enumval_value state.BUSY",
     ):
         assert f"; CO-RE {comment}\n" in text
 
