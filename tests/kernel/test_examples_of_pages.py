@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -174,6 +175,49 @@ def test_shared(tmp_path):
     ).splitlines()
     assert printed[0] == "counting"
     assert [line.split()[1] for line in printed if line.startswith("forks-23 ")] == ["23"]
+
+
+class Timespec(pyebpf.Struct):
+    """C's struct timespec, behind its address."""
+
+    seconds: pyebpf.s64
+    nanoseconds: pyebpf.s64
+
+
+class Vector(pyebpf.Struct):
+    """C's struct iovec: a pointer and a length."""
+
+    base: pyebpf.u64
+    length: pyebpf.u64
+
+
+def test_a_struct_that_a_function_is_given_the_address_of():
+    """Its fields, and the text behind a pointer in it, as the page on uprobes has them."""
+    bpf, libc = pyebpf.BPF(), ctypes.CDLL(None)
+
+    class Seen(pyebpf.Struct):
+        number: pyebpf.u64
+        text: str = pyebpf.field(pyebpf.char[16], default="")
+
+    seen = bpf.ringbuf(Seen)
+
+    @bpf.uprobe("libc.so.6", "nanosleep", pid=os.getpid())
+    def on_sleep(request: pyebpf.ptr[Timespec]) -> None:
+        asked = request[0]
+        seen.emit(Seen(number=asked.seconds * 1_000_000_000 + asked.nanoseconds))
+
+    @bpf.uprobe("libc.so.6", "writev", pid=os.getpid())
+    def on_write(fd: pyebpf.s32, vector: pyebpf.ptr[Vector]) -> None:
+        second = vector[1]
+        seen.emit(Seen(number=second.length, text=pyebpf.user_string(pyebpf.user(second.base, pyebpf.char))))
+
+    class Piece(ctypes.Structure):
+        _fields_ = (("base", ctypes.c_char_p), ("length", ctypes.c_size_t))
+
+    with bpf, Path(os.devnull).open("wb") as null:
+        libc.nanosleep((ctypes.c_int64 * 2)(0, 1013), None)
+        libc.writev(null.fileno(), (Piece * 2)((b"first", 5), (b"second", 6)), 2)
+        assert seen.poll(0) == [Seen(number=1013), Seen(number=6, text="second")]
 
 
 def test_an_address_from_the_kernels_own_object(listener):
