@@ -67,6 +67,8 @@ def _dispatch(arguments: list[str]) -> int:
 
         Sink.of(sys.stdout).line(f"pyebpf {__version__}")
         return 0
+    if command == "help" and rest:
+        command, rest = rest[0], ["--help"]
     if command in {"--help", "-h", "help"}:
         Sink.of(sys.stdout).write(USAGE)
         return 0

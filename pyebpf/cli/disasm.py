@@ -87,7 +87,7 @@ def _object(data: bytes, name: str, wanted: str | None, syntax: Syntax, *, sourc
 
 
 def _loaded(number: str | None, syntax: Syntax, *, source: bool) -> str:
-    if number is None or not (number.isascii() and number.isdecimal() and len(number) < 11):
+    if number is None or not (number.isascii() and number.isdecimal() and len(number) < 11 and int(number) < 1 << 32):
         raise UsageError("pyebpf disasm", "after `id` comes the number of a loaded program")
     from pyebpf.kernel.diagnosis import diagnose
     from pyebpf.kernel.program_dump import dump_program, helper_names

@@ -150,8 +150,8 @@ def _add_stacks(parser: argparse.ArgumentParser, form: argparse._MutuallyExclusi
     form.add_argument(
         "-f", "--folded", dest="form", action="store_const", const="folded", help="print folded stacks, one a line"
     )
-    form.add_argument("--svg", metavar="FILE", help="write an interactive flame graph")
-    form.add_argument("--speedscope", metavar="FILE", help="write JSON for www.speedscope.app")
+    form.add_argument("--svg", metavar="FILE", help="write an interactive flame graph; - to standard output")
+    form.add_argument("--speedscope", metavar="FILE", help="write JSON for www.speedscope.app; - as above")
     parser.add_argument("-d", "--delimited", action="store_true", help="a line between user and kernel frames")
     parser.add_argument("-a", "--annotated", action="store_true", help="mark the kernel's functions with _[k]")
     parser.add_argument("seconds", nargs="?", type=seconds, help="end after so many seconds (default: at Ctrl-C)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -54,6 +55,9 @@ def describe(error: BaseException) -> str:
     """One line for an error; pyebpf's own may add the source and a caret below it."""
     if isinstance(error, PyebpfError):
         return "\n".join(map(visible, str(error).split("\n")))
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        # Of whichever file was next, its name says nothing.
+        return f"{error.strerror}: raise the limit (ulimit -n)"
     if isinstance(error, OSError) and error.strerror:
         subject = f"{visible(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
         return f"{subject}{error.strerror}"

@@ -56,10 +56,11 @@ def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
 
 
 def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, stop: Stop) -> None:
-    if common.svg or common.speedscope:
+    path = common.speedscope if common.svg is None else common.svg
+    if path is not None:
         from pyebpf.cli.stacks import check_file
 
-        check_file(common.svg or common.speedscope or "")
+        check_file(path)
     try:
         tool.check_present(options)
     except NotFound as error:

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["check_file", "print_stacks"]
 
+STANDARD_OUTPUT = "-"
 #: Units of the tools that are units of speedscope's, too; all others are counts to it.
 _UNITS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
 
 
 def check_file(path: str) -> None:
     """Raise InvalidValue if a file cannot be written: before minutes of tracing, not after."""
+    if path == STANDARD_OUTPUT:
+        return
+    if not path:
+        raise InvalidValue("name the file to write, or - for standard output")
     place = Path(path)
     if place.is_dir():
         raise InvalidValue(f"{path} cannot be written: it is a directory")
@@ -43,6 +48,8 @@ def print_stacks(
     _say_why_names_are_missing(tracer, stacks)
     path = common.svg or common.speedscope
     if path is None:
+        if not stacks:
+            note("No stacks were seen")
         write_stacks(stacks, common.form, sink, delimited=common.delimited, annotated=common.annotated)
         return
     # Colours go by the marks.
@@ -56,6 +63,9 @@ def print_stacks(
 
         unit = tool.unit if tool.unit in _UNITS else "none"
         content = speedscope(folded, name=f"pyebpf {tool.name}", unit=unit)
+    if path == STANDARD_OUTPUT:
+        sink.write(content)
+        return
     try:
         Path(path).write_text(content, encoding="utf-8")
     except OSError as error:

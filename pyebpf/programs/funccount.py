@@ -73,7 +73,10 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse what is no pattern."""
-        split(self.pattern)
+        kind, where, name = split(self.pattern)
+        of_kernel = kind == TRACEPOINT or not where
+        if of_kernel and not (name.isascii() and name.isprintable()):
+            raise InvalidValue(f"{self.pattern!r}: nothing in the kernel has such a name")
 
 
 class Numbers(dict[str, int]):

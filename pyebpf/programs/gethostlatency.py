@@ -12,7 +12,7 @@ from __future__ import annotations
 from time import strftime
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, Struct, char, comm, field, now, pid, ptr, u32, u64, user_string
+from pyebpf import BPF, InvalidValue, Struct, char, comm, field, now, pid, ptr, u32, u64, user_string
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, option, pid_option
 
@@ -48,6 +48,11 @@ class Options:
     library: str = option(
         "-l", "--library", metavar="FILE", help="the library or program with the functions", default="libc.so.6"
     )
+
+    def __post_init__(self) -> None:
+        """Refuse what names nothing."""
+        if not self.library:
+            raise InvalidValue("--library: name the library or program with the functions")
 
 
 def build(options: Options) -> BPF:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import pyebpf
 from pyebpf import __version__
 from pyebpf.cli.catalogue import names
+from pyebpf.cli.report import describe
 
 ROOT = Path(pyebpf.__file__).parent.parent
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -298,3 +300,17 @@ def test_ctrl_c_while_it_starts(module, where, command, status):
         cwd=ROOT,
     )
     assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+
+
+def test_help_of_a_command():
+    """`pyebpf help NAME` is `pyebpf NAME --help`."""
+    for name in ("opensnoop", "list", "doctor"):
+        assert pyebpf_command("help", name) == pyebpf_command(name, "--help")
+    status, _, err = pyebpf_command("help", "nosuch")
+    assert (status, err) == (2, "pyebpf: there is no tool 'nosuch'; see pyebpf list\n")
+
+
+def test_too_few_descriptors():
+    """The limit is named, not the file that was next."""
+    error = OSError(errno.EMFILE, os.strerror(errno.EMFILE), "culprit.py")
+    assert describe(error) == "Too many open files: raise the limit (ulimit -n)"

@@ -38,11 +38,14 @@ class Tracer:
 
 @dataclass(frozen=True)
 class Options:
+    nothing: bool = flag("-0", "--nothing", help="see nothing")
     nameless: bool = flag("-N", "--nameless", help="the kernel's functions have no names")
 
 
 def collect(tracer, options, stop):
     stop.wait()
+    if options.nothing:
+        return
     kernel = (Frame("[unknown]", ""),) if options.nameless else (Frame("sys"),)
     yield Stack(3, "busy", 7, (Frame("inner"), Frame("outer")), kernel)
     yield Stack(2, "busy", 7, (Frame("outer"),), ())
@@ -91,6 +94,20 @@ def test_files(capsys, tmp_path):
     assert (profile["unit"], profile["weights"]) == ("microseconds", [3, 2])
 
 
+def test_a_file_to_standard_output(capsys):
+    """`-` is that, as in every command; the note is apart."""
+    out, err = run(capsys, "--speedscope", "-")
+    assert json.loads(out)["profiles"][0]["weights"] == [3, 2]
+    assert err == START
+    assert ET.fromstring(run(capsys, "--svg", "-").out).tag.endswith("svg")
+
+
+def test_nothing_seen_is_said(capsys):
+    """An empty text would leave open whether anything was looked at."""
+    assert run(capsys, "-0") == ("", f"{START}No stacks were seen\n")
+    assert run(capsys, "-0", "--json") == ("", f"{START}No stacks were seen\n")
+
+
 def test_missing_names_are_explained(capsys):
     """Why the kernel's functions have no names, once, on standard error."""
     assert run(capsys, "-N", "-f").err == (
@@ -109,6 +126,8 @@ def test_options():
 
 def test_files_that_cannot_be_written(tmp_path):
     """Told before anything is traced."""
+    with pytest.raises(InvalidValue, match=r"^name the file to write, or - for standard output$"):
+        run_tool(TOOL, ["--svg", ""])
     for path, reason in ((str(tmp_path), "it is a directory"), (str(tmp_path / "no/x.svg"), "there is no directory ")):
         with pytest.raises(InvalidValue, match=reason):
             run_tool(TOOL, ["--svg", path])

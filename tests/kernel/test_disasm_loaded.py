@@ -86,3 +86,6 @@ def test_no_such_program():
     done = pyebpf("disasm", "id", "4294967294")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "pyebpf disasm: no program with id 4294967294 is loaded\n"
+    done = pyebpf("disasm", "id", str(1 << 32))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("pyebpf disasm: after `id` comes the number of a loaded program; ")

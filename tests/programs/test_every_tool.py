@@ -204,6 +204,9 @@ def test_the_attachments_of_each_tool(kernel):
         "tcplife -L 80,",
         "tcplife -d 0",
         "tcplife --json --csv",
+        "funccount tcp_\u00e9*",
+        "funccount t:sched:\x01",
+        "gethostlatency --library=",
     ],
 )
 def test_what_makes_no_sense_is_refused(line):
