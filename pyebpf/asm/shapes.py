@@ -73,7 +73,7 @@ def _kind(text: str, words: Mapping[str, str]) -> str:
     if first.isalpha() or first == "%":
         lower = text.lower()  # both syntaxes are lower case; other writers' capitals mean the same
         return words[lower] if lower != text and lower in words else "@" if first != "%" else text
-    return "@" if first in "_.$" and len(text) > 1 else text
+    return "@" if first == "_" or (first in ".$" and len(text) > 1) else text
 
 
 # What stands for a field: kinds of its tokens, one row an alternative. A "+#" is a number with its sign written.

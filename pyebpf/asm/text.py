@@ -27,7 +27,7 @@ __all__ = ["Syntax", "kernel_text", "listing", "mnemonic_text", "text_of"]
 Syntax = Literal["kernel", "mnemonic"]
 
 _LOW = 0xFFFF_FFFF
-_PLAIN_NAME = re.compile(r"(?!%?[rwRW]\d+$|fd$|idx$|btf$|pc$)[A-Za-z_.$][\w.$]*", re.ASCII)
+_PLAIN_NAME = re.compile(r"(?!%?[rwRW]\d+$|fd$|idx$|btf$|pc$|[.$]$)[A-Za-z_.$][\w.$]*", re.ASCII)
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

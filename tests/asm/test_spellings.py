@@ -39,6 +39,14 @@ def test_capitals_of_names_stay():
     assert parse(listing(items)) == items
 
 
+@pytest.mark.parametrize("name", ["_", "$", ".", "$1", "._", "R1", "w10", "pc"])
+def test_labels_of_unusual_names(name):
+    """A listing puts in quotes what would be read as something else."""
+    items = parse(f"{name}: goto +0\n")
+    assert parse(listing([*items, build.jump(-2)], source=False))[0] == Label(name)
+    assert assemble(listing([*items, build.jump(-2)]))[1] == build.jump(-2)
+
+
 NUMBERED = """
 1:  r1 = 5          // 0
     if r1 == 5 goto 1f
