@@ -13,12 +13,18 @@ from pyebpf.compiler.frame import FRAME_LIMIT, check_call_chains, frame_too_larg
 from pyebpf.compiler.passes import run_passes
 from pyebpf.compiler.selection import select
 from pyebpf.dataclass import dataclass
+from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from pyebpf.compiler import ir
     from pyebpf.compiler.edges import Allocated
     from pyebpf.compiler.features import Features
     from pyebpf.specs.programs import Code
+
+    #: Gives each slot its offset from r10, and the bytes that all take.
+    Placing = Callable[[ir.Function], tuple[dict[str, int], int]]
 
 __all__ = ["CompilationReport", "compile_module", "compile_with_report"]
 
@@ -56,9 +62,13 @@ def compile_with_report(module: ir.Module, target: Features, *, check: bool = Fa
     """`compile_module`, with the figures that tests and benchmarks count."""
     # Passes may have removed the only call of a function.
     functions = only_called([run_passes(function, target, check=check) for function in module.functions])
-    allocated = [_function(function, check=check) for function in functions]
-    if len(allocated) > 1:
-        check_call_chains(functions, {each.function.name: each.frame for each in allocated})
+    try:
+        allocated = _allocated(functions, _apart, check=check)
+    except CompileError:
+        # Slots share memory only where they must: it takes time to find out which may.
+        from pyebpf.compiler.slots import share_slots
+
+        allocated = _allocated(functions, share_slots, check=check)
     return CompilationReport(
         emit(allocated, target),
         sum(function.stores for function in allocated),
@@ -68,8 +78,20 @@ def compile_with_report(module: ir.Module, target: Features, *, check: bool = Fa
     )
 
 
-def _function(function: ir.Function, *, check: bool) -> Allocated:
-    slots, frame = place_slots(function.slots)
+def _apart(function: ir.Function) -> tuple[dict[str, int], int]:
+    return place_slots(function.slots)
+
+
+def _allocated(functions: Sequence[ir.Function], place: Placing, *, check: bool) -> list[Allocated]:
+    """All functions with registers and stack. CompileError if they need too much of it."""
+    allocated = [_function(function, place, check=check) for function in functions]
+    if len(allocated) > 1:
+        check_call_chains(functions, {each.function.name: each.frame for each in allocated})
+    return allocated
+
+
+def _function(function: ir.Function, place: Placing, *, check: bool) -> Allocated:
+    slots, frame = place(function)
     allocated = allocate(select(function, slots, frame))
     if check:
         from pyebpf.compiler.allocation_checker import check_allocation

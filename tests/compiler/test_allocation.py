@@ -255,6 +255,8 @@ def test_a_block_with_one_way_to_it_may_have_parameters() -> None:
 def test_a_frame_too_large_names_what_is_large() -> None:
     """The error has the size, the records in it, and what to do."""
     b = Builder(slots=(ir.Slot("small", 8), ir.Slot("event", 400), ir.Slot("path", 112)))
+    records = [b.emit(Op.SLOT, symbol=name, kind=ir.Kind.POINTER) for name in ("small", "event", "path")]
+    b.emit(Op.CALL, *records, imm=5, kind=None)
     b.end(Return(b.const(0)))
     with pytest.raises(CompileError) as caught:
         compile_module(b.module(), NEWEST)
