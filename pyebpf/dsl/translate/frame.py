@@ -17,7 +17,7 @@ from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass, field
 from pyebpf.dsl.binding_time import BindingTimes, Reason
 from pyebpf.dsl.scope import Rebound
-from pyebpf.dsl.translate.held import HeldEntity
+from pyebpf.dsl.translate.held import HeldEntity, run_time_method
 from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
 from pyebpf.types import S64, U64
 
@@ -186,6 +186,9 @@ class Frame:
         """Bind a local name at the current place."""
         where = self.b.where
         assert where is not None
+        method = run_time_method(value)
+        if method is not None:
+            self.fail(f"{method.describe()} is no value to keep: call it where it is named")
         if self.depth:
             self.mark([name], "is assigned under a run-time condition", where)
         elif is_run_time(value) and name in self.parameters and name not in self._names:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, RunTime
+from pyebpf.builder.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pyebpf.compiler import ir
 
-__all__ = ["HeldEntity"]
+__all__ = ["HeldEntity", "run_time_method"]
 
 
 class HeldEntity(RunTime):
@@ -33,3 +34,10 @@ class HeldEntity(RunTime):
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> HeldEntity:  # noqa: ARG002 - the protocol's
         return self
+
+
+def run_time_method(value: Any) -> Method | None:
+    """A method of what each event decides, also in a tuple: its owner is not what it was by the time of the call."""
+    if isinstance(value, (tuple, list)):
+        return next((found for found in map(run_time_method, value) if found is not None), None)
+    return value if isinstance(value, Method) and isinstance(getattr(value.build, "__self__", None), RunTime) else None
