@@ -150,7 +150,8 @@ class Int(RunTime):
             self._decided(p, operator, int(other))
         second = number(p, other)
         if second is None:
-            self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}")
+            remedy = ": an IPv4 address is a number here, int(ip_address(…))" if _is_ipv4(other) else ""
+            self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}{remedy}")
         if self.literal is not None and second.literal is None:
             second._decided(p, _MIRRORED[operator], self.literal)
         return relation(p, operator, self, second)
@@ -231,6 +232,10 @@ def number(p: ProgramBuilder, operand: Any) -> Int | None:
     if isinstance(operand, float):
         p.fail(f"{operand!r} is a float, and BPF has integers only: {_NO_FLOATS}")
     return None
+
+
+def _is_ipv4(operand: Any) -> bool:
+    return isinstance(operand, str) and operand.count(".") == 3 and operand.replace(".", "").isdigit()
 
 
 def _shift(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:

@@ -211,6 +211,13 @@ results[0] = e.limit
     ),
     ("x = u64(1.5)", "", "u64(1.5): give an integer", "u64(1.5)"),
     (
+        'if count == "127.0.0.1": pass',
+        "",
+        "a u64 cannot be compared with '127.0.0.1' by ==: an IPv4 address is a number here, int(ip_address(…))",
+        'count == "127.0.0.1"',
+    ),
+    ('if count == "1.2": pass', "", "a u64 cannot be compared with '1.2' by ==", 'count == "1.2"'),
+    (
         "sizes[comm()] += 1",
         'sizes = bpf.counter(key=char[16], name="sizes")',
         "an entry of a counter sizes has no operator +: write .add(…) behind it, and read it in user space",
