@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from pyebpf import BPF, CompileError, Struct, kstack, pid, ptr, s64, u8, u32, u64, user
+from pyebpf import BPF, CompileError, Struct, array, be16, char, field, kstack, pid, ptr, s64, u8, u32, u64, user
 
 ME = os.getpid()
 PAGE = mmap.PAGESIZE
@@ -18,6 +18,10 @@ class Fault(Struct):
     address: u64
     ip: u64
     period: u64
+
+
+class Key(Struct):
+    mac: bytes = field(array(u8, 4))
 
 
 def run(make):
@@ -121,3 +125,28 @@ def test_memory_of_the_process_as_another_type():
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.write(1_000_000, bytes(range(1, 9)))
         assert list(seen.values()) == [3, 0x08070605, 0x05040302]
+
+
+def test_arrays_and_strings_as_keys_and_values():
+    """What is no number is a reference to the entry; user space has lists, bytes and str."""
+    bpf = BPF()
+    rows = bpf.hash(key=array(u8, 4), value=array(u64, 4))
+    names = bpf.hash(key=be16, value=char[16])
+
+    @bpf.syscall()
+    def program():
+        key = Key(mac=b"abcd")
+        row = rows.get(key.mac)
+        name = names.get(80)
+        if row is None or name is None:
+            return -1
+        row[2] += 5
+        return row[2] + 100 * len(name)
+
+    with bpf:
+        assert program.run().value == -1
+        rows[b"abcd"] = [1, 2, 3, 4]
+        names[80] = "seventeen bytes"
+        assert program.run().value == 8 + 1500
+        assert dict(rows.items()) == {b"abcd": [1, 2, 8, 4]}
+        assert dict(names.items()) == {80: "seventeen bytes"}
