@@ -59,7 +59,7 @@ def _memory(text: str) -> bytes:
 
 
 def _program(name: str) -> tuple[Instruction, ...]:
-    from pyebpf.asm import Instruction, assemble, decode
+    from pyebpf.asm import Form, Instruction, assemble, decode
 
     data, shown = read_input(name)
     found: tuple[Instruction | Raw, ...]
@@ -84,6 +84,10 @@ def _program(name: str) -> tuple[Instruction, ...]:
     for each in found:
         if not isinstance(each, Instruction):
             raise AssemblyError(f"{shown}: slot {slot}: unknown opcode {each.data[0]:02x} ({each.data.hex()})")
+        if each.op.form is Form.LDDW_MAP:
+            raise AssemblyError(
+                "there are no maps here: run a program with its maps from Python (docs/vm.md)", each.where
+            )
         slot += each.slots
     return tuple(each for each in found if isinstance(each, Instruction))
 

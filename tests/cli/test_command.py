@@ -314,3 +314,14 @@ def test_too_few_descriptors():
     """The limit is named, not the file that was next."""
     error = OSError(errno.EMFILE, os.strerror(errno.EMFILE), "culprit.py")
     assert describe(error) == "Too many open files: raise the limit (ulimit -n)"
+
+
+@pytest.mark.parametrize("kernel", [(), ("--kernel",)])
+@pytest.mark.parametrize("text", ["r1 = map[id:7]", "r1 = map[counts]", "r1 = map[fd:7][0] + 8"])
+def test_a_program_with_maps_is_not_run_by_itself(tmp_path, text, kernel):
+    """As `pyebpf disasm id N` lists one: `exec` has no maps to give it, and says so before it loads anything."""
+    program = tmp_path / "program.s"
+    program.write_text(f"{text}\nr0 = 0\nexit\n")
+    status, out, err = pyebpf_command("exec", *kernel, str(program))
+    assert (status, out) == (1, "")
+    assert err.startswith(f"pyebpf exec: {program}:1:1: there are no maps here: ")
