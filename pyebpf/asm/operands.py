@@ -19,6 +19,7 @@ __all__ = ["Operands", "integer", "unquoted"]
 
 _LOW = 0xFFFF_FFFF
 _MOST_DIGITS = 100
+_CONSTANTS = (Form.DST_IMM, Form.STORE_IMM, Form.JUMP_IMM)
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|(.))")
 _UNESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 _TAGS = ("fd", "idx", "id", "btf")
@@ -107,17 +108,27 @@ class Operands:
     def _immediate(self, text: str, _: str) -> None:
         op, value = self.shape.op, integer(text)
         if not -0x8000_0000 <= value <= 0x7FFF_FFFF:
-            written_as_bits = text.lstrip("+ \t")[:2] in ("0x", "0X")
+            written_as_bits = text.lstrip("+ \t")[:2].lower() in ("0x", "0b")
             if 0 < value <= 0xFFFF_FFFF and (op.size <= 4 or (self.shape.mnemonic and written_as_bits)):
                 value -= 1 << 32
             elif op.size == 8 and -1 << 31 <= value - (1 << 64) < 0:
                 value -= 1 << 64  # all 64 bits of a negative number are written, and the operation makes them again
-            elif op.name == "mov64":
-                if not -1 << 63 <= value < 1 << 64:
-                    raise AssemblyError(f"{text} does not fit 64 bits")
-                wider = f"lddw %r{self.dst:d}, {value:#x}" if self.shape.mnemonic else f"r{self.dst:d} = {value:#x} ll"
-                raise AssemblyError(f"{text} does not fit 32 bits: load it with `{wider}`")
+            elif op.form in _CONSTANTS:
+                raise self._too_wide(text, value)
         self.imm = value
+
+    def _too_wide(self, text: str, value: int) -> AssemblyError:
+        """A constant of more than 32 bits, and what loads it."""
+        op = self.shape.op
+        if not -1 << 63 <= value < 1 << 64:
+            return AssemblyError(f"{text} does not fit 64 bits")
+        if op.size < 8:
+            return AssemblyError(f"{text} does not fit 32 bits (-2147483648..4294967295)")
+        into = self.dst if op.name == "mov64" and self.dst is not None else Register.R5
+        wider = f"lddw %r{into:d}, {value:#x}" if self.shape.mnemonic else f"r{into:d} = {value:#x} ll"
+        if op.name == "mov64":
+            return AssemblyError(f"{text} does not fit 32 bits: load it with `{wider}`")
+        return AssemblyError(f"{text} does not fit 32 bits: load it into a register, as by `{wider}`, and use that")
 
     def _wide(self, text: str, _: str) -> None:
         self.imm = integer(text)

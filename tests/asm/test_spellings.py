@@ -17,7 +17,8 @@ FIVE = build.mov64(R1, 5)
 ONE = [
     "R1 = 5", "r1=5", "\tr1\t=\t5\t", "r1 = 5\r", "\ufeffr1 = 5", "r1 = 0b101", "r1 = + 5", "r1 = 0X5",
     "r1 = 5# five", "r1 = 5 # five", "r1 = 5 //five", "r1 = 5; five; done", "r1 = 5 ;; on exit", "r1 = 5 # /* five",
-    "r1 = 5 /* five */", "/* r1 = 6 */ r1 = 5", "r1 /**/ = /* ; */ 5", "/* a\n * b\n */ r1 = 5", "r1 = 5; /* a\n b */", "r1 = 5;\t\\", "r1 = 5; /* a */ \\",
+    "r1 = 5 /* five */", "/* r1 = 6 */ r1 = 5", "r1 /**/ = /* ; */ 5", "/* a\n * b\n */ r1 = 5", "r1 = 5; /* a\n b */",
+    "r1 = 5;\t\\", "r1 = 5; /* a */ \\",
     "; /* no block\nr1 = 5", "// /* nor here\nr1 = 5", ".text\n.globl f\n.type f,@function\nr1 = 5\n.size f, .L-f",
     "MOV R1, 5", "Mov %R1, 0x5", "here:r1 = 5", "a: b : r1 = 5", '"/*": r1 = 5', "3: 0123456789 (b7) r1 = 5",
     "  6: 0......7.. (b7) r1 = 5  ; R1=5 R2=6", "7: (b7) r1 = 5 ; frame1: R1=5", "    5 r1 = 5  ; exit",
