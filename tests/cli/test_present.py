@@ -115,3 +115,11 @@ def test_a_thread_of_another_process():
     tool.check_present(tool.options(pid=os.getpid(), tid=threading.get_native_id()))
     with pytest.raises(NotFound, match=rf"^--tid: thread {os.getpid()} is of process {os.getpid()}, not of 1$"):
         tool.check_present(tool.options(pid=1, tid=os.getpid()))
+
+
+def test_the_doctor_says_so():
+    """That it would not run with these options."""
+    command = [sys.executable, "-m", "pyebpf", "doctor", "opensnoop", "-p", str(NOBODY)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == f"opensnoop does not run here: --pid: there is no process {NOBODY}\n"
