@@ -21,7 +21,7 @@ from pyebpf.vm import Machine
 from pyebpf.vm.maps.buffers import UserRingBufferMap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyebpf.builder.lost import Loss
     from pyebpf.dsl.module import Module
@@ -35,6 +35,8 @@ __all__ = ["Simulation"]
 
 _ARGUMENTS = 12
 _POINTER = 8
+#: What the record of every tracepoint begins with.
+_COMMON_FIELDS = 8
 
 
 class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
@@ -188,16 +190,22 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         Text for a field that is a pointer is put into memory: the user's for `syscalls`, else the kernel's.
         """
         category, _, event = name.partition(":")
+        programs = list(self._attached(Tracepoint(category, event)))
+        if programs and not fields and not self._knows(self.target.tracepoint_format, category, event):
+            return [self.machine.run(each, bytes(_COMMON_FIELDS)) for each in programs]
         with self._named(f"tracepoint {name}"):
             layout = self.target.tracepoint_format(category, event)
         record = self.memory.record(category, layout, fields)
-        return [self.machine.run(each, record) for each in self._attached(Tracepoint(category, event))]
+        return [self.machine.run(each, record) for each in programs]
 
     def raw_tracepoint(self, name: str, *arguments: Value, **named: Value) -> list[Result]:
         """A raw tracepoint, with its arguments in order or by name; programs with BTF trust (tp_btf) run as well.
 
         An argument that points to a struct takes an address (`object`) or the members as a dictionary.
         """
+        programs = [*self._attached(RawTracepoint(name)), *self._attached(BtfTracepoint(name))]
+        if programs and not arguments and not named and not self._knows(self.target.raw_tracepoint_parameters, name):
+            return [self.machine.run(each, bytes(_POINTER * _ARGUMENTS)) for each in programs]
         with self._named(f"raw tracepoint {name}"):
             parameters = self.target.raw_tracepoint_parameters(name)
         names = [parameter.name for parameter in parameters]
@@ -218,7 +226,6 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
             if not isinstance(given, int):
                 raise InvalidValue(f"{name}: {parameter.name} is {parameter.type.c_name}, not {given!r}")
             pack_into("<Q", context, _POINTER * index, given & 0xFFFF_FFFF_FFFF_FFFF)
-        programs = [*self._attached(RawTracepoint(name)), *self._attached(BtfTracepoint(name))]
         return [self.machine.run(each, bytes(context)) for each in programs]
 
     def perf_event(self, *, ip: int = 0, sample_period: int = 0, addr: int = 0) -> list[Result]:
@@ -229,6 +236,15 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         for name, value in (("sample_period", sample_period), ("addr", addr)):
             pack_into("<Q", context, registers + PERF_EVENT_FIELDS[name], value)
         return [self.machine.run(each, bytes(context)) for at, each in self._programs if isinstance(at, PerfEvent)]
+
+    @staticmethod
+    def _knows(ask: Callable[..., Any], *place: str) -> bool:
+        """Whether the facts describe an event: those of programs that read nothing of it need not."""
+        try:
+            ask(*place)
+        except NotFound:
+            return False
+        return True
 
     def _attached(self, to: Tracepoint | RawTracepoint | BtfTracepoint) -> Iterator[LoadedProgram]:
         for attach, program in self._programs:

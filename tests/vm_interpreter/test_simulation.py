@@ -196,6 +196,30 @@ def test_what_is_simulated_is_not_simulated_inside_that(bpf):
         assert dict(counts) == {}
 
 
+def test_probes_that_read_nothing_of_their_event(bpf):
+    """What such an event has is in no recorded facts, and not needed; but its fields can't be given then."""
+    counts = bpf.hash(key=char[16], value=u64)
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_open() -> None:
+        counts[comm()] += 1
+
+    @bpf.raw_tracepoint("sched_process_exit")
+    def on_exit() -> None:
+        counts["exits"] += 1
+
+    with Simulation(bpf, RecordedTarget.from_json(record(bpf, target=FakeTarget()))) as kernel:
+        kernel.process(comm="cat")
+        for _ in range(3):
+            assert len(kernel.tracepoint("syscalls:sys_enter_openat")) == 1
+        kernel.raw_tracepoint("sched_process_exit")
+        assert dict(counts) == {"cat": 3, "exits": 1}
+        with pytest.raises(NotFound, match="was not recorded: record again with this program"):
+            kernel.tracepoint("syscalls:sys_enter_openat", dfd=1)
+        with pytest.raises(NotFound, match="no program is attached to tracepoint syscalls:sys_enter_open:"):
+            kernel.tracepoint("syscalls:sys_enter_open")
+
+
 def test_wrong_names_and_values(bpf):
     """Errors name what there is."""
 
