@@ -22,7 +22,7 @@ FRAME_LIMIT = 512
 
 
 def place_slots(slots: Iterable[ir.Slot]) -> tuple[dict[str, int], int]:
-    """Offset from r10 of each slot, and the bytes that all take, a multiple of 8."""
+    """Offset from r10 of each slot, each in memory of its own, and the bytes that all take, a multiple of 8."""
     offsets: dict[str, int] = {}
     end = 0
     for slot in slots:
