@@ -271,8 +271,11 @@ class BPF(Module):
         return self._running.function_names[address]
 
     def loaded_map(self, name: str) -> KernelMap:
-        """The kernel's map of that name, hidden ones included."""
-        found: KernelMap = self._running.maps[name]
+        """The kernel's map of that name, hidden ones included. Raises NotFound."""
+        maps = self._running.maps
+        if name not in maps:
+            raise NotFound(f"no map is called {name!r}{closest(name, maps)}")
+        found: KernelMap = maps[name]
         return found
 
     def specs(self, target: Target | None = None) -> ModuleSpec:

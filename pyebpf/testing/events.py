@@ -200,12 +200,15 @@ class FunctionEvents(Programs):
         return self._user(name, [], self._number(returned, user=True), returns=True)
 
     def _user(self, name: str, values: list[int], returned: int, *, returns: bool) -> list[Result]:
+        probed = [(attach, program) for attach, program in self._programs if isinstance(attach, Uprobe)]
+        functions = [function for attach, _ in probed for function in attach.functions]
+        if not any(fnmatchcase(name, function) for function in functions):
+            raise NotFound(f"no probe is at a function {name!r} of a program{closest(name, functions)}")
         self.machine.returning = returns
         return [
             self.machine.run(program, self._registers(values, returned, user=True))
-            for attach, program in self._programs
-            if isinstance(attach, Uprobe)
-            and (attach.returns == returns or isinstance(attach, UprobeSession))
+            for attach, program in probed
+            if (attach.returns == returns or isinstance(attach, UprobeSession))
             and any(fnmatchcase(name, function) for function in attach.functions)
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import InvalidValue, closest
+from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs.attach.usdt import ARGUMENT, COUNT, FORM_SIZE, FORMS_MAP, NO_REGISTER, Usdt, probe_name
 from pyebpf.testing.events import FunctionEvents
 
@@ -30,6 +30,9 @@ class UsdtEvents(FunctionEvents):
         put into user memory, and a number is what it is, whatever size the place's argument has.
         """
         provider, probe = probe_name(name)
+        known = {f"{attach.provider}:{attach.name}" for attach, _ in self._programs if isinstance(attach, Usdt)}
+        if not any(fnmatchcase(name, each) for each in known):
+            raise NotFound(f"no probe is at {name!r}{closest(name, known)}")
         results = []
         for attach, program in self._programs:
             if isinstance(attach, Usdt) and fnmatchcase(provider, attach.provider) and fnmatchcase(probe, attach.name):

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, MalformedData
 from pyebpf.types.base import Type
 
 if TYPE_CHECKING:
@@ -157,8 +157,9 @@ class Struct(metaclass=_StructClass):
             if f.name in kwargs:
                 object.__setattr__(self, f.name, kwargs.pop(f.name))
             elif f.required:
+                unknown = [name for name in kwargs if all(name != each.name for each in fields)]
                 msg = f"{self.layout.name} needs a value for {f.name}"
-                raise InvalidValue(msg)
+                raise InvalidValue(f"{msg}, and has no field {', '.join(unknown)}" if unknown else msg)
             else:
                 object.__setattr__(self, f.name, f.default)
         if kwargs:
@@ -167,7 +168,9 @@ class Struct(metaclass=_StructClass):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Any:
-        """Decode exactly `layout.size` bytes."""
+        """Decode exactly `layout.size` bytes. Raises MalformedData for more or less."""
+        if len(data) != cls.layout.size:
+            raise MalformedData(f"{cls.layout.name} has {cls.layout.size} bytes, these are {len(data)}")
         return cls.layout.decode(data)
 
     def to_bytes(self) -> bytes:

@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from pyebpf import InvalidValue, SpinLock, Struct, array, bits, char, field, spin_lock, u8, u32, u64
+from pyebpf import InvalidValue, MalformedData, SpinLock, Struct, array, bits, char, field, spin_lock, u8, u32, u64
 
 
 class Base(Struct):
@@ -121,3 +121,19 @@ def test_a_field_called_layout_is_refused():
 
         class Bad(Struct):
             layout: u32
+
+
+def test_what_is_given_and_what_there_is_do_not_fit():
+    """Each fault is told: a field without a value, a name that is none, too few bytes."""
+    with pytest.raises(InvalidValue, match="Small needs a value for b, and has no field bb"):
+        Small(a=1, bb=2)
+    with pytest.raises(InvalidValue, match="Small has no field c"):
+        Small(1, 2, c=3)
+    for data in (b"", bytes(7), bytes(9)):
+        with pytest.raises(MalformedData, match=f"Small has 8 bytes, these are {len(data)}"):
+            Small.from_bytes(data)
+
+
+class Small(Struct):
+    a: u32
+    b: u32

@@ -208,7 +208,9 @@ def test_uprobes_pair_entry_and_return(bpf):
         assert [(each.ns, each.failed, each.host) for each in done.poll()] == [(17, -2, "example.org")]
         kernel.user_function("gethostbyname2", "a")
         assert len(pending) == 1
-        assert kernel.user_function("fopen", "a") == []
+        assert kernel.user_function_return("gethostbyname2") == []
+        with pytest.raises(NotFound, match=r"no probe is at a function 'getaddrinf' .*did you mean getaddrinfo"):
+            kernel.user_function("getaddrinf", "a")
 
 
 def test_a_session_keeps_its_cookie_from_entry_to_return(bpf):

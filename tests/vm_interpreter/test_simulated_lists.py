@@ -77,7 +77,8 @@ def test_usdt_probes() -> None:
         simulation.usdt("python:line", number=3, file="c.py")
         assert list(lines.poll()) == [Line(7, "a.py"), Line(-5, "b.py"), Line(3, "c.py")]
         assert len(simulation.usdt("python:gc__start", 2)) == len(simulation.usdt("python:gc__done", 0x102)) == 1
-        assert simulation.usdt("other:line") == simulation.usdt("python:other") == []
+        with pytest.raises(NotFound, match=r"no probe is at 'python:lime' \(did you mean python:line"):
+            simulation.usdt("python:lime")
         assert dict(calls.items()) == {2: 2, 100: 3}
         with pytest.raises(InvalidValue, match="python:line has no argument lineno"):
             simulation.usdt("python:line", lineno=3)
