@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import construct
 import pytest
 
+from pyebpf import BPF
 from pyebpf.asm import build
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotPermitted, NotSupported
 from pyebpf.features import Answer, Features
@@ -446,3 +447,13 @@ def test_an_id_that_is_no_map():
     """NotFound."""
     with pytest.raises(NotFound, match="id 4294967295"):
         open_map((1 << 32) - 1)
+
+
+def test_a_loaded_map_that_is_not_there_is_told_with_the_closest():
+    """As the declared one is."""
+    bpf = BPF()
+    bpf.hash(key=u32, value=u64, name="shared")
+    with bpf:
+        assert bpf.loaded_map("shared").max_entries == bpf["shared"].spec.max_entries
+        with pytest.raises(NotFound, match=r"no map is called 'shred' \(did you mean shared"):
+            bpf.loaded_map("shred")
