@@ -123,3 +123,31 @@ def test_a_map_has_another_name():
 
     with pytest.raises(CompileError, match="table may stand for the map first or the map second here"):
         bpf.specs()
+
+
+@pytest.mark.parametrize("looping", [False, True])
+def test_what_is_sent_has_no_name_any_more(looping):
+    """After its `with`, by itself or in a loop; another `with` takes the name again."""
+    needs("helper:ringbuf_reserve_dynptr@syscall")
+    bpf = BPF()
+    texts = bpf.byte_ring(size=65536)
+
+    def plain():
+        with texts.reserve(8) as data:
+            data.write(0, 1, u64)
+        with texts.reserve(8) as data:
+            data.write(0, 2, u64)
+        return data.write(0, 3, u64)
+
+    def rounds():
+        found = 0
+        for i in range(3):
+            with texts.reserve(8) as data:
+                data.write(0, i, u64)
+            found += data.write(0, 3, u64)
+        return found
+
+    bpf.syscall()(rounds if looping else plain)
+    with pytest.raises(CompileError, match="what data stood for ended with its `with`: use it inside") as caught:
+        bpf.specs()
+    assert "data.write(0, 3, u64)" in caught.value.location.text

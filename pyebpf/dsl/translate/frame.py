@@ -134,6 +134,8 @@ class Frame:
         self._known: set[str] = set()
         #: Targets of unrolled loops that are over.
         self._forgotten: set[str] = set()
+        #: Names of what a `with` held that is over.
+        self._ended: set[str] = set()
         self._places: dict[tuple[int, int, int], Location] = {}
 
     @property
@@ -385,7 +387,7 @@ class Frame:
             if len(entry.places) > 1:
                 shapes = " or ".join(place.prototype.describe() for place in entry.places.values())
                 self.fail(f"{shown} may stand for {shapes} here: use a name for each")
-        if entry is not None and entry.first is not None:
+        if entry is not None and entry.first is not None and name not in self._ended:
             self.fail(
                 f"{shown} is assigned on one path only (line {entry.first.line}): assign it on every path to here"
             )
@@ -394,6 +396,8 @@ class Frame:
                 f"{name} was the target of an unrolled loop, and which round was its last is known on each event only: "
                 "assign what you need to another name inside the loop"
             )
+        if name in self._ended:
+            self.fail(f"what {name} stood for ended with its `with`: use it inside")
         if self.loops:
             self.fail(f"{shown} has no value on the first round of the loop: assign it before")
         if self.scope.knows(name):
@@ -426,6 +430,17 @@ class Frame:
         """Leave the target of an unrolled loop without a value."""
         self.constants.pop(name, None)
         self._forgotten.add(name)
+
+    def end(self, name: str, entity: Entity) -> None:
+        """Leave what a `with` held without its name: it is sent, or given back."""
+        if self.constants.get(name) is entity:
+            del self.constants[name]
+            self._ended.add(name)
+        for place in self._names[name].places.values() if name in self._names else ():
+            found = place.prototype
+            if isinstance(found, HeldEntity) and found.entity is entity:
+                self.b.environment.values.pop(place.marker, None)
+                self._ended.add(name)
 
     def carried(self, names: Iterable[str]) -> list[Variable]:
         """Variables with a value here that hold any of the names."""

@@ -302,6 +302,7 @@ def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise
 
 
 def _with(f: Frame, node: ast.With) -> None:
+    held: list[tuple[str, Entity]] = []
     with ExitStack() as stack:
         for each in node.items:
             f.b.where = f.at(each.context_expr)
@@ -319,8 +320,12 @@ def _with(f: Frame, node: ast.With) -> None:
             stack.enter_context(f.b.region(leave, no_calls=manager.no_calls))
             if each.optional_vars is not None:
                 assign_target(f, each.optional_vars, value)
+                if isinstance(each.optional_vars, ast.Name) and isinstance(value, Entity):
+                    held.append((each.optional_vars.id, value))
         block(f, node.body)
         f.b.where = f.at(node)
+    for name, entity in held:
+        f.end(name, entity)
 
 
 def _pass(_f: Frame, _node: ast.Pass) -> None:
