@@ -28,7 +28,7 @@ eight a line.
 
 def run_asm(arguments: Sequence[str]) -> int:
     """Assemble a file. Raises AssemblyError with the place of what means nothing."""
-    parser = Parser("asm", DESCRIPTION.replace("%%", "%"))
+    parser = Parser("asm", DESCRIPTION)
     parser.add_argument("file", metavar="FILE", help="the text; - for standard input")
     parser.add_argument("--raw", action="store_true", help="write the bytes themselves")
     parser.add_big_endian()

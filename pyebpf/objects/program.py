@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.asm import encode, resolve, slot_starts
-from pyebpf.errors import KernelError, NotFound, NotLoaded, NotSupported, VerifierError
+from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotSupported, VerifierError
 from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
@@ -211,6 +211,10 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
 
 def _replaced(place: Any) -> tuple[int, int]:
     """Descriptor of the program that a function is replaced of (`Replacement`), and the function's BTF id there."""
+    if place is None:
+        raise InvalidValue(
+            "a program of type EXT takes a function's place: give its ProgramSpec the `attach` of a Replacement"
+        )
     program: Program = place.loaded
     for name, number in debug_info(program.spec.code).functions.items():
         if name.rpartition(".")[0] == place.function and name in {each.name for each in program.spec.code.exported}:

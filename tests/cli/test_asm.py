@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 
@@ -129,3 +130,16 @@ def test_disasm_of_an_object(command, tmp_path):
         b"",
         f"pyebpf disasm: {path}: the object has no section 'sockets' with code (did you mean socket?)\n",
     )
+
+
+def test_the_command_that_help_shows_prints_what_it_shows():
+    """Pasted into a shell."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "pyebpf", "asm", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    [command] = re.findall(r"^  \$ (.*) \| pyebpf asm -$", shown, re.MULTILINE)
+    printed = re.findall(r"^  ((?:[0-9a-f]{2} ?){8})$", shown, re.MULTILINE)
+    shell = ["sh", "-c", f'{command} | "$0" -m pyebpf asm -', sys.executable]
+    done = subprocess.run(shell, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == printed
+    assert len(printed) == 2

@@ -457,3 +457,10 @@ def test_a_loaded_map_that_is_not_there_is_told_with_the_closest():
         assert bpf.loaded_map("shared").max_entries == bpf["shared"].spec.max_entries
         with pytest.raises(NotFound, match=r"no map is called 'shred' \(did you mean shared"):
             bpf.loaded_map("shred")
+
+
+def test_a_program_in_place_of_a_function_needs_the_function():
+    """An object's `SEC("freplace/x")` names it, and no program."""
+    code = Code((build.mov64(build.R0, 0), build.exit_()), (Subprogram("instead", 0),))
+    with pytest.raises(InvalidValue, match="type EXT takes a function's place: give its ProgramSpec"):
+        Program(ProgramSpec("instead", ProgramKind.EXT, code), {})
