@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -109,12 +111,16 @@ def contestants(folder: Path) -> list[Contestant]:
         script = folder / "biolatency.bt"
         script.write_text(BPFTRACE)
         commands["bpftrace"] = (f"bpftrace -f json {script}", _bpftrace_count)
-    # bpftrace wants tracefs mounted: in a mount namespace, so that nothing is left; both, so that it costs both alike.
-    mounts = "mount -t debugfs none /sys/kernel/debug && mount -t tracefs none /sys/kernel/tracing"
-    return [
-        Contestant(name, ["unshare", "--mount", "sh", "-c", f"{mounts} && exec {command}"], counted)
-        for name, (command, counted) in commands.items()
-    ]
+    return [Contestant(name, shlex.split(command), counted) for name, (command, counted) in commands.items()]
+
+
+def with_tracefs() -> None:
+    """Go on where debugfs and tracefs are mounted, which bpftrace wants: in a mount namespace of our own."""
+    if not Path("/sys/kernel/tracing/events").exists():
+        mounts = "mount -t debugfs none /sys/kernel/debug && mount -t tracefs none /sys/kernel/tracing"
+        again = f'{mounts} && exec "$0" -m benchmarks.start_stop'
+        command = ["unshare", "--mount", "sh", "-c", again, sys.executable]
+        sys.exit(subprocess.run(command, check=False).returncode)
 
 
 def measure(contestant: Contestant, device: LoopDevice) -> tuple[float, float, float, float]:
@@ -137,6 +143,7 @@ def measure(contestant: Contestant, device: LoopDevice) -> tuple[float, float, f
 
 def main() -> None:
     """Let the tools take turns, and print the medians."""
+    with_tracefs()
     with tempfile.TemporaryDirectory() as scratch, loop_device(Path(scratch) / "disk") as device:
         tools = contestants(Path(scratch))
         runs: dict[str, list[tuple[float, float, float, float]]] = {tool.name: [] for tool in tools}
