@@ -161,7 +161,7 @@ class ByteRingEntity(RingBufferEntity):
         if not 0 < low <= high < self.size:
             p.fail(
                 f"reserve(n) takes 1 to {self.size - 1} bytes, and this number is not known to be one: write "
-                "reserve(max(1, min(n, 4096)))"
+                f"reserve(max(1, min(n, {min(4096, self.size - 1)})))"
             )
         return Reservation(self, number)
 

@@ -46,7 +46,7 @@ def dump_json(table: KernelMap) -> str:
 def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, Struct):
-        return {f.name: plain(getattr(value, f.name)) for f in value.layout.fields}
+        return plain(Struct.as_dict(value))
     if isinstance(value, dict):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, bytes | bytearray):
