@@ -28,7 +28,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
 
 
 def _read(name: str) -> tuple[int, ...]:
-    with open(f"{_DIRECTORY}/{name}", encoding="ascii") as file:
+    with open(f"{_DIRECTORY}/{name}", encoding="utf-8") as file:
         return parse_cpu_list(file.read())
 
 
