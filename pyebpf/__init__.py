@@ -152,6 +152,9 @@ if TYPE_CHECKING:
         spin_lock as spin_lock,
         timer as timer,
     )
+    from pyebpf.uapi.errnos import (
+        errno_name as errno_name,
+    )
     from pyebpf.uapi.network import (
         AddressFamily as AddressFamily,
         TcpState as TcpState,
@@ -277,6 +280,7 @@ _MODULES = {
     "types.special": ("SpinLock", "Timer", "spin_lock", "timer"),
     "types.prefix": ("ipv4_prefix", "ipv6_prefix", "prefix"),
     "types.bits": ("bits",),
+    "uapi.errnos": ("errno_name",),
     "uapi.network": (
         "AddressFamily",
         "TcpState",
@@ -379,6 +383,7 @@ __all__ = [
     "dynptr",
     "emit",
     "enum",
+    "errno_name",
     "field",
     "function_ip",
     "gid",

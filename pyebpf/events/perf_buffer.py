@@ -99,9 +99,9 @@ class _Buffer:
         finally:
             perf.pause_output(self.event.fileno(), paused=False)
         if found is not None:
+            self.lost += found[1]
             # The oldest first, but in each piece the newest first: it is turned when it is decoded, at once.
             yield from reversed(found[0])
-            self.lost += found[1]
         if batch is not None:
             self.lost += batch.lost
             yield batch.samples

@@ -13,9 +13,8 @@ from __future__ import annotations
 from time import strftime
 from typing import TYPE_CHECKING, Any
 
-from pyebpf import BPF, KernelObject, NotFound, Struct, char, comm, field, now, pid, s32, u16, u32, u64
+from pyebpf import BPF, KernelObject, NotFound, Struct, char, comm, errno_name, field, now, pid, s32, u16, u32, u64
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.programs._errors import error_name
 from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def steps(bpf: Scans, _options: Options, stop: Stop) -> Iterator[Event]:
             band = BANDS[found.band] if found.band < len(BANDS) else str(found.band)
             yield Event(found.device, name, band=band, frequency=found.frequency, beacon_found=found.beacon_found)
         else:
-            error = error_name(-found.result) if found.result else None
+            error = errno_name(-found.result) if found.result else None
             yield Event(found.device, name, ns=found.ns, error=error)
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, Struct, char, comm, field, now, pid, ptr, s32, tid, u32, u64, uid, user_string
+from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, ptr, s32, tid, u32, u64, uid, user_string
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.programs._errors import error_name
 from pyebpf.tool import (
     Column,
     EventTool,
@@ -145,7 +144,7 @@ def columns(options: Options) -> tuple[Column, ...]:
     """The book's columns."""
 
     def error(call: Open) -> object:
-        return error_name(call.error) if options.errno_names and call.error else call.error
+        return errno_name(call.error) if options.errno_names and call.error else call.error
 
     return (
         *([Column("UID", 6)] if options.print_uid else []),
