@@ -305,6 +305,11 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     # --- calls ---
     Refusal(
+        "dynptr-again",
+        r"Dynptr has to be an uninitialized dynptr",
+        "Linux before 6.3 makes a dynptr once at its place: not in a loop, unless it is unrolled",
+    ),
+    Refusal(
         "helper-gpl",
         r"cannot call GPL[- ](restricted|only) function|GPL-restricted",
         "the helper is for GPL-compatible programs only: give the license GPL",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 
 import pytest
 
@@ -16,6 +15,7 @@ from pyebpf.kernel.config import read_config, version_code
 from pyebpf.objects import Map, Program
 from tests.kernel.test_elf_in_kernel import compiled
 from tests.support.needs import lacks, needs
+from tests.support.release import kernel_release
 
 HEAD = """
 #define SEC(name) __attribute__((section(name), used))
@@ -101,7 +101,7 @@ def test_a_kernel_that_does_not_tell(tmp_path):
     lacks(f"setting:/boot/config-{os.uname().release}")
     config = KernelConfig(*read_config())
     assert config.text is None
-    major, minor = map(int, re.findall(r"\d+", os.uname().release)[:2])
+    major, minor = kernel_release()
     assert config.version >> 8 == major << 8 | minor
     with pytest.raises(MalformedData, match="CONFIG_BPF_SYSCALL: the kernel does not tell how it was built"):
         compiled(CONFIGURED, tmp_path).program_spec("rate", None, config)

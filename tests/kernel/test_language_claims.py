@@ -89,7 +89,10 @@ def test_inlined_functions_take_any_number_of_arguments():
 
 
 def test_a_function_called_for_each_entry_has_the_context():
-    """A word that asks for it, as the call stack does, means the event's."""
+    """A word that asks for it, as the call stack does, means the event's.
+
+    Not at syscalls:sys_enter_*: there Linux 6.1 looks for the kernel's stack where user space was left, and finds none.
+    """
     bpf = BPF()
     table = bpf.hash(key=u32, value=u64)
     stacks = bpf.hash(key=s64, value=u64)
@@ -97,7 +100,7 @@ def test_a_function_called_for_each_entry_has_the_context():
     def note(_key: u32, _value: u64) -> None:
         stacks[kstack()] += 1
 
-    @bpf.tracepoint("syscalls:sys_enter_getppid")
+    @bpf.raw_tracepoint("sys_enter")
     def on_call() -> None:
         if pid() == ME:
             table.for_each(note)
@@ -105,7 +108,9 @@ def test_a_function_called_for_each_entry_has_the_context():
     with bpf:
         table.update(dict.fromkeys(range(5), 1))
         os.getppid()
-        assert sum(stacks.values()) == 5
+        calls = sum(stacks.values())
+        assert calls >= 5
+        assert calls % 5 == 0
         assert all(bpf.stacks[number] for number in stacks)
 
 

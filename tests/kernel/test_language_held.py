@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf import BPF, CompileError, Struct, dynptr, s64, u32, u64
+from pyebpf import BPF, CompileError, Struct, VerifierError, dynptr, s64, u32, u64
 from tests.support.needs import needs
+from tests.support.release import kernel_release
 
 
 class Pair(Struct):
@@ -71,7 +72,11 @@ def test_reservations_in_a_loop_over_a_map():
 
 
 def test_dynptrs_of_entries_that_may_be_none():
-    """Made where the entry is known to be there, in each round."""
+    """Made where the entry is known to be there, in each round.
+
+    Since Linux commit 379d4ba831cf ("bpf: Allow reinitializing unreferenced dynptr stack slots") (v6.3): before, the
+    verifier refuses the second round, and the error says why.
+    """
     needs("helper:dynptr_from_mem@syscall")
     bpf = BPF()
     pairs = bpf.hash(key=u32, value=Pair, name="pairs")
@@ -86,6 +91,10 @@ def test_dynptrs_of_entries_that_may_be_none():
                 found += data.write(8, key * 10, u64)
         return found
 
+    if kernel_release() < (6, 3):
+        with pytest.raises(VerifierError, match=r"Linux before 6\.3 makes a dynptr once at its place"):
+            bpf.load()
+        return
     with bpf:
         pairs.update({1: Pair(1, 1), 3: Pair(3, 3)})
         assert program.run().value == 2

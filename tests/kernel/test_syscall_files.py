@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import platform
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hypothesis import given, strategies as st
 from pyebpf.errors import MalformedData, NotFound, NotSupported
 from pyebpf.kernel import btf_files, cache, cpus, privileges
 from pyebpf.kernel.tracefs import Tracefs
+from tests.support.release import kernel_release
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_vmlinux_btf_is_read_whole():
     content = Path("/sys/kernel/btf/vmlinux").read_bytes()
     assert content[:2] == b"\x9f\xeb"
     assert btf_files.read_btf()[:] == content
-    if tuple(map(int, platform.release().split(".")[:2])) >= (6, 16):
+    if kernel_release() >= (6, 16):
         assert isinstance(btf_files.read_btf(), mmap.mmap)
         assert btf_files.read_btf() is btf_files.read_btf()
 
