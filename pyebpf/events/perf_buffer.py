@@ -84,7 +84,8 @@ class _Buffer:
             finally:
                 self._tail[0] = head  # also past what is garbled, else it would be met for ever
             self.lost += batch.lost
-            yield batch.samples
+            if batch.samples:  # there may be losses alone
+                yield batch.samples
 
     def _take_newest(self) -> Iterator[Uniform | list[bytes]]:
         if self._head[0] == self._before:
@@ -104,7 +105,8 @@ class _Buffer:
             yield from reversed(found[0])
         if batch is not None:
             self.lost += batch.lost
-            yield batch.samples
+            if batch.samples:
+                yield batch.samples
 
     def close(self) -> None:
         self._mapping.close()
@@ -188,7 +190,8 @@ class PerfBuffer(EventStream[Any]):
                     for assemble, rows in map(self._piece, buffer.take(everything=True)):
                         records += assemble(rows, length_hint(rows))
         except MalformedData:
-            self._waiting.appendleft(_Piece(_as_they_are, iter(records)))  # they are good: the next call's
+            if records:  # they are good: the next call's
+                self._waiting.appendleft(_Piece(_as_they_are, iter(records)))
             raise
         return records
 
@@ -220,7 +223,8 @@ class PerfBuffer(EventStream[Any]):
         good = [sample for sample in samples if len(sample) >= size]
         piece = _Piece(lambda rows, count: [decode(sample[:size]) for sample in islice(rows, count)], iter(good))
         if len(good) < len(samples):
-            self._waiting.append(piece)
+            if good:
+                self._waiting.append(piece)
             short = min(map(len, samples))
             raise MalformedData(f"perf buffer {self._map_name}: a record of {short} bytes, {record} has {size}")
         return piece

@@ -150,6 +150,28 @@ def test_a_record_that_is_too_short_takes_no_others_with_it(perf_rig, overwrite)
         os.sched_setaffinity(0, allowed)
 
 
+def test_a_loop_passes_over_what_has_no_record(perf_rig):
+    """Records that are too short are an error once; the next round has what came after, without a wait."""
+    array, program = perf_rig
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    code = Code(emitter(4), (Subprogram("emit_less", 0),))
+    maps = {"events": array, "serial": program.maps["serial"]}
+    try:
+        with (
+            Program(ProgramSpec("emit_less", ProgramKind.RAW_TRACEPOINT, code), maps) as short,
+            PerfBuffer(array, Drop.layout, pages=16) as events,
+        ):
+            short.test_run()
+            with pytest.raises(MalformedData, match="a record of 4 bytes"):
+                next(iter(events))
+            program.test_run()
+            assert events._refill()
+            assert next(iter(events)).at == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 # --- user ring buffers ---
 
 
