@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import median, table
+from benchmarks.measure import iterated, median, table
 from pyebpf import BPF, Struct, now, u64
 from pyebpf.events import UserRingBuffer
 from pyebpf.features import Answer, Features
@@ -36,16 +36,6 @@ class Record(Struct):
     at: u64
     a: u64
     b: u64
-
-
-def iterated(events: PerfBuffer[Record], count: int) -> int:
-    """Records that a plain loop saw, `count` at the most."""
-    seen = 0
-    for _record in events:
-        seen += 1
-        if seen == count:
-            break
-    return seen
 
 
 def polled(events: PerfBuffer[Record], _count: int) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -64,6 +64,16 @@ def seconds(command: Sequence[str], *, cwd: Path = ROOT) -> float:
     began = time.perf_counter()
     subprocess.run(command, cwd=cwd, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began
+
+
+def iterated(events: Iterable[object], count: int) -> int:
+    """Records that a plain loop saw, `count` at the most."""
+    seen = 0
+    for _record in events:
+        seen += 1
+        if seen == count:
+            break
+    return seen
 
 
 def median(values: Sequence[float]) -> float:

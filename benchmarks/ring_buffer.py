@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import median, table
+from benchmarks.measure import iterated, median, table
 from pyebpf import BPF, Struct, now, u64
 
 if TYPE_CHECKING:
@@ -42,14 +42,6 @@ def readers(bpf: BPF) -> dict[str, Callable[[int], int]]:
     """Ways of reading `count` records; each returns how many it saw."""
     events = bpf["events"]
 
-    def iterate(count: int) -> int:
-        seen = 0
-        for _record in events:
-            seen += 1
-            if seen == count:
-                break
-        return seen
-
     plain = struct.Struct("<8x4Q")
 
     def unpack(count: int) -> int:
@@ -59,7 +51,7 @@ def readers(bpf: BPF) -> dict[str, Callable[[int], int]]:
         return seen
 
     return {
-        "for record in events": iterate,
+        "for record in events": lambda count: iterated(events, count),
         "events.poll()": lambda _: sum(1 for _ in events.poll()),
         "events.tuples()": lambda _: sum(1 for _ in events.tuples()),
         "struct.iter_unpack, no kernel": unpack,
