@@ -108,7 +108,7 @@ class KeyedAggregation(_Bound[R], Mapping[K, R], Generic[K, R]):
             raise InvalidValue(f"{kind.name}: key={key!r} is no type: give an integer type, char[N] or a Struct")
         super().__init__(kind, key_type, size, name)
         self.label = label
-        self._decode_key = key_type.decode
+        self._decode_key = key_type.as_key().decode
         self._fields = [f.name for f in key_type.fields] if isinstance(key_type, StructType) else None
         self._previous: dict[bytes, Words] = {}
 

@@ -172,7 +172,7 @@ class KeyedMap(Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):
         self.backend.clear()
 
     def interval(self) -> dict[K, V]:
-        """What each integer has gained since the last call; unchanged keys are left out and nothing is removed."""
+        """The gain of each integer, or record of integers, since the last call; unchanged keys are left out."""
         gained: dict[K, V] = self.backend.interval()
         return gained
 

@@ -15,6 +15,7 @@ from pyebpf.objects.kernel_map import KernelMap
 from pyebpf.specs import MapKind
 from pyebpf.specs.map_kinds import Can, Key
 from pyebpf.types import IntType
+from pyebpf.types.differences import check_counters, gained
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
@@ -43,7 +44,7 @@ class Map(KernelMap, MutableMapping[Any, Any]):
         super().__init__(spec, descriptor)
         key, value = self.key_type, self.value_type
         if key is not None and value is not None:
-            self._decode_keys = decoder(key)
+            self._decode_keys = decoder(key.as_key())
             self._decode_slots = slot_decoder(value) if spec.kind.per_cpu else decoder(value)
             self._sums = spec.kind.per_cpu and isinstance(value, IntType)
         self._previous: dict[Any, Any] = {}
@@ -276,19 +277,17 @@ class Map(KernelMap, MutableMapping[Any, Any]):
         if error:
             raise diagnose(error, f"clearing map {self.spec.name}", needs=("CAP_BPF",))
 
-    def interval(self) -> dict[Any, int]:
-        """What an integer map gained since the last call (the first: since it was made). Unchanged keys are left out.
+    def interval(self) -> dict[Any, Any]:
+        """What integers, or records of integers, gained since the last call (the first: since the map was made).
 
-        Nothing is removed, so no count is lost while programs add to it. A key that went and came back counts anew.
+        Unchanged keys are left out. Nothing is removed, so no count is lost while programs add to it. A key that went
+        and came back counts anew. Raises InvalidValue for values that cannot be subtracted, such as text.
         """
-        if not isinstance(self.value_type, IntType):
-            raise InvalidValue(f"map {self.spec.name}: interval() subtracts integers, not {self.value_type!r}")
+        check_counters(self.spec.name, self.value_type)
+        assert self.value_type is not None
         now = self.snapshot()
         before, self._previous = self._previous, now
-        gained = {
-            key: value - before.get(key, 0) if value >= before.get(key, 0) else value for key, value in now.items()
-        }
-        return {key: value for key, value in gained.items() if value}
+        return gained(self.value_type, now, before, slots=self.spec.kind.per_cpu and not self._sums)
 
     @property
     def per_cpu(self) -> PerCpuValues:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded
 from pyebpf.specs import MapKind
 from pyebpf.types import IntType
+from pyebpf.types.differences import check_counters, gained
 from pyebpf.vm.maps.arrays import PerfEventArrayMap
 from pyebpf.vm.maps.buffers import RingBufferMap
 
@@ -32,7 +33,7 @@ class MapBackend(MutableMapping[Any, Any]):
         self.spec = vm.spec
         if self.spec.key is None or self.spec.value is None:
             raise InvalidValue(f"map {vm.name} ({self.spec.kind.name}) has no keys: read it as events")
-        self._key, self._value = self.spec.key, self.spec.value
+        self._key, self._value = self.spec.key.as_key(), self.spec.value
         self._slot = self._value.size + 7 & ~7
         self._per_cpu = self.spec.kind.per_cpu
         self._sums = self._per_cpu and isinstance(self._value, IntType)
@@ -155,16 +156,12 @@ class MapBackend(MutableMapping[Any, Any]):
         for raw, value in self.vm.entries().items():
             self.vm.write(raw, bytes(len(value)))
 
-    def interval(self) -> dict[Any, int]:
-        """What an integer map gained since the last call; unchanged keys are left out."""
-        if not isinstance(self._value, IntType):
-            raise InvalidValue(f"map {self.vm.name}: interval() subtracts integers, not {self._value!r}")
+    def interval(self) -> dict[Any, Any]:
+        """What integers, or records of integers, gained since the last call; unchanged keys are left out."""
+        check_counters(self.vm.name, self._value)
         now = self.snapshot()
         before, self._previous = self._previous, now
-        gained = {
-            key: value - before.get(key, 0) if value >= before.get(key, 0) else value for key, value in now.items()
-        }
-        return {key: value for key, value in gained.items() if value}
+        return gained(self._value, now, before, slots=self._per_cpu and not self._sums)
 
     @property
     def per_cpu(self) -> Mapping[Any, list[Any]]:

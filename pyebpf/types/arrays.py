@@ -102,7 +102,7 @@ class BytesType(Type):
 
 
 class ArrayType(Type):
-    """N elements of one type; a list in Python."""
+    """N elements of one type; a list in Python, where it is (a part of) a key a tuple."""
 
     def __init__(self, element: Type, length: int) -> None:
         self.element = element
@@ -114,8 +114,11 @@ class ArrayType(Type):
         self.format = element.format * length
         self.count = element.count * length
 
-    def assemble(self, plain: Iterator[Any]) -> list[Any]:
+    def assemble(self, plain: Iterator[Any]) -> Any:
         return [self.element.assemble(plain) for _ in range(self.length)]
+
+    def as_key(self) -> Type:
+        return ArrayKeyType(self.element.as_key(), self.length)
 
     def scatter(self, value: Any) -> list[Any]:
         if not isinstance(value, (list, tuple)) or len(value) != self.length:
@@ -133,6 +136,16 @@ class ArrayType(Type):
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+class ArrayKeyType(ArrayType):
+    """An array that decodes to a tuple, which a dictionary takes as a key."""
+
+    def assemble(self, plain: Iterator[Any]) -> Any:
+        return tuple(self.element.assemble(plain) for _ in range(self.length))
+
+    def as_key(self) -> Type:
+        return self
 
 
 def array_of(element: Type, length: int) -> Type:

@@ -37,6 +37,10 @@ class Type(ABC):
     def scatter(self, value: Any) -> list[Any]:
         """Return the `count` plain values of a Python value; InvalidValue if it does not fit."""
 
+    def as_key(self) -> Type:
+        """Return the type whose Python values can be keys of a dictionary: arrays are tuples in them."""
+        return self
+
     @cached_property
     def packer(self) -> struct.Struct:
         """The whole value as one little-endian `struct.Struct`, without implicit padding."""

@@ -77,6 +77,11 @@ class StructType(Type):
         #: Holes as (offset, size): the compiler writes zeros there.
         self.padding = tuple(holes)
 
+    def as_key(self) -> Type:
+        fields = [(f.name, f.type.as_key(), f.default) for f in self.fields]
+        same = all(new is f.type for (_, new, _), f in zip(fields, self.fields, strict=True))
+        return self if same else StructType(self.name, fields, self.cls)
+
     def assemble(self, plain: Iterator[Any]) -> Any:
         values = [f.type.assemble(plain) for f in self.fields]
         return values if self.cls is None else self.cls(*values)
@@ -187,13 +192,22 @@ class Struct(metaclass=_StructClass):
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, f.name) == getattr(other, f.name) for f in self.layout.fields)
+        return _content(self) == _content(other)
 
     def __hash__(self) -> int:
-        return hash(tuple(getattr(self, f.name) for f in self.layout.fields))
+        return hash(_content(self))
 
     def __repr__(self) -> str:
         return f"{self.layout.name}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in self.layout.fields)})"
+
+
+def _content(record: Struct) -> tuple[Any, ...]:
+    """The values that two records are compared by: an array is the same as a list and as a tuple."""
+    return tuple(_frozen(getattr(record, f.name)) for f in record.layout.fields)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def _plain(value: Any) -> Any:
