@@ -44,7 +44,7 @@ def main() -> int:
     """Parse the command line, run the machines, print what came of them; 0 if all went well."""
     parser = _parser()
     options = parser.parse_args()
-    names = options.kernel or list(plan.RUNS)
+    names = options.kernel or list(plan.DEFAULT)
     if options.interactive and len(names) != 1:
         parser.error("--interactive takes one --kernel")
     options.deadline = time.monotonic() + options.total if options.total else float("inf")
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         metavar="NAME",
         choices=tuple(plan.RUNS),
-        help=f"may be repeated; one of {', '.join(plan.RUNS)} (default: all)",
+        help=f"may be repeated; one of {', '.join(plan.RUNS)} (default: {', '.join(plan.DEFAULT)})",
     )
     parser.add_argument(
         "--tests", action="append", metavar="PATH", help="run these tests instead of all; may be repeated"

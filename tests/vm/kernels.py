@@ -1,17 +1,55 @@
-"""Debian's kernel packages: found with apt-cache, fetched, unpacked into a cache folder, never installed."""
+"""Debian's kernel packages: found and fetched with apt, unpacked into a cache folder, never installed.
+
+The kernels come from suites that the machine need not list: apt runs with configuration and lists of its own, over the
+mirror that the machine uses for Debian.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-SERIES = ("6.1", "6.12")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SUITES = {
+    "5.10": "bullseye",
+    "6.1": "bookworm",
+    "6.12": "trixie",
+    "6.18": "trixie-backports",
+    "7.3": "trixie-backports",
+}
+"""Where Debian has each series."""
+FLAVOURED = ("6.1", "6.12")  # series whose flavours are machines, too
 FLAVOURS = ("", "rt", "cloud")
+
+_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"  # of the package debian-archive-keyring
+_FRESH = 24 * 3600  # seconds for which a suite's lists serve
+
+# What a suite's apt has for itself; the rest is the machine's: proxies, and how to fetch.
+_CONFIGURATION = """\
+Dir::Etc::sourcelist "{folder}/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::State::lists "{folder}/lists";
+Dir::State::status "{folder}/status";
+Dir::Cache::archives "{folder}/archives";
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+APT::Architecture "{architecture}";
+APT::Architectures {{ "{architecture}"; }};
+APT::Sandbox::User "root";
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+"""
 
 
 class KernelUnavailable(Exception):
@@ -27,7 +65,7 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """The bzImage."""
+        """What boots: a bzImage, or arm64's Image."""
         return self.folder / "boot" / f"vmlinuz-{self.release}"
 
     def has_module(self, name: str) -> bool:
@@ -57,58 +95,125 @@ def default_cache() -> Path:
     return Path(named or f"{caches}/pyebpf-vm").expanduser().resolve()
 
 
-def obtain(series: str, cache: Path, *, flavour: str = "") -> Kernel:
-    """The newest kernel of `series` ("6.1", "6.12") that apt offers, else the newest in `cache`.
+def obtain(series: str, cache: Path, *, flavour: str = "", architecture: str = "amd64") -> Kernel:
+    """The newest kernel of `series` ("6.1", "6.12") that its suite offers, else the newest in `cache`.
 
     Raises KernelUnavailable if there is none.
     """
     cache.mkdir(parents=True, exist_ok=True)
-    offered = _newest(_offered(series, flavour))
-    release = offered or _newest(
-        [path.name for path in cache.iterdir() if _pattern(series, flavour).fullmatch(path.name)]
-    )
+    suite = _Suite(SUITES[series], architecture, cache)
+    pattern = _pattern(series, flavour, architecture)
+    trouble = ""
+    try:
+        releases = suite.releases(series)
+    except KernelUnavailable as error:
+        releases, trouble = [], f": {error}"
+    release = _newest(releases, pattern) or _newest([path.name for path in cache.iterdir()], pattern)
     if release is None:
         raise KernelUnavailable(
-            f"apt-cache lists no linux-image-{series}* package: run `apt-get update` on a Debian 12 machine, "
-            f"or put an unpacked package into {cache}"
+            f"no kernel {series}{flavour and '-'}{flavour} for {architecture} in Debian's {suite.name}{trouble}; "
+            f"an unpacked package in {cache} serves as well"
         )
     folder = cache / release
     if not folder.exists():
-        _fetch(release, folder)
+        suite.fetch(release, folder)
     return Kernel(release, folder)
 
 
-def _pattern(series: str, flavour: str) -> re.Pattern[str]:
-    # 6.1 is the release's own kernel, 6.1.0-N; later series come from updates and backports, 6.12.N+deb12.
-    middle = f"{flavour}-" if flavour else ""
-    return re.compile(rf"{re.escape(series)}\.(0-\d+|\d+\+deb\d+)-{middle}amd64")
+def _pattern(series: str, flavour: str, architecture: str) -> re.Pattern[str]:
+    # 6.1.0-N in a release of Debian, since 6.10 6.12.N+debN; 16k, pages of that size, stands behind "arm64".
+    ending = f"{architecture}-16k" if flavour == "16k" else f"{flavour}{flavour and '-'}{architecture}"
+    return re.compile(rf"{re.escape(series)}\.(0-\d+|\d+\+deb\d+)-{ending}")
 
 
-def _offered(series: str, flavour: str) -> list[str]:
-    # apt's pattern only narrows; the exact one decides, since "-dbg" and "-unsigned" packages match too.
-    listing = _output("apt-cache", "search", "--names-only", f"^linux-image-{re.escape(series)}[.]")
-    names = [line.split()[0].removeprefix("linux-image-") for line in listing.splitlines() if line.strip()]
-    return [name for name in names if _pattern(series, flavour).fullmatch(name)]
+def _newest(releases: list[str], pattern: re.Pattern[str]) -> str | None:
+    return max(
+        (release for release in releases if pattern.fullmatch(release)),
+        key=lambda release: [int(n) for n in re.findall(r"\d+", release)],
+        default=None,
+    )
 
 
-def _newest(releases: list[str]) -> str | None:
-    return max(releases, key=lambda release: [int(n) for n in re.findall(r"\d+", release)], default=None)
+class _Suite:
+    """A suite of Debian's for one architecture, as apt sees it with a folder of its own in the cache."""
+
+    def __init__(self, name: str, architecture: str, cache: Path) -> None:
+        self.name = name
+        self._architecture = architecture
+        self._folder = cache / f"apt-{name}-{architecture}"
+
+    def releases(self, series: str) -> list[str]:
+        """The releases of a series, of all flavours, by the names of their packages."""
+        self._update()
+        # This pattern only narrows: "-dbg" and "-unsigned" packages match too.
+        return [name.removeprefix("linux-image-") for name in self._named(f"^linux-image-{re.escape(series)}[.]")]
+
+    def fetch(self, release: str, folder: Path) -> None:
+        """Unpack a kernel's packages into `folder`: one, or since 7.x three, with the modules and the image apart."""
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
+            packages = self._named(f"^linux-(image|base|binary|modules)-{re.escape(release)}$")
+            self._apt("apt-get", "download", "-q", *packages, cwd=Path(scratch))
+            unpacked = Path(scratch) / "unpacked"
+            for archive in Path(scratch).glob("*.deb"):
+                _output("dpkg", "-x", str(archive), str(unpacked))
+            if not (unpacked / "lib").exists():
+                (unpacked / "lib").symlink_to("usr/lib")
+            image = unpacked / "boot" / f"vmlinuz-{release}"
+            if not image.exists():
+                image.parent.mkdir(exist_ok=True)
+                (unpacked / "lib" / "modules" / release / "vmlinuz").rename(image)
+            _output("depmod", "-b", str(unpacked), release)  # packages leave this to their installation script
+            try:
+                unpacked.rename(folder)
+            except OSError:  # another run was quicker, which is as good
+                if not folder.exists():
+                    raise
+
+    def _named(self, pattern: str) -> list[str]:
+        listing = self._apt("apt-cache", "search", "--names-only", pattern)
+        return [line.split()[0] for line in listing.splitlines() if line.strip()]
+
+    def _update(self) -> None:
+        """Fetch the lists, unless those that are here are young; old ones serve if that fails."""
+        for part in ("lists/partial", "archives/partial"):
+            (self._folder / part).mkdir(parents=True, exist_ok=True)
+        with _locked(self._folder / "lock"):
+            done = self._folder / "updated"
+            if done.exists() and time.time() - done.stat().st_mtime < _FRESH:
+                return
+            (self._folder / "status").touch()
+            (self._folder / "apt.conf").write_text(
+                _CONFIGURATION.format(folder=self._folder, architecture=self._architecture)
+            )
+            (self._folder / "sources.list").write_text(f"deb [signed-by={_KEYRING}] {_mirror()} {self.name} main\n")
+            try:
+                self._apt("apt-get", "update", "-q")
+            except KernelUnavailable:
+                if not done.exists():
+                    raise
+            else:
+                done.touch()
+
+    def _apt(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
+        return _output(program, "-c", str(self._folder / "apt.conf"), *arguments, cwd=cwd)
 
 
-def _fetch(release: str, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
-        package = f"linux-image-{release}"
-        # The sandbox user that apt would switch to cannot write here.
-        _output("apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", package, cwd=Path(scratch))
-        (archive,) = Path(scratch).glob("*.deb")
-        unpacked = Path(scratch) / "unpacked"
-        _output("dpkg", "-x", str(archive), str(unpacked))
-        _output("depmod", "-b", str(unpacked), release)  # packages leave this to their installation script
-        try:
-            unpacked.rename(folder)
-        except OSError:  # another run was quicker, which is as good
-            if not folder.exists():
-                raise
+def _mirror() -> str:
+    """The address of Debian's archive in the machine's configuration of apt."""
+    listing = _output("apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages")
+    sources = [line.rpartition(" ")[::2] for line in listing.splitlines()]
+    # The label is known once the machine has fetched lists; before, the address's last part must do.
+    for label, address in sources:
+        if label == "Debian" or (label != "Debian-Security" and address.rstrip("/").endswith("/debian")):
+            return address
+    raise KernelUnavailable("apt is configured for no archive of Debian's")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _output(program: str, *arguments: str, cwd: Path | None = None) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.vm.devices import DEVICES
-from tests.vm.kernels import FLAVOURS, SERIES
+from tests.vm.kernels import FLAVOURED, FLAVOURS, SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -56,9 +56,15 @@ def _run(series: str, flavour: str) -> Run:
     return Run(series, flavour, "flavours", 420, thread="single" if series == "6.12" else "multi")
 
 
+_PAIRS = [
+    *((series, "") for series in SUITES),
+    *((series, flavour) for flavour in FLAVOURS[1:] for series in FLAVOURED),
+]
 # Plain ones first: they take longest.
-RUNS = {f"{series}{flavour and '-'}{flavour}": _run(series, flavour) for flavour in FLAVOURS for series in SERIES}
-"""By the name that `--kernel` takes: 6.1, 6.12, 6.1-rt, …"""
+RUNS = {f"{series}{flavour and '-'}{flavour}": _run(series, flavour) for series, flavour in _PAIRS}
+"""By the name that `--kernel` takes: 5.10, 6.1, 6.12, …, 6.1-rt, …"""
+DEFAULT = tuple(name for name, run in RUNS.items() if run.series in FLAVOURED)
+"""Those that run where none is named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,30 +21,80 @@ from tests.vm.plan import Wishes
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+def offer(monkeypatch, names):
+    """Let the suite's apt list these packages."""
+    monkeypatch.setattr(kernels._Suite, "_update", lambda _: None)
+    listing = "".join(f"{name} - Linux\n" for name in names)
+    monkeypatch.setattr(kernels._Suite, "_apt", lambda *_, **__: listing)
+
+
 def test_the_newest_kernel_is_newest_by_number(monkeypatch, tmp_path):
     """117 comes after 99, and packages of symbols, unsigned kernels and other flavours are not kernels."""
-    offered = (
-        "linux-image-6.12.99+deb12-amd64 - Linux\n"
-        "linux-image-6.12.117+deb12-amd64 - Linux\n"
-        "linux-image-6.12.118+deb12-amd64-dbg - symbols\n"
-        "linux-image-6.12.119+deb12-amd64-unsigned - unsigned\n"
-        "linux-image-6.12.120+deb12-cloud-amd64 - cloud\n"
+    offer(
+        monkeypatch,
+        [
+            "linux-image-6.12.99+deb12-amd64",
+            "linux-image-6.12.117+deb12-amd64",
+            "linux-image-6.12.118+deb12-amd64-dbg",
+            "linux-image-6.12.119+deb12-amd64-unsigned",
+            "linux-image-6.12.120+deb12-cloud-amd64",
+            "linux-image-6.12.121+deb12-arm64",
+            "linux-image-6.12.122+deb12-arm64-16k",
+        ],
     )
-    monkeypatch.setattr(kernels, "_output", lambda *_, **__: offered)
-    for release in ("6.12.117+deb12-amd64", "6.12.120+deb12-cloud-amd64"):
+    wanted = {
+        ("", "amd64"): "6.12.117+deb12-amd64",
+        ("cloud", "amd64"): "6.12.120+deb12-cloud-amd64",
+        ("", "arm64"): "6.12.121+deb12-arm64",
+        ("16k", "arm64"): "6.12.122+deb12-arm64-16k",
+    }
+    for release in wanted.values():
         (tmp_path / release).mkdir()
-    assert kernels.obtain("6.12", tmp_path).release == "6.12.117+deb12-amd64"
-    assert kernels.obtain("6.12", tmp_path, flavour="cloud").release == "6.12.120+deb12-cloud-amd64"
+    for (flavour, architecture), release in wanted.items():
+        assert kernels.obtain("6.12", tmp_path, flavour=flavour, architecture=architecture).release == release
 
 
 def test_without_an_offer_the_cache_is_used(monkeypatch, tmp_path):
-    """A kernel unpacked before serves when apt lists none; with neither, the error says what to do."""
-    monkeypatch.setattr(kernels, "_output", lambda *_, **__: "")
-    with pytest.raises(KernelUnavailable, match="apt-get update"):
+    """A kernel unpacked before serves when apt lists none, or cannot; with neither, the error says what to do."""
+    offer(monkeypatch, [])
+    with pytest.raises(KernelUnavailable, match=r"no kernel 6\.1 for amd64 in Debian's bookworm; an unpacked package"):
+        kernels.obtain("6.1", tmp_path)
+
+    def fail(*_, **__):
+        raise KernelUnavailable("`apt-get update` failed: no network")
+
+    monkeypatch.setattr(kernels._Suite, "_update", fail)
+    with pytest.raises(KernelUnavailable, match=r"bookworm: `apt-get update` failed: no network; an"):
         kernels.obtain("6.1", tmp_path)
     (tmp_path / "6.1.0-7-amd64").mkdir()
     (tmp_path / "6.12.3+deb12-amd64").mkdir()
     assert kernels.obtain("6.1", tmp_path).release == "6.1.0-7-amd64"
+
+
+def test_a_kernel_in_three_packages_is_unpacked_as_one(monkeypatch, tmp_path):
+    """Since 7.x image and modules lie in /usr/lib: boot/vmlinuz and lib/modules are there all the same."""
+    release = "7.3.4+deb13-amd64"
+    offer(monkeypatch, [f"linux-{part}-{release}" for part in ("base", "binary", "modules")])
+    unpack = kernels._output
+
+    def run(program, *arguments, cwd=None):
+        if program == "dpkg":
+            modules = Path(arguments[-1], "usr/lib/modules", release)
+            modules.mkdir(parents=True)
+            (modules / "vmlinuz").write_text("image")
+            return ""
+        return unpack(program, *arguments, cwd=cwd)
+
+    def apt(_, *arguments, cwd=None):
+        if cwd is not None:
+            Path(cwd, "linux.deb").touch()
+        return f"linux-image-{release} - Linux\n"
+
+    monkeypatch.setattr(kernels, "_output", run)
+    monkeypatch.setattr(kernels._Suite, "_apt", apt)
+    kernel = kernels.obtain("7.3", tmp_path)
+    assert kernel.image.read_text() == "image"
+    assert (kernel.folder / "lib/modules" / release / "modules.dep").exists()
 
 
 def test_another_program_reads_the_archive(tmp_path):
