@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -108,9 +109,10 @@ def _machine(printer: _Printer, *, helpers: bool) -> int:
     if helpers:
         for each in findings.helpers(features):
             printer.finding("helpers", *each)
-    for left in leftovers():
-        meaning = f"process {left.owner} has died: pyebpf doctor --clean removes it"
-        printer.finding("left behind", left.kind, left.name, meaning)
+    with suppress(PermissionError):  # who may not see all owners cannot tell that one is dead
+        for left in leftovers():
+            meaning = "its process has died: pyebpf doctor --clean removes it"
+            printer.finding("left behind", left.kind, left.name, meaning)
     printer.record(
         section="summary", name="programs can be loaded", value="no" if refusal else "yes", note=refusal or ""
     )
@@ -193,18 +195,21 @@ def _reason(error: PyebpfError) -> str:
 def _clean(printer: _Printer) -> int:
     from pyebpf.errors import NotPermitted
     from pyebpf.kernel.leftovers import leftovers
-    from pyebpf.kernel.privileges import pid_namespace
 
-    if not pid_namespace().initial:
+    try:
+        found = leftovers()
+    except PermissionError as error:
         raise NotPermitted(
-            "processes that live outside this container look dead from inside: run --clean in the host's pid namespace"
-        )
+            "whether the owner of an attachment has died can only be told with CAP_SYS_ADMIN of the host's user "
+            "namespace: run --clean as root there",
+            error.errno,
+        ) from error
     status = 0
-    for each in leftovers():
+    for each in found:
         result = "removed"
         try:
             each.remove()
         except OSError as error:
             status, result = FAILED, f"not removed: {describe(error)}"
-        printer.finding("left behind", each.kind, each.name, f"process {each.owner} has died; {result}")
+        printer.finding("left behind", each.kind, each.name, f"its process has died; {result}")
     return status

@@ -1,8 +1,8 @@
 """The guard, seen from its owner: what no descriptor holds is removed by another process if this one is killed.
 
-    removal = guard("event", path, "-:pyebpf_42_probes/open")      # before the attachment is made
-    ...                                                            # attach
-    removal.perform()                                              # detach: removes it here and tells the guard
+    removal = guard("event", path, "-:pyebpf_k3f9x2ab_probes/open")  # before the attachment is made
+    ...                                                              # attach
+    removal.perform()                                                # detach: removes it here and tells the guard
 
 One guard serves a process. It starts with the first removal, ends with the last, and holds one end of a socket whose
 other end dies with this process, however that dies.
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import NotSupported
 from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.owners import hold
 from pyebpf.kernel.removals import REMOVALS
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from pyebpf.kernel.guard_p
 class Removal:
     """One promise to remove something: kept by `perform`, or by the guard after this process's death."""
 
-    def __init__(self, name: str, arguments: Sequence[Any], descriptors: Sequence[int]) -> None:
+    def __init__(self, name: str, arguments: Sequence[Any], descriptors: Sequence[int], owner: str) -> None:
         self.name = name
+        self.owner = owner
         self.arguments = tuple(arguments)
         self.descriptors = tuple(descriptors)
 
@@ -76,10 +78,11 @@ class _Guard:
                 self.descriptor.close()
                 raise
 
-    def add(self, number: int, removal: Removal) -> None:
-        """Hand over a removal, with copies of its descriptors."""
-        message = {"add": number, "removal": removal.name, "arguments": removal.arguments}
-        socket.send_fds(self.socket, [json.dumps(message).encode()], removal.descriptors)
+    def add(self, number: int, removal: Removal, lock: Descriptor | None) -> None:
+        """Hand over a removal, with copies of its descriptors, and of its owner's lock."""
+        message = {"add": number, "removal": removal.name, "arguments": removal.arguments, "locked": lock is not None}
+        descriptors = [*removal.descriptors, *([lock.fileno()] if lock is not None else [])]
+        socket.send_fds(self.socket, [json.dumps(message).encode()], descriptors)
 
     def drop(self, number: int) -> None:
         """Take a removal back."""
@@ -99,6 +102,7 @@ class _State:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.promises: dict[int, Removal] = {}
+        self.locks: dict[str, Descriptor] = {}
         self.guard: _Guard | None = None
         self.last = 0
 
@@ -110,7 +114,9 @@ class _State:
             self.last += 1
             self.promises[self.last] = removal
             try:
-                self.guard.add(self.last, removal)
+                if removal.owner and removal.owner not in self.locks:
+                    self.locks[removal.owner] = hold(removal.owner)
+                self.guard.add(self.last, removal, self.locks.get(removal.owner))
             except BaseException:
                 self.drop(removal)
                 raise
@@ -121,7 +127,7 @@ class _State:
             self.guard.descriptor.close()
         self.guard = _Guard()
         for number, removal in self.promises.items():
-            self.guard.add(number, removal)
+            self.guard.add(number, removal, self.locks.get(removal.owner))
 
     def holds(self, removal: Removal) -> bool:
         return any(each is removal for each in self.promises.values())
@@ -136,12 +142,16 @@ class _State:
                 else:
                     guard, self.guard = self.guard, None
                     guard.end()
+            for owner in self.locks.keys() - {each.owner for each in self.promises.values()}:
+                self.locks.pop(owner).close()
 
     def in_child(self) -> None:
         """After fork: the child owns nothing, and must not keep the guard waiting for its own death."""
         guard, self.guard = self.guard, None
         self.lock = threading.RLock()
         self.promises.clear()
+        while self.locks:  # else the owner would count as alive as long as the child
+            self.locks.popitem()[1].close()
         if guard is not None:
             guard.descriptor.close()
             guard.process.returncode = 0  # no child of this process: nothing to wait for
@@ -151,12 +161,13 @@ _state = _State()
 os.register_at_fork(after_in_child=_state.in_child)
 
 
-def guard(name: str, *arguments: Any, descriptors: Sequence[int] = ()) -> Removal:
+def guard(name: str, *arguments: Any, descriptors: Sequence[int] = (), owner: str = "") -> Removal:
     """Promise a removal of `REMOVALS`, by its name, before what it removes is made.
 
-    `arguments` are plain data (JSON's), followed by `descriptors`, which the guard gets copies of. Raises NotSupported
-    or OSError where no guard can be started: then nothing must be attached.
+    `arguments` are plain data (JSON's), followed by `descriptors`, which the guard gets copies of. `owner` is the token
+    in the name of what is removed (`owner_of`): it counts as alive until the promise is kept. Raises NotSupported or
+    OSError where no guard can be started: then nothing must be attached.
     """
-    removal = Removal(name, arguments, descriptors)
+    removal = Removal(name, arguments, descriptors, owner)
     _state.add(removal)
     return removal

@@ -1,8 +1,9 @@
 """The guard: a process that waits for its owner's death, then removes what that left attached.
 
 Started by `kernel/guard.py` with one end of a socket as standard input. Messages are JSON: `{"add": id, "removal":
-name, "arguments": [...]}` with descriptors beside it, and `{"drop": id}`. When the owner dies the socket ends; one that
-has nothing left to guard kills this process.
+name, "arguments": [...], "locked": bool}` with descriptors beside it, of which the last is the owner's lock if it is
+"locked"; and `{"drop": id}`. When the owner dies the socket ends; one that has nothing left to guard kills this
+process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def main() -> None:
     os.chdir("/")
     with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as shown:
         shown.write("pyebpf-guard")
-    held: dict[int, tuple[str, list[object], list[int]]] = {}
+    held: dict[int, tuple[str, list[object], list[int], list[int]]] = {}
     with socket.socket(fileno=0) as owner:
         while True:
             try:
@@ -44,11 +45,14 @@ def main() -> None:
                 name = message["removal"]
                 if name in NEEDS:
                     importlib.import_module(NEEDS[name])
-                held[message["add"]] = name, message["arguments"], descriptors
+                # Locks are only held: to this process's end, which is when nothing is left to remove.
+                locks = [descriptors.pop()] if message["locked"] else []
+                held[message["add"]] = name, message["arguments"], descriptors, locks
             else:
-                for each in held.pop(message["drop"])[2]:
+                _, _, descriptors, locks = held.pop(message["drop"])
+                for each in (*descriptors, *locks):
                     os.close(each)
-    for name, arguments, descriptors in reversed(held.values()):
+    for name, arguments, descriptors, _ in reversed(held.values()):
         # One that fails leaves the others to be removed; there is nobody to tell.
         with contextlib.suppress(Exception):
             REMOVALS[name](*arguments, *descriptors)

@@ -1,7 +1,7 @@
-"""What dead processes left attached: found by the names that say whose it was (`kernel/removals.py`), and removed.
+"""What dead processes left attached: found by the names that say whose it was (`kernel/owners.py`), and removed.
 
 Links and perf events vanish with their owner. What is here does not, and its guard process removes it; unless that was
-killed, too. A number that another process has by now counts as alive, so nothing in use is ever touched.
+killed, too. An owner counts as dead where its lock is gone from the machine, and for no other reason.
 """
 
 from __future__ import annotations
@@ -13,31 +13,28 @@ import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.kernel.descriptor import Descriptor
-from pyebpf.kernel.removals import owner_of, remove_filter
+from pyebpf.kernel.owners import living_owners, owner_of
+from pyebpf.kernel.removals import remove_filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pyebpf.kernel.rtnetlink import BpfFilter
 
 __all__ = ["FINDERS", "Leftover", "leftovers"]
 
 
 class Leftover(NamedTuple):
-    """Something that the dead process `owner` made: what and where, its name, and how to remove it (OSError)."""
+    """Something that a dead `owner` made: what and where, its name, and how to remove it (OSError)."""
 
     kind: str
     name: str
-    owner: int
+    owner: str
     remove: Callable[[], None]
 
 
-def _dead_owner(name: str) -> int | None:
-    """The owner in a name, if there is no such process."""
-    owner = owner_of(name)
-    return owner if owner is not None and not os.path.exists(f"/proc/{owner}") else None
-
-
 def _events() -> Iterator[Leftover]:
-    """Lines of tracefs `kprobe_events`, such as "p:pyebpf_42_probes/entry_1 vfs_read"; several make one event."""
+    """Lines of tracefs `kprobe_events`, such as "p:pyebpf_k3f9x2ab_probes/entry_1 vfs_read"; several make one event."""
     from pyebpf.errors import PyebpfError
     from pyebpf.kernel.tracefs import Tracefs
 
@@ -51,8 +48,7 @@ def _events() -> Iterator[Leftover]:
         except FileNotFoundError:  # a kernel without kprobes
             return
         for event in dict.fromkeys(line.split()[0].partition(":")[2] for line in text.splitlines() if line):
-            owner = _dead_owner(event.partition("/")[0])
-            if owner is not None:
+            if owner := owner_of(event.partition("/")[0]):
                 yield Leftover("kprobe event", event, owner, _event_remover(event))
 
 
@@ -85,20 +81,19 @@ def _filters() -> Iterator[Leftover]:
         for index, interface in socket.if_nameindex():
             for direction in CLSACT:
                 for each in bpf_filters(netlink.fileno(), index, direction):
-                    owner = _dead_owner(each.name)
-                    if owner is not None:
+                    if owner := owner_of(each.name):
                         what = f"{interface} {direction} {each.name}"
-                        yield Leftover("tc filter", what, owner, _filter_remover(index, direction, each.name))
+                        yield Leftover("tc filter", what, owner, _filter_remover(index, direction, each))
 
 
-def _filter_remover(interface: int, direction: str, name: str) -> Callable[[], None]:
+def _filter_remover(interface: int, direction: str, found: BpfFilter) -> Callable[[], None]:
     def remove() -> None:
         from pyebpf.kernel.rtnetlink import open_rtnetlink
 
         with open_rtnetlink() as netlink:
-            # A queue that pyebpf made has a q in its filters' names: pyebpf_<pid>_<number>q_<program>.
-            made_queue = name.split("_")[2].endswith("q")
-            remove_filter(interface, direction, name, made_queue, netlink.fileno())
+            # A queue that pyebpf made has a q in its filters' names: pyebpf_<token>_<number>q_<program>.
+            made_queue = found.name.split("_")[2].endswith("q")
+            remove_filter(interface, direction, found.name, found.program, made_queue, netlink.fileno())
 
     return remove
 
@@ -116,8 +111,7 @@ def _xdp() -> Iterator[Leftover]:
                     name = program_info(program.fileno()).name
             except OSError:  # 0, one in each mode; or gone by now
                 continue
-            owner = _dead_owner(name)
-            if owner is not None:
+            if owner := owner_of(name):
                 yield Leftover("XDP program", f"{interface} {name}", owner, _xdp_remover(index, number))
 
 
@@ -140,11 +134,15 @@ def _xdp_remover(interface: int, number: int) -> Callable[[], None]:
 
 
 FINDERS: dict[str, Callable[[], Iterator[Leftover]]] = {"events": _events, "filters": _filters, "xdp": _xdp}
-"""One for each kind of attachment that outlives its process and carries its name."""
+"""One for each kind of attachment that outlives its process and bears its token; the living's, too."""
 
 
 def leftovers() -> list[Leftover]:
-    """All that dead owners left, of the kinds that this process may see."""
+    """All that dead owners left, of the kinds that this process may see.
+
+    Raises OSError where there is something, and nothing can tell whether its owner lives (EPERM: no CAP_SYS_ADMIN, or
+    that of a container's user namespace only).
+    """
     found: list[Leftover] = []
     for finder in FINDERS.values():
         with contextlib.suppress(PermissionError):
@@ -153,4 +151,6 @@ def leftovers() -> list[Leftover]:
             except OSError as error:
                 if error.errno not in (errno.EOPNOTSUPP, errno.EAFNOSUPPORT):
                     raise
-    return found
+    # Looked for last: an owner has its lock before it attaches anything.
+    living = living_owners() if found else set()
+    return [each for each in found if each.owner not in living]

@@ -1,4 +1,4 @@
-"""Attachments that outlive their process, and how each is removed: by a name or a program that only its owner has.
+"""Attachments that outlive their process, and how each is removed: by a name and a program that only its owner has.
 
 Each removal is a function of plain data and descriptors, so that the owner and its guard (`kernel/guard.py`) call the
 same one. Removing what is not there, or is somebody else's by now, does nothing.
@@ -15,22 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["REMOVALS", "owned_name", "owner_of"]
+__all__ = ["REMOVALS"]
 
-_PREFIX = "pyebpf_"
 #: How long a removal waits for the kernel to let go of what its dead owner used, in seconds.
 _PATIENCE = 30.0
-
-
-def owned_name(what: str = "", *, most: int = 63) -> str:
-    """A name that says whose it is, "pyebpf_<pid>_<what>", cut to `most` characters."""
-    return f"{_PREFIX}{os.getpid()}_{what}"[:most]
-
-
-def owner_of(name: str) -> int | None:
-    """The process that made what carries this name; None if pyebpf did not name it."""
-    number = name.removeprefix(_PREFIX).partition("_")[0]
-    return int(number) if name.startswith(_PREFIX) and number.isdecimal() else None
 
 
 def remove_event(path: str, command: str, directory: int | None = None) -> None:
@@ -61,13 +49,18 @@ def remove_filter(
     interface: int,
     direction: str,
     name: str,
+    program: int,
     made_queue: bool,  # noqa: FBT001 - as it goes to the guard
     netlink: int,
+    prog_fd: int = -1,  # noqa: ARG001 - held open, so that the id is no other program's by then
 ) -> None:
-    """Remove the bpf filter of that name from a clsact queue; the queue, too, if it was made for it and is empty."""
+    """Remove a bpf filter, known by its name and its program's id, from a clsact queue.
+
+    The queue goes, too, if it was made for it and is empty.
+    """
     from pyebpf.kernel.rtnetlink import remove_clsact_filter
 
-    remove_clsact_filter(netlink, interface, direction, name, made_queue=made_queue)
+    remove_clsact_filter(netlink, interface, direction, name, program, made_queue=made_queue)
 
 
 def remove_xdp(interface: int, flags: int, prog_fd: int, netlink: int) -> None:

@@ -201,11 +201,16 @@ def _any_filter(netlink: int, interface: int) -> bool:
     return False
 
 
-def remove_clsact_filter(netlink: int, interface: int, direction: str, name: str, *, made_queue: bool) -> None:
-    """Remove the bpf filter called `name`; the queue too, if `made_queue` and nothing else is in it."""
+def remove_clsact_filter(
+    netlink: int, interface: int, direction: str, name: str, program: int, *, made_queue: bool
+) -> None:
+    """Remove the bpf filter called `name` of the program with this id, by the handle that it has.
+
+    The queue goes, too, if `made_queue` and nothing else is in it.
+    """
     try:
         for each in bpf_filters(netlink, interface, direction):
-            if each.name == name:
+            if (each.name, each.program) == (name, program):
                 payload = _TC.pack(0, interface, each.handle, each.parent, each.info) + _attribute(_TCA_KIND, b"bpf\0")
                 for _ in _request(netlink, _DELTFILTER, _ACK, payload):
                     pass

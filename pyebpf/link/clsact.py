@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import KernelError, NotSupported
 from pyebpf.kernel.interfaces import interface_index
-from pyebpf.kernel.removals import owned_name
+from pyebpf.kernel.owners import owned_name, owner_of
 from pyebpf.link.creation import As, refused
 from pyebpf.link.guarded import GuardedLink
 
@@ -29,7 +29,7 @@ __all__ = ["attach_clsact"]
 _ALL = 3
 _numbers = itertools.count(1)
 #: Names of filters in a queue that pyebpf made.
-_MADE = re.compile(r"pyebpf_\d+_\d+q_")
+_MADE = re.compile(r"pyebpf_[a-z0-9]+_\d+q_")
 
 _MEANINGS: Meanings = {
     errno.ENOENT: As(
@@ -40,7 +40,7 @@ _MEANINGS: Meanings = {
 
 
 def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
-    """Attach `program` as a filter whose name begins with pyebpf_<pid>_.
+    """Attach `program` as a filter whose name begins with pyebpf_<token>_.
 
     The queue is made if there is none, and removed with the last filter if it was. Ends, too, when the interface goes.
     """
@@ -63,6 +63,7 @@ def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
 
 def _add_filter(program: Program, target: Clsact, interface: int, netlink: int) -> Removal:
     from pyebpf.kernel.guard import guard
+    from pyebpf.kernel.info import program_info
     from pyebpf.kernel.rtnetlink import CLSACT, bpf_filters, has_clsact
     from pyebpf.link.netlink import rtnetlink
 
@@ -72,7 +73,10 @@ def _add_filter(program: Program, target: Clsact, interface: int, netlink: int) 
         _MADE.match(each.name) for direction in CLSACT for each in bpf_filters(netlink, interface, direction)
     )
     name = owned_name(f"{next(_numbers)}{'q' if made else ''}_{program.name}")
-    removal = guard("filter", interface, target.direction, name, made, descriptors=[netlink])
+    number, descriptors = program_info(program.fileno()).id, [netlink, program.fileno()]
+    removal = guard(
+        "filter", interface, target.direction, name, number, made, descriptors=descriptors, owner=owner_of(name)
+    )
     try:
         with rtnetlink() as requests:
             if not present:

@@ -14,7 +14,7 @@ from pyebpf.errors import NotSupported
 from pyebpf.kernel import perf
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.guard import Removal, guard
-from pyebpf.kernel.removals import owned_name
+from pyebpf.kernel.owners import owned_name, owner_of
 from pyebpf.link.base import Link
 from pyebpf.link.perf_link import attach_event
 
@@ -70,7 +70,8 @@ def attach_kprobe_event(
     tracefs = host.tracefs()
     group, event = owned_name("probes"), f"{'return' if target.returns else 'entry'}_{next(_numbers)}"
     # Before the first line is written: from then on there is something to remove.
-    removal = guard("event", "../kprobe_events", f"-:{group}/{event}", descriptors=(tracefs.fileno(),))
+    line, descriptors = f"-:{group}/{event}", (tracefs.fileno(),)
+    removal = guard("event", "../kprobe_events", line, descriptors=descriptors, owner=owner_of(group))
     notes: list[str] = []
     try:
         # Not by open(): mode "a" seeks to the end, which this file does not take, and "w" deletes all events there are.

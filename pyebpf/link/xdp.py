@@ -56,13 +56,12 @@ def attach_xdp(program: Program, target: Xdp, _: Host) -> Link:
 
 
 def _by_netlink(program: Program, target: Xdp, interface: int, flags: int) -> Link:
-    from pyebpf.kernel.guard import guard
     from pyebpf.kernel.rtnetlink import open_rtnetlink
     from pyebpf.link.netlink import rtnetlink
 
     netlink = open_rtnetlink()
     try:
-        removal = guard("xdp", interface, flags, descriptors=[program.fileno(), netlink.fileno()])
+        removal = _promise(interface, flags, program, netlink)
         try:
             attributes = [("IFLA_XDP_FD", program.fileno()), ("IFLA_XDP_FLAGS", flags | _IF_NOEXIST)]
             with rtnetlink() as requests:
@@ -74,6 +73,16 @@ def _by_netlink(program: Program, target: Xdp, interface: int, flags: int) -> Li
         netlink.close()
         raise
     return XdpByNetlink(target, interface, flags, removal, program, netlink)
+
+
+def _promise(interface: int, flags: int, program: Program, netlink: Descriptor) -> Removal:
+    from pyebpf.kernel.guard import guard
+    from pyebpf.kernel.info import program_info
+    from pyebpf.kernel.owners import owner_of
+
+    # The name is that of the process that loaded it: this one, or one that forked it.
+    owner = owner_of(program_info(program.fileno()).name)
+    return guard("xdp", interface, flags, descriptors=[program.fileno(), netlink.fileno()], owner=owner)
 
 
 class XdpByNetlink(GuardedLink):
@@ -88,7 +97,6 @@ class XdpByNetlink(GuardedLink):
         self._netlink = netlink
 
     def update(self, program: Program, *, force: bool = False) -> None:
-        from pyebpf.kernel.guard import guard
         from pyebpf.kernel.rtnetlink import set_xdp
 
         before, old = self.program, self._removal
@@ -97,7 +105,7 @@ class XdpByNetlink(GuardedLink):
             raise NotLoaded(f"{self.target} is detached")
         netlink = self._netlink.fileno()
         # Whichever of the two is there when this process dies, the guard removes it.
-        removal = guard("xdp", self._interface, self._flags, descriptors=[program.fileno(), netlink])
+        removal = _promise(self._interface, self._flags, program, self._netlink)
         try:
             expected = None if force else before.fileno()
             set_xdp(netlink, self._interface, program.fileno(), self._flags, expected_fd=expected)

@@ -248,7 +248,7 @@ def _marked(spec: ProgramSpec) -> str:
     """The name in the kernel of a program that must tell whose it is; empty for one that keeps its own."""
     if spec.attach is None or not spec.attach.marks_owner:
         return ""
-    from pyebpf.kernel.removals import owned_name
+    from pyebpf.kernel.owners import owned_name
 
     return owned_name(spec.name, most=15)
 

@@ -17,7 +17,7 @@ import pyebpf
 from pyebpf.kernel.guard import guard
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.leftovers import leftovers
-from pyebpf.kernel.removals import owned_name, owner_of
+from pyebpf.kernel.owners import owned_name, owner_of
 from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
 from tests.support.command import PATIENCE, ROOT
 from tests.support.namespaces import namespace
@@ -232,11 +232,19 @@ def _parent(pid):
 
 
 def test_names_say_whose_they_are():
+    """The owner is read from a name, also one cut short; another process, forked or not, has names of its own."""
     name = owned_name("probes", most=15)
     assert len(name) <= 15
-    assert owner_of(name) == os.getpid()
-    assert owner_of("pyebpf_x_y") is None
-    assert owner_of("other_42_x") is None
+    assert owner_of(name) == owner_of(owned_name("a")) == owner_of(owned_name("b_c")) != ""
+    assert owner_of("pyebpf_x_y") == owner_of("pyebpf_4711_probes") == owner_of("other_k3f9x2ab_x") == ""
+    ours, theirs = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(theirs, owned_name().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(theirs)
+    with os.fdopen(ours) as told:
+        assert owner_of(told.read()) not in {"", owner_of(name)}
 
 
 def test_what_nobody_guards_any_more_is_swept(place, tmp_path):
@@ -251,7 +259,7 @@ def test_what_nobody_guards_any_more_is_swept(place, tmp_path):
             (mine,) = [pid for pid in guards(process.pid) if _parent(pid) == process.pid]
             os.kill(mine, signal.SIGKILL)
         left = [each for each in leftovers() if each.name not in before]
-        assert [each.owner for each in left] == [process.pid] * 2
+        assert len({each.owner for each in left}) == 1
         assert sorted((each.kind, each.name.split(" pyebpf_")[0]) for each in left) == [
             ("XDP program", "veth0"),
             ("tc filter", "veth0 ingress"),
