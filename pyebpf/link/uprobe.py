@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from pyebpf.errors import NotFound
 from pyebpf.kernel.pmu import open_probe
+from pyebpf.kernel.roots import resolved
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 
@@ -72,18 +73,19 @@ def attach_places(program: Program, target: Uprobe | Usdt, what: str, located: L
     held: list[Descriptor] = []
     event: Descriptor | None = None
     try:
-        for place, cookie in zip(located.places, cookies, strict=True):
-            event = open_probe(
-                "uprobe",
-                os.fsencode(located.path),
-                place.offset,
-                returns=returns,
-                pid=target.pid,
-                ref_ctr_offset=place.ref_ctr,
-                what=what,
-            )
-            holder, is_link = attach_event(event, program.fileno(), cookie=program.spec.cookie or cookie, what=what)
-            (links if is_link else held).append(holder)
+        with resolved(located.path) as file:
+            for place, cookie in zip(located.places, cookies, strict=True):
+                event = open_probe(
+                    "uprobe",
+                    os.fsencode(file),
+                    place.offset,
+                    returns=returns,
+                    pid=target.pid,
+                    ref_ctr_offset=place.ref_ctr,
+                    what=what,
+                )
+                holder, is_link = attach_event(event, program.fileno(), cookie=program.spec.cookie or cookie, what=what)
+                (links if is_link else held).append(holder)
     except BaseException as error:
         for descriptor in (*links, *held, *([event] if event is not None else [])):
             descriptor.close()

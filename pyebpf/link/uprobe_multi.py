@@ -7,6 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from pyebpf.kernel import bpf
+from pyebpf.kernel.roots import resolved
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link
 from pyebpf.link.uprobe import described, locate, refused
@@ -42,21 +43,22 @@ def link_places(
 ) -> Link:
     """One link for all places, each with its cookie."""
     returns, kind = getattr(target, "returns", False), program.spec.expected_attach_type
-    path = bytearray(os.fsencode(located.path) + b"\0")
     offsets = _numbers(place.offset for place in located.places)
     counters = _numbers(place.ref_ctr for place in located.places)
     marks = _numbers(program.spec.cookie or cookie for cookie in cookies)
-    options = _OPTIONS.pack(
-        address_of(path),
-        address_of(offsets),
-        address_of(counters) if any(place.ref_ctr for place in located.places) else 0,
-        address_of(marks),
-        len(located.places),
-        _RETURN if returns else 0,
-        max(target.pid, 0),
-    )
     try:
-        link = bpf.link_create(program.fileno(), 0, kind, options=options, what=what)
+        with resolved(located.path) as file:
+            path = bytearray(os.fsencode(file) + b"\0")
+            options = _OPTIONS.pack(
+                address_of(path),
+                address_of(offsets),
+                address_of(counters) if any(place.ref_ctr for place in located.places) else 0,
+                address_of(marks),
+                len(located.places),
+                _RETURN if returns else 0,
+                max(target.pid, 0),
+            )
+            link = bpf.link_create(program.fileno(), 0, kind, options=options, what=what)
     except OSError as error:
         refused(error, program, target, what, located.path)
     del path, offsets, counters, marks  # the kernel read them by address until here

@@ -7,6 +7,7 @@ import stat
 from typing import BinaryIO
 
 from pyebpf.errors import KernelError, MalformedData, NotFound, NotPermitted
+from pyebpf.kernel.roots import resolved
 
 __all__ = ["open_regular"]
 
@@ -14,15 +15,18 @@ __all__ = ["open_regular"]
 def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
     """Open a regular file for reading, and nothing else: a FIFO would wait for a writer, a device might do anything.
 
-    Raises NotFound, NotPermitted, MalformedData (no regular file), KernelError.
+    Links below /proc/PID/root are followed inside of that root. Raises NotFound, NotPermitted, KernelError, and
+    MalformedData for what is no regular file.
     """
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        if stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode):
-            stream = os.fdopen(os.open(path, flags), "rb")
-            if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                return stream
-            stream.close()
+        with resolved(path, follow=follow) as name:
+            follow = follow or name != path  # what is resolved already is reached by a link of /proc/self/fd
+            if stat.S_ISREG(os.stat(name, follow_symlinks=follow).st_mode):
+                stream = os.fdopen(os.open(name, flags | (0 if follow else os.O_NOFOLLOW)), "rb")
+                if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                    return stream
+                stream.close()
     except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
         raise NotFound(f"there is no file {path}") from None
     except PermissionError as error:

@@ -21,6 +21,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.errors import MalformedData, NotFound, NotPermitted, PyebpfError, closest
+from pyebpf.kernel.roots import path_exists, resolved
 from pyebpf.symbols.files import open_regular
 from pyebpf.symbols.mappings import parse_mappings
 
@@ -112,7 +113,7 @@ def find_binary(name: str, *, pid: int = -1, arch: str = "") -> str:
     arch = arch or os.uname().machine
     libraries = _cached(root, arch)
     for candidate in _matching(name, libraries):
-        if os.path.exists(root + candidate):
+        if path_exists(root + candidate):
             return root + candidate
     for folder in _FOLDERS:
         for candidate in _in_folder(name, f"{root}{folder.format(arch=arch)}"):
@@ -139,7 +140,8 @@ def _is_program(path: str) -> bool:
 
 def _checked(path: str, name: str, pid: int) -> str:
     try:
-        os.stat(path)
+        with resolved(path) as file:
+            os.stat(file)
     except (FileNotFoundError, NotADirectoryError):
         of = f", as process {pid} sees it" if pid >= 0 else ""
         raise NotFound(f"there is no file {name}{of}") from None
@@ -173,7 +175,7 @@ def _mapped(name: str, pid: int, root: str) -> str | None:
     files = {mapping.path: mapping for mapping in mappings if mapping.is_file}
     for path in _matching(name, [CachedLibrary(os.path.basename(path), path, 0) for path in files]):
         mapping = files[path]
-        if mapping.deleted or not os.path.exists(root + path):
+        if mapping.deleted or not path_exists(root + path):
             # Deleted or hidden by another mount: the kernel still gives the file itself.
             return f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
         return root + path
@@ -203,7 +205,8 @@ def _matching(name: str, libraries: Iterable[CachedLibrary]) -> Iterator[str]:
 
 def _in_folder(name: str, folder: str) -> Iterator[str]:
     try:
-        files = sorted(os.listdir(folder))
+        with resolved(folder) as found:
+            files = sorted(os.listdir(found))
     except OSError:
         return
     yield from _matching(name, [CachedLibrary(file, f"{folder}/{file}", 0) for file in files if ".so" in file])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.kernel.roots import split_root
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.elf import IFUNC, ElfSymbols
 
@@ -20,7 +20,6 @@ __all__ = ["Functions", "UserPlace", "find_functions", "open_binary"]
 #: EM_X86_64 and EM_AARCH64 of e_machine.
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _PATTERN = frozenset("*?[")
-_ROOT = re.compile(r"/proc/\d+/root")
 
 
 class UserPlace(NamedTuple):
@@ -72,7 +71,7 @@ def find_functions(
             found = _places(elf, name, binary, returns=returns, most=most)
         except _Absent:
             if not include:
-                include_debug_symbols(elf, root=_root(elf.path))
+                include_debug_symbols(elf, root=split_root(elf.path)[0])
                 include = True
             try:
                 found = _places(elf, name, binary, returns=returns, most=most)
@@ -85,11 +84,6 @@ def find_functions(
         more = f" (and {len(notes) - 1} more that are not there)" if len(notes) > 1 else ""
         raise NotFound(notes[0] + more if notes else f"no function of {binary} is named")
     return Functions(tuple(places.values()), tuple(notes))
-
-
-def _root(path: str) -> str:
-    match = _ROOT.match(path)
-    return match[0] if match else ""
 
 
 def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int) -> Iterable[UserPlace]:
