@@ -13,6 +13,7 @@ from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.entries import Entries
 from pyebpf.builder.integers import Int
 from pyebpf.builder.map_word import MapWord
+from pyebpf.dsl.purity import Impure, impure_call
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.translate.conditions import as_test, compile_time
 from pyebpf.dsl.translate.expressions import expression
@@ -76,6 +77,9 @@ def _called(
     if isinstance(callee, MethodType) and isinstance(callee.__func__, FunctionType):
         arguments, callee = [callee.__self__, *arguments], callee.__func__
     given = [*arguments, *keywords.values()]
+    impure = impure_call(callee)
+    if impure:
+        f.fail(Impure(impure).message(getattr(callee, "__name__", "")))
     if (
         isinstance(callee, FunctionType)
         and callee is not unroll

@@ -12,6 +12,7 @@ from pyebpf.builder.entity import Entity
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.words import Word
+from pyebpf.dsl.purity import Impure, compute
 from pyebpf.dsl.translate.tuples import is_built, is_run_time
 from pyebpf.errors import CompileError, NotLoaded, OnlyInProbe
 from pyebpf.types import S64
@@ -37,9 +38,13 @@ COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Let Python compute; what it raises becomes an error of the place."""
     try:
-        return function(*arguments, **keywords)
+        return compute(function, arguments, keywords)
     except CompileError:
         raise
+    except Impure as error:
+        # An operator, or this package's own function around what the probe has written, is no name of the author's.
+        unnamed = getattr(function, "__module__", None) in ("_operator", "pyebpf.dsl.translate.expressions")
+        f.fail(error.message("" if unnamed else getattr(function, "__qualname__", "")))
     except OnlyInProbe as error:
         f.fail(str(error))
     except NotLoaded:

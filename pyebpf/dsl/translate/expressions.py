@@ -13,6 +13,7 @@ from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.words import Word
+from pyebpf.dsl.purity import has_code
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.conditions import as_test, boolean, branch, check_called, compile_time, is_boolean
 from pyebpf.dsl.translate.refusals import refuse
@@ -90,7 +91,11 @@ def _attribute(f: Frame, node: ast.Attribute) -> Any:
         return owner.attribute(f.p, node.attr)
     if isinstance(owner, tuple) and is_run_time(owner):
         f.fail(f"a tuple has no attribute {node.attr} in a probe")
-    value = _attribute_of(owner, node.attr)
+    value = (
+        compile_time(f, _attribute_of, owner, node.attr)
+        if has_code(owner, node.attr)
+        else _attribute_of(owner, node.attr)
+    )
     if value is MISSING:
         if owner is None:
             f.fail(f"None has no attribute {node.attr}")
@@ -337,7 +342,7 @@ def _python(f: Frame, node: ast.expr) -> Any:
             names[each.id] = value
         elif isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
             refuse(f, each)
-    code = compile_time(f, _compile, node)
+    code = _compile(node)
     return compile_time(f, _evaluate, code, names)
 
 

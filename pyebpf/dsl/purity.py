@@ -1,0 +1,276 @@
+"""Python run while compiling: what cannot differ from one run to the next is computed, all else is refused.
+
+A program that computed `time.monotonic_ns()` while compiling would count with one number for ever, without a word.
+Functions written in Python are followed into what they call; what is built in is asked for its name. The interpreter's
+profiling hook tells of both, so that it makes no difference how a call comes about: by a helper, a property, an
+operator, a generator.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import FrameType
+
+__all__ = ["Impure", "compute", "has_code", "impure_call"]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: Modules of the standard library that compute from their arguments alone, those written in C among them.
+_PURE = _words(
+    """
+    _abc _bisect _collections _collections_abc _contextvars _csv _datetime _decimal _elementtree _functools _hashlib
+    _heapq _json _md5 _operator _pickle _sha1 _sha2 _sha256 _sha3 _sha512 _blake2 _sre _statistics _string _struct
+    _stat _typing _weakrefset abc base64 binascii bisect builtins cmath codecs collections colorsys copy copyreg
+    dataclasses datetime decimal difflib enum errno fnmatch fractions functools hashlib heapq html importlib inspect
+    ipaddress itertools json keyword math numbers operator quopri re reprlib shlex sre_compile sre_constants
+    sre_parse stat statistics string stringprep struct textwrap types typing unicodedata urllib weakref zlib
+    zoneinfo _weakref _pydatetime _pydecimal _codecs _strptime calendar
+    """
+)
+
+#: What some other modules have that is as pure.
+_PURE_NAMES: Mapping[str, frozenset[str]] = {
+    "socket": _words(
+        "htons htonl ntohs ntohl inet_aton inet_ntoa inet_pton inet_ntop CMSG_LEN CMSG_SPACE "
+        "_intenum_converter IntFlag AddressFamily SocketKind"
+    ),
+    "os": _words("fspath fsencode fsdecode major minor makedev strerror _fspath encode decode"),
+    "io": _words("BytesIO StringIO text_encoding"),
+    "sys": _words("intern setprofile getsizeof getrecursionlimit"),
+    "ctypes": _words("sizeof alignment"),
+    "signal": frozenset(["Signals", "strsignal", "_int_to_enum"]),
+    "time": frozenset(),
+    "uuid": _words("UUID __init__ __int__ __str__ __eq__ __hash__ bytes hex int"),
+}
+
+#: Modules of Python's that are looked into, as the author's own are.
+_FOLLOWED = frozenset(["posixpath", "ntpath", "genericpath", "pathlib"])
+
+#: What is impure in modules that are not.
+_IMPURE_NAMES: Mapping[str, frozenset[str]] = {
+    "builtins": _words("input print breakpoint exit quit help __import__"),
+    "datetime": frozenset(["now", "utcnow", "today", "fromtimestamp", "astimezone", "timestamp"]),
+    "urllib": frozenset(["urlopen", "urlretrieve"]),
+}
+
+#: The result of these differs from run to run, or tells of the compiler; what is computed by their help need not.
+_ADDRESSES = frozenset(["hash", "id", "dir", "vars", "locals", "globals"])
+
+_CLOCK = "now(), nanoseconds of the monotonic clock,"
+_REMEDIES: Mapping[str, str] = {
+    **dict.fromkeys(
+        _words(
+            "time.monotonic time.monotonic_ns time.perf_counter time.perf_counter_ns time.time time.time_ns "
+            "time.clock_gettime time.clock_gettime_ns datetime.now datetime.utcnow datetime.today date.today"
+        ),
+        _CLOCK,
+    ),
+    "os.getpid": "pid()",
+    "os.getuid": "uid()",
+    "os.getgid": "gid()",
+    "os.gettid": "tid()",
+    "os.sched_getcpu": "cpu()",
+    **dict.fromkeys(["threading.get_native_id", "threading.get_ident", "_thread.get_native_id"], "tid()"),
+    **dict.fromkeys(["_thread.get_ident"], "tid()"),
+}
+_RANDOM = ("random.", "secrets.", "os.urandom", "os.getrandom", "uuid.")
+_PRIVATE = {"posix": "os", "nt": "os", "_io": "io", "_socket": "socket", "_random": "random"}
+_PRIVATE |= {"_datetime": "datetime", "_pydatetime": "datetime", "_thread": "threading", "_ctypes": "ctypes"}
+_PRIVATE |= {"_signal": "signal", "_uuid": "uuid", "_sitebuiltins": "builtins"}
+
+#: Types whose operators and methods run no code of the author's.
+_PLAIN = frozenset([int, str, bytes, bool, float, complex, range, slice, type(None), type(Ellipsis)])
+_CONTAINERS = frozenset([tuple, list, set, frozenset])
+
+
+class Impure(Exception):
+    """A computation asked for what differs from run to run. `name` is what it called."""
+
+    def __init__(self, name: str, *, is_call: bool = True) -> None:
+        super().__init__(name)
+        self.name = name
+        self.is_call = is_call
+
+    def message(self, outer: str) -> str:
+        """Words for the author; `outer` is the function that the probe calls, if it has a name there."""
+        once = "would run once, while compiling, not on each event"
+        if self.name == "os.environ" or not self.is_call:
+            shown = self.name if self.name == "os.environ" else f"this {self.name}"
+            return f"{shown} would be read once, while compiling, not on each event: keep what you need of it in a name"
+        instead = _REMEDIES.get(self.name) or ("helpers.get_prandom_u32()" if self.name.startswith(_RANDOM) else "")
+        remedy = "call it above the probe and use its result here by name"
+        if self.name == "time.sleep":
+            remedy = "a probe can't wait, leave it out"
+        elif instead:
+            remedy = f"write {instead} or {remedy}"
+        direct = outer.rpartition(".")[2] == self.name.rpartition(".")[2]
+        return (
+            f"{self.name}() {once}: {remedy}"
+            if direct
+            else (f"{f'{outer}()' if outer else 'this'} calls {self.name}(), which {once}: {remedy}")
+        )
+
+
+def impure_call(function: Any, *, result: bool = True) -> str:
+    """Name of a callable that may answer otherwise in another run; empty for what is pure, or followed when it runs.
+
+    `result` tells whether what it returns is used as it is.
+    """
+    if isinstance(function, partial):
+        return next((name for each in (function.func, *function.args) if (name := impure_call(each))), "")
+    if isinstance(function, MethodType):
+        function = function.__func__
+    if isinstance(function, type):
+        root = _root(function.__module__)
+        return "" if root in _FOLLOWED or _allows(root, function.__name__) else _shown(root, function.__name__)
+    if isinstance(function, FunctionType):
+        root = _root(function.__module__ or "")
+        return "" if root in _FOLLOWED or _allows(root, function.__name__) else _shown(root, function.__qualname__)
+    if not isinstance(function, (BuiltinFunctionType, MethodDescriptorType)):
+        return _impure_object(function)
+    name = function.__name__
+    owner = getattr(function, "__objclass__", None) or getattr(function, "__self__", None)
+    if owner is None or isinstance(owner, ModuleType):
+        root = _root(function.__module__ or getattr(owner, "__name__", ""))
+        if root == "builtins" and name in _ADDRESSES:
+            return name if result else ""
+        # What is compiled and not Python's own can't be looked into.
+        known = root in sys.stdlib_module_names and _allows(root, name)
+        return "" if known else _shown(root, name)
+    type_ = owner if isinstance(owner, type) else type(owner)
+    root = _root(type_.__module__)
+    return "" if _allows(root, name, type_.__name__) else _shown(root, f"{type_.__name__}.{name}")
+
+
+def _impure_object(value: Any) -> str:
+    """Name of the type of a value that is a piece of the running system: an open file, a socket, a lock."""
+    type_ = type(value)
+    root = _root(type_.__module__)
+    if root in sys.stdlib_module_names and root not in _FOLLOWED and not _allows(root, type_.__name__):
+        return _shown(root, type_.__name__)
+    return ""
+
+
+def _root(module: str) -> str:
+    root = module.partition(".")[0]
+    return _PRIVATE.get(root, root)
+
+
+def _allows(root: str, name: str, owner: str = "") -> bool:
+    """Whether a name of a module, or of a type of that module, is pure, or no module of Python's has it."""
+    if root in _PURE or root not in sys.stdlib_module_names:
+        return name not in _IMPURE_NAMES.get(root, ())
+    allowed = _PURE_NAMES.get(root, frozenset())
+    return name in allowed or owner in allowed
+
+
+def _shown(root: str, name: str) -> str:
+    if root == "os" and name.partition(".")[0] == "_Environ":
+        return "os.environ"
+    if (root, name) == ("io", "open"):
+        return name
+    if root == "random":
+        name = name.removeprefix("Random.")
+    # datetime.datetime.now is known as datetime.now.
+    # The type's own name stands before it: datetime.now is what people write.
+    return name if root == "builtins" or (root == "datetime" and "." in name) else f"{root}.{name}"
+
+
+class _Watch:
+    """A profiling hook: refuses at the first call of what is impure. `frames` tells which may do as they like."""
+
+    def __init__(self) -> None:
+        self.refused: Impure | None = None
+        self.frames = [False]
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        trusted = self.frames[-1]
+        if event == "c_call":
+            name = "" if trusted else impure_call(argument, result=False)
+            if name:
+                self.refuse(name)
+        elif event == "call":
+            root = _root(str(frame.f_globals.get("__name__", "")))
+            if root not in sys.stdlib_module_names or root in _FOLLOWED:
+                self.frames.append(False)
+                return
+            code = frame.f_code
+            owner = code.co_qualname.rpartition(".")[0]
+            if not trusted and not _allows(root, code.co_name, owner):
+                self.refuse(_shown(root, code.co_qualname))
+            self.frames.append(True)
+        elif event == "return" and len(self.frames) > 1:
+            self.frames.pop()
+
+    def refuse(self, name: str) -> None:
+        """Stop the computation."""
+        self.refused = Impure(name)
+        raise self.refused
+
+
+def compute(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a function while compiling. Raises Impure if that may come out otherwise in another run, or do something."""
+    given = (*arguments, *keywords.values())
+    for each in (function, *given):
+        name = impure_call(each)
+        if name:
+            raise Impure(name, is_call=callable(each))
+    if _is_c(function) and all(map(_plain, given)):
+        return function(*arguments, **keywords)
+    watch = _Watch()
+    before: Any = sys.getprofile()
+    try:
+        sys.setprofile(watch)
+        value = function(*arguments, **keywords)
+    finally:
+        if before is None or callable(before):
+            sys.setprofile(before)
+        else:  # cProfile's own, which only it can put back
+            sys.setprofile(None)
+            before.enable()
+        if watch.refused is not None:
+            # Whoever catches everything catches this, too.
+            raise watch.refused
+    return value
+
+
+def has_code(owner: Any, name: str) -> bool:
+    """Whether reading an attribute may run code: a property's, a descriptor's, `__getattr__`'s."""
+    type_: Any = type(owner)
+    if type_ is ModuleType or type_ is type:
+        return False
+    defined: list[Any] = [vars(each) for each in type_.__mro__]
+    if any(isinstance(names.get(hook), FunctionType) for names in defined for hook in _HOOKS):
+        return True
+    found: Any = next((names[name] for names in defined if name in names), None)
+    return isinstance(found, property) or isinstance(getattr(type(found), "__get__", None), FunctionType)
+
+
+_HOOKS = ("__getattr__", "__getattribute__")
+
+
+def _is_c(function: Any) -> bool:
+    """Whether no code of the author's runs unless an argument brings it along."""
+    return isinstance(function, (BuiltinFunctionType, MethodDescriptorType)) or (
+        isinstance(function, type) and function.__module__ == "builtins"
+    )
+
+
+def _plain(value: Any, depth: int = 4) -> bool:
+    type_ = type(value)
+    if type_ in _PLAIN:
+        return True
+    if not depth:
+        return False
+    if type_ in _CONTAINERS:
+        return all(_plain(each, depth - 1) for each in value)
+    return type_ is dict and all(_plain(each, depth - 1) for item in value.items() for each in item)

@@ -1,0 +1,199 @@
+"""What Python may compute while compiling: nothing that can differ from run to run, however it is reached."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyebpf.errors import CompileError
+from tests.dsl.harness import build, message
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+OUTSIDE = """
+import collections, dataclasses, enum, functools, ipaddress, json, math, os, pathlib, random, re, secrets, socket
+import struct, subprocess, threading, time, uuid
+from datetime import date, datetime, timedelta
+from time import monotonic_ns as stamp
+
+def helper():
+    return time.monotonic_ns()
+
+def deep():
+    return helper() + 1
+
+def catching():
+    try:
+        return time.time_ns()
+    except BaseException:
+        return 5
+
+class Config:
+    limit = 3
+
+    @property
+    def impure(self):
+        return random.randrange(9)
+
+    @property
+    def pure(self):
+        return self.limit * 2
+
+    def method(self):
+        return self.limit
+
+    def __add__(self, other):
+        return os.getpid()
+
+    def __getitem__(self, index):
+        return time.time_ns()
+
+    def __bool__(self):
+        return secrets.randbelow(2) == 1
+
+config = Config()
+file = open("/dev/null")
+file.close()
+
+def clock():
+    yield time.time_ns()
+
+def numbers():
+    yield 3
+    yield 4
+
+class Colour(enum.Enum):
+    RED = 1
+
+Point = collections.namedtuple("Point", "x y")
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    a: int
+    b: int = 4
+
+table = {Key(1): 7}
+part = functools.partial(time.time_ns)
+
+def total():
+    return sum(x * 2 for x in range(4)) + math.isqrt(16)
+
+@functools.lru_cache
+def cached(n):
+    return n * 2
+"""
+
+ONCE = "would run once, while compiling, not on each event: "
+ABOVE = "call it above the probe and use its result here by name"
+CLOCK = f"write now(), nanoseconds of the monotonic clock, or {ABOVE}"
+READ = "would be read once, while compiling, not on each event: keep what you need of it in a name"
+RANDOM = f"write helpers.get_prandom_u32() or {ABOVE}"
+
+#: An expression, what is said of it, and what the carets stand under if not all of it.
+IMPURE: list[tuple[str, str, str]] = [
+    ("time.monotonic_ns()", f"time.monotonic_ns() {ONCE}{CLOCK}", ""),
+    ("stamp()", f"time.monotonic_ns() {ONCE}{CLOCK}", ""),
+    ("int(time.time())", f"time.time() {ONCE}{CLOCK}", "time.time()"),
+    ("os.getpid()", f"os.getpid() {ONCE}write pid() or {ABOVE}", ""),
+    ("os.getuid()", f"os.getuid() {ONCE}write uid() or {ABOVE}", ""),
+    ("threading.get_native_id()", f"threading.get_native_id() {ONCE}write tid() or {ABOVE}", ""),
+    ("random.randrange(9)", f"random.randrange() {ONCE}{RANDOM}", ""),
+    ("random.randrange(count)", f"random.randrange() {ONCE}{RANDOM}", ""),
+    ("random.Random(4).getrandbits(3)", f"random.Random() {ONCE}{RANDOM}", "random.Random(4)"),
+    ("secrets.randbelow(4)", f"secrets.randbelow() {ONCE}{RANDOM}", ""),
+    ("uuid.uuid4().int", f"uuid.uuid4() {ONCE}{RANDOM}", "uuid.uuid4()"),
+    ("datetime.now().year", f"datetime.now() {ONCE}{CLOCK}", "datetime.now()"),
+    ("date.today().year", f"date.today() {ONCE}{CLOCK}", "date.today()"),
+    ("len(open('/etc/passwd').read())", f"open() {ONCE}{ABOVE}", "open('/etc/passwd')"),
+    ("len(pathlib.Path('/x').read_text())", "Path.read_text() calls open(), which " + ONCE + ABOVE, "…"),
+    ("len(os.listdir('/'))", f"os.listdir() {ONCE}{ABOVE}", "os.listdir('/')"),
+    ("int(input())", f"input() {ONCE}{ABOVE}", "input()"),
+    ("time.sleep(1)", f"time.sleep() {ONCE}a probe can't wait, leave it out", ""),
+    ("subprocess.run(['true']).returncode", f"subprocess.run() {ONCE}{ABOVE}", "subprocess.run(['true'])"),
+    ("socket.if_nametoindex('lo')", f"socket.if_nametoindex() {ONCE}{ABOVE}", ""),
+    ("hash('x')", f"hash() {ONCE}{ABOVE}", ""),
+    ("len(os.environ['HOME'])", f"os.environ {READ}", "os.environ['HOME']"),
+    ("len(list(file))", f"this io.TextIOWrapper {READ}", "list(file)"),
+    # However it is reached.
+    ("helper()", f"helper() calls time.monotonic_ns(), which {ONCE}{CLOCK}", ""),
+    ("deep()", f"deep() calls time.monotonic_ns(), which {ONCE}{CLOCK}", ""),
+    ("catching()", f"catching() calls time.time_ns(), which {ONCE}{CLOCK}", ""),
+    ("config.impure", f"this calls random.randrange(), which {ONCE}{RANDOM}", ""),
+    ("config + 1", f"this calls os.getpid(), which {ONCE}write pid() or {ABOVE}", ""),
+    ("config[3]", f"this calls time.time_ns(), which {ONCE}{CLOCK}", ""),
+    ("1 if config else 2", f"bool() calls secrets.randbelow(), which {ONCE}{RANDOM}", "config"),
+    ("part()", f"this calls time.time_ns(), which {ONCE}{CLOCK}", ""),
+    ("next(clock())", f"next() calls time.time_ns(), which {ONCE}{CLOCK}", ""),
+    ("len([time.time() for _ in range(3)])", f"this calls time.time(), which {ONCE}{CLOCK}", "…"),
+    ("len(f'{time.time()}')", f"this calls time.time(), which {ONCE}{CLOCK}", "…"),
+    ("len(list(map(os.stat, ['/'])))", f"map() calls os.stat(), which {ONCE}{ABOVE}", "map(os.stat, ['/'])"),
+    ("max(map(lambda _: time.time_ns(), (1, 2)))", f"max() calls time.time_ns(), which {ONCE}{CLOCK}", ""),
+]
+
+
+@pytest.mark.parametrize(("source", "expected", "place"), IMPURE, ids=[source for source, _, _ in IMPURE])
+def test_what_differs_from_run_to_run_is_refused(source: str, expected: str, place: str) -> None:
+    """Nothing of it is computed, and the error at its place names what to write instead."""
+    with pytest.raises(CompileError) as caught:
+        build(f"results[0] = {source}", "count", OUTSIDE)
+    words, marked = message(caught.value)
+    assert words == expected
+    assert marked == (place or source) or (place == "…" and marked in source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "config.pure",
+        "config.method()",
+        "total()",
+        "cached(4)",
+        "sum(numbers())",
+        "Colour.RED.value + Colour(1).value",
+        "Point(1, 2).x",
+        "table[Key(1)]",
+        "int(ipaddress.ip_address('10.0.0.1'))",
+        "socket.htons(80)",
+        "socket.inet_aton('1.2.3.4')[0]",
+        "len('abc'.upper().split('b'))",
+        "struct.unpack('<H', b'ab')[0]",
+        "int(re.match('a(.)', 'a5').group(1))",
+        "sorted([3, 1, 2], key=lambda x: -x)[0]",
+        "len(f'{3:04d}')",
+        "len(os.path.join('a', 'b')) + len(pathlib.PurePath('a').name)",
+        "timedelta(seconds=3).seconds + datetime(2020, 1, 1).year",
+        "functools.reduce(lambda a, b: a * b, [1, 2, 3])",
+        "json.loads('[5]')[0] + int.from_bytes(b'ab', 'big')",
+        "functools.partial(max, 3)(4)",
+    ],
+)
+def test_what_computes_from_its_arguments_alone_is_known_while_compiling(source: str) -> None:
+    """Whatever is pure is folded as before, by Python itself."""
+    build(f"for _ in unroll(range({source} * 0 + 1)):\n    results[0] = {source}", "count", OUTSIDE)
+
+
+def test_a_path_that_is_not_taken_may_be_impure() -> None:
+    """A helper is judged by what it calls for the arguments given."""
+    outside = "import os\ndef limit(asked):\n    return asked if asked else os.getpid()\n"
+    build("results[0] = limit(3)", "", outside)
+    with pytest.raises(CompileError, match=r"limit\(\) calls os\.getpid\(\)"):
+        build("results[0] = limit(0)", "", outside)
+
+
+def test_a_profiler_goes_on() -> None:
+    """The hook of a profiler that is running is put back."""
+    called = []
+
+    def profiler(frame: FrameType, event: str, argument: Any) -> None:
+        called.append(event)
+
+    sys.setprofile(profiler)
+    try:
+        build("results[0] = total()", "", OUTSIDE)
+        assert sys.getprofile() is profiler
+    finally:
+        sys.setprofile(None)
+    assert called
