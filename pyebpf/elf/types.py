@@ -42,7 +42,10 @@ def loadable(elf: ElfFile, data: bytes, btf: Btf, sections: frozenset[str]) -> b
 def _changed(elf: ElfFile, data: bytes, btf: Btf, sections: frozenset[str]) -> bytes:
     out, order = bytearray(data), Header.parse(data, split=False).order
     records = list(_records(data, order))
-    integer = next((number for number, _, kind, _ in records if kind is Kind.INT), 0)
+    integer, size = next(
+        ((number, unpack_from(order + "I", data, at + 8)[0]) for number, at, kind, _ in records if kind is Kind.INT),
+        (0, 0),
+    )
     # The kernel wants a name for each parameter of a function, and any will do.
     (named,) = next((unpack_from(order + "I", data, at) for _, at, kind, _ in records if kind is Kind.FUNC), (0,))
     for number, at, kind, count in records:
@@ -52,8 +55,8 @@ def _changed(elf: ElfFile, data: bytes, btf: Btf, sections: frozenset[str]) -> b
             if section is not None:
                 _place_variables(out, order, at, count, section, elf, btf)
                 continue
-            # A structure without a name, of as many numbers: nothing refers to it.
-            pack_into(order + "III", out, at, 0, Kind.STRUCT << 24 | count, 4)
+            # A structure without a name, of as many numbers in one place: nothing refers to it.
+            pack_into(order + "III", out, at, 0, Kind.STRUCT << 24 | count, size)
             for part in range(at + _HEAD, at + _HEAD + 12 * count, 12):
                 pack_into(order + "III", out, part, 0, integer, 0)
         elif kind is Kind.FUNC:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["culprit"]
 
 _LOW = 0xFFFF_FFFF
+_CALLS = (Form.CALL_LOCAL, Form.LDDW_FUNCTION)
 
 
 def culprit(
@@ -43,6 +44,14 @@ def _index(instructions: Sequence[Instruction], subprograms: Sequence[Subprogram
         number = int(named["descriptor"]) & _LOW
         wide = ((i, each) for i, each in enumerate(instructions) if each.op.form is Form.LDDW_MAP)
         return next((i for i, each in wide if each.imm & _LOW == number), 0)
+    if "address" in named:
+        offset = int(named["address"])
+        wide = ((i, each) for i, each in enumerate(instructions) if each.op.form is Form.LDDW_MAP)
+        return next((i for i, each in wide if each.imm >> 32 & _LOW == offset), 0)
+    if "call" in named:
+        starts = slot_starts(instructions)
+        calls = (i for i, each in enumerate(instructions) if each.op.form in _CALLS)
+        return next((i for i in calls if not 0 <= starts[i] + 1 + instructions[i].imm < starts[-1] + 1), 0)
     if "end" in named:
         ends = [each.start - 1 for each in subprograms[1:]] + [len(instructions) - 1]
         return next((i for i in ends if instructions[i].op.falls_through), ends[-1])

@@ -6,29 +6,16 @@ first row whose pattern is found in a line of the message counts, so narrow rows
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pyebpf.objects.kept_refusals import KEPT
+from pyebpf.objects.refusal import Refusal
 
 __all__ = ["REFUSALS", "Refusal"]
-
-
-class Refusal(NamedTuple):
-    """One row of the table.
-
-    `pattern` is a regular expression; a group `register` names the register meant ("R2"), a group `instruction` the
-    slot of the instruction meant. Where the kernel gives no slot: `opcode` is the instruction's first byte in hex,
-    `descriptor` the number of the map that it names, `end` matches if the end of a function is meant. `cause` says
-    what is likely wrong and what to write instead.
-    """
-
-    name: str
-    pattern: str
-    cause: str
-
 
 _RELEASE = "only what was reserved or acquired can be submitted or released: from its start, and only once"
 _R = r"(?P<register>R\d+)"
 
 REFUSALS: tuple[Refusal, ...] = (
+    *KEPT,
     # --- pointers that may be None, and numbers used as pointers ---
     Refusal(
         "null-deref",
@@ -52,7 +39,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "null-argument",
-        r"Possibly NULL pointer passed to (trusted )?arg\d+",
+        r"(Possibly )?NULL pointer passed to (trusted |helper )?arg\d+",
         "an argument may be None on this path: check `is None` before the call",
     ),
     Refusal(
@@ -95,7 +82,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "memory-bounds",
-        r"invalid access to (memory|key), (mem|key)_size=\d+ off=-?\d+ size=\d+",
+        r"invalid access to (memory|map key|key), (mem|key)_size=\d+ off=-?\d+ size=\d+",
         "outside the record or buffer: check the index against its length",
     ),
     Refusal(
@@ -124,6 +111,21 @@ REFUSALS: tuple[Refusal, ...] = (
         r"value -?\d+ makes \w+ pointer be out of bounds|\w+ pointer offset -?\d+ is not allowed",
         "a place is computed from an index that is too large: compare it with the length before",
     ),
+    Refusal(
+        "map-value-address",
+        r"(invalid access to map value pointer, value_size=\d+ off=|direct value offset of )(?P<address>\d{1,10})",
+        "the address that is loaded lies outside the map's value",
+    ),
+    Refusal(
+        "helper-packet",
+        r"helper access to the packet is not allowed",
+        "this helper takes no place in the packet: copy the bytes to the stack by skb_load_bytes or xdp_load_bytes",
+    ),
+    Refusal(
+        "buffer-bounds",
+        rf"{_R} invalid (variable )?\w* ?buffer (offset|access): off=",
+        "such memory (a raw tracepoint's writable argument, an iterator's key or value) has only constant offsets",
+    ),
     # --- stack ---
     Refusal(
         "stack-uninitialised",
@@ -147,7 +149,8 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "stack-size",
-        r"combined stack size of \d+ calls is \d+\. Too large|stack size \d+ .*exceed|stack depth \d+ exceeds",
+        r"combined stack size of \d+ calls is \d+\. Too large|stack size of subprog"
+        r"|stack size \d+ .*exceed|stack depth \d+ exceeds",
         "the functions' frames are over 512 bytes together: keep large records in a map",
     ),
     Refusal(
@@ -183,6 +186,11 @@ REFUSALS: tuple[Refusal, ...] = (
         _RELEASE,
     ),
     Refusal(
+        "negative-offset",
+        rf"negative offset \w+ ptr {_R} off=-\d+ disallowed",
+        "an address before the start of what the pointer points to",
+    ),
+    Refusal(
         "context-modified",
         rf"dereference of modified \w+ ptr {_R}|variable \w+ access var_off=",
         "the context can only be read at constant offsets from its own start",
@@ -191,6 +199,11 @@ REFUSALS: tuple[Refusal, ...] = (
         "context-store",
         rf"BPF_(ST|STX|ATOMIC) stores into {_R} \w+ is not allowed",
         "this store does not work on such memory: store from a register, or not atomically",
+    ),
+    Refusal(
+        "socket-access",
+        rf"{_R} invalid (sock|sock_common|tcp_sock|xdp_sock) access off=\d+ size=\d+",
+        "this socket has no such field, or not in this width: sk_fullsock() and tcp_sock() give the kinds with more",
     ),
     # --- typed kernel pointers ---
     Refusal(
@@ -205,18 +218,24 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "kernel-write",
-        r"only read is supported|cannot write into \w*ptr_\w*",
+        r"only read (from \w+ )?is supported|cannot write into \w*ptr_\w*|no write support to \w+ at off",
         "kernel memory can be read, not written",
     ),
     Refusal(
         "kernel-offset",
-        rf"{_R} is (ptr_|untrusted_ptr_|trusted_ptr_|rcu_ptr_)\w* (invalid negative access|invalid variable offset)",
+        rf"{_R} is \w+ (invalid negative access|invalid variable offset)",
         "kernel memory is read outside the structure or at a run-time offset: use probe_read_kernel",
     ),
-    # --- stores ---
+    # --- reads and stores ---
+    Refusal(
+        "write-only",
+        r"read from map forbidden",
+        "programs may only write this map: it was made with BPF_F_WRONLY_PROG",
+    ),
     Refusal(
         "read-only",
-        rf"write into map forbidden|({_R} )?cannot write into (rdonly_\w+|packet|\w+)",
+        rf"write into map forbidden|({_R} )?cannot write into (rdonly_\w+|packet|\w+)"
+        r"|may write into memory pointed by R\d+|does not allow writes to packet data|write to change key R\d+",
         "this memory is read-only for the program",
     ),
     # --- arithmetic ---
@@ -310,19 +329,25 @@ REFUSALS: tuple[Refusal, ...] = (
         "Linux before 6.3 makes a dynptr once at its place: not in a loop, unless it is unrolled",
     ),
     Refusal(
+        "call-destination",
+        r"(?P<call>call to invalid destination)",
+        "a call leads outside the program",
+    ),
+    Refusal(
         "helper-gpl",
-        r"cannot call GPL[- ](restricted|only) function|GPL-restricted",
+        r"cannot call GPL[- ](restricted|only) function|GPL-restricted|from non-GPL compatible program",
         "the helper is for GPL-compatible programs only: give the license GPL",
     ),
     Refusal(
         "helper-kind",
-        r"program of this type cannot use helper|unknown func|helper call is not allowed in probe",
+        r"program of this type cannot use helper|unknown func|helper call is not allowed in probe"
+        r"|func \S+#\d+ (supported only for|not supported for program type)|cannot update sockmap in this context",
         "this kind of program does not have that helper on this kernel",
     ),
     Refusal("helper-invalid", r"invalid func ", "this kernel does not have that helper"),
     Refusal(
         "kfunc-kind",
-        r"calling kernel function .* is not allowed",
+        r"calling kernel function .* is not allowed|\w+ is only allowed in bpf_",
         "this kind of program may not call that kernel function",
     ),
     Refusal(
@@ -359,7 +384,8 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "release",
         rf"{_R} (must (be referenced|have zero offset) when passed|type=\w* expected=(alloc_mem|ringbuf_mem)\b)"
-        r"|reference has not been acquired|release .*unacquired",
+        r"|reference has not been acquired|release .*unacquired|arg \d+ is an unacquired reference"
+        r"|release kernel function \w+ expects refcounted|cannot release unowned",
         _RELEASE,
     ),
     Refusal(
@@ -379,14 +405,24 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     # --- result ---
     Refusal(
+        "return-unknown",
+        r"At [\w ]+ the register R\d+ is not a (known|scalar) value|R0 not a scalar value",
+        "a number must be returned here, not an address",
+    ),
+    Refusal(
         "return-range",
-        r"At (program exit|async callback return|callback return) the register (?P<register>R0) has",
+        r"At [\w ]+ the register (?P<register>R\d+) has",
         "the returned number is not one that this kind of program may return",
     ),
     Refusal(
         "return-pointer",
         rf"{_R} leaks addr( as return value)?|leaks addr",
         "an address would reach user space",
+    ),
+    Refusal(
+        "pointer-comparison",
+        rf"{_R} pointer comparison prohibited",
+        "programs without CAP_PERFMON compare addresses only with 0 and with the packet's end",
     ),
     # --- code that means nothing to this kernel ---
     Refusal(

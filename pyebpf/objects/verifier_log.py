@@ -21,15 +21,21 @@ _INSTRUCTION = re.compile(r"^(?P<slot>\d{1,10}): \((?P<opcode>[0-9a-f]{2})\) (?P
 # 3: R0=scalar() R10=fp0  -  from 3 to 5: R0=...  -  frame1: R1=...  -  R6=... after "caller:"
 _STATE = re.compile(r"^(?:(?:from \d+ to )?\d+: )?(?:\([^)]*\) )?(?:safe )?(?:frame\d+: )?\s*(?:R\d+|fp-\d+)(?:_\w+)?=")
 _REGISTER = re.compile(r"\b(R\d{1,2})(?:_[rwpPD]+)?=((?:[^\s()]|\((?:[^()]|\([^()]*\))*\))+)")
+# What may be pushed back to and continued: the kernel cuts the log there when it takes another path, a blank behind
+# where the line's end was. Then whatever it prints next stands on that line. (A state stands behind `; ` there.)
+_CONTINUED = re.compile(
+    r"^(?P<line>\d{1,10}: \([0-9a-f]{2}\) [^;]*?\b(?:goto|gotol|gotox|may_goto|goto_or_nop|call) \S+) "
+    r"(?P<rest>(?!; (?:frame\d+: )?(?:R\d+|fp-\d+)(?:_\w+)?=)\S.*)$"
+)
 # Lines that say nothing about the refusal.
 _NOISE = re.compile(
     r"^(processed \d+ insns|verification time|stack depth|max_states|peak_states|insns? |func#\d+|Func#\d+|Validating |"
     r"caller:|callee:|returning from callee:|to caller at |from \d+ to \d+|propagating |last_idx |regs=|parent |"
-    r"mark_precise|arg#\d+ |Live regs before|reg type unsupported|;|\d+: )"
+    r"mark_precise|arg#\d+ reference type\('UNKNOWN|Live regs before|reg type unsupported|(cur|old) state:|;|\d+: )"
 )
 _SOURCE_PLACE = re.compile(r".+:\d+")  # `; text @ file:line`; Linux 6.1 gives the text alone
 _NAMED = re.compile(r"\bR\d+\b")
-_PLACES = frozenset({"opcode", "descriptor", "end"})  # groups of `Refusal.pattern`
+_PLACES = frozenset({"opcode", "descriptor", "end", "call", "address"})  # groups of `Refusal.pattern`
 # What bounds the time for a log of any length and content.
 _TAIL = 1 << 20  # characters: the message stands at the end, and states are given in full wherever paths part
 _LONGEST = 400  # characters, of a message and of a state
@@ -154,12 +160,12 @@ def _table() -> tuple[tuple[re.Pattern[str], Refusal], ...]:
     return tuple((re.compile(refusal.pattern), refusal) for refusal in REFUSALS)
 
 
-def _match(messages: Sequence[str]) -> tuple[re.Match[str], Refusal] | None:
+def _match(messages: Sequence[str]) -> tuple[re.Match[str], Refusal, str] | None:
     for pattern, refusal in _table():
         for message in messages:
             found = pattern.search(message)
             if found:
-                return found, refusal
+                return found, refusal, message
     return None
 
 
@@ -172,6 +178,17 @@ class _Place:
     source: str = ""
     registers: dict[str, str] = field(default_factory=dict)
     messages: deque[str] = field(default_factory=lambda: deque(maxlen=_MOST_MESSAGES))
+
+
+def _separated(lines: Sequence[str]) -> Iterator[str]:
+    """The lines, those apart of which the kernel has made one."""
+    for line in lines:
+        continued = _CONTINUED.match(line)
+        if continued:
+            yield continued["line"]
+            yield continued["rest"]
+        else:
+            yield line
 
 
 def _walk(lines: Iterator[str]) -> _Place:
@@ -217,7 +234,7 @@ def explain(log: str) -> Explanation | None:
 
     Understands the texts of Linux 6.1 to 6.18; of a message that is not known, the text alone is given.
     """
-    place = _walk(iter(_end(log).splitlines()))
+    place = _walk(_separated(_end(log).splitlines()))
     if not place.messages:
         return None
     messages = list(place.messages)
@@ -227,13 +244,13 @@ def explain(log: str) -> Explanation | None:
         return Explanation(
             "; ".join(messages[-_MOST_LINES:]), slot, place.text, "", "", "", "", registers, place.source
         )
-    match, refusal = found
+    match, refusal, known = found
     groups = match.groupdict()
     text, source = place.text, place.source
     if groups.get("instruction") is not None and int(groups["instruction"]) != slot:
         # The message speaks of another instruction than the last one walked.
         slot, text, source = int(groups["instruction"]), "", ""
-    message = "; ".join(messages[-_MOST_LINES:])
+    message = "; ".join(messages[-_MOST_LINES:] if known in messages[-_MOST_LINES:] else [known])
     mentioned = _NAMED.search(message)
     register = groups.get("register") or (mentioned[0] if mentioned else "")
     state = "" if refusal.name == "uninitialised" else registers.get(register, "")

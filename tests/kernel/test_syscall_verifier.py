@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import pytest
 
 from pyebpf.asm import Instruction, build
-from pyebpf.asm.build import R0, R1, R2, R3, R6, R10
+from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R10
 from pyebpf.btf import Btf, Kind
 from pyebpf.dataclass import replace
 from pyebpf.errors import Location, VerifierError
@@ -24,7 +25,10 @@ MAPS = (
     MapSpec("table", MapKind.ARRAY, U32, array_of(U64, 4), 1),
     MapSpec("fixed", MapKind.ARRAY, U32, U64, 1, flags=1 << 7),  # BPF_F_RDONLY_PROG
     MapSpec("ring", MapKind.RINGBUF, None, None, 4096),
+    MapSpec("closed", MapKind.ARRAY, U32, U64, 1, flags=1 << 8),  # BPF_F_WRONLY_PROG
+    MapSpec("storage", MapKind.CGROUP_STORAGE, array_of(U64, 2), U64, 0),
 )
+CLS, SKB = ProgramKind.SCHED_CLS, ProgramKind.CGROUP_SKB
 TRACEPOINT, XDP = ProgramKind.TRACEPOINT, ProgramKind.XDP
 SWITCH = "btf_trace_sched_switch"
 RETURN = (build.mov64(R0, 0), build.exit_())
@@ -171,6 +175,31 @@ PROVOKED: dict[str, tuple[ProgramKind, tuple[Instruction, ...]]] = {
     "release": (TRACEPOINT, (*reserve(), build.add64(R0, 8), *submit(mark=True), *RETURN)),
 }
 
+# Names of rows that stand for more than one message, or kinds of program.
+PROVOKED |= {
+    "socket-access": (
+        CLS,
+        (build.ldx(8, R2, R1, 168), build.jump_if("jne", R2, 0, 2), *RETURN, bad(build.ldx(8, R0, R2)), *RETURN),
+    ),
+    "negative-offset": (CLS, (build.add64(R1, -8), bad(build.ldx(4, R0, R1)), *RETURN)),
+    "write-only": (TRACEPOINT, (*found("closed"), bad(build.ldx(8, R1, R0)), *RETURN)),
+    "map-value-address": (TRACEPOINT, (bad(build.load_map_value(R1, "table", 40)), *RETURN)),
+    "helper-packet": (
+        CLS,
+        (
+            build.ldx(4, R3, R1, 76), build.ldx(4, R2, R1, 80), build.mov64(R0, R3), build.add64(R0, 8),
+            build.jump_if("jle", R0, R2, 2), *RETURN,
+            build.mov64(R2, 0), build.mov64(R4, 8), build.mov64(R5, 0), bad(call("skb_store_bytes")), *RETURN,
+        ),
+    ),
+    "call-destination": (TRACEPOINT, (build.call_local(1), *RETURN, bad(build.call_local(99)), *RETURN)),
+    "return-unknown": (SKB, (build.mov64(R0, R1), bad(build.exit_()))),
+    "cgroup-storage-flags": (
+        SKB,
+        (build.load_map(R1, "storage"), build.mov64(R2, 1), bad(call("get_local_storage")), *RETURN),
+    ),
+}  # fmt: skip
+
 # The same with BTF: attach type, BTF name to attach to, instructions.
 TYPED: dict[str, tuple[AttachType, str, tuple[Instruction, ...]]] = {
     "argument-index": (AttachType.TRACE_RAW_TP, SWITCH, (bad(build.ldx(8, R0, R1, 72)), *RETURN)),
@@ -216,8 +245,9 @@ def refusal(
 
 
 def check(name: str, error: VerifierError) -> None:
-    cause = next(row.cause for row in REFUSALS if row.name == name)
-    assert cause in error.message
+    rows = [row for row in REFUSALS if row.name == name]
+    assert rows[0].cause in error.message
+    assert any(re.search(row.pattern, error.message) for row in rows), "the kernel's own words are lost"
     assert error.location is not None
     assert error.location.line == 42
     assert "processed" in error.log
@@ -237,6 +267,25 @@ def test_a_refusal_about_kernel_types_is_explained_at_its_line(name):
     kind = Kind.FUNC if attach_type is AttachType.TRACE_ITER else Kind.TYPEDEF
     number = kernel_btf().find(target, {kind})[0]
     check(name, refusal(ProgramKind.TRACING, instructions, expected_attach_type=attach_type, attach_btf=number))
+
+
+ENDLESS = {
+    "back to itself": (build.mov64(R0, 0), build.jump_if("jeq", R0, 0, -1)),
+    "after a call": (NUMBER, build.jump_if("jgt", R0, 5, -2)),
+    "either way": (NUMBER, build.jump_if("jgt", R0, 5, 1), build.jump(-3), build.jump_if("jne", R0, 100, -4)),
+    "after two calls": (build.mov64(R6, 1), NUMBER, NUMBER, build.jump_if("jset", R0, 1, -3)),
+}
+
+
+@pytest.mark.parametrize("placed", [True, False], ids=["one line", "no lines"])
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_loop_without_end_is_told_in_the_kernels_words(name, placed):
+    """Where no line of source comes between, the kernel writes "infinite loop detected" on the line of the jump."""
+    code = tuple(bad(each) if placed else each for each in (*ENDLESS[name], *RETURN))
+    error = refusal(ProgramKind.SOCKET_FILTER, code)
+    assert "infinite loop detected at insn " in error.message
+    assert "state" not in error.message
+    assert next(row.cause for row in REFUSALS if row.name == "infinite-loop") in error.message
 
 
 def test_a_helper_for_gpl_programs_names_the_licence():

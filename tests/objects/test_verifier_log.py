@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 from pyebpf.objects.refusals import REFUSALS
 from pyebpf.objects.verifier_log import describe, explain
 
+GROUPS = {"register", "instruction", "opcode", "descriptor", "end", "call", "address"}
 LINUX_6_1 = """\
 0: R1=ctx(off=0,imm=0) R10=fp0
 ; counts[0] += 1
@@ -56,6 +57,46 @@ def test_a_log_of_6_12():
     assert (found.name, found.instruction, found.register) == ("scalar-deref", 4, "R0")
     assert "R0 is a number from 0 to 63" in str(found)
     assert found.source == "x = table[i]"
+
+
+# A message behind the last instruction walked, each with the register's state that it leaves.
+CONTINUED = {
+    "2: (25) if r0 > 0x5 goto pc-2 infinite loop detected at insn 1": "scalar()",
+    "2: (05) goto pc-2 infinite loop detected at insn 1": "scalar()",
+    "2: (e5) may_goto pc+3 infinite loop detected at insn 1": "scalar()",
+    "2: (85) call bpf_iter_num_next#51230 infinite loop detected at insn 1": "scalar()",
+    "2: (25) if r0 > 0x5 goto pc-2 1: R0=7 R10=fp0\ninfinite loop detected at insn 1": "7",
+    "2: (25) if r0 > 0x5 goto pc-2 ; while x: @ probe.py:3\ninfinite loop detected at insn 1": "scalar()",
+}
+
+
+@pytest.mark.parametrize("end", CONTINUED)
+def test_what_follows_on_the_line_of_an_instruction_is_read(end):
+    """When the kernel takes another path, it goes on where the line of a jump or call ended, a blank behind."""
+    found = explain(
+        f"0: R0=scalar() R10=fp0\n1: (bf) r6 = r6 ; R6=3\n{end}\ncur state: R0=1 R10=fp0\nold state: R0=1 R10=fp0\n"
+        "processed 14 insns (limit 1000000) max_states_per_insn 0 total_states 1 peak_states 1 mark_read 0\n"
+    )
+    assert found is not None
+    assert (found.name, found.instruction) == ("infinite-loop", 1)
+    assert found.message == "infinite loop detected at insn 1"
+    assert found.registers["R0"] == CONTINUED[end]
+
+
+def test_a_state_behind_an_instruction_is_a_state():
+    """Even where the instruction is so long that just one blank is between."""
+    long = "3: (85) call bpf_get_current_pid_tgid_of_some_kind#51230 ; R0_w=scalar(umax=7)"
+    found = explain(f"0: R1=ctx() R10=fp0\n{long}\n4: (79) r1 = *(u64 *)(r0 +0)\nR0 invalid mem access 'scalar'\n")
+    assert found is not None
+    assert "R0 is a number from 0 to 7" in str(found)
+
+
+def test_the_words_that_were_understood_are_shown():
+    """Not what the kernel printed after them."""
+    notes = "\n".join(f"note {number}" for number in range(4))
+    found = explain(f"0: R1=ctx() R10=fp0\n3: (95) exit\nR3 invalid sock access off=50 size=1\n{notes}\n")
+    assert found is not None
+    assert found.message == "R3 invalid sock access off=50 size=1"
 
 
 def test_what_a_call_clobbers_is_forgotten():
@@ -126,7 +167,8 @@ def test_whatever_a_pattern_finds_is_explained(row, data):
 
 @pytest.mark.parametrize("piece", [
     "R1 ", "R1=(", "R1=a(b", "variable ", "stack", " @ ", "(", "smin=", "9", "7: (85) call f ; R1=ctx()\n", "x\n",
-    "from 1 to 2: ", "; a @ b:1\n", "R7=scalar(umax=", "invalid access ", "expected=", "R0 invalid mem access\n",
+    "from 1 to 2: ", "; a @ b:1\n", "1: (05) goto x  goto ", "goto  ",
+    "R7=scalar(umax=", "invalid access ", "expected=", "R0 invalid mem access\n",
 ])  # fmt: skip
 def test_time_is_linear_in_the_length(piece):
     """Eight times the text takes some eight times as long at most, whatever is repeated, and in the end a constant."""
@@ -181,7 +223,7 @@ def test_rows_have_names_of_their_own_and_patterns_that_compile():
     assert len({row.name for row in REFUSALS}) > 40
     assert len({(row.name, row.cause) for row in REFUSALS}) == len({row.name for row in REFUSALS})
     for row in REFUSALS:
-        assert re.compile(row.pattern).groupindex.keys() <= {"register", "instruction", "opcode", "descriptor", "end"}
+        assert re.compile(row.pattern).groupindex.keys() <= GROUPS
         assert row.cause
         assert not row.cause.endswith(".")
 
@@ -228,6 +270,37 @@ def test_rows_have_names_of_their_own_and_patterns_that_compile():
         ("variable ctx access var_off=(0x0; 0xff) disallowed", "context-modified"),
         ("R10 partial copy of pointer", "pointer-partial"),
         ("R0 leaks addr as return value", "return-pointer"),
+        ("R3 invalid tcp_sock access off=96 size=8", "socket-access"),
+        ("negative offset dynptr_ptr ptr R1 off=-16 disallowed", "negative-offset"),
+        ("invalid access to map value pointer, value_size=48 off=48", "map-value-address"),
+        ("At callback return the register R0 is not a known value (fp)", "return-unknown"),
+        ("At program exit the register R1 has smin=64 smax=64 should have been in [0, 0]", "return-range"),
+        ("Possibly NULL pointer passed to helper arg2", "null-argument"),
+        ("R1 is bpf_array invalid negative access: off=-8", "kernel-offset"),
+        ("only read from bpf_array is supported", "kernel-write"),
+        ("R6 invalid variable buffer offset: off=0, var_off=(0x0; 0xffffffff)", "buffer-bounds"),
+        ("R1 invalid rdonly buffer access: off=-1, size=8", "buffer-bounds"),
+        ("bpf_probe_read_kernel() may write into memory pointed by R1 type=trusted_ptr_", "read-only"),
+        ("arg 1 is an unacquired reference", "release"),
+        ("release kernel function bpf_task_release expects refcounted PTR_TO_BTF_ID", "release"),
+        ("expected an initialized iter_num as arg #0", "iterator"),
+        ("R1 doesn't have constant offset. bpf_timer has to be at the constant offset", "special-offset"),
+        ("R1 doesn't have constant offset. bpf_spin_lock has to be at the constant offset", "special-offset"),
+        ("map 'm' has no valid bpf_timer", "special-absent"),
+        ("map 'm' has to have BTF in order to use bpf_spin_lock", "lock-map"),
+        ("off 1 doesn't point to 'struct bpf_wq' that is at 0", "special-absent"),
+        ("workqueue pointer in R1 map_uid=0 doesn't match map pointer in R2 map_uid=0", "special-map"),
+        ("tracing progs cannot use bpf_{list_head,rb_root} yet", "special-kind"),
+        ("tracing progs cannot use bpf_spin_lock yet", "lock-kind"),
+        ("2 bpf_preempt_enable(s) are missing", "region"),
+        ("bpf_rcu_read_unlock is missing", "region"),
+        ("helper call might sleep in a non-sleepable prog", "sleeping"),
+        ("program must be sleepable to call sleepable kfunc bpf_iter_css_new", "sleeping"),
+        ("bpf_throw kfunc (insn 13) cannot be called from callback subprog 1", "exception"),
+        ("kernel function bpf_ct_release args#0 expected pointer to STRUCT nf_conn but R1 has", "kfunc-argument"),
+        ("arg#0 pointer type STRUCT task_struct must point to scalar", "kfunc-argument"),
+        ("Caller passes invalid args into func#1 ('f')", "global-arguments"),
+        ("arena's user address must be set via map_extra or mmap()", "arena"),
     ],
 )
 def test_known_messages_have_their_row(message, name):
