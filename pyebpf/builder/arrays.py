@@ -10,6 +10,7 @@ from pyebpf.builder.operations import store, to_int
 from pyebpf.builder.places import Place, copy, pieces
 from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference
+from pyebpf.builder.restating import restated
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import replace
 from pyebpf.types import ArrayType, BytesType
@@ -94,7 +95,7 @@ def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, cou
             f"test it first, if 0 <= i < {count}, or mask it"
         )
     base = place.exact(p)
-    offset = p.b.binary(Op.MUL, _bounded(p, number.value, count), p.b.const(size))
+    offset = p.b.binary(Op.MUL, restated(p, number.value, 0, count - 1), p.b.const(size))
     p.b.assume_bounds(offset, 0, size * (count - 1))
     address = p.b.emit(Op.OFFSET, base, offset)
     p.b.assume_present(address)
@@ -103,21 +104,6 @@ def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, cou
 
         address = proven(p, address, size, base, place.packet)
     return Place(base=address, owner=place.owner, shared=place.shared, writable=place.writable, foreign=place.foreign)
-
-
-def _bounded(p: ProgramBuilder, number: ir.Value, count: int) -> ir.Value:
-    """Return the index with its bound where verifiers see it: what proves it here, they may have forgotten."""
-    b = p.b
-    if count & (count - 1) == 0:
-        masked = b.binary(Op.AND, number, b.const(count - 1))
-        b.assume_bounds(masked, 0, count - 1)
-        return masked
-    inside = b.variable(hint="index")
-    with b.if_(Compare(Relation.ULT, number, b.const(count))):
-        b.write(inside, b.emit(Op.REFINE, number))
-    with b.else_():
-        b.write(inside, b.const(0))
-    return b.take(inside)
 
 
 def equal_bytes(p: ProgramBuilder, place: Place, data: bytes) -> Test:

@@ -45,7 +45,7 @@ def divide(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
         value = _by_any(p, operator, left.value, right.value)
     dividend, divisor = b.bounds(left.value), b.bounds(right.value)
     if operator == "%":
-        found = ranges.remainder(dividend, divisor)
+        found = ranges.remainder(dividend, divisor, unsigned=type_ == U64)
     else:
         found = ranges.quotient(dividend, divisor, unsigned=type_ == U64)
     if found is not None:

@@ -74,15 +74,18 @@ def quotient(left: Interval, right: Interval, *, unsigned: bool) -> Interval | N
     if unsigned and low < 0:
         return (0, _U64_MAX // least) if least > 1 else None
     if least < 0:
-        return None
+        # The upper half of u64, read as s64: whatever the divisor, the quotient is no greater than the dividend.
+        return (0, high) if unsigned else None
     divisors = (max(least, 1), max(most, 1))
     corners = [n // d for n in (low, high) for d in divisors] + ([0] if least == 0 else [])
     return min(corners), max(corners)
 
 
-def remainder(left: Interval, right: Interval) -> Interval | None:
+def remainder(left: Interval, right: Interval, *, unsigned: bool) -> Interval | None:
     """Bounds of the floor remainder by a divisor that is never negative; by 0 it is the dividend."""
     (low, high), (least, most) = left, right
+    if unsigned and least < 0 <= low:
+        return (0, high)
     if least < 0 or (least == 0 and low < 0):
         return None
     if least == 0:

@@ -84,3 +84,25 @@ def test_a_branch_on_a_comparison_and_any_number(condition: Condition) -> None:
         for words in ((1, 2, 0), (1, 2, 1), (2, 1, 0), (2, 1, 1), (2, 1, 7)):
             context = b"".join(word.to_bytes(8, "little") for word in words) + contexts(0)[24:]
             assert run(ir.Module((after,)), context) == run(b.module(), context), (number, words)
+
+
+@pytest.mark.parametrize(
+    ("op", "constant", "followed"),
+    [(Op.LSHR, 62, True), (Op.UMOD, 3, False), (Op.UDIV, 1 << 62 | 1, False)],
+)
+def test_a_mask_is_left_out_only_where_verifiers_know_as_much(op: Op, constant: int, followed: bool) -> None:
+    """They follow shifts by constants and masks, no division."""
+    b = Builder()
+    small = b.emit(op, b.load(0), b.const(constant))
+    b.end(Return(b.emit(Op.AND, small, b.const(3))))
+    assert computed(simplify(b.function())) == [Op.LOAD, op, *[Op.AND] * (not followed)]
+
+
+@pytest.mark.parametrize("factor", [32, 33])
+def test_a_product_is_followed_only_of_factors_of_32_bits(factor: int) -> None:
+    """Verifiers give up all bounds of others, which Python's numbers keep."""
+    b = Builder()
+    word = b.emit(Op.LSHR, b.load(0), b.const(64 - factor))
+    product = b.emit(Op.MUL, word, b.emit(Op.AND, b.load(8), b.const(7)))
+    b.end(Return(b.emit(Op.AND, product, b.const((1 << factor + 3) - 1))))
+    assert (computed(simplify(b.function()))[-1] is Op.AND) == (factor > 32)

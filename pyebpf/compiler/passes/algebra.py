@@ -68,7 +68,8 @@ def _remainder_signed(r: Rewriter, x: Value, k: int) -> Value | None:
 
 
 def _mask(r: Rewriter, x: Value, c: int) -> Value | None:
-    if c & (c + 1) == 0 and r.bits(x) <= c.bit_length():
+    # What only the compiler knows is said again: the mask may be there for the verifier.
+    if c & (c + 1) == 0 and r.verified_bits(x) <= c.bit_length():
         return x
     return r.emit(Op.ZEXT, x, size=_MASKS[c]) if c in _MASKS else None
 
@@ -97,7 +98,7 @@ def _extend(r: Rewriter, x: Value) -> Value | None:
 
 
 def _truncate(r: Rewriter, x: Value) -> Value | None:
-    return x if r.bits(x) <= 8 * r.current.size else None
+    return x if r.verified_bits(x) <= 8 * r.current.size else None
 
 
 def _truncate_extended(r: Rewriter, x: Value, inner: int) -> Value | None:
@@ -116,9 +117,8 @@ def _condition(r: Rewriter) -> Condition:
     return condition
 
 
-def _known_comparison(r: Rewriter, condition: Condition, x: Value, c: int) -> bool | None:
+def _known_comparison(condition: Condition, bits: int, c: int) -> bool | None:
     """Whether `x condition c` always or never holds, from how many bits x has."""
-    bits = r.bits(x)
     if condition is Condition.SET:
         return None if c & ((1 << bits) - 1) else False
     least, most = 0, (1 << bits) - 1
@@ -147,7 +147,7 @@ def _known_comparison(r: Rewriter, condition: Condition, x: Value, c: int) -> bo
 def _compare_constant(r: Rewriter, x: Value, c: int) -> Value | None:
     if x.kind is not Kind.SCALAR:
         return None
-    known = _known_comparison(r, _condition(r), x, c)
+    known = _known_comparison(_condition(r), r.bits(x), c)
     return None if known is None else r.const(int(known))
 
 
@@ -303,7 +303,8 @@ def _branch(r: Rewriter, branch: Branch) -> Terminator:
         elif left.number == right.number and condition is not Condition.SET:
             holds = condition in _REFLEXIVE
         elif b is not None and left.kind is Kind.SCALAR:
-            holds = _known_comparison(r, condition, left, b)
+            # From what it is known to verifiers: the test may be there for them.
+            holds = _known_comparison(condition, r.verified_bits(left), b)
         if holds is not None:
             return Jump(then if holds else otherwise, (), branch.where)
         unswapped = None if b is None else _unswapped(r, condition, left, b)

@@ -190,6 +190,7 @@ class Rewriter:
         self.replaced: dict[int, Value] = {}
         self._numbers: dict[int, int] = {}
         self._bits: dict[int, int] = {}
+        self._verified_bits: dict[int, int] = {}
         self._highest = max((value.number for value in function.values()), default=-1)
         self._out: list[Instruction] = []
         self._current: Instruction | None = None
@@ -247,6 +248,10 @@ class Rewriter:
         """A number of bits that holds the value, unsigned: 64 if nothing better is known."""
         return self._bits.get(value.number, 64)
 
+    def verified_bits(self, value: Value) -> int:
+        """The same as far as every verifier knows it: what bounds an index may not be left out for less."""
+        return self._verified_bits.get(value.number, 64)
+
     def fresh(self) -> int:
         """A number for a new value."""
         self._highest += 1
@@ -288,6 +293,7 @@ class Rewriter:
             else:
                 if ready:
                     self._bits[parameter.number] = max(self.bits(value) for value in given)
+                    self._verified_bits[parameter.number] = max(self.verified_bits(value) for value in given)
                 kept.append(parameter)
         return tuple(kept)
 
@@ -324,41 +330,52 @@ class Rewriter:
             self.definitions[result.number] = instruction
             if instruction.op is Op.CONST:
                 self._numbers[result.number] = instruction.imm & MASK
-            bits = self._bits_of(instruction)
+            bits = self._bits_of(instruction, self._bits)
             if bits < 64:
                 self._bits[result.number] = bits
+                if instruction.op not in _UNVERIFIED:
+                    verified = self._bits_of(instruction, self._verified_bits)
+                    if verified < 64 and not (instruction.op is Op.MUL and self._is_wide(instruction)):
+                        self._verified_bits[result.number] = verified
         self._out.append(instruction)
 
-    def _bits_of(self, instruction: Instruction) -> int:
-        operands = instruction.operands
+    def _is_wide(self, product: Instruction) -> bool:
+        """Whether verifiers before Linux 6.13 give a product up: a factor may have more than 32 bits."""
+        return any(self.verified_bits(factor) > 32 for factor in product.operands)
+
+    def _bits_of(self, instruction: Instruction, known: Mapping[int, int]) -> int:
+        """A number of bits that holds the result, by what is known of the operands'."""
+        bits = [known.get(value.number, 64) for value in instruction.operands]
         match instruction.op:
             case Op.CONST:
                 return (instruction.imm & MASK).bit_length()
             case Op.LOAD if not instruction.signed:
                 return 8 * instruction.size
             case Op.ZEXT | Op.SWAP:
-                return min(8 * instruction.size, self.bits(operands[0]) if instruction.op is Op.ZEXT else 64)
+                return min(8 * instruction.size, bits[0] if instruction.op is Op.ZEXT else 64)
             case Op.COMPARE:
                 return 1
             case Op.REFINE | Op.UDIV:
-                return self.bits(operands[0])
+                return bits[0]
             case Op.AND:
-                return min(self.bits(operands[0]), self.bits(operands[1]))
+                return min(bits)
             case Op.OR | Op.XOR:
-                return max(self.bits(operands[0]), self.bits(operands[1]))
+                return max(bits)
             case Op.ADD:
-                return min(64, max(self.bits(operands[0]), self.bits(operands[1])) + 1)
+                return min(64, max(bits) + 1)
             case Op.MUL:
-                return min(64, self.bits(operands[0]) + self.bits(operands[1]))
+                return min(64, sum(bits))
             case Op.UMOD:
-                number = self.number(operands[1])
-                return min(self.bits(operands[0]), (number - 1).bit_length()) if number else self.bits(operands[0])
+                number = self.number(instruction.operands[1])
+                return min(bits[0], (number - 1).bit_length()) if number else bits[0]
             case Op.LSHR:
-                shift = self.number(operands[1])
-                return max(self.bits(operands[0]) - (shift & 63), 0) if shift is not None else self.bits(operands[0])
+                shift = self.number(instruction.operands[1])
+                if shift is None:
+                    return bits[0] if known is self._bits else 64
+                return max(bits[0] - (shift & 63), 0)
             case Op.SHL:
-                shift = self.number(operands[1])
-                return min(64, self.bits(operands[0]) + (shift & 63)) if shift is not None else 64
+                shift = self.number(instruction.operands[1])
+                return min(64, bits[0] + (shift & 63)) if shift is not None else 64
             case _:
                 return 64
 
@@ -368,6 +385,9 @@ class Rewriter:
             return self.branch(self, terminator)
         return terminator
 
+
+#: Operations whose results no bound is known of to verifiers before Linux 7.0.
+_UNVERIFIED = frozenset({Op.UDIV, Op.UMOD, Op.SWAP})
 
 #: The condition that holds for the operands exchanged.
 EXCHANGED = {

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
+from pyebpf.builder.integers import Int
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
+from pyebpf.builder.restating import restated_if_computed
 from pyebpf.builder.walks import walk_entries
 from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, is_bounded, leaves
 from pyebpf.dsl.translate.conditions import branch, compile_time
@@ -47,6 +49,8 @@ def while_statement(f: Frame, node: ast.While) -> None:
         return
     bounded = is_bounded(f, node)
     f.settle(names)
+    if bounded:
+        _restate(f, node.test)
     carried = f.carried(names)
     # One more than the rounds themselves: the test that ends them comes after the count.
     loops = counted_loop(f.p, MOST_COUNTED + 1, carried) if bounded else limited_loop(f.p, carried)
@@ -67,6 +71,16 @@ def while_statement(f: Frame, node: ast.While) -> None:
         f.depth -= 1
         f.loops.pop()
         f.b.where = where
+
+
+def _restate(f: Frame, test: ast.expr) -> None:
+    """Let verifiers see the bounds of the locals in a test, by which the loop is known to end."""
+    for name in sorted({each.id for each in ast.walk(test) if isinstance(each, ast.Name)} & set(f.local_names)):
+        value = f.read(name) if f.is_assigned(name) else None
+        if isinstance(value, Int):
+            restated = restated_if_computed(f.p, value.value)
+            if restated is not value.value:
+                f.assign(name, Int(restated, value.type, value.loaded))
 
 
 def _once(f: Frame, node: ast.While, where: Location) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import number
+from pyebpf.builder.restating import restated_if_computed
 from pyebpf.dsl.translate.frame import RETURN
 
 if TYPE_CHECKING:
@@ -133,4 +134,4 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
     if found is None:
         f.fail(f"a program returns an integer, not {describe(value)}", node.value)
     f.p.place.check_result(f.p, found.value)
-    _leave(f, found.value)
+    _leave(f, found.value if f.p.place.results is None else restated_if_computed(f.p, found.value))

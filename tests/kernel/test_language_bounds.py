@@ -1,0 +1,95 @@
+"""Numbers whose bounds the compiler knows: verifiers believe them, in every form of an index, in loops and results."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+
+import pytest
+
+from pyebpf import BPF, u64
+from tests.language.harness import RESULTS, Case, Host, Oldest
+from tests.language.indices import FORMS, LARGER, OUTSIDE
+from tests.language.model import run
+from tests.language.test_integers import VALUES
+
+RUNS = 3
+PARAMETERS = "s, t, u, v, i, w, h, k, b, c, q"
+EXTREMES = VALUES | {"h": [0, -1, 7, 32767, -32768], "k": [0, 1, 7, 65535]}
+
+#: Twelve numbers that live through all of it: what is checked before a call lives on the stack after.
+PRESSURE = [f"p{n} = table[{n % 8}] * {n + 3}" for n in range(12)]
+USED = [f"table[{n % 8}] = p{n}" for n in range(12)]
+
+
+def outside(length):
+    """A record with an array of so many elements, and a map with one."""
+    return f"class Held(Struct):\n    pad: u32\n    slots: u32[{length}]\n\nheld = bpf.array(value=Held)\n{OUTSIDE}"
+
+
+def check(forms, length, target, around=((), ())):
+    """Each form reads the element that Python says, for several numbers."""
+    plain = OUTSIDE.replace("@bpf.subprogram\n", "")
+    chance = random.Random(length)
+    for start in range(0, len(forms), RESULTS):
+        part = forms[start : start + RESULTS]
+        reads = [f"out[0].r{n} = e.slots[{form}]" for n, form in enumerate(part)]
+        body = "\n".join(["e = held[0]", *around[0], *reads, *around[1]])
+        indices = "\n".join(f"out[0].r{n} = {form}" for n, form in enumerate(part))
+        with Case(body, PARAMETERS, "from pyebpf import Struct\n" + outside(length)).loaded(target) as loaded:
+            loaded["held"][0] = type(loaded["held"][0])(0, tuple(100 + n for n in range(length)))
+            for _ in range(RUNS):
+                given = {name: chance.choice(EXTREMES[name]) for name in PARAMETERS.split(", ")}
+                expected = run(indices, PARAMETERS, given, plain)[: len(part)]
+                assert loaded.run(**given)[: len(part)] == [100 + index for index in expected], (part, given)
+
+
+@pytest.mark.parametrize("length", range(4, 17))
+def test_every_form_of_an_index_below_four_is_believed_in_arrays_of_4_to_16(length):
+    """A bound that only the compiler knows is in the code, whatever the length."""
+    check(FORMS, length, Host())
+
+
+@pytest.mark.parametrize("length", sorted(LARGER))
+def test_indices_that_fill_an_array_are_believed(length):
+    """So is one that is as large as the array allows."""
+    check(LARGER[length], length, Host())
+
+
+def test_indices_are_believed_where_registers_run_out():
+    """What is on the stack between its test and its use keeps its bounds."""
+    check(FORMS, 5, Oldest(), (PRESSURE, USED))
+
+
+LOOPS = {
+    "up": "n = u % 5\nwhile n < 10:\n    n += 1\n    out[0].r0 += n",
+    "down": "n = s64(u % 5)\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
+    "to a bound": "n, m = 0, s64(u % 50)\nwhile n < m:\n    n += 1\n    out[0].r0 += n",
+    "from below zero": "n = -s64(u % 5)\nwhile n < 3:\n    n += 1\n    out[0].r0 += n",
+}
+
+
+@pytest.mark.parametrize("body", LOOPS.values(), ids=LOOPS)
+def test_a_while_ends_for_the_verifier_where_it_ends_for_the_compiler(body):
+    """The bounds of its counter, and of what that is compared with, are in the code."""
+    with Case(body, "u").loaded() as loaded:
+        for u in (0, 4, 7, (1 << 64) - 1):
+            loaded.reset()
+            assert loaded.run(u=u) == run(body, "u", {"u": u})
+
+
+def test_what_a_program_returns_is_believed():
+    """A hook that takes 0 or 1 takes a remainder by 2, and one that takes 0 to 3 a remainder by 3."""
+    bpf = BPF()
+    numbers = bpf.array(value=u64, size=2)
+
+    @bpf.cgroup_sysctl()
+    def allowed() -> int:
+        return numbers[0] % 2
+
+    @bpf.cgroup_skb_egress()
+    def passed() -> int:
+        return numbers[1] % 3
+
+    with closing(bpf):
+        bpf.load()
