@@ -19,6 +19,7 @@ AARCH64 = Architecture(
     stack="sp",
     frame="x29",
     instruction="pc",
+    instruction_size=4,
     return_address="x30",
     call_number="x8",
     call_arguments=("orig_x0", "x1", "x2", "x3", "x4", "x5"),

@@ -26,6 +26,7 @@ class Architecture:
     stack_arguments      offset from the stack pointer, at a function's entry, of the first argument on the stack
     result               register of a function's result
     stack, frame, instruction   stack pointer, frame pointer, program counter
+    instruction_size     instructions begin at multiples of so many bytes
     return_address       register that has the return address at a function's entry; None: it lies at the stack pointer
     call_number          register of a system call's number, in the registers that its entry saved
     call_arguments       registers of a system call's arguments, likewise
@@ -42,6 +43,7 @@ class Architecture:
     stack: str
     frame: str
     instruction: str
+    instruction_size: int
     return_address: str | None
     call_number: str
     call_arguments: tuple[str, ...]

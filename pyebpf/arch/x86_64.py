@@ -18,6 +18,7 @@ X86_64 = Architecture(
     stack="sp",
     frame="bp",
     instruction="ip",
+    instruction_size=1,
     return_address=None,
     call_number="orig_ax",
     call_arguments=("di", "si", "dx", "r10", "r8", "r9"),

@@ -31,7 +31,7 @@ NO_ROOM = "ring buffer full"
 
 
 class RingBufferEntity(MapWord):
-    """A ring buffer of records of one type. `size` is bytes: a power of two and a multiple of the page."""
+    """A ring buffer of records of one type. `size` is bytes: a power of two from 4096 on."""
 
     def __init__(self, name_source: str | Callable[[], str], record: Type, size: int, flags: int = 0) -> None:
         self._name_source = name_source

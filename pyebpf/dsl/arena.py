@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Arena"]
 
 T = TypeVar("T")
-_MOST_PAGES = 1 << 20
+_MOST_PAGES = 1 << 20  # of the smallest size; where pages are larger, the loader refuses sooner
 
 
 class Arena(Bound, ArenaEntity):

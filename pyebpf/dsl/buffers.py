@@ -47,7 +47,5 @@ def record_type(record: Any, word: str) -> type[Struct]:
 def ring_size(size: int, word: str) -> int:
     """Bytes of a ring buffer, or InvalidValue."""
     if size < 4096 or size & (size - 1):
-        raise InvalidValue(
-            f"bpf.{word}(size={size!r}): give bytes, a power of two and at least a page, such as {256 * 1024}"
-        )
+        raise InvalidValue(f"bpf.{word}(size={size!r}): give bytes, a power of two from 4096 on, such as {256 * 1024}")
     return size

@@ -111,7 +111,7 @@ class MapMethods:
         return self.declare(PerCpuArrayMap(MapKind.PERCPU_ARRAY, value, size, name))
 
     def ringbuf(self, record: type[V], *, size: int = DEFAULT_RING, name: str = "") -> RingBuffer[V]:
-        """A ring buffer of records, `size` bytes: a power of two and a multiple of the page.
+        """A ring buffer of records, `size` bytes: a power of two from 4096 on, at least the kernel's page.
 
         When it is full records are lost, and counted.
         """
@@ -164,7 +164,7 @@ class MapMethods:
         return self.declare(Storage(MapKind.CGRP_STORAGE, value, name))
 
     def user_ringbuf(self, record: type[V], *, size: int = DEFAULT_RING, name: str = "") -> UserRingBuffer[V]:
-        """Records from user space to probes, `size` bytes: a power of two and a multiple of the page."""
+        """Records from user space to probes, `size` bytes: a power of two from 4096 on, at least the kernel's page."""
         from pyebpf.dsl.object_maps import UserRingBuffer
 
         return self.declare(UserRingBuffer(record, size, name))
@@ -216,7 +216,7 @@ class MapMethods:
     # -- of bytes ------------------------------------------------------------------------------------------------------
 
     def byte_ring(self, *, size: int = DEFAULT_RING, name: str = "") -> ByteRing:
-        """A ring buffer of records of any length, `size` bytes in all: a power of two and a multiple of the page.
+        """A ring buffer of records of any length, `size` bytes in all: a power of two from 4096 on.
 
         `with ring.reserve(n) as data:` makes one; when there is no room it is lost, and counted.
         """

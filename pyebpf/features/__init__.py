@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Features"]
 
 _remembered: dict[str, Answer] = {}
+#: Attachments that take a tenth of a second to take away: those of `pyebpf.features.trampolines`, imported when asked.
+_SLOW = frozenset({"fentry", "fexit", "fmod_ret", "lsm"})
 
 
 class Features:
     """Probes with three answers: yes, no, could not tell. Only the first two are remembered, for the process.
 
     A feature is named with its kind: "isa:sdiv" and "isa:v4", "map:ringbuf", "program:tracing", "helper:loop" (any
-    tracing program) and "helper:get_current_comm@xdp", "kfunc:bpf_iter_num_new", "attach:fentry". Nothing is inferred
-    from anything else, and never from the kernel's version. `btf` gives vmlinux's BTF, without which some probes
-    can't tell.
+    tracing program) and "helper:get_current_comm@xdp", "kfunc:bpf_iter_num_new", "attach:fentry", and "load:fentry" for
+    what `promise` asks. Nothing is inferred from anything else, and never from the kernel's version. `btf` gives
+    vmlinux's BTF, without which some probes can't tell.
     """
 
     def __init__(self, btf: Callable[[], Btf] | None = None) -> None:
@@ -37,6 +39,13 @@ class Features:
             if answer is not Answer.UNKNOWN:
                 _remembered[name] = answer
         return answer
+
+    def promise(self, name: str) -> Answer:
+        """As `ask`, for who is going to attach and will see: nothing is attached to find out, where it takes time."""
+        kind, _, what = name.partition(":")
+        if kind == "attach" and what in _SLOW and name not in _remembered:
+            return self.ask(f"load:{what}")
+        return self.ask(name)
 
     def has(self, name: str) -> bool:
         """Whether the kernel is known to have it."""
@@ -69,7 +78,13 @@ class Features:
                 if what in ATTACHMENTS:
                     return ATTACHMENTS[what](self._btf)
                 raise _unknown(name, what, ATTACHMENTS)
-        raise _unknown(name, kind, ("isa", "map", "program", "helper", "kfunc", "attach"))
+            case "load":
+                from pyebpf.features.trampolines import LOADING
+
+                if what in LOADING:
+                    return LOADING[what](self._btf)
+                raise _unknown(name, what, LOADING)
+        raise _unknown(name, kind, ("isa", "map", "program", "helper", "kfunc", "attach", "load"))
 
     def _isa(self, what: str) -> Answer:
         from pyebpf.features.instructions import INSTRUCTIONS, LEVELS, instruction

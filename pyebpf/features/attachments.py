@@ -14,6 +14,7 @@ from pyebpf.asm import encode
 from pyebpf.dataclass import dataclass
 from pyebpf.features.answers import UNDECIDED, Answer, from_errno
 from pyebpf.features.loading import Load, attempt, finish, forbidden, target_of
+from pyebpf.features.trampolines import TRAMPOLINES
 from pyebpf.kernel import bpf
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -86,23 +87,6 @@ class _Open:
             except OSError as error:
                 return _judged(error, (errno.ENOENT,))
         return Answer.YES
-
-
-@dataclass(frozen=True, slots=True)
-class _Trampoline:
-    """A load that names BTF type 1, which is no function: EINVAL and a message where there are trampolines.
-
-    A kernel locked down against them answers EPERM to whoever may load everything else.
-    """
-
-    kind: ProgramType
-    attach_type: AttachType
-
-    def __call__(self, _: Callable[[], Btf] | None) -> Answer:
-        outcome = attempt(finish(), self.kind, load=Load(self.attach_type), target=1)
-        if outcome.errno in {0, errno.EINVAL}:
-            return Answer.YES if outcome.log or not outcome.errno else Answer.NO
-        return Answer.NO if forbidden(outcome) else Answer.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,17 +279,6 @@ def _places() -> tuple[bytes, object]:
     return options, (path, offsets)
 
 
-def _lsm(btf: Callable[[], Btf] | None) -> Answer:
-    """Programs load where `bpf` is not among the security modules in use, and never run."""
-    answer = _Trampoline(ProgramType.LSM, AttachType.LSM_MAC)(btf)
-    if answer is Answer.YES:
-        from pyebpf.kernel.privileges import security_modules
-
-        used = security_modules()
-        return Answer.NO if used and "bpf" not in used else Answer.YES
-    return answer
-
-
 def _netlink(name: str) -> Probe:
     """A probe of `pyebpf.features.netlink`, imported when it is asked."""
 
@@ -376,10 +349,7 @@ ATTACHMENTS: dict[str, Probe] = {
     "kprobe_session": _Link(
         _KPROBE, AttachType.TRACE_KPROBE_SESSION, _UNKNOWN_NAME, Load(AttachType.TRACE_KPROBE_SESSION), 0, _functions
     ),
-    "fentry": _Trampoline(_TRACING, AttachType.TRACE_FENTRY),
-    "fexit": _Trampoline(_TRACING, AttachType.TRACE_FEXIT),
-    "fmod_ret": _Trampoline(_TRACING, AttachType.MODIFY_RETURN),
-    "lsm": _lsm,
+    **TRAMPOLINES,  # fentry, fexit, fmod_ret, lsm
     "lsm_cgroup": _Link(
         ProgramType.LSM,
         AttachType.LSM_CGROUP,

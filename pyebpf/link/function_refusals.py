@@ -8,10 +8,15 @@ from pyebpf.errors import NotFound, NotPermitted, NotSupported, closest
 from pyebpf.specs.attach.functions import not_loaded, split
 
 if TYPE_CHECKING:
+    from pyebpf.btf import Btf
     from pyebpf.link.host import Host
     from pyebpf.symbols.search import SymbolText
 
-__all__ = ["missing", "refused"]
+__all__ = ["NO_INSTRUCTION", "missing", "refused", "without_trampoline"]
+
+NO_INSTRUCTION = "no instruction begins there"
+#: Arguments that every kernel's trampolines pass on.
+_LEAST_PASSED = 6
 
 
 def missing(function: str) -> NotFound | None:
@@ -43,21 +48,49 @@ def missing(function: str) -> NotFound | None:
 
 
 def _in_btf(name: str) -> bool:
-    from pyebpf.btf import Btf, Kind
-    from pyebpf.kernel.btf_files import read_btf
+    from pyebpf.btf import Kind
 
     try:
-        return bool(Btf(read_btf()).find(name, {Kind.FUNC}))
+        return bool(_btf().find(name, {Kind.FUNC}))
     except NotSupported:
         return False
 
 
+def _btf() -> Btf:
+    from pyebpf.btf import Btf
+    from pyebpf.kernel.btf_files import read_btf
+
+    return Btf(read_btf())
+
+
+def without_trampoline(function: str) -> str:
+    """Why the kernel puts no trampoline on a function, whose program it has loaded (ENOTSUPP): the end of a line."""
+    from pyebpf.features import Answer, Features
+
+    try:
+        btf = _btf()
+        if Features(lambda: btf).promise("attach:fentry") is Answer.NO:
+            # ftrace there cannot call a trampoline: CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS.
+            return "this kernel loads programs for trampolines, but attaches none (arm64: since Linux 6.4)"
+        _, name, _ = split(function)
+        count = len(btf.prototype(name).params)
+    except (NotFound, NotSupported):
+        count = 0
+    if count > _LEAST_PASSED:
+        return f"its {count} arguments are more than trampolines pass on here (x86-64 before Linux 6.3: 6; arm64: 8)"
+    return "this kernel's trampolines do not do for it"
+
+
 def refused(function: str, host: Host) -> str:
-    """Why the kernel takes no probe on a function that it has: the end of a line."""
+    """Why the kernel takes no probe on a function that it has, or within it: the end of a line."""
+    from pyebpf.arch import host as architecture
     from pyebpf.kernel.functions import kprobe_blacklist
     from pyebpf.symbols.search import SymbolText
 
-    module, name, _ = split(function)
+    module, name, offset = split(function)
+    distance = int(offset or "0", 0)
+    if distance % architecture().instruction_size:
+        return NO_INSTRUCTION
     symbols = SymbolText()
     several = [symbol for symbol in symbols.find(name, module) if symbol.is_function]
     if len(several) > 1:
@@ -69,10 +102,17 @@ def refused(function: str, host: Host) -> str:
     if several and not several[0].module and _of_the_start(symbols, several[0].address):
         return "it ran while the kernel started, and is gone (__init)"
     try:
-        if not any(host.traceable().matching(name)):
-            return "ftrace does not reach it: it is not compiled for tracing (notrace, noinstr or assembler)"
+        listed = list(host.traceable().matching(name, module))
     except (OSError, NotPermitted, NotSupported):
-        pass
+        listed = None
+    if distance and several and listed:
+        if {several[0].address + distance} & {address for _, _, address in listed}:
+            return "ftrace has the instruction there, and shares it with no kprobe: probe the function's start"
+        return (
+            "no probe can be put on this instruction: it is ftrace's own, or of a kind that the kernel cannot step over"
+        )
+    if listed is not None and not listed:
+        return "ftrace does not reach it: it is not compiled for tracing (notrace, noinstr or assembler)"
     return "it is no place for a probe: assembler, or in a section that the kernel keeps probes out of"
 
 

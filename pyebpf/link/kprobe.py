@@ -93,7 +93,7 @@ def _attach(program: Program, target: Kprobe, function: str) -> tuple[Descriptor
 
 
 def _refusal(error: OSError, program: Program, what: str, function: str, host: Host) -> KernelError | NotFound:
-    from pyebpf.link.function_refusals import missing, refused
+    from pyebpf.link.function_refusals import NO_INSTRUCTION, missing, refused
 
     if error.errno not in _OF_THE_FUNCTION:
         return attach_error(error, program.name, what, needs=("CAP_PERFMON", "CAP_SYS_ADMIN"))
@@ -101,5 +101,5 @@ def _refusal(error: OSError, program: Program, what: str, function: str, host: H
     if gone is not None:
         return gone
     if error.errno == errno.EILSEQ:
-        return NotSupported(f"{what}: no instruction begins there", error.errno)
+        return NotSupported(f"{what}: {NO_INSTRUCTION}", error.errno)
     return NotSupported(f"{what}: {refused(function, host)}", error.errno)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import NotSupported
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
+from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:
+    from pyebpf.errors import KernelError
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.lsm import Lsm
@@ -31,16 +33,24 @@ def attach_lsm(program: Program, target: Lsm, _: Host) -> Link:
         descriptor = bpf.link_create(program.fileno(), 0, target.attach_type, what=what)
     except OSError as error:
         if error.errno != errno.EINVAL:
-            raise attach_error(error, program.name, what, meanings=_MEANINGS) from error
+            raise _refusal(error, program, target) from error
         try:
             # Before Linux 5.18, only so.
             descriptor = bpf.raw_tracepoint_open(program.fileno())
         except OSError as other:
-            raise attach_error(other, program.name, what, meanings=_MEANINGS) from other
+            raise _refusal(other, program, target) from other
     return Link(what, "LSM link", [descriptor])
 
 
-_MEANINGS = {errno.EBUSY: "this program is there already", errno.E2BIG: "the hook has as many programs as it can"}
+def _refusal(error: OSError, program: Program, target: Lsm) -> KernelError:
+    what = str(target)
+    if error.errno == ENOTSUPP:
+        from pyebpf.link.function_refusals import without_trampoline
+
+        reason = without_trampoline(f"bpf_lsm_{target.hook}")
+        return NotSupported(f"attaching {program.name} to {what}: {reason}", ENOTSUPP)
+    meanings = {errno.EBUSY: "this program is there already", errno.E2BIG: "the hook has as many programs as it can"}
+    return attach_error(error, program.name, what, meanings=meanings)
 
 
 def _active() -> str:

@@ -54,8 +54,9 @@ def _refusal(error: OSError, program: Program, target: Fentry | Fexit | FmodRet,
         if gone is not None:
             return gone
         return NotSupported(f"{doing}: {refused(function, host)}", error.errno)
-    meanings: dict[int, str] = {
-        ENOTSUPP: "this kernel's trampolines do not do for it (Linux before 6.3: more than 6 arguments)",
-        errno.E2BIG: "the function has as many trampoline programs as it can (38)",
-    }
+    if error.errno == ENOTSUPP:
+        from pyebpf.link.function_refusals import without_trampoline
+
+        return NotSupported(f"{doing}: {without_trampoline(function)}", ENOTSUPP)
+    meanings = {errno.E2BIG: "the function has as many trampoline programs as it can (38)"}
     return attach_error(error, program.name, what, meanings=meanings)

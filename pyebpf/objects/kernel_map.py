@@ -52,7 +52,7 @@ class KernelMap:
             rules = kind.rules
             self.key_type: Type | None = spec.key or _KEYS.get(rules.key.name)
             self.value_type: Type | None = spec.value or _VALUES.get(rules.value.name)
-            self.max_entries = spec.max_entries
+            self.max_entries = spec.entries(PAGE_SIZE)
             if kind is MapKind.PERF_EVENT_ARRAY:
                 self.max_entries = spec.max_entries or possible_cpus()
             self._lock_flag = BPF_F_LOCK if holds_lock(spec.value) else 0

@@ -226,6 +226,20 @@ def _replaced(place: Any) -> tuple[int, int]:
 _TRAMPOLINES = frozenset({24, 25, 26, 27})
 
 
+#: Of kernel/bpf/btf.c, on a function and not on the program: what btf_distill_func_proto() makes no trampoline for.
+_UNSUITABLE = re.compile(r"The function (\S+) (?:(has \d+ arguments)|(arg\d+|return) type .+ is unsupported)")
+
+
+def _unsuitable(log: str) -> str | None:
+    """The verifier's refusal of the function that a trampoline is wanted for, in words."""
+    found = _UNSUITABLE.search(log)
+    if found is None:
+        return None
+    function, arguments, part = found.groups()
+    reason = f"{arguments}, too many" if arguments else f"has an {part} of a type that it does not pass on"
+    return f"the kernel makes no trampoline for {function}(), which {reason}: use @bpf.kprobe"
+
+
 def _without_trampolines() -> bool:
     """Whether that is the kernel's own answer to everybody, not to a process that lacks a privilege."""
     from pyebpf.features import Answer, Features
@@ -239,6 +253,8 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
     from pyebpf.objects.verifier_log import explain
 
     explained = explain(log)
+    if spec.expected_attach_type in _TRAMPOLINES and (unsuitable := _unsuitable(log)):
+        return NotSupported(f"{what}: {unsuitable}", number)
     if explained is None:
         if number == errno.EPERM and spec.expected_attach_type in _TRAMPOLINES and _without_trampolines():
             return NotSupported(f"{what}: this kernel has no trampolines for programs, or refuses them", number)

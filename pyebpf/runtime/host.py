@@ -87,7 +87,7 @@ def _may_use(features: Features, name: str) -> bool:
     """
     from pyebpf.features import Answer
 
-    answer = features.ask(name)
+    answer = features.promise(name)
     return answer is Answer.YES or (answer is Answer.UNKNOWN and name.startswith(("attach:", "helper:")))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import InvalidValue, KernelError, NotFound
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.link.base import Link, pin_error
 from pyebpf.link.listing import described, kind_name
 from pyebpf.objects import Program, make_map
@@ -97,7 +98,7 @@ def _take_up(
     for number, each in enumerate(spec.maps):
         maps[each.name] = made = make_map(each, _open(path, names, "map", number, each.name))
         opened.append(made)
-        if each.max_entries not in (0, made.max_entries):
+        if each.entries(PAGE_SIZE) not in (0, made.max_entries):
             sizes = f"{made.max_entries} entries, not {each.max_entries} as declared"
             raise InvalidValue(f"the map {each.name} pinned at {path} has {sizes}: unpin it (rm -r)")
     programs: list[Program] = []

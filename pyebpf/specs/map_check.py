@@ -29,6 +29,8 @@ _MOST = (1 << 32) - 1
 _MOST_KEY = 512 - 32
 _MOST_PREFIX = 256
 _MOST_HASHES = 15
+_MOST_OF_ARENA = 1 << 32
+_LEAST_PAGE = 4096  # of the architectures that Linux has
 
 _KEY_SIZES = {Key.INDEX: (4,), Key.DESCRIPTOR: (4,), Key.CGROUP: (8, 16)}
 _KEY_WORDS = {Key.INDEX: "u32", Key.DESCRIPTOR: "s32", Key.CGROUP: "u64"}
@@ -116,9 +118,15 @@ def _entries(spec: MapSpec, rules: MapRules, page_size: int) -> None:
         case Entries.COUNT | Entries.PAGES:
             if not count:
                 raise _wrong(spec, f"a size of 0: give the number of {rules.entries.value}")
+            if rules.entries is Entries.PAGES and count * page_size > _MOST_OF_ARENA:
+                most = _MOST_OF_ARENA // page_size
+                raise _wrong(spec, f"{count} pages of {page_size} bytes: give at most {most}, which are 4 GiB")
         case Entries.BYTES:
-            if count < page_size or count & (count - 1):
-                raise _wrong(spec, f"{count} bytes: give a power of two, at least a page, such as {64 * page_size}")
+            # Where pages are larger, the ring is as large as one of them.
+            if count < _LEAST_PAGE or count & (count - 1):
+                raise _wrong(
+                    spec, f"{count} bytes: give a power of two from {_LEAST_PAGE} on, such as {64 * _LEAST_PAGE}"
+                )
         case Entries.ZERO | Entries.ONE:
             if count != int(rules.entries.value):
                 raise _wrong(spec, f"{count} entries: give {rules.entries.value}, the kernel makes what is needed")

@@ -59,7 +59,7 @@ class Entries(Enum):
 
     COUNT = "entries"
     PROCESSORS = "processors (0: all possible ones)"
-    BYTES = "bytes: a power of two, whole pages"
+    BYTES = "bytes: a power of two, at least a page"
     PAGES = "pages"
     ZERO = "0"
     ONE = "1"

@@ -79,8 +79,8 @@ class MapSpec:
     """One map. `name` is what programs call it, 1 to 15 bytes of [A-Za-z0-9_.], unique in its module.
 
     `key` and `value` are types with codecs; None where the kind has none or fixes them itself (indices, descriptors).
-    `max_entries` counts entries (a ring buffer's: bytes, a power of two and a multiple of the page; a perf event
-    array's: 0 for one each possible processor). `flags` are BPF_F_*. `initial` entries are written before any program
+    `max_entries` counts entries (a ring buffer's: bytes, a power of two from 4096 on; a perf event array's: 0
+    for one each possible processor). `flags` are BPF_F_*. `initial` entries are written before any program
     runs; `frozen` then closes the map to the system call's writes.
 
     `numa_node` places the memory (BPF_F_NUMA_NODE). `extra` is the kind's own number: a Bloom filter's hash functions
@@ -104,6 +104,12 @@ class MapSpec:
     typed: bool = False
     operations: str = ""
     described: MapTypes | None = None
+
+    def entries(self, page_size: int) -> int:
+        """`max_entries` for a kernel with pages of `page_size` bytes: a ring buffer has at least one."""
+        from pyebpf.specs.map_kinds import Entries
+
+        return max(self.max_entries, page_size) if self.kind.rules.entries is Entries.BYTES else self.max_entries
 
     def check(self, page_size: int = 4096) -> None:
         """Raise InvalidValue, naming the fix, for a shape that no kernel takes."""

@@ -96,7 +96,7 @@ def test_specs_of_every_kind_of_map() -> None:
         (lambda bpf: bpf.hash(key=u32, value=u64, size=0), "size=0: a map has 1 to 4294967295 entries"),
         (lambda bpf: bpf.array(value=u64, size=-1), "size=-1: a map has"),
         (lambda bpf: bpf.ringbuf(u32), "give the Struct class of its records"),
-        (lambda bpf: bpf.ringbuf(Event, size=5000), "give bytes, a power of two and at least a page"),
+        (lambda bpf: bpf.ringbuf(Event, size=5000), "give bytes, a power of two from 4096 on"),
         (lambda bpf: bpf.tracepoint("openat"), 'write "category:name"'),
         (lambda bpf: bpf.tracepoint(), "names no target"),
         (lambda bpf: bpf.tracepoint("a:b")(3), "decorates a function, not 3"),

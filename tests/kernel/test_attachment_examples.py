@@ -153,7 +153,7 @@ def test_a_function_that_is_chosen_when_a_program_starts():
 
 def test_usdt():
     """13 collections of Debian's python3, by generation."""
-    needs(f"setting:{PYTHON}", "arch:x86_64", "attach:uprobe")
+    needs(f"setting:{PYTHON}", "attach:uprobe")
     unless(ElfSymbols(PYTHON).notes("stapsdt"), "setting:USDT-probes-of-python3")
     bpf = BPF()
     collections = bpf.hash(key=s32, value=u64)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyebpf import BPF, NotSupported, PyebpfError, VerifierError, function_ip, pid, s64, u64
+from pyebpf.arch import host
 from pyebpf.features import Features
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.runtime.host import kernel_btf
@@ -24,7 +25,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 ME = os.getpid()
 IPC_INFO = 3
 #: More functions than are worth an event of the PMU each: the system calls on message queues, semaphores, memory.
-SYSTEM_CALLS = "__x64_sys_[ms][hes][gm]*"
+SYSTEM_CALLS = f"{host().call_prefix}[ms][hes][gm]*"
 
 
 def semaphore_limits(times: int) -> None:
@@ -94,7 +95,7 @@ def test_variants_are_counted(kind: str, how: str) -> None:
 @pytest.mark.parametrize("how", ["kprobe", "kretprobe", "kprobe_multi", "kretprobe_multi"])
 def test_a_pattern_counts_each_function_and_says_that_it_takes_time(how: str) -> None:
     """A dozen functions and more: 17 calls of one under its name; no event of tracefs stays; progress is reported."""
-    needs("arch:x86_64", f"attach:{'kprobe_multi' if 'multi' in how else 'kprobe'}")
+    needs(f"attach:{'kprobe_multi' if 'multi' in how else 'kprobe'}")
     bpf = BPF()
     calls = bpf.hash(key=u64, value=u64)
     lines: list[str] = []
@@ -111,10 +112,10 @@ def test_a_pattern_counts_each_function_and_says_that_it_takes_time(how: str) ->
     with bpf:
         (attachment,) = bpf.attachments
         semaphore_limits(17)
-        assert named()["__x64_sys_semctl"] == 17
+        assert named()[f"{host().call_prefix}semctl"] == 17
         bpf.detach()
         semaphore_limits(5)
-        assert named()["__x64_sys_semctl"] == 17
+        assert named()[f"{host().call_prefix}semctl"] == 17
     slow = attachment.endswith("by kprobe_events")
     assert slow == ("multi" not in how)
     assert [line.partition(" ")[0] for line in lines] == (["Attaching", "Detaching"] if slow else [])

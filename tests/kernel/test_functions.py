@@ -305,14 +305,15 @@ def test_several_functions_of_one_signature_are_one_program(how: str) -> None:
 
 
 def test_the_context_has_registers() -> None:
-    """`ctx.di` is the first argument on x86-64, whatever the function."""
-    needs("attach:kprobe", "arch:x86_64")
+    """`ctx.di` is the first argument on x86-64, `ctx.x0` on arm64, whatever the function."""
+    needs("attach:kprobe")
     bpf = BPF()
     counts = bpf.array(value=u64)
 
     @bpf.kprobe("__sys_listen")
     def on_listen(ctx: Any, fd: int) -> None:
-        if pid() == ME and ctx.di & 0xFFFFFFFF == fd & 0xFFFFFFFF:
+        first = ctx.x0 if host().name == "aarch64" else ctx.di
+        if pid() == ME and first & 0xFFFFFFFF == fd & 0xFFFFFFFF:
             counts[0] += 1
 
     with bpf:

@@ -194,10 +194,10 @@ def test_what_no_single_link_holds_is_not_pinned(bpffs: Path) -> None:
 
 def test_an_event_of_tracefs_is_not_pinned(bpffs: Path) -> None:
     """It would stay for ever: the guard removes it with its process."""
-    needs("attach:kprobe", "arch:x86_64")
+    needs("attach:kprobe")
     bpf = BPF()
 
-    @bpf.kprobe("__x64_sys_[ms][hes][gm]*")
+    @bpf.kprobe(f"{host().call_prefix}[ms][hes][gm]*")
     def on_call() -> None:
         pass
 

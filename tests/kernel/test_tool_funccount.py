@@ -56,7 +56,7 @@ def test_functions_of_one_process_of_two():
 
 def test_usdt_probes_by_pattern():
     """Each under provider and name, its places together: `twice` has two."""
-    needs("attach:uprobe", "arch:x86_64")
+    needs("attach:uprobe")
     path = binary("pie")
     expected = {"traced:twice": 2 * CALLS, "traced:guarded": LATER}
     with Traced(path) as traced:
@@ -93,7 +93,7 @@ def refusal(pattern, **options):
 
 def test_what_is_not_there_or_too_much():
     """One line each: the closest names, the option that allows more."""
-    needs("attach:uprobe", "arch:x86_64")
+    needs("attach:uprobe")
     path = binary("pie")
     assert refusal(f"{path}:nix_*") == f"no function of {path} matches nix_*"
     assert refusal(f"{path}:negativ") == f"{path} has no function negativ (did you mean negative?)"

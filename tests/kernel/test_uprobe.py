@@ -18,9 +18,11 @@ from pyebpf.specs.attach.user import Uprobe
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.types import char
 from tests.support.needs import needs
-from tests.support.traced import Traced, binary, kill_often
+from tests.support.traced import INSTRUCTION, Traced, binary, kill_often
 
 ENTRIES, RETURNS, OTHERS = 23, 17, 7
+#: What stands in a process's code where there is a probe: int3; brk with the number of uprobes.
+BREAKPOINT = {"x86_64": b"\xcc", "aarch64": bytes.fromhex("a00020d4")}[os.uname().machine]
 KILLS = int(os.environ.get("PYEBPF_KILLS", "5"))
 
 
@@ -140,10 +142,10 @@ def test_the_code_is_as_before_when_detached(way):
     path = binary("pie")
     (symbol,) = ElfSymbols(path).find("negative")
     with Traced(path) as traced:
-        before = code(traced.pid, path, symbol.offset)
+        before = code(traced.pid, path, symbol.offset, INSTRUCTION)
         with at(path, "negative")[0]:
-            assert code(traced.pid, path, symbol.offset) == b"\xcc" != before
-        assert code(traced.pid, path, symbol.offset) == before
+            assert code(traced.pid, path, symbol.offset, INSTRUCTION) == BREAKPOINT != before
+        assert code(traced.pid, path, symbol.offset, INSTRUCTION) == before
 
 
 def test_names_of_places():
@@ -151,9 +153,9 @@ def test_names_of_places():
     path = binary("pie")
     (stepping,) = ElfSymbols(path).find("stepping")
     cases = {
-        ("stepping+1",): 1,
-        ("stepping", "stepping+2", "stepping+0x3"): 3,
-        (stepping.offset + 1,): 1,
+        (f"stepping+{INSTRUCTION}",): 1,
+        ("stepping", f"stepping+{2 * INSTRUCTION}", f"stepping+{3 * INSTRUCTION:#x}"): 3,
+        (stepping.offset + INSTRUCTION,): 1,
         (f"{stepping.offset:#x}", "stepping"): 1,
         ("step*",): 1,
     }
@@ -354,7 +356,7 @@ def test_what_is_not_there(tmp_path):
         (library, "versioned@V3"): f"NotFound: {library} has no function versioned@V3: its versioned is "
         "versioned@@V2 and versioned@V1",
         (path, "datum"): f"NotFound: datum of {path} is no code: it is data",
-        (path, "stepping+9"): "InvalidValue: stepping+9: stepping of {path} is 4 bytes long",
+        (path, "stepping+99"): f"InvalidValue: stepping+99: stepping of {{path}} is {4 * INSTRUCTION} bytes long",
         (path, "stepping+x"): "InvalidValue: stepping+x: 'x' is no number of bytes",
         (path, 3): f"InvalidValue: offset 0x3 of {path} is not in its code",
         (path, "0xfffffffff"): f"InvalidValue: offset 0xfffffffff of {path} is not in its code",
@@ -375,8 +377,8 @@ def test_what_is_not_there(tmp_path):
         f"InvalidValue: many_* matches 200 functions of {path}, more than 199: narrow it, or allow more with "
         "max_probes=200 (--max-probes)"
     )
-    assert refusal(path, "stepping+1", returns=True) == (
-        "InvalidValue: stepping+1: the return is probed at a function's start; leave out +1"
+    assert refusal(path, "stepping+4", returns=True) == (
+        "InvalidValue: stepping+4: the return is probed at a function's start; leave out +4"
     )
     offset = ElfSymbols(path).find("stepping")[0].offset
     assert "inside stepping" in refusal(path, offset + 1, returns=True)

@@ -25,10 +25,15 @@ HITS, OTHERS = 23, 7
 FORMS = [3, -7, -5, 19, 0xDEAD_BEEF, 0x88, 0x7788, -100, 0x5566_7788, 17, 17, 0xDEAD]
 
 
+ARM64 = os.uname().machine == "aarch64"
+#: The arguments of `twice` at its first place, as noted.
+TWICE = "-8@x0 -2@x1" if ARM64 else "-8@%rdi -2@%ax"
+
+
 @pytest.fixture(autouse=True)
-def _x86_64():
-    """The notes of traced.c are in x86-64's words."""
-    needs("arch:x86_64", "attach:uprobe")
+def _uprobes():
+    """USDT probes are uprobes."""
+    needs("attach:uprobe")
 
 
 @pytest.fixture(params=["uprobe.multi", "uprobe"])
@@ -112,7 +117,7 @@ def test_types_are_the_authors():
         sums[0] += a
         sums[1] += u64(s64(b))
         sums[2] += u64(s64(e))
-        sums[3] += ctx.di
+        sums[3] += ctx.x0 if ARM64 else ctx.di
 
     with bpf, Traced(binary("pie")) as traced:
         traced.tell("forms 1")
@@ -248,7 +253,7 @@ def test_what_is_not_there():
     )
     assert refusal("/no/such/file", "a:b") == "there is no file /no/such/file"
     assert refusal(path, "traced:twice", three) == (
-        f"usdt {path}:traced:twice: the probe has 2 arguments, not 3: -8@%rdi -2@%ax"
+        f"usdt {path}:traced:twice: the probe has 2 arguments, not 3: {TWICE}"
     )
     assert "the probe has no argument c: args= names a, b" in refusal(path, "traced:twice", three, args=("a", "b"))
     for wrong in (

@@ -54,7 +54,7 @@ K = MapKind
         (K.QUEUE, U32, U64, 1, {}, "this kind has no keys: leave out key=u32"),
         (K.QUEUE, None, None, 1, {}, "give value="),
         (K.RINGBUF, None, U64, 4096, {}, "this kind has no values: leave out value=u64"),
-        (K.RINGBUF, None, None, 5000, {}, "give a power of two, at least a page, such as 262144"),
+        (K.RINGBUF, None, None, 5000, {}, "give a power of two from 4096 on, such as 262144"),
         (K.USER_RINGBUF, None, None, 2048, {}, "give a power of two"),
         (K.BLOOM_FILTER, None, U64, 1, {"extra": 16}, "give extra= 1 to 15"),
         (K.SK_STORAGE, None, U64, 0, {}, "needs BPF_F_NO_PREALLOC"),
@@ -75,6 +75,20 @@ def test_what_no_kernel_takes_is_refused_with_the_fix(kind, key, value, size, mo
         MapSpec("odd", kind, key, value, size, **more).check()
     assert str(caught.value).startswith(f"map odd ({kind.name}): ")
     assert fix in str(caught.value)
+
+
+@pytest.mark.parametrize("page_size", [4096, 16384, 65536])
+def test_sizes_follow_the_kernels_page(page_size):
+    """A ring is at least a page; an arena of 4 GiB has as many pages as fit, one more is refused with that number."""
+    for size in (4096, 16384, 1 << 20):
+        ring = MapSpec("ring", K.RINGBUF, None, None, size)
+        ring.check(page_size)
+        assert ring.entries(page_size) == max(size, page_size)
+    assert MapSpec("counts", K.HASH, U32, U64, 3).entries(page_size) == 3
+    most = (1 << 32) // page_size
+    MapSpec("memory", K.ARENA, None, None, most, BPF_F_MMAPABLE).check(page_size)
+    with pytest.raises(InvalidValue, match=f"give at most {most}, which are 4 GiB"):
+        MapSpec("memory", K.ARENA, None, None, most + 1, BPF_F_MMAPABLE).check(page_size)
 
 
 @pytest.mark.parametrize("name", ["", "sixteen_letters_", "a-b", "ü", "a b"])

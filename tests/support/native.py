@@ -30,5 +30,5 @@ def build_native(source: str, target: Path, *options: str) -> Path:
         str(target),
         str(path),
     ]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)  # emulated, that takes a minute
     return target

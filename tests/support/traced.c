@@ -49,12 +49,13 @@ __attribute__((noinline)) int negative(int a)
     return -a;
 }
 
-/* Instructions at +0, +1, +2 and +3. */
+/* Four instructions. */
 __asm__(".text\n.globl stepping\n.type stepping, @function\nstepping: nop\nnop\nnop\nret\n.size stepping, . - stepping\n");
 void stepping(void);
 
-/* Every form of an argument that x86-64 has: registers and parts of them, memory, memory with an index, constants, and
-   symbols. Called with 3 and the address of what stands at `pointed`. */
+/* Every form of an argument that the architecture has: registers and parts of them, memory, memory with an index,
+   constants, and symbols. Called with 3. */
+#if defined(__x86_64__)
 __asm__(".text\n.globl forms\n.type forms, @function\n"
         "forms: sub $24, %rsp\n"
         "movl $-7, 8(%rsp)\n"
@@ -66,6 +67,27 @@ __asm__(".text\n.globl forms\n.type forms, @function\n"
              "-8@-8(%r9,%rdi,8) 2@2+shared_number(%rip)")
         "add $24, %rsp\n"
         "ret\n.size forms, . - forms\n");
+#elif defined(__aarch64__)
+__asm__(".text\n.globl forms\n.type forms, @function\n"
+        "forms: sub sp, sp, #32\n"
+        "mov w9, #-7\n"
+        "str w9, [sp, #8]\n"
+        "adrp x9, table\n"
+        "add x9, x9, :lo12:table\n"
+        "adrp x12, shared_number\n"
+        "add x12, x12, :lo12:shared_number\n"
+        "movz x10, #0x7788\n"
+        "movk x10, #0x5566, lsl #16\n"
+        "movk x10, #0x3344, lsl #32\n"
+        "movk x10, #0x1122, lsl #48\n"
+        "mov x11, #-100\n"
+        "mov x13, #16\n"
+        NOTE("traced", "forms", "0",
+             "8@x0 -4@[sp, 8] -4@-5 8@[x9, x0, lsl 3] 4@[x12] 1@w10 2@x10 -1@x11 4@w10 8@[x9, 16] -8@[x9, x13] "
+             "2@[x12, #2]")
+        "add sp, sp, #32\n"
+        "ret\n.size forms, . - forms\n");
+#endif
 void forms(long index);
 
 __attribute__((noinline)) void first_place(long n)

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from pyebpf import BPF
 
-__all__ = ["Traced", "binary", "kill_often"]
+__all__ = ["INSTRUCTION", "Traced", "binary", "kill_often"]
+
+#: Bytes of one of the instructions of `stepping`.
+INSTRUCTION = {"x86_64": 1, "aarch64": 4}[os.uname().machine]
 
 _SOURCE = Path(__file__).with_suffix(".c")
 _KINDS = {

@@ -10,13 +10,11 @@ import pytest
 from pyebpf.errors import MalformedData
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.usdt_notes import usdt_probes
-from tests.support.needs import needs
 from tests.support.traced import binary
 
 
 def test_a_file_that_was_moved():
     """Notes that tell of lower addresses than the file has now mean the same places: .stapsdt.base moved with them."""
-    needs("arch:x86_64")
     path = binary("library")
     elf = ElfSymbols(path)
     expected = usdt_probes(elf)
