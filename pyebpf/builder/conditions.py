@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from pyebpf.builder.entity import NoPythonOperators
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.dataclass import dataclass
 
@@ -27,15 +28,24 @@ NEGATED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Always:
+class _Condition(NoPythonOperators):
+    """What all tests are."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        return "a condition"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Always(_Condition):
     """Known while compiling."""
 
     holds: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+@dataclass(frozen=True, slots=True, eq=False)
+class Compare(_Condition):
     """`left relation right` on 64 bits.
 
     `presence` marks a comparison of an address with 0 that decides whether it is None; `guards` is an address in a
@@ -49,22 +59,22 @@ class Compare:
     guards: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+@dataclass(frozen=True, slots=True, eq=False)
+class Not(_Condition):
     """The opposite of `condition`."""
 
     condition: Test
 
 
-@dataclass(frozen=True, slots=True)
-class All:
+@dataclass(frozen=True, slots=True, eq=False)
+class All(_Condition):
     """Every one of `conditions`; their operands are computed already."""
 
     conditions: tuple[Test, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Any:
+@dataclass(frozen=True, slots=True, eq=False)
+class Any(_Condition):
     """At least one of `conditions`; their operands are computed already."""
 
     conditions: tuple[Test, ...]

@@ -27,19 +27,19 @@ def divide(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
     if right.literal == 0:
         p.fail(f"{left.describe()} {operator} 0: nothing is divided by zero")
     b = p.b
-    least = {side: b.bounds(side.value)[0] for side in (left, right)}
+    least = (b.bounds(left.value)[0], b.bounds(right.value)[0])
     type_ = U64 if U64 in (left.type, right.type) else S64
-    if type_ == U64 and any(side.type == S64 and low < 0 for side, low in least.items()):
+    if type_ == U64 and any(side.type == S64 and low < 0 for side, low in zip((left, right), least, strict=True)):
         p.fail(
             f"{operator} of a u64 and an s64 that may be negative: write u64(x) to divide as unsigned, "
             "or s64(y) to divide as signed"
         )
-    plain = type_ == U64 or min(least.values()) >= 0
+    plain = type_ == U64 or min(least) >= 0
     if right.literal is not None and right.literal > 0 and right.literal & (right.literal - 1) == 0:
         value = _by_power_of_two(p, operator, left, right.literal, plain=plain)
     elif plain:
         value = b.binary(Op.UDIV if operator == "//" else Op.UMOD, left.value, right.value)
-    elif least[right] > 0:
+    elif least[1] > 0:
         value = _by_positive(p, operator, left.value, right.value)
     else:
         value = _by_any(p, operator, left.value, right.value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts.base import Context
 from pyebpf.builder.contexts.packets import packet_moved
-from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime, describe
 from pyebpf.builder.integers import Int
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.methods import method_of
@@ -40,7 +40,7 @@ PACKETS = {"SCHED_CLS": "bpf_dynptr_from_skb", "CGROUP_SKB": "bpf_dynptr_from_sk
 _PACKET = "the packet"
 
 
-class Dynptr(Entity):
+class Dynptr(Entity, NoPythonOperators):
     """Memory of a size that the event decides. Offsets count from its start; what lies beyond its end is None."""
 
     def __init__(self, slot: ir.Slot, what: str) -> None:
@@ -115,7 +115,7 @@ class Dynptr(Entity):
         return Int(p.b.truth_value(inside), S64, BOOL)
 
 
-class Reservation(Entity):
+class Reservation(Entity, NoPythonOperators):
     """`ring.reserve(n)`, until `with` makes it."""
 
     def __init__(self, ring: ByteRingEntity, size: Int) -> None:

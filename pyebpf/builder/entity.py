@@ -15,6 +15,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from pyebpf.errors import OnlyInProbe
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
@@ -23,7 +25,45 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Entity", "RunTime", "describe"]
+__all__ = ["Entity", "NoPythonOperators", "RunTime", "describe"]
+
+
+class NoPythonOperators:
+    """Refuses Python's own operators, whose answer would be that of an object of the compiler.
+
+    What stands for something that only each event knows may lie in a tuple or a dictionary that Python itself is asked
+    to compare, search or hash: by identity no two would ever be equal.
+    """
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        """Return how messages call it."""
+        return type(self).__name__
+
+    def _no_answer(self, operator: str) -> NoReturn:
+        msg = (
+            f"{self.describe()} is known only on each event, and Python's {operator} would be computed while compiling"
+        )
+        raise OnlyInProbe(msg)
+
+    def __eq__(self, _other: object) -> bool:
+        raise self._no_answer("==")
+
+    def __hash__(self) -> int:
+        raise self._no_answer("hash()")
+
+    def __bool__(self) -> bool:
+        raise self._no_answer("bool()")
+
+    def __contains__(self, _item: object) -> bool:
+        raise self._no_answer("in")
+
+    def __index__(self) -> int:
+        raise self._no_answer("index")
+
+    def __iter__(self) -> NoReturn:
+        raise self._no_answer("iteration")
 
 
 class Entity:
@@ -131,7 +171,7 @@ class Entity:
         self._refuse(p, "leave", "is nothing to use with `with`")
 
 
-class RunTime(Entity):
+class RunTime(Entity, NoPythonOperators):
     """A value that only each event knows.
 
     A local variable holds its `parts` (SSA values) and its `shape`, all that is known while compiling: two values of
@@ -159,5 +199,10 @@ class RunTime(Entity):
 
 
 def describe(operand: Any) -> str:
-    """Return how messages call an operand."""
-    return operand.describe() if isinstance(operand, Entity) else repr(operand)
+    """Return how messages call an operand, in a tuple or a list, too."""
+    if isinstance(operand, Entity | NoPythonOperators):
+        return operand.describe()
+    if type(operand) not in (tuple, list):
+        return repr(operand)
+    inside = ", ".join(map(describe, operand))
+    return f"[{inside}]" if isinstance(operand, list) else f"({inside}{',' if len(operand) == 1 else ''})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.entity import Entity
+from pyebpf.builder.entity import Entity, NoPythonOperators
 
 if TYPE_CHECKING:
     from pyebpf.builder.maps import MapEntity
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Entries"]
 
 
-class Entries(Entity):
+class Entries(Entity, NoPythonOperators):
     """`m.items()`, `m.keys()`, `m.values()`, or `m` itself: what a `for` goes over."""
 
     def __init__(self, table: MapEntity, view: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts.base import Context
 from pyebpf.builder.contexts.iterators import NullableReference
-from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime, describe
 from pyebpf.builder.kernel_objects import KernelReference, from_register, integer_type
 from pyebpf.builder.operations import fits, settled, to_int
 from pyebpf.builder.places import Place, moved, write_bytes
@@ -90,7 +90,7 @@ MOST_BASES = 8
 MOST_ARGUMENTS = 5
 
 
-class Acquired(Entity):
+class Acquired(Entity, NoPythonOperators):
     """An object that a function gave and that must be given back: `with …(…) as task:` does so on every way out."""
 
     def __init__(self, name: str, found: NullableReference) -> None:

@@ -257,7 +257,8 @@ def _kfunc(p: ProgramBuilder, name: str, *arguments: ir.Value, result: Kind = Ki
 def _number(p: ProgramBuilder, numbers: _Range, rounds: ir.Value) -> ir.Value:
     """The number of a round, of rounds counted from 0."""
     scaled = rounds if numbers.step == 1 else p.b.binary(Op.MUL, rounds, p.b.const(numbers.step))
-    return scaled if numbers.start == 0 else p.b.binary(Op.ADD, numbers.first.value, scaled)
+    begins_at_zero = isinstance(numbers.start, int) and numbers.start == 0
+    return scaled if begins_at_zero else p.b.binary(Op.ADD, numbers.first.value, scaled)
 
 
 def _count(p: ProgramBuilder, numbers: _Range) -> ir.Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.entity import Entity
+from pyebpf.builder.entity import Entity, NoPythonOperators
 from pyebpf.errors import closest
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Method", "invoke", "method_of"]
 
 
-class Method(Entity):
+class Method(Entity, NoPythonOperators):
     """`owner.name`, still to be called with `build(p, …)`."""
 
     def __init__(self, owner: str, name: str, build: Callable[..., Any]) -> None:

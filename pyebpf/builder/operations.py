@@ -7,13 +7,16 @@ asked, or the right one with its sides exchanged.
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set as AbstractSet, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import integers
-from pyebpf.builder.conditions import All, Always, Any as AnyOf, Test, negate
+from pyebpf.builder.conditions import All, Always, Any as AnyOf, Compare, Test, negate
 from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.errors import OnlyInProbe
 from pyebpf.types import BOOL, S64, IntType
 
 if TYPE_CHECKING:
@@ -23,10 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "absolute",
+    "any_in_turn",
     "binary",
     "compare",
     "contains",
     "convert",
+    "holds_entities",
     "is_none",
     "length",
     "load",
@@ -77,6 +82,8 @@ def settled(p: ProgramBuilder, operand: Any) -> Any:
 def _evaluate(p: ProgramBuilder, function: Callable[..., Any], *operands: Any) -> Any:
     try:
         return function(*operands)
+    except OnlyInProbe as error:
+        p.fail(str(error))
     except (TypeError, ValueError, ArithmeticError) as error:
         p.fail(f"while compiling, Python says: {error}")
 
@@ -110,8 +117,12 @@ def unary(p: ProgramBuilder, operator: str, operand: Any) -> Any:
 def compare(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
     """`left operator right` for == != < <= > >=."""
     left, right = settled(p, left), settled(p, right)
-    if not isinstance(left, Entity) and not isinstance(right, Entity):
+    if not holds_entities(left) and not holds_entities(right):
         return Always(bool(_evaluate(p, _COMPARE[operator], left, right)))
+    if isinstance(left, tuple | list) or isinstance(right, tuple | list):
+        from pyebpf.builder import tuples
+
+        return tuples.compare(p, operator, left, right)
     if left is None or right is None:
         p.fail(f"{describe(right if left is None else left)} is compared with None by `is None`, not by {operator}")
     if isinstance(left, Entity) and not _yields(left, right):
@@ -141,22 +152,63 @@ def contains(p: ProgramBuilder, item: Any, container: Any) -> Test:
     item = settled(p, item)
     if isinstance(container, Entity):
         return container.contains(p, item)
-    if not isinstance(item, Entity) and not _holds_entities(container):
+    if not holds_entities(item) and not holds_entities(container):
         return Always(bool(_evaluate(p, lambda: item in container)))
     if isinstance(container, range):
         return _in_range(p, item, container)
+    from pyebpf.builder import tuples
+
     if isinstance(container, str):
-        return AnyOf(tuple(compare(p, "==", item, character) for character in dict.fromkeys(container)))
-    if isinstance(container, (set, frozenset, dict)):
+        return _in_literal(p, item, container)
+    if isinstance(container, AbstractSet | dict):
         # A set's order changes from run to run; the code must not.
         container = sorted(container, key=lambda element: (str(type(element)), repr(element)))
-    if isinstance(container, (list, tuple)):
-        return AnyOf(tuple(compare(p, "==", item, element) for element in container))
+    if isinstance(container, (list, tuple, ValuesView)):
+        return tuples.contains(p, item, container)
     p.fail(f"{describe(item)} in {container!r}: give a tuple, list, set, range, str or a map")
 
 
-def _holds_entities(container: Any) -> bool:
-    return isinstance(container, (list, tuple)) and any(isinstance(element, (Entity, Test)) for element in container)
+def holds_entities(value: Any) -> bool:
+    """Whether a value is the builder's, or has such a one in it: the answers of Python's operators are not for it."""
+    if isinstance(value, (list, tuple)):
+        return any(map(holds_entities, value))
+    return isinstance(value, (Entity, Test))
+
+
+def any_in_turn(p: ProgramBuilder, tests: Iterable[Test]) -> Test:
+    """Whether any of the tests holds, built in turn: what one loads is not kept while the others are made."""
+    b = p.b
+    found, end = Join("found"), Join("looked")
+    for test in tests:
+        following = Join()
+        b.branch(test, found, following)
+        b.start(following)
+        if not b.reachable:
+            break
+    if not found.edges:
+        return Always(holds=False)
+    answer = b.variable(hint="found")
+    b.write(answer, b.const(0))
+    b.jump(end)
+    b.start(found)
+    b.write(answer, b.const(1))
+    b.jump(end)
+    b.start(end)
+    value = b.take(answer)
+    b.assume_bounds(value, 0, 1)
+    return Compare(Relation.NE, value, b.const(0))
+
+
+def _in_literal(p: ProgramBuilder, item: Any, literal: str) -> Test:
+    """Whether a character is one of a literal's."""
+    if isinstance(item, integers.Character):
+        return AnyOf(tuple(compare(p, "==", item, character) for character in dict.fromkeys(literal)))
+    words = literal.split()
+    meant = f"in {tuple(words)!r}" if len(words) > 1 else f"== {literal!r}"
+    p.fail(
+        f"{describe(item)} in {literal!r} would ask whether it is a piece of that text, which only each event could "
+        f"tell: write {meant}"
+    )
 
 
 def _in_range(p: ProgramBuilder, item: Any, values: range) -> Test:
@@ -224,10 +276,10 @@ def maximum(p: ProgramBuilder, *operands: Any) -> Any:
 
 
 def _extreme(p: ProgramBuilder, name: str, operator: str, operands: tuple[Any, ...]) -> Any:
-    if len(operands) == 1 and isinstance(operands[0], Iterable):
+    if len(operands) == 1 and isinstance(operands[0], Iterable) and not isinstance(operands[0], Entity | Test):
         operands = tuple(operands[0])
     settled_operands = [settled(p, operand) for operand in operands]
-    if not any(isinstance(operand, Entity) for operand in settled_operands):
+    if not any(map(holds_entities, settled_operands)):
         return _evaluate(p, min if name == "min" else max, settled_operands)
     best = to_int(p, settled_operands[0])
     if len(settled_operands) == 1:

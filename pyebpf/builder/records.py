@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.atomics import augment
 from pyebpf.builder.bits import bits_of, changed_bits, read_bits
-from pyebpf.builder.entity import Entity, RunTime
+from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime
 from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place, copy, zero
 from pyebpf.builder.reading import read
@@ -133,7 +133,7 @@ class PendingRecord(RunTime):
         return self.local(p).attribute(p, name)
 
 
-class StructConstructor(Entity):
+class StructConstructor(Entity, NoPythonOperators):
     """A Struct class in a probe: called, it makes a record."""
 
     def __init__(self, struct: type[Struct] | StructType) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.builder.entity import Entity
+from pyebpf.builder.entity import Entity, NoPythonOperators
 
 if TYPE_CHECKING:
     from pyebpf.builder.places import Place
@@ -18,7 +18,7 @@ __all__ = ["TRACING_KINDS", "Member", "special_member"]
 TRACING_KINDS = ("KPROBE", "TRACEPOINT", "PERF_EVENT", "RAW_TRACEPOINT", "RAW_TRACEPOINT_WRITABLE")
 
 
-class Member(Entity):
+class Member(Entity, NoPythonOperators):
     """Such a member at its place in a map's entry."""
 
     def __init__(self, type_: SpecialType, place: Place) -> None:

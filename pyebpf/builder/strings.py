@@ -13,13 +13,15 @@ from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.integers import Character, Int, relation
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.notes import CHANGING
+from pyebpf.builder.operations import any_in_turn
 from pyebpf.builder.places import Place, copy, moved, pieces, zero
 from pyebpf.builder.references import Reference
+from pyebpf.builder.search import find_bytes
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U8, CharArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
@@ -54,7 +56,7 @@ class String(Reference):
         if isinstance(other, str | bytes):
             same = equal_bytes(p, self.place, self._literal(p, other) + b"\0")
         else:
-            string = local_string(p, other)
+            string = local_string(p, other.beside(p, [self]) if isinstance(other, StringSource) else other)
             if string is None:
                 p.fail(f"{self.describe()} cannot be compared with {describe(other)}, which is no string")
             string.check(p)
@@ -63,7 +65,7 @@ class String(Reference):
         return same if operator == "==" else negate(same)
 
     def _literal(self, p: ProgramBuilder, literal: str | bytes) -> bytes:
-        raw = literal.encode("utf-8", "surrogateescape") if isinstance(literal, str) else literal
+        raw = _raw(literal)
         if len(raw) >= self.type.length or b"\0" in raw:
             p.fail(
                 f"{literal!r} can never stand in {self.type.name}: at most {self.type.length - 1} bytes, none of them "
@@ -79,13 +81,22 @@ class String(Reference):
         return Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0))
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        return method_of(p, self, name, {"startswith": self._starts_with})
+        return method_of(p, self, name, {"startswith": self._starts_with, "endswith": self._ends_with})
 
     def _starts_with(self, p: ProgramBuilder, prefix: Any) -> Test:
         self.check(p)
-        if not isinstance(prefix, str | bytes):
-            p.fail(f"startswith() takes a literal, not {describe(prefix)}")
-        return equal_bytes(p, self.place, self._literal(p, prefix))
+        wanted = [self._literal(p, each) for each in literals(p, "startswith", prefix)]
+        if len(wanted) == 1:
+            return equal_bytes(p, self.place, wanted[0])
+        return any_in_turn(p, (equal_bytes(p, self.place, each) for each in wanted))
+
+    def _ends_with(self, p: ProgramBuilder, suffix: Any) -> Test:
+        # Behind the first NUL there are only more: what a NUL follows stands at the end.
+        self.check(p)
+        wanted = [self._literal(p, each) for each in literals(p, "endswith", suffix)]
+        if b"" in wanted:
+            return Always(holds=True)
+        return any_in_turn(p, (find_bytes(p, self, self.type.length, each + b"\0") for each in wanted))
 
     def length(self, p: ProgramBuilder) -> Any:
         """Bytes before the NUL, by bisection: behind the first zero there are only zeros."""
@@ -126,7 +137,11 @@ class String(Reference):
         p.fail(f"{self.describe()} is not written byte by byte: assign a whole string")
 
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
-        p.fail(f"{self.describe()} cannot be searched in a probe: use == or .startswith(…)")
+        self.check(p)
+        if not isinstance(item, str | bytes):
+            p.fail(f"only a literal can be looked for in {self.describe()}, not {describe(item)}")
+        wanted = self._literal(p, item)
+        return find_bytes(p, self, self.type.length - 1, wanted) if wanted else Always(holds=True)
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Copy to memory of any string type: cut with a NUL at the end, or zeros to the end."""
@@ -164,8 +179,14 @@ class ForeignString(String):
     def length(self, p: ProgramBuilder) -> Any:
         return self.clean(p).length(p)
 
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        return self.clean(p).contains(p, item)
+
+    def _ends_with(self, p: ProgramBuilder, suffix: Any) -> Test:
+        return self.clean(p)._ends_with(p, suffix)
+
     def item(self, p: ProgramBuilder, index: Any) -> Any:
-        return super().item(p, index) if index == 0 and isinstance(index, int) else self.clean(p).item(p, index)
+        return super().item(p, index) if isinstance(index, int) and index == 0 else self.clean(p).item(p, index)
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Copy up to the first NUL, and zeros from there on."""
@@ -240,8 +261,20 @@ class StringSource(RunTime):
         """Read it now, to the stack."""
         if self.size is None:
             p.fail(f"{self.name} has no destination that tells its size: give one, size=64 for example")
-        slot = p.b.slot(-(-self.size // 8) * 8, name="string")
-        type_ = CharArray(self.size)
+        return self._read(p, self.size)
+
+    def beside(self, p: ProgramBuilder, others: Iterable[Any]) -> String:
+        """Read it now; where nothing tells its size, what it is compared with does: one byte more than the longest."""
+        if self.size is not None:
+            return self._read(p, self.size)
+        rooms = [len(_raw(each)) + 2 for each in others if isinstance(each, str | bytes)]
+        rooms += [each.type.length + 1 for each in others if isinstance(each, String)]
+        rooms += [each.size + 1 for each in others if isinstance(each, StringSource) and each.size is not None]
+        return self._read(p, max(rooms)) if rooms else self.local(p)
+
+    def _read(self, p: ProgramBuilder, size: int) -> String:
+        slot = p.b.slot(-(-size // 8) * 8, name="string")
+        type_ = CharArray(size)
         self.write_to(p, p.b.slot_address(slot), 0, type_)
         return String(type_, Place(slot=slot, owner="a local", writable=False))
 
@@ -258,13 +291,21 @@ class StringSource(RunTime):
         p.fail(f"{self.name} has no operator {operator}: {_NO_OPERATOR}")
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
-        return self.local(p).compare(p, operator, other, reflected=reflected)
+        return self.beside(p, [other]).compare(p, operator, other, reflected=reflected)
+
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        return self.local(p).contains(p, item)
 
     def truth(self, p: ProgramBuilder) -> Test:
         return self.local(p).truth(p)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if name == "startswith" and self.size is None:
+            return method_of(p, self, name, {"startswith": self._starts_with})
         return self.local(p).attribute(p, name)
+
+    def _starts_with(self, p: ProgramBuilder, prefix: Any) -> Test:
+        return self.beside(p, literals(p, "startswith", prefix))._starts_with(p, prefix)
 
     def length(self, p: ProgramBuilder) -> Any:
         return self.local(p).length(p)
@@ -280,3 +321,16 @@ def local_string(p: ProgramBuilder, operand: Any) -> String | None:
     if isinstance(operand, ForeignString):
         return operand.clean(p)
     return operand if isinstance(operand, String) else None
+
+
+def _raw(literal: str | bytes) -> bytes:
+    return literal.encode("utf-8", "surrogateescape") if isinstance(literal, str) else literal
+
+
+def literals(p: ProgramBuilder, method: str, given: Any) -> tuple[str | bytes, ...]:
+    """What `startswith` or `endswith` is given: a literal, or a tuple of such."""
+    found = given if isinstance(given, tuple) else (given,)
+    for each in found:
+        if not isinstance(each, str | bytes):
+            p.fail(f"{method}() takes a literal, or a tuple of literals, not {describe(each)}")
+    return found

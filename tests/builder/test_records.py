@@ -149,6 +149,40 @@ def test_strings_of_different_sizes_are_compared_to_the_end(left: str, right: st
         assert p.run() == same
 
 
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("text", ["", "a", "ab", "ababc", "abcdefgh", "xabcdefghij", "aaaaaaaaaaaaaaa"])
+def test_text_looked_for_is_found_where_python_finds_it(text: str, foreign: bool) -> None:
+    """`in` and `endswith`, of literals shorter and longer than a word; behind a foreign string's NUL is junk."""
+    literals = ("", "a", "b", "bc", "abc", "abcdefgh", "bcdefghij", "xabcdefghij", "aaaaaaaaa", "aaaaaaaaaaaaaaa", "hx")
+    for literal in literals:
+        for name in ("in", "endswith"):
+            p = Probe()
+            place = filled(p, 16)
+            store(p, place, 0, CharArray(16), text)
+            if foreign:
+                for at in range(len(text) + 1, 16):
+                    p.b.store(place, at, p.b.const(ord("abc"[at % 3])), 1)
+            found = load(p, place, 0, CharArray(16), foreign=foreign)
+            if name == "in":
+                p.ret(found.contains(p, literal))
+                wanted = literal in text
+            else:
+                p.ret(found.attribute(p, name).call(p, (literal,), {}))
+                wanted = text.endswith(literal)
+            assert p.run() == wanted, (text, name, literal)
+
+
+def test_one_of_several_prefixes_or_suffixes() -> None:
+    """A tuple of literals, as Python's methods take it; an empty tuple is never met."""
+    for name in ("startswith", "endswith"):
+        for several in (("x", "ab"), ("cd", "x"), ("x", "y"), (), ("",)):
+            p = Probe()
+            place = filled(p, 8)
+            store(p, place, 0, CharArray(8), "abcd")
+            p.ret(load(p, place, 0, CharArray(8)).attribute(p, name).call(p, (several,), {}))
+            assert p.run() == getattr("abcd", name)(several)
+
+
 @pytest.mark.parametrize("text", ["", "a", "ab", "abc", "abcd"])
 def test_startswith_and_comparison_with_a_literal_are_pythons(text: str) -> None:
     for literal in ("", "a", "ab", "abc", "b", "abx"):
@@ -236,9 +270,9 @@ REFUSALS = {
         lambda p: compare(p, "<", string(p), "x"),
         r"char\[8\] has no operator <: strings are compared by",
     ),
-    "a string searched": (
-        lambda p: string(p).contains(p, "x"),
-        r"cannot be searched in a probe: use == or .startswith\(…\)",
+    "a string searched for another": (
+        lambda p: string(p).contains(p, string(p)),
+        r"only a literal can be looked for in the char\[8\], not the char\[8\]",
     ),
     "a string written by bytes": (
         lambda p: string(p).set_item(p, 0, 1),
@@ -246,7 +280,7 @@ REFUSALS = {
     ),
     "a prefix that each event gives": (
         lambda p: string(p).attribute(p, "startswith").call(p, (string(p),), {}),
-        r"startswith\(\) takes a literal, not the char\[8\]",
+        r"startswith\(\) takes a literal, or a tuple of literals, not the char\[8\]",
     ),
     "a string compared with a number": (
         lambda p: compare(p, "==", string(p), p.number(0)),

@@ -48,6 +48,8 @@ class Scope:
 
     names: dict[str, str]
     records: list[str]
+    #: The kinds of the elements of each tuple: "us" is a u64 and an s64.
+    tuples: dict[str, str] = field(default_factory=dict)
     depth: int = 0
     loops: int = 0
     frozen: set[str] = field(default_factory=set)
@@ -60,6 +62,7 @@ class Scope:
         scope = Scope(
             dict(self.names),
             list(self.records),
+            dict(self.tuples),
             self.depth + 1,
             self.loops,
             set(self.frozen),
@@ -163,7 +166,7 @@ class _Generator:
             self.emit(indent, "pass")
 
     def statement(self, scope: Scope, indent: int) -> None:
-        choices = [self.new_local] * 4 + [self.assign] * 3 + [self.augment] * 3 + [self.swap]
+        choices = [self.new_local] * 4 + [self.assign] * 3 + [self.augment] * 3 + [self.swap, self.tuple_]
         # The verifier walks every round on every path: few loops, small ones inside others, and little choice in them.
         if scope.depth < 3 and not scope.loops:
             choices += [self.if_] * 3 + [self.match]
@@ -215,6 +218,54 @@ class _Generator:
         if len(names) >= 2:
             one, other = self.random.sample(names, 2)
             self.emit(indent, f"{one}, {other} = {other}, {self.expression(scope, kind, 1)}")
+
+    def tuple_(self, scope: Scope, indent: int) -> None:
+        """A tuple in a name, a new one or in place of one whose elements have the same types; or one taken apart."""
+        kinds = "".join(self.pick("u", "s") for _ in range(self.random.randint(1, 3)))
+        name = self.name("t")
+        if scope.tuples and self.chance(0.6):
+            name, kinds = self.random.choice(list(scope.tuples.items()))
+            if self.chance(0.4):
+                parts = [self.number_name(kind) for kind in kinds]
+                self.emit(indent, f"{''.join(f'{part}, ' for part in parts)}= {name}")
+                scope.names.update(zip(parts, kinds, strict=True))
+                return
+        self.emit(indent, f"{name} = {self.tuple_of(scope, kinds, 2)}")
+        scope.tuples[name] = kinds
+
+    def tuple_of(self, scope: Scope, kinds: str, depth: int) -> str:
+        """A display, or a name of such a tuple."""
+        names = [name for name, its in scope.tuples.items() if its == kinds]
+        if names and self.chance(0.4):
+            return self.random.choice(names)
+        return f"({''.join(f'{self.expression(scope, kind, depth - 1)}, ' for kind in kinds)})"
+
+    def constant_tuple(self, kinds: str) -> str:
+        """Literals that elements of these types can be."""
+        literals = (self.literal(positive=True) if kind == "u" else self.literal(below=S64_MAX) for kind in kinds)
+        return f"({''.join(f'{literal}, ' for literal in literals)})"
+
+    def tuples_compared(self, scope: Scope, depth: int) -> str:
+        """Tuples with each other and with constant ones, flat and nested; an element never tells by its type alone."""
+        kinds = "".join(self.pick("u", "s") for _ in range(self.random.randint(1, 3)))
+        one, relation = self.tuple_of(scope, kinds, depth), self.pick("==", "!=", "<", "<=", ">", ">=")
+        others = [self.tuple_of(scope, kinds, depth) for _ in range(2)]
+        wide = "".join(f"{'u64' if kind == 'u' else 's64'}({self.atom(scope, kind)}), " for kind in kinds)
+        constants = ", ".join(self.constant_tuple(kinds) for _ in range(self.random.randint(1, 4)))
+        word = self.pick("in", "not in")
+        match self.random.randrange(6):
+            case 0 | 1:
+                return f"{one} {relation} {others[0]}"
+            case 2:
+                return f"({one}, {others[0]}) {relation} ({others[1]}, {one})"
+            case 3:
+                return f"({wide}) {word} {self.pick('({},)', '{{{}}}', '[{}]').format(constants)}"
+            case 4:
+                return f"{one} {word} ({others[0]}, {others[1]})"
+            case _:
+                kind = self.pick("u", "s")
+                numbers = ", ".join(self.expression(scope, kind, 1) for _ in range(2))
+                return f"{self.expression(scope, kind, depth - 1)} {word} ({numbers})"
 
     def if_(self, scope: Scope, indent: int) -> None:
         self.emit(indent, f"if {self.condition(scope, 2)}:")
@@ -331,6 +382,10 @@ class _Generator:
 
     def atom(self, scope: Scope, kind: str) -> str:
         names = scope.of(kind)
+        if scope.tuples and self.chance(0.1):
+            name, kinds = self.random.choice(list(scope.tuples.items()))
+            if kind in kinds:
+                return f"{name}[{kinds.index(kind)}]"
         if scope.records and self.chance(0.15):
             wanted = UNSIGNED_FIELDS if kind == "u" else tuple(f for f in FIELDS if f not in UNSIGNED_FIELDS)
             return f"{self.random.choice(scope.records)}.{self.pick(*wanted)}"
@@ -403,7 +458,9 @@ class _Generator:
             return self.expression(scope, kind, depth - 1)
 
         relation = self.pick("<", "<=", ">", ">=", "==", "!=")
-        match self.random.randrange(9):
+        match self.random.randrange(10):
+            case 9:
+                return self.tuples_compared(scope, depth)
             case 0 | 1:
                 kind = self.pick("u", "s")
                 return f"{go(kind)} {relation} {go(kind)}"

@@ -58,6 +58,7 @@ def test_programs_have_every_construct() -> None:
         "@subprogram",
     ]
     pieces += ["Record(", "counts[", "sums[", "small[", "del ", ".get(", " and ", " or ", " not ", " in (", " not in ("]
+    pieces += [" in {(", " in [(", "(t", "[0]", ", = t"]
     operators = "+ - * // % & | ^ << >> < <= > >= == != += -= *= //= %= &= |= ^= <<= >>="
     pieces += [f" {operator} " for operator in operators.split()]
     pieces += ["(~", "(-", "abs(", "min(", "max(", " if ", *(f"{name}(" for name in INTEGERS if name[0] in "us")]

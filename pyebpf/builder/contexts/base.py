@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyebpf.builder.annotations import KernelObject
-from pyebpf.builder.entity import Entity
+from pyebpf.builder.entity import Entity, NoPythonOperators
 from pyebpf.builder.kernel_objects import plain_name
 from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import Pointer
@@ -143,7 +143,7 @@ class Place(Generic[S]):
         p.fail(f"the context of a {p.kind.name.lower().replace('_', ' ')} program cannot be written: {name}")
 
 
-class Context(Entity):
+class Context(Entity, NoPythonOperators):
     """`ctx`: what the program was called with. Its attributes are what parameters of those names would be."""
 
     def describe(self) -> str:

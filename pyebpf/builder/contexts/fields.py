@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from pyebpf.builder.contexts.base import Place
-from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime, describe
 from pyebpf.builder.places import Place as Memory, write_bytes
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import replace
@@ -138,7 +138,7 @@ class Words(ContextField):
         return WordArray(self, base)
 
 
-class WordArray(Entity):
+class WordArray(Entity, NoPythonOperators):
     """`ctx.name` of a `Words` field."""
 
     def __init__(self, field: Words, base: ir.Value) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyebpf.builder.conditions import Compare, Test
-from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.integers import Int
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.notes import MOVED, MOVING
@@ -69,7 +69,7 @@ _FURTHEST = 0xFFFF
 _SKB_LOAD_BYTES, _XDP_GET_BUFF_LEN, _XDP_LOAD_BYTES = 26, 188, 189
 
 
-class Packet(Entity):
+class Packet(Entity, NoPythonOperators):
     """The packet of a program whose context has `data` and `data_end`, fields of `width` bytes at these offsets.
 
     Without them the program reads copies only; without `copies` it has no others. `length_at` is the offset of a u32

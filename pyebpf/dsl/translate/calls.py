@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import operations
 from pyebpf.builder.conditions import Always
-from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.entries import Entries
 from pyebpf.builder.integers import Int
 from pyebpf.builder.map_word import MapWord
@@ -209,7 +209,7 @@ def _range(f: Frame, arguments: list[Any]) -> Any:
     return RunTimeRange(*([0, *arguments] if len(arguments) == 1 else arguments))
 
 
-class RunTimeRange(Entity):
+class RunTimeRange(Entity, NoPythonOperators):
     """`range(a, b)` with ends known on each event only: good for `in`."""
 
     def __init__(self, start: Any, stop: Any) -> None:

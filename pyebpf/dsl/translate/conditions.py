@@ -59,6 +59,8 @@ def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keyw
 def check_called(f: Frame, *values: Any) -> None:
     """Refuse a word that stands without its parentheses."""
     for value in values:
+        if isinstance(value, tuple | list):
+            check_called(f, *value)
         if isinstance(value, Word):
             f.fail(f"{value.name} stands here without its parentheses: write {value.name}()")
 
@@ -167,7 +169,7 @@ def _membership(f: Frame, item: Any, container: Any) -> Test:
 
 
 def _has_entity(value: Any) -> bool:
-    return is_built(value) or is_run_time(value)
+    return operations.holds_entities(value) or is_run_time(value)
 
 
 def is_boolean(node: ast.expr) -> bool:

@@ -282,7 +282,7 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
     """`owner[index]`."""
     if isinstance(owner, Entity):
         return owner.item(f.p, index)
-    if isinstance(index, Entity) and not isinstance(owner, type):
+    if (isinstance(index, Entity) or is_run_time(index)) and not isinstance(owner, type):
         f.fail(
             f"a Python {type(owner).__name__} exists only while compiling, and the index only on each "
             "event: keep the values in a bpf.array" + f.why_run_time(node.slice)

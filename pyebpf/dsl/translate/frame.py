@@ -203,7 +203,8 @@ class Frame:
             return
         self.constants.pop(name, None)
         entry = self._names.setdefault(name, _Name())
-        value = self._text_by_turns(name, entry, value) or self._variable_value(name, value)
+        text = self._text_by_turns(name, entry, value)
+        value = self._variable_value(name, value) if text is None else text
         if declared is not None:
             value = to_int(self.p, value.convert(self.p, declared))
         entry.first = entry.first or where
