@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf import aggregations
+from pyebpf.dataclass import replace
 from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring
 from pyebpf.dsl.decorators.cgroups import CgroupDecorators
@@ -26,6 +27,7 @@ from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
 from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
 from pyebpf.dsl.decorators.user import UserDecorators
 from pyebpf.dsl.map_methods import MapMethods
+from pyebpf.dsl.maps import map_size
 from pyebpf.dsl.probe import SubprogramEntity, plain_function
 from pyebpf.errors import CompileError, Location
 
@@ -67,6 +69,9 @@ class Module(
     def __init__(self) -> None:
         super().__init__()
         self.maps: list[Declared] = []
+        #: How many different stacks are kept at most, half a kilobyte each up to 55 frames, two above; None for what
+        #: `pyebpf.builder.stacks` says.
+        self.max_stacks: int | None = None
         self._losses: tuple[Loss, ...] = ()
         self._choices: tuple[Choice, ...] = ()
 
@@ -136,7 +141,13 @@ class Module(
         """
         spec, self._losses = assemble(self.probes, self.maps, target, struck)
         self._choices = spec.choices
-        return spec
+        if self.max_stacks is None:
+            return spec
+        from pyebpf.builder.stacks import limited
+
+        limit = map_size(self.max_stacks)
+        maps = tuple(replace(each, max_entries=limited(each, limit)) for each in spec.maps)
+        return replace(spec, maps=maps)
 
     @property
     def losses(self) -> tuple[Loss, ...]:

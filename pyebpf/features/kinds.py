@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
 
-__all__ = ["helper", "kernel_function", "map_type", "program_type"]
+__all__ = ["growing_hash", "helper", "kernel_function", "map_type", "program_type"]
 
 
 def program_type(kind: ProgramType, btf: Callable[[], Btf] | None) -> Answer:
@@ -89,6 +89,23 @@ def map_type(kind: MapType) -> Answer:
     except OSError as error:
         return from_errno(error.errno or 0)
     return Answer.YES
+
+
+def growing_hash() -> Answer:
+    """Whether a hash map may take memory for its entries as probes make them (BPF_F_NO_PREALLOC), even in an NMI.
+
+    Since Linux commit 34dd3bad1a6f ("bpf: Relax the requirement to use preallocated hash maps in tracing progs.")
+    (in v6.1). Before, tracepoints' programs may by the verifier, and deadlock.
+    """
+    try:
+        with bpf.map_create(MapType.HASH, 4, 4, 1, flags=_NO_PREALLOC, name="probe") as table:
+            program = (build.load_map(build.R1, table.fileno()), *finish())
+            outcome = attempt(program, ProgramType.PERF_EVENT)
+    except OSError as error:
+        return from_errno(error.errno or 0)
+    if outcome.errno == 0:
+        return Answer.YES
+    return Answer.NO if "preallocated" in outcome.log else Answer.UNKNOWN
 
 
 def _typed_map(kind: MapType, shape: _Shape) -> Answer:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TOOL", "Options", "build", "open"]
 
-STACKS = 32_768
+STACKS = 131_072
 
 
 class Sample(Struct):
@@ -59,12 +59,21 @@ class Options:
     user: bool = flag("-U", "--user", help="only stacks of processes")
     kernel: bool = flag("-K", "--kernel", help="only stacks of the kernel")
     idle: bool = flag("-I", "--idle", help="include the idle task")
+    stack_storage_size: int = option(
+        "--stack-storage-size",
+        default=STACKS,
+        metavar="N",
+        help=f"how many different stacks are kept (default {STACKS})",
+        minimum=1,
+        maximum=1 << 24,
+    )
 
 
 def build(options: Options) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf = BPF()
-    counts = bpf.hash(key=Sample, value=u64, size=STACKS)
+    bpf.max_stacks = options.stack_storage_size
+    counts = bpf.hash(key=Sample, value=u64, size=options.stack_storage_size)
     seen = bpf.lru_hash(key=Process, value=u32)
     fresh = bpf.ringbuf(Process)
     user, kernel = options.user or not options.kernel, options.kernel or not options.user

@@ -9,9 +9,8 @@ Overhead: 2.5 us for each packet reported, 0.05 us for others that are dropped. 
 
 from __future__ import annotations
 
-from itertools import dropwhile
 from time import strftime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf import (
     BPF,
@@ -171,11 +170,6 @@ def flag_names(flags: int) -> str:
     return "|".join(name for bit, name in enumerate(FLAGS) if flags >> bit & 1) or "-"
 
 
-def is_tracing(frame: Any) -> bool:
-    """Whether a function is there only because the tracepoint is looked at: this program, and what calls it."""
-    return bool(frame.module == "bpf" or frame.name.startswith(("bpf_trace_run", "__bpf_trace_", "__traceiter_")))
-
-
 def drops(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Drop]:
     """Packets as they are dropped."""
     reasons: Mapping[int, str] = bpf.enumerators("skb_drop_reason")
@@ -192,7 +186,7 @@ def drops(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Drop]:
             state=states.get(found.state),
             flags=flag_names(found.flags),
             reason=reasons.get(found.reason, str(found.reason)).removeprefix(PREFIX),
-            stack=tuple(str(frame) for frame in dropwhile(is_tracing, bpf.stacks.kernel(found.stack))),
+            stack=tuple(str(frame) for frame in bpf.stacks.kernel(found.stack)),
         )
 
 

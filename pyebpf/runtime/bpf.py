@@ -53,6 +53,7 @@ class BPF(Module):
         #: Where it is pinned.
         self._pinned = ""
         self._symbols: Symbols | None = None
+        self._stacks: Stacks | None = None
         #: Called with a line of text where attaching or detaching takes the kernel seconds.
         self.progress: Callable[[str], None] | None = None
 
@@ -177,6 +178,7 @@ class BPF(Module):
             self._release(loaded)
 
     def _release(self, loaded: Loaded) -> None:
+        self._stacks = None
         for each in self.maps:
             each.bind(None)
         for probe in self.probes:
@@ -257,14 +259,15 @@ class BPF(Module):
     @property
     def stacks(self) -> Stacks:
         """The stacks that `kstack()` and `ustack()` gave numbers of, as addresses and as frames with names."""
-        from pyebpf.builder.stacks import STACKS_MAP
-        from pyebpf.runtime.stacks import Stacks
+        if self._stacks is None:
+            from pyebpf.runtime.stacks import Stacks
 
-        if self._symbols is None:
-            from pyebpf.symbols.stacks import Symbols
+            if self._symbols is None:
+                from pyebpf.symbols.stacks import Symbols
 
-            self._symbols = Symbols()
-        return Stacks(self._running.maps[STACKS_MAP], self._symbols)
+                self._symbols = Symbols()
+            self._stacks = Stacks(self._running.maps, self._symbols)
+        return self._stacks
 
     def function_name(self, address: int) -> str:
         """Name of the kernel's function at an address that `function_ip()` gave; in hexadecimal if it has none."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from errno import EEXIST
 from typing import TYPE_CHECKING
 
-from pyebpf.builder.stacks import StackTraces
+from pyebpf.builder.stacks import MISSED, StackTraces
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyebpf.builder.stacks import Backend
     from pyebpf.symbols.frame import Frame
     from pyebpf.symbols.stacks import Symbols
@@ -22,20 +23,24 @@ class Stacks(StackTraces):
     before that, from what `see` found while they lived.
     """
 
-    def __init__(self, backend: Backend, symbols: Symbols) -> None:
-        super().__init__(backend)
+    def __init__(self, maps: Mapping[str, Backend], symbols: Symbols) -> None:
+        super().__init__(maps)
         self._symbols = symbols
 
     def see(self, pid: int) -> bool:
         """Take note of what a process has mapped, for when it has ended; False if it has, or is a kernel thread."""
         return self._symbols.processes.see(pid)
 
-    def kernel(self, number: int) -> tuple[Frame, ...]:
+    def kernel(self, number: int, *, tracer: bool = False) -> tuple[Frame, ...]:
         """Frames of a `kstack()`, the innermost first: each has `name`, `offset`, `module`, `address`.
 
-        Of a stack that was lost, for its place was taken, one frame `[missed]`.
+        Without those of the tracer itself, unless asked for with `tracer`: the program, and what calls it. Of a stack
+        that was not kept, which is counted as lost, one frame `[missed]`.
         """
-        return _missed(number) or self._symbols.kernel_frames(self.frames(number))
+        from pyebpf.symbols.stacks import without_tracer
+
+        frames = _missed(number) or self._symbols.kernel_frames(self.frames(number))
+        return frames if tracer else without_tracer(frames)
 
     def user(self, number: int, pid: int) -> tuple[Frame, ...]:
         """Frames of a `ustack()` of process `pid`, the innermost first; of a lost one as `kernel`."""
@@ -48,7 +53,7 @@ class Stacks(StackTraces):
 
 
 def _missed(number: int) -> tuple[Frame, ...]:
-    if number != -EEXIST:
+    if number != MISSED:
         return ()
     from pyebpf.symbols.frame import Frame
 

@@ -12,7 +12,34 @@ if TYPE_CHECKING:
 
     from pyebpf.symbols.frame import Frame
 
-__all__ = ["Symbols", "resolve_stack"]
+__all__ = ["Symbols", "resolve_stack", "without_tracer"]
+
+#: Functions that run between a traced place and the program, by how their names begin. `__bpf_trace_` and
+#: `__traceiter_` are made by the macros of each tracepoint; the trampolines of returns are architectures'.
+_CALLERS = (
+    "bpf_trace_run",
+    "__bpf_trace_",
+    "__traceiter_",
+    "perf_trace_",
+    "trace_call_bpf",
+    "perf_call_bpf_",
+    "bpf_trampoline_",
+    "arch_rethook_trampoline",
+    "__kretprobe_trampoline",
+    "kretprobe_trampoline",
+    "return_to_handler",
+)
+_TRAMPOLINE = "bpf_trampoline_"
+
+
+def without_tracer(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Frames without those that are there only because somebody traces: the innermost, and trampolines anywhere."""
+    start = 0
+    for frame in frames:
+        if frame.module != "bpf" and not frame.name.startswith(_CALLERS):
+            break
+        start += 1
+    return tuple(frame for frame in frames[start:] if not frame.name.startswith(_TRAMPOLINE))
 
 
 def resolve_stack(addresses: Sequence[int], resolve: Callable[[int], Frame]) -> tuple[Frame, ...]:

@@ -87,8 +87,9 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
 
     def _answer(self, loaded: Simulation | None, symbols: SimulatedSymbols | None) -> None:
         """What BPF answers from its loaded programs (`lost`, `stacks`) let it answer from this."""
-        if hasattr(self.module, "_loaded") and hasattr(self.module, "_symbols"):
-            self.module._loaded, self.module._symbols = loaded, symbols
+        if all(hasattr(self.module, name) for name in ("_loaded", "_symbols", "_stacks")):
+            module: Any = self.module
+            module._loaded, module._symbols, module._stacks = loaded, symbols, None
 
     def _bind(self, each: Any) -> None:
         made = self.machine.maps[each.spec.name]

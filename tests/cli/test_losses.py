@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyebpf.builder.stacks import LOST, STACKS_MAP
+from pyebpf.builder.stacks import CLASSES, FULL
 from pyebpf.cli.losses import Losses, in_words
 
 HOLDS = {"opens": "opens", "pending": "calls under way"}
@@ -18,7 +18,7 @@ HOLDS = {"opens": "opens", "pending": "calls under way"}
         ("opens: ring buffer full", "opens: ring buffer full"),
         ("pending: map full", "calls under way: map full"),
         ("counts: map full", "events: map full"),
-        (f"{STACKS_MAP}: {LOST}", "stack not kept: its place is taken"),
+        (f"{CLASSES[0].map}: {FULL}", FULL),
         ("on_open: running already on the processor", "events: running already on the processor"),
         ("tracepoint syscalls:sys_enter_openat: missed by the kernel",) * 2,
         ("an extreme value was interrupted too often",) * 2,
@@ -37,10 +37,8 @@ def test_equal_words_are_counted_together():
 
 def test_the_line(capsys):
     """A total, and the words."""
-    tracer = SimpleNamespace(lost={"opens: ring buffer full": 22, f"{STACKS_MAP}: {LOST}": 1})
+    tracer = SimpleNamespace(lost={"opens: ring buffer full": 22, f"{CLASSES[0].map}: {FULL}": 1})
     losses = Losses(tracer, HOLDS)
     losses.report()
     losses.report()
-    assert capsys.readouterr().err == (
-        "Lost 23 events so far (opens: ring buffer full: 22, stack not kept: its place is taken: 1)\n"
-    )
+    assert capsys.readouterr().err == (f"Lost 23 events so far (opens: ring buffer full: 22, {FULL}: 1)\n")

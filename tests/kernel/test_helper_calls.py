@@ -16,7 +16,7 @@ from pyebpf.builder.lost import losses_of
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.operations import is_none
 from pyebpf.builder.records import StructConstructor
-from pyebpf.builder.stacks import STACKS_MAP, StackTraces, kstack, ustack
+from pyebpf.builder.stacks import StackTraces, kstack, ustack
 from pyebpf.compiler import compile_module
 from pyebpf.features import Features
 from pyebpf.objects import Map, Program
@@ -123,10 +123,10 @@ def test_stacks_are_kept_and_read_back(target: Any) -> None:
     r = Running()
     r.keep(0, kstack.call(r.p, (), {}))  # type: ignore[attr-defined]  # a Word
     r.keep(1, ustack.call(r.p, (), {}))  # type: ignore[attr-defined]  # a Word
-    r.keep(2, kstack.call(r.p, (2,), {}))  # type: ignore[attr-defined]  # a Word
+    r.keep(2, kstack.call(r.p, (), {"skip": 2}))  # type: ignore[attr-defined]  # a Word
     with r.run(target) as maps:
         kernel, user, outer = list(maps["results"].values())[:3]
-        stacks = StackTraces(maps[STACKS_MAP])
+        stacks = StackTraces(maps)
         assert kernel >= 0
         assert user >= 0
         assert len(stacks[kernel]) > 3

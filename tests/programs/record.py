@@ -35,6 +35,7 @@ LACKING = re.compile("the NVMe driver is not loaded|cfg80211 is not loaded")
 #: What the compiler may want to know, whatever it asks today.
 FEATURES = (
     "helper:loop",
+    "isa:atomic",
     "isa:bswap",
     "isa:gotol",
     "isa:ldsx",
@@ -43,6 +44,7 @@ FEATURES = (
     "isa:sdiv",
     "isa:v4",
     "kfunc:bpf_iter_num_new",
+    "map:growing_hash",
 )
 
 

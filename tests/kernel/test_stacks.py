@@ -1,0 +1,196 @@
+"""Call stacks kept by content: none is lost to another, whatever their number; limits, depth, release."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+
+from pyebpf import BPF, kstack, pid, s32, u64, ustack
+from pyebpf.arch import syscall_name
+from pyebpf.builder.stacks import FULL
+from tests.support.command import PATIENCE
+from tests.support.native import build_native
+
+pytestmark = pytest.mark.any_kernel
+
+# Two functions that call each other or themselves by the bits of a number: a stack of its own for each number.
+PROGRAM = """
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static volatile long sink;
+static void left(unsigned bits, int depth);
+static void right(unsigned bits, int depth);
+static void step(unsigned bits, int depth) {
+    if (!depth) sink = syscall(SYS_getppid);
+    else if (bits & 1) left(bits >> 1, depth - 1);
+    else right(bits >> 1, depth - 1);
+    sink++;
+}
+static void left(unsigned bits, int depth) { step(bits, depth); sink++; }
+static void right(unsigned bits, int depth) { step(bits, depth); sink++; }
+int main(void) {
+    unsigned first, count;
+    int depth;
+    while (scanf("%u %u %d", &first, &count, &depth) == 3) {
+        for (unsigned i = first; i < first + count; i++) step(i, depth);
+        puts("done");
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+STACKS = 100_000
+GETPPID = next(number for number in range(512) if syscall_name(number) == "getppid")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return build_native(PROGRAM, tmp_path_factory.mktemp("stacks") / "caller", "-O0", "-fno-omit-frame-pointer")
+
+
+class Caller:
+    """Makes system calls from the stacks `first` to `first + count - 1`, each `depth` calls deep, twice over."""
+
+    def __init__(self, process):
+        self.pid = process.pid
+        self._process = process
+
+    def call(self, count, *, first=0, depth=17):
+        self._process.stdin.write(f"{first} {count} {depth}\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline() == "done\n"
+
+
+@pytest.fixture
+def caller(program):
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Caller(process)
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+
+
+@contextmanager
+def counting(wanted, stack=ustack, max_stacks=None, **options):
+    """How often each stack of process `wanted` called getppid."""
+    bpf = BPF()
+    bpf.max_stacks = max_stacks
+    counts = bpf.hash(key=s32, value=u64, size=2 * STACKS)
+    getppid = GETPPID
+
+    @bpf.raw_tracepoint("sys_enter")
+    def on_call(ctx) -> None:
+        if ctx.id == getppid and pid() == wanted:
+            counts[stack(**options)] += 1
+
+    with bpf:
+        yield bpf, counts
+
+
+def test_no_stack_is_lost_among_a_hundred_thousand(caller):
+    """Each has a number of its own, the same the second time, and frames that no other has."""
+    with counting(caller.pid) as (bpf, counts):
+        caller.call(STACKS)
+        caller.call(STACKS)
+        found = dict(counts)
+        assert bpf.lost == {}
+        assert len(found) == STACKS
+        assert set(found.values()) == {2}
+        assert min(found) >= 0
+        assert len({tuple(bpf.stacks[number]) for number in found}) == STACKS
+
+
+def test_what_the_limit_drops_is_counted_with_the_option_that_raises_it(caller):
+    """Those kept are counted, all others lost; the loss names the remedy."""
+    with counting(caller.pid, max_stacks=64) as (bpf, counts):
+        caller.call(100)
+        kept = {number: count for number, count in counts.items() if number >= 0}
+        lost = sum(count for number, count in counts.items() if number < 0)
+        assert sum(kept.values()) + lost == 100
+        assert bpf.lost == {f".stacks: {FULL}": lost}
+        assert 0 < len(kept) <= 128  # the kernel lets a hash grow a little over its limit
+        assert "bpf.max_stacks" in FULL
+        assert "--stack-storage-size" in FULL
+        (number,) = {number for number in counts if number < 0}
+        assert [frame.label for frame in bpf.stacks.user(number, caller.pid)] == ["[missed]"]
+
+
+@pytest.mark.parametrize("depth", [3, 4, 5, 6])
+def test_depth_merges_what_is_equal_in_the_first_frames(caller, depth):
+    """As many numbers as there are beginnings of whole stacks, each counted as often as its beginning is there."""
+    with counting(caller.pid) as (bpf, counts):
+        caller.call(16, depth=4)
+        wanted = Counter(tuple(bpf.stacks[number][:depth]) for number in counts)
+    assert 1 < len(wanted) < 16
+    with counting(caller.pid, depth=depth) as (bpf, counts):
+        caller.call(16, depth=4)
+        assert {tuple(bpf.stacks[number]): count for number, count in counts.items()} == wanted
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 54, 55, 56, 57, 126])
+def test_depths_up_to_the_deepest(caller, depth):
+    """Short and deep stacks lie in different maps, and both ends of groups of words are compared."""
+    with counting(caller.pid, depth=depth) as (bpf, counts):
+        caller.call(3, depth=90)
+        caller.call(3, depth=90)
+        assert {len(bpf.stacks[number]) for number in counts} == {depth}
+        # The bits that differ are the outermost, deeper than any depth.
+        assert list(counts.values()) == [6]
+    with counting(caller.pid) as (bpf, counts):
+        caller.call(1, depth=90)
+        assert [len(bpf.stacks[number]) for number in counts] == [127]
+
+
+def test_released_stacks_are_known_once_more_and_come_again_under_their_numbers(caller):
+    """The kernel's memory is free for others; what was counted meanwhile still has frames."""
+    with counting(caller.pid) as (bpf, counts):
+        caller.call(500)
+        frames = {number: bpf.stacks[number] for number in counts}
+        assert bpf.stacks.release() == 500
+        assert list(bpf.stacks) == []
+        assert {number: bpf.stacks[number] for number in frames} == frames
+        assert bpf.stacks.release() == 0
+        assert not any(bpf.stacks.frames(number) for number in frames)
+        caller.call(500)
+        assert {number: bpf.stacks[number] for number in counts} == frames
+        assert set(counts.values()) == {2}
+
+
+def test_user_and_kernel_stacks_share_the_maps(caller):
+    """One hidden pair of maps for both, told apart by their addresses."""
+    with counting(caller.pid, kstack) as (bpf, counts):
+        caller.call(5)
+        (number,) = counts
+        labels = [frame.label for frame in bpf.stacks.kernel(number)]
+        assert any(label.startswith(("do_syscall_64", "el0_svc", "invoke_syscall")) for label in labels)
+
+
+TRACING = ("bpf_prog_", "bpf_trace_run", "__traceiter_", "__bpf_trace_", "bpf_trampoline_", "perf_trace_")
+
+
+@pytest.mark.parametrize("kind", ["tracepoint", "raw_tracepoint", "btf_tracepoint"])
+def test_the_tracers_own_frames_are_left_out(kind):
+    """They are there when asked for; the traced function is the innermost of the others."""
+    bpf = BPF()
+    counts = bpf.hash(key=s32, value=u64)
+    mine = os.getpid()
+    name = "sched:sched_process_fork" if kind == "tracepoint" else "sched_process_fork"
+
+    @getattr(bpf, kind)(name)
+    def on_fork() -> None:
+        if pid() == mine:
+            counts[kstack()] += 1
+
+    with bpf:
+        subprocess.run(["true"], check=True)
+        for number in counts:
+            plain, all_frames = bpf.stacks.kernel(number), bpf.stacks.kernel(number, tracer=True)
+            assert not any(frame.name.startswith(TRACING) for frame in plain)
+            assert all_frames[len(all_frames) - len(plain) :] == plain
+            assert plain[0].name in {"kernel_clone", "copy_process", "_do_fork"}
+            assert kind == "tracepoint" or any(frame.name.startswith("bpf_prog_") for frame in all_frames)
+        assert len(counts) >= 1
