@@ -71,7 +71,7 @@ def received(server):
     return found
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 def test_packets(group):
     """Of 19 datagrams 5 are refused on their way out and 3 are lost on their way in."""
     bpf = BPF()
@@ -116,7 +116,7 @@ def test_packets(group):
         assert (dict(out), dict(into)) == ({0: 19, 1: 5}, {0: 14, 1: 3})
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 def test_sockets(group):
     """Of 13 sockets 2 are refused; the others carry the program's mark, and are counted again when they are closed."""
     bpf = BPF()

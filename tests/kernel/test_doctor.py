@@ -185,7 +185,7 @@ def test_a_tool_that_does_not_run(monkeypatch, capsys):
     assert "sys_enter_opemat" in last["error"]
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 def test_an_event_of_a_dead_owner_is_removed_and_no_other(capsys):
     """A living owner's event stays, and so does one that is not named by pyebpf."""
     needs("attach:kprobe")

@@ -100,7 +100,7 @@ KNOWN: dict[str, dict[str, bool]] = {
     },
 }
 
-pytestmark = pytest.mark.flavours
+pytestmark = pytest.mark.every_kernel
 
 
 @cache

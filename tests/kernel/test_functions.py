@@ -64,7 +64,7 @@ def decorated(bpf: BPF, how: str, *functions: str, **options: Any) -> Any:
     return getattr(bpf, how)(*functions, **options)
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 @pytest.mark.parametrize("how", ENTRY)
 def test_the_entry_is_counted_with_arguments_by_name_until_it_is_detached(how: str) -> None:
     """23 calls by two arguments of two widths, negative ones too; 17 more that nobody counts."""
@@ -105,7 +105,7 @@ def test_kernel_objects_are_read_through_arguments(how: str) -> None:
         assert dict(inodes.items()) == {os.fstat(FILE).st_ino: 13}
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 @pytest.mark.parametrize("how", RETURN)
 def test_the_return_has_the_result_with_its_sign(how: str) -> None:
     """An int of -EBADF, 19 times; nothing once it is detached."""
@@ -125,7 +125,7 @@ def test_the_return_has_the_result_with_its_sign(how: str) -> None:
         assert dict(results.items()) == {-errno.EBADF: 19}
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 def test_fexit_has_arguments_and_result() -> None:
     """Negative ints both as they were passed and as returned."""
     needs("attach:fentry")
@@ -142,7 +142,7 @@ def test_fexit_has_arguments_and_result() -> None:
         assert dict(seen.items()) == {Seek(offset=-errno.EBADF, whence=-3): 29}
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 def test_fmod_ret_decides_the_result() -> None:
     """listen() with a certain backlog is refused, five times; others go through, and all once it is detached."""
     needs("attach:fmod_ret")

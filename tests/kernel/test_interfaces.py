@@ -76,7 +76,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("feature", "kind", "where", "options", "how"), WAYS, ids=[w[-1] for w in WAYS])
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 def test_each_way_counts_every_packet_and_ends(pair, feature, kind, where, options, how):
     """31 packets are dropped and counted; after detaching 17 arrive, and nothing is left at the interface."""
     needs(feature)

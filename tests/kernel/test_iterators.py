@@ -30,7 +30,7 @@ from pyebpf import (
 from tests.support.cgroups import cgroup as own_group
 from tests.support.command import PATIENCE
 
-pytestmark = pytest.mark.flavours
+pytestmark = pytest.mark.every_kernel
 
 
 class Task(Struct):

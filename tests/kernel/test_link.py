@@ -45,7 +45,7 @@ from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.helpers import helper
 from tests.support.needs import needs
 
-pytestmark = pytest.mark.flavours
+pytestmark = pytest.mark.every_kernel
 
 libc = ctypes.CDLL(None, use_errno=True)
 GETCPU = Tracepoint("syscalls", "sys_enter_getcpu")

@@ -16,7 +16,7 @@ from pyebpf import BPF, Struct, char, field, u32, u64, user_string
 from tests.support.command import PATIENCE, running
 from tests.support.needs import needs
 
-pytestmark = pytest.mark.flavours
+pytestmark = pytest.mark.every_kernel
 
 EVENTS = 1009
 #: No process can have such an id, so nobody else asks for it.

@@ -49,7 +49,7 @@ def denial(path):
     return bpf, denied
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 def test_a_file_is_denied(tmp_path):
     """19 openings of one file fail with the program's errno; other files, and afterwards this one, can be opened."""
     needs("attach:lsm")

@@ -21,7 +21,7 @@ from pyebpf.uapi.errnos import ENOTSUPP
 from pyebpf.uapi.flags import BPF_F_NUMA_NODE
 from tests.support.needs import needs
 
-pytestmark = pytest.mark.flavours
+pytestmark = pytest.mark.every_kernel
 
 INNER = MapSpec("inner", MapKind.ARRAY, U32, U64, 1)
 REFUSALS = {ENOTSUPP, errno.EOPNOTSUPP}

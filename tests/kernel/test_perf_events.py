@@ -13,7 +13,7 @@ from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported
 from tests.support.native import build_native
 from tests.support.needs import needs
 
-pytestmark = pytest.mark.flavours
+pytestmark = pytest.mark.every_kernel
 #: The PMU that machines with debug registers have.
 BREAKPOINTS = "setting:/sys/bus/event_source/devices/breakpoint"
 PAGES, WRITES, READS, CALLS, GETPPIDS = 1009, 2003, 503, 307, 13

@@ -96,7 +96,7 @@ def letters():
     return bpf, counts, looks
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 def test_filter():
     """Of 17 datagrams 7 are dropped and 3 cut; without the filter all come, and none is counted."""
     bpf, counts, looks = letters()

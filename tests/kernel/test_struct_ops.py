@@ -98,7 +98,7 @@ def registered(name):
         return True
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 def test_a_transfer():
     """Each byte arrives, and is counted as acknowledged, with one for SYN and one for FIN; then the name is gone."""
     bpf, counts = congestion_control()

@@ -93,7 +93,7 @@ def way(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.flavours
+@pytest.mark.every_kernel
 @pytest.mark.parametrize(
     ("way", "kind"),
     [("uprobe.multi", "pie"), ("uprobe.multi", "static"), ("uprobe.multi", "library"), ("uprobe", "pie")],

@@ -1,8 +1,9 @@
 """Run a command, or the kernel tests, under other kernels: `python -m tests.vm --kernel 6.12 -- COMMAND`.
 
 Without a command it runs pytest over tests/kernel with this interpreter, in each kernel asked for, and ends
-with a summary of each (`tests.vm.plan` says which tests). Needs qemu-system-x86, busybox-static, kmod and, for a
-kernel not fetched before, apt.
+with a summary of each (`tests.vm.plan` says which tests). `--all` is every kernel with all of its tests, `--shard`
+every kernel with its share for this commit (`tests.vm.shards`). Needs qemu-system-x86, busybox-static, kmod and, for
+a kernel not fetched before, apt.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from tests.vm import kernels, plan, report
+from tests.vm import kernels, plan, report, shards
 from tests.vm.devices import DEVICES
 from tests.vm.initramfs import RESULTS, Task
 from tests.vm.kernels import Kernel, KernelUnavailable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tests.vm.plan import Run, Wishes
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+MACHINES = "machines"  # the names of those to run, in the folder of all results
 RECORD = "record"  # what the tests' results are written to, in a machine's folder of results
 SLOTS = 2  # machines up at once
 _WORTH_BOOTING = 30.0  # seconds
@@ -44,14 +46,20 @@ def main() -> int:
     """Parse the command line, run the machines, print what came of them; 0 if all went well."""
     parser = _parser()
     options = parser.parse_args()
-    names = options.kernel or list(plan.DEFAULT)
+    names = _names(options)
     if options.interactive and len(names) != 1:
         parser.error("--interactive takes one --kernel")
     options.deadline = time.monotonic() + options.total if options.total else float("inf")
     compileall.compile_dir(CHECKOUT / "pyebpf", quiet=1)
     asked = bool(options.command or options.interactive)
     wishes = [] if asked else plan.collect(options.tests or plan.TESTS)
+    plain = [name for name in names if not plan.RUNS[name].flavour]
+    options.shares = (
+        shards.deal(wishes, plain, shards.commit(), shards.changed()) if options.shard and not asked else {}
+    )
     results = Path(options.results or tempfile.mkdtemp(prefix="pyebpf-vm-")).resolve()
+    results.mkdir(parents=True, exist_ok=True)
+    (results / MACHINES).write_text("".join(f"{name}\n" for name in names))
     output = _Output(prefixed=len(names) > 1)
     with ThreadPoolExecutor(SLOTS) as pool:
         statuses = list(pool.map(lambda name: _run(name, options, wishes, results / name, output), names))
@@ -66,6 +74,15 @@ def main() -> int:
     return worst
 
 
+def _names(options: argparse.Namespace) -> list[str]:
+    """The kernels to run, those that take longest first."""
+    if options.all:
+        return list(plan.RUNS)
+    if options.shard and not options.kernel:
+        return [*(name for name, run in plan.RUNS.items() if not run.flavour), shards.turn(shards.commit())]
+    return options.kernel or list(plan.DEFAULT)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.vm", description=__doc__)
     parser.add_argument(
@@ -75,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
         choices=tuple(plan.RUNS),
         help=f"may be repeated; one of {', '.join(plan.RUNS)} (default: {', '.join(plan.DEFAULT)})",
     )
+    parser.add_argument("--all", action="store_true", help="every kernel")
+    parser.add_argument("--shard", action="store_true", help="each kernel's share for this commit; every plain kernel")
     parser.add_argument(
         "--tests", action="append", metavar="PATH", help="run these tests instead of all; may be repeated"
     )
@@ -112,6 +131,8 @@ def _run(
     run = plan.RUNS[name]
     if options.tests:  # these, whatever their marks
         run = replace(run, select="")
+    elif name in options.shares:
+        run = replace(run, whole=options.shares[name])
     results.mkdir(parents=True, exist_ok=True)
     record = results / RECORD
     record.unlink(missing_ok=True)
@@ -187,7 +208,8 @@ def _pytest(run: Run, tests: Sequence[str]) -> list[str]:
     return [
         *(sys.executable, "-m", "pytest", "-ra", "-q", "-p", "no:cacheprovider"),
         *("-p", "tests.vm.record", "--record", f"{RESULTS}/{RECORD}", "--test-limit", str(run.test_limit)),
-        *(("-m", run.select) if run.select else ()),
+        *(("-m", f"{run.select} or every_kernel") if run.select else ()),
+        *(("--whole", ",".join(run.whole)) if run.whole is not None else ()),
         *(tests or plan.TESTS),
     ]
 

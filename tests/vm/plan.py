@@ -1,8 +1,8 @@
 """Which tests run in which machine, and what they ask of it: read from the tests before it boots.
 
 A plain kernel runs all of tests/kernel but what is marked `any_kernel`, whose result cannot depend on the kernel; a
-flavour runs what is marked `flavours`. `machine(modules=(…), devices=(…))` marks what a test asks for: a machine is
-started once, with all that its tests ask for.
+flavour runs what is marked `every_kernel`. `tests.vm.shards` deals a part of that to each. `machine(modules=(…),
+devices=(…))` marks what a test asks for: a machine is started once, with all that its tests ask for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.vm.devices import DEVICES
 from tests.vm.kernels import FLAVOURED, FLAVOURS, SUITES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TESTS = ("tests/kernel",)
@@ -31,7 +31,8 @@ MODULES = ("loop",)  # what tests use and the kernel does not load by itself whe
 class Run:
     """A kernel and its share of the tests: a pytest `-m` expression, a limit in seconds for all and for one test.
 
-    `thread` is how QEMU emulates its processors.
+    `thread` is how QEMU emulates its processors. Where `whole` is given, of files that it does not name only tests
+    marked `every_kernel` are taken.
     """
 
     series: str
@@ -40,12 +41,15 @@ class Run:
     limit: float
     test_limit: float = 300
     thread: str = "multi"
+    whole: tuple[str, ...] | None = None
 
-    def takes(self, marks: Collection[str]) -> bool:
-        """Whether a test with these marks is among them; as `select` says."""
+    def takes(self, wish: Wishes) -> bool:
+        """Whether a test is among them."""
         if not self.select:
             return True
-        return "flavours" in marks if self.flavour else "any_kernel" not in marks
+        if "every_kernel" in wish.marks:
+            return True
+        return not self.flavour and "any_kernel" not in wish.marks and (self.whole is None or wish.file in self.whole)
 
 
 def _run(series: str, flavour: str) -> Run:
@@ -53,7 +57,7 @@ def _run(series: str, flavour: str) -> Run:
         return Run(series, "", "not any_kernel", 2300)
     # Linux 6.12 patches its own code so often that processors emulated at the same time have met half of a change: a
     # panic ("int3" in __schedule()). In turn takes two to three times as long, which only the short runs can afford.
-    return Run(series, flavour, "flavours", 420, thread="single" if series == "6.12" else "multi")
+    return Run(series, flavour, "every_kernel", 420, thread="single" if series == "6.12" else "multi")
 
 
 _PAIRS = [
@@ -104,7 +108,7 @@ def collect(tests: Sequence[str]) -> list[Wishes]:
 
 def union(run: Run, wishes: Sequence[Wishes]) -> tuple[list[str], list[str]]:
     """The devices and the modules for all tests that the run takes, each once."""
-    taken = [wish for wish in wishes if run.takes(wish.marks)]
+    taken = [wish for wish in wishes if run.takes(wish)]
     devices = dict.fromkeys(device for wish in taken for device in wish.devices)
     modules = dict.fromkeys((*MODULES, *(module for wish in taken for module in wish.modules)))
     return list(devices), list(modules)
@@ -112,7 +116,7 @@ def union(run: Run, wishes: Sequence[Wishes]) -> tuple[list[str], list[str]]:
 
 def files(run: Run, wishes: Sequence[Wishes]) -> list[str]:
     """The files that have tests for the run, so that a guest, which is slow, imports no others."""
-    return list(dict.fromkeys(wish.file for wish in wishes if run.takes(wish.marks)))
+    return list(dict.fromkeys(wish.file for wish in wishes if run.takes(wish)))
 
 
 def drivers(devices: Sequence[str]) -> list[str]:

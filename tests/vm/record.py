@@ -2,7 +2,8 @@
 
 `-p tests.vm.record --record FILE` writes lines of JSON: first the kernel and how many tests there are, then for each
 test that it begins and how it went, at the end pytest's exit status. `--test-limit SECONDS` fails a test that takes
-longer. `--plan FILE`, with --collect-only, writes what tests ask of a machine (`tests.vm.plan`).
+longer. `--plan FILE`, with --collect-only, writes what tests ask of a machine (`tests.vm.plan`). With `--whole FILE,…`
+only tests of these files run, and those of others that are marked `every_kernel`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("record")
     group.addoption("--record", type=Path, metavar="FILE", help="write results as lines of JSON, at once")
     group.addoption("--plan", type=Path, metavar="FILE", help="write what the collected tests ask of a machine")
+    group.addoption("--whole", metavar="FILE,...", help="of other files run only what is marked every_kernel")
     group.addoption("--test-limit", type=float, metavar="SECONDS", help="fail a test that takes longer")
 
 
@@ -38,6 +40,22 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Planner(path), "planner")
     if seconds := config.getoption("--test-limit"):
         config.pluginmanager.register(_Limit(seconds), "limit")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `--whole` does not name."""
+    names = config.getoption("--whole")
+    if names is None:
+        return
+    whole = frozenset(names.split(","))
+    out = [item for item in items if item.nodeid.partition("::")[0] not in whole and not _is_for_every_kernel(item)]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in set(out)]
+
+
+def _is_for_every_kernel(item: pytest.Item) -> bool:
+    return item.get_closest_marker("every_kernel") is not None
 
 
 class _Recorder:

@@ -118,6 +118,15 @@ def read(path: Path) -> Report:
     return Report(tuple(tests), tuple(trouble), kernel)
 
 
+def read_machines(folder: Path) -> list[Report]:
+    """The results of each machine that a folder lists (`tests.vm` writes the list before it starts any)."""
+    try:
+        names = (folder / "machines").read_text().split()
+    except OSError as error:
+        return [Report(trouble=(f"no machine was started: {error.strerror}",))]
+    return [read(folder / name / "record") for name in names]
+
+
 # Steps whose failures are those of tests, which the files of results tell one by one.
 _OF_TESTS = frozenset({"tests", "tests in virtual machines"})
 
@@ -141,9 +150,14 @@ def main() -> int:
     """Print the sum of several files of results as one line; 1 if anything failed or a file is missing."""
     parser = argparse.ArgumentParser(prog="python -m tests.vm.report", description=main.__doc__)
     parser.add_argument("--steps", type=Path, help="the notes of `.ci/steps`, whose failures are added")
+    parser.add_argument(
+        "--machines", type=Path, metavar="FOLDER", help="add the results of each machine that was to run"
+    )
     parser.add_argument("files", nargs="+", type=Path)
     options = parser.parse_args()
     reports = [read(path) for path in options.files]
+    if options.machines:
+        reports += read_machines(options.machines)
     if options.steps:
         reports.append(read_steps(options.steps))
     for report in reports:

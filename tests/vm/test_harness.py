@@ -200,7 +200,7 @@ def test_what_tests_ask_of_a_machine_is_known_before_it_boots(tmp_path):
     plain, flavour = plan.RUNS["6.12"], plan.RUNS["6.12-rt"]
     wishes = [
         Wishes("a.py", frozenset({"machine"}), ("veth",), ("nic",)),
-        Wishes("b.py", frozenset({"machine", "flavours"}), ("sch_fq", "veth"), ("nvme",)),
+        Wishes("b.py", frozenset({"machine", "every_kernel"}), ("sch_fq", "veth"), ("nvme",)),
         Wishes("c.py", frozenset({"any_kernel", "machine"}), ("null_blk",), ()),
     ]
     assert plan.union(plain, wishes) == (["nic", "nvme"], ["loop", "veth", "sch_fq"])
