@@ -103,7 +103,14 @@ def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, cou
         from pyebpf.builder.contexts.packets import proven
 
         address = proven(p, address, size, base, place.packet)
-    return Place(base=address, owner=place.owner, shared=place.shared, writable=place.writable, foreign=place.foreign)
+    return Place(
+        base=address,
+        owner=place.owner,
+        shared=place.shared,
+        writable=place.writable,
+        foreign=place.foreign,
+        space=place.space,
+    )
 
 
 def equal_bytes(p: ProgramBuilder, place: Place, data: bytes) -> Test:

@@ -109,7 +109,7 @@ class KernelReference(RunTime):
         return KernelReference(parts[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
 
     def describe(self) -> str:
-        return f"a {self.type.c_name}"
+        return f"a {self.type.c_name}{' in user memory' if self.space is Space.USER else ''}"
 
     def as_int(self, p: ProgramBuilder) -> Any:
         """Return the address as a u64, for keys and comparisons."""
@@ -378,7 +378,10 @@ def from_register(p: ProgramBuilder, register: ir.Value, type_: KernelType, *, t
 
 
 def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
-    """`cast("struct tcp_sock", sk)`: the same address seen as another struct. The verifier's trust is lost."""
+    """`cast("struct tcp_sock", sk)`: the same address, in the same memory, seen as another struct.
+
+    The verifier's trust is lost. A number that has been no pointer here is an address in the kernel.
+    """
     if not isinstance(name, str):
         p.fail('cast() takes the type first, as text: cast("struct tcp_sock", sk)')
     if not hasattr(value, "as_int"):
@@ -388,10 +391,11 @@ def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
     except NotFound as error:
         p.fail(str(error))
     address = value.as_int(p).value
+    space = getattr(value, "space", Space.KERNEL)
     if type_.composite:
-        return KernelReference(address, type_)
+        return KernelReference(address, type_, space=space)
     if type_.kind == "pointer":
-        return pointer_to(address, type_, trusted=False)
+        return pointer_to(address, type_, trusted=False, space=space)
     p.fail(f'cast("{name}", …): give a struct, a union or a pointer type')
 
 
@@ -428,4 +432,4 @@ def container_of(p: ProgramBuilder, value: Any, struct: Any, member: Any) -> Any
         type_ = p.target.type_named(struct)
     except NotFound as error:
         p.fail(str(error))
-    return KernelReference(at_offset(p, value.address, value.offset - place.offset), type_)
+    return KernelReference(at_offset(p, value.address, value.offset - place.offset), type_, space=value.space)

@@ -15,6 +15,7 @@ from pyebpf.builder.conditions import All, Always, Any as AnyOf, Compare, Test, 
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
+from pyebpf.builder.memory import Space
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import BOOL, S64, IntType
@@ -308,12 +309,20 @@ def store(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
     write(p, address, offset, type_, value)
 
 
-def load(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, *, foreign: bool = False) -> Any:
+def load(
+    p: ProgramBuilder,
+    address: ir.Value,
+    offset: int,
+    type_: Type,
+    *,
+    foreign: bool = False,
+    space: Space = Space.KERNEL,
+) -> Any:
     """Return what stands in memory as a value of `type_`: a number is read now, anything else is a reference.
 
-    `foreign` is as for `Place`.
+    `foreign` and `space` are as for `Place`.
     """
     from pyebpf.builder.places import Place
     from pyebpf.builder.reading import read
 
-    return read(p, Place(base=address, offset=offset, foreign=foreign), type_)
+    return read(p, Place(base=address, offset=offset, foreign=foreign, space=space), type_)

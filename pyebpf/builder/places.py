@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pyebpf.builder.memory import Space
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import dataclass, replace
 
@@ -26,7 +27,8 @@ class Place:
     `owner` is what messages call it. `presence` is the address whose being NULL means that there is no value: nothing
     may be read before a check. Other programs may write a `shared` place at the same time. In a packet the presence is
     decided by where that ends: `packet` is the context's attribute that knows ("packet", "data_meta"). Of a `foreign`
-    place nobody knows that its strings end with a NUL, and zeros.
+    place nobody knows that its strings end with a NUL, and zeros. `space` is the memory that pointers found there lead
+    to: it is a copy of something there.
     """
 
     base: ir.Value | None = None
@@ -38,6 +40,7 @@ class Place:
     writable: bool = True
     packet: str = ""
     foreign: bool = False
+    space: Space = Space.KERNEL
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
@@ -50,7 +53,7 @@ class Place:
         """All but the parts, as `RunTime.shape`: two stack slots are two shapes."""
         same = self.base is not None and self.base == self.presence
         present = self.presence is not None
-        kind = (self.owner, self.shared, self.writable, self.packet, self.foreign)
+        kind = (self.owner, self.shared, self.writable, self.packet, self.foreign, self.space)
         return (self.slot, self.base is not None, present, same, self.offset, *kind)
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> Place:

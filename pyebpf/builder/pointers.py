@@ -60,6 +60,24 @@ class Pointer(RunTime):
     def convert(self, p: ProgramBuilder, type_: Any) -> Any:
         return self.as_int(p).convert(p, type_)
 
+    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+        """Bytes further on or back of a pointer to bytes, in the same memory; the distance of two pointers."""
+        from pyebpf.builder.integers import Int, number
+
+        if operator == "-" and not reflected and isinstance(other, Pointer):
+            return Int(p.b.binary(Op.SUB, self.address, other.address), S64)
+        distance = number(p, other) if operator == "+" or (operator == "-" and not reflected) else None
+        if distance is None:
+            p.fail(f"{self.describe()} has no operator {operator} with {describe(other)}: u64(p) is its number")
+        if self.target is not None and not isinstance(self.target, CharFactory):
+            p.fail(
+                f"{self.describe()} has no operator {operator}: p[i] reads the i-th {self.target.name}; "
+                'cast("char *", p) + n is n bytes further on'
+            )
+        return Pointer(
+            p.b.binary(Op.ADD if operator == "+" else Op.SUB, self.address, distance.value), None, self.space
+        )
+
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         from pyebpf.builder.operations import to_int
 
@@ -97,7 +115,7 @@ def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, 
         return Pointer(probe_read_value(p, space, address, offset, 8), type_.target, space)
     place = p.b.slot_address(p.b.slot(-(-type_.size // 8) * 8, name="copy"))
     probe_read(p, space, place, type_.size, at_offset(p, address, offset))
-    return load(p, place, 0, type_, foreign=True)
+    return load(p, place, 0, type_, foreign=True, space=space)
 
 
 def string_at(p: ProgramBuilder, word: str, pointer: Any, space: Space, size: int | None) -> Any:

@@ -23,11 +23,10 @@ def read(p: ProgramBuilder, place: Place, type_: Type) -> Any:
     if isinstance(type_, IntType):
         return read_int(p, *place.address(p), type_)
     if isinstance(type_, PointerType):
-        from pyebpf.builder.memory import Space
         from pyebpf.builder.pointers import Pointer
 
         address, offset = place.address(p)
-        return Pointer(p.b.load(address, offset, 8), type_.target, Space.KERNEL)
+        return Pointer(p.b.load(address, offset, 8), type_.target, place.space)
     if isinstance(type_, StructType):
         from pyebpf.builder.records import Record
 

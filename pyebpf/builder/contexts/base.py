@@ -56,6 +56,8 @@ class Place(Generic[S]):
 
     #: Whether a probe may take `ctx`, the context itself.
     has_context: ClassVar[bool] = True
+    #: The memory that a number points to which the author annotates as a pointer.
+    space: Space = Space.KERNEL
     #: What the program is being built for; None while nothing is.
     target: Target | None = None
 
@@ -128,7 +130,7 @@ class Place(Generic[S]):
 
         `name` is as the author wrote it, `position` counts from 0 without `ctx`.
         """
-        return annotated(p, self.named(p, plain_name(name)), annotation)
+        return annotated(p, self.named(p, plain_name(name)), annotation, self.space)
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
         """What the target calls `name`: a parameter of that name, or an attribute of `ctx`."""
@@ -163,13 +165,15 @@ class Context(Entity, NoPythonOperators):
 ASKED_TARGET = "contexts: target"
 
 
-def annotated(p: ProgramBuilder, found: Any, annotation: Any) -> Any:
-    """`found` as the type that the author wrote: a type of the language, KernelObject, int or None."""
+def annotated(p: ProgramBuilder, found: Any, annotation: Any, space: Space = Space.KERNEL) -> Any:
+    """`found` as the type that the author wrote: a type of the language, KernelObject, int or None.
+
+    A number that is a pointer to the author points to `space`.
+    """
     if annotation is None or annotation is int or annotation is KernelObject:
         return found
     if isinstance(annotation, PointerType) and hasattr(found, "as_int"):
-        space = found.space if isinstance(found, Pointer) else Space.KERNEL
-        return Pointer(found.as_int(p).value, annotation.target, space)
+        return Pointer(found.as_int(p).value, annotation.target, getattr(found, "space", space))
     if isinstance(annotation, IntType) and hasattr(found, "convert"):
         return found.convert(p, annotation)
     return found

@@ -184,7 +184,7 @@ class FunctionPlace(Place[S]):
         if not self.enters:
             p.fail(f"{name}: {self.no_parameters}")
         if known.call:
-            return annotated(p, self._call_argument(p, known, plain, annotation, position), annotation)
+            return annotated(p, self._call_argument(p, known, plain, annotation, position), annotation, Space.USER)
         if known.passed is None:
             return registers.typed(p, self.argument(p, position), annotation, name, Space.KERNEL)
         for each in known.passed:

@@ -26,7 +26,11 @@ __all__ = ["BtfTracepointPlace", "RawTracepointPlace", "TracepointPlace", "raw_a
 
 
 class TracepointPlace(Place[Tracepoint]):
-    """Parameters are the fields of the tracepoint's record."""
+    """Parameters are the fields of the tracepoint's record. A system call's pointers are the process's."""
+
+    @property
+    def space(self) -> Space:  # type: ignore[override] # a constant of other kinds
+        return Space.USER if self.attach.category == "syscalls" else Space.KERNEL
 
     def expand(self, target: Target) -> Iterable[AttachSpec]:
         category, name, most = self.attach.category, self.attach.name, self.attach.most
