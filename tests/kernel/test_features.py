@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import subprocess
 from functools import cache
 
 import pytest
@@ -13,7 +12,7 @@ from pyebpf.asm import build
 from pyebpf.asm.build import R0, R1
 from pyebpf.btf import Btf
 from pyebpf.errors import KernelError, NotFound
-from pyebpf.features import Answer, Features
+from pyebpf.features import Answer, Features, _remembered
 from pyebpf.features.attachments import ATTACHMENTS
 from pyebpf.features.instructions import INSTRUCTIONS, LEVELS
 from pyebpf.kernel import bpf
@@ -22,6 +21,7 @@ from pyebpf.objects import Map, Program
 from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType, ProgramType
+from tests.support.traffic import inside
 
 # Facts of stock kernels: what each has (True) and has not.
 KNOWN: dict[str, dict[str, bool]] = {
@@ -144,19 +144,18 @@ def test_nothing_is_inferred_from_anything_else(host, machine_release):
         assert host.ask("attach:uprobe") is Answer.YES
 
 
-def test_asking_leaves_nothing_behind(host):
-    """Loopback, which XDP is asked with, stays as it was."""
+def test_asking_leaves_nothing_behind(host, make_namespace, monkeypatch):
+    """Loopback, which XDP is asked with, stays as it was: that of a namespace where nobody else does anything."""
+    place = make_namespace()
 
     def state():
-        links = subprocess.run(
-            ["ip", "-details", "link", "show", "dev", "lo"], capture_output=True, text=True, check=True
-        ).stdout
-        queues = subprocess.run(["tc", "qdisc", "show", "dev", "lo"], capture_output=True, text=True, check=True).stdout
-        return links, queues
+        return place.run("ip", "-details", "link", "show", "dev", "lo"), place.run("tc", "qdisc", "show", "dev", "lo")
 
     before = state()
-    for name in ATTACHMENTS:
-        host.ask(f"attach:{name}")
+    with inside(place):
+        for name in ATTACHMENTS:
+            monkeypatch.delitem(_remembered, f"attach:{name}", raising=False)
+            host.ask(f"attach:{name}")
     assert state() == before
 
 
