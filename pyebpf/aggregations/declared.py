@@ -16,7 +16,7 @@ from pyebpf.aggregations.entity import Aggregation
 from pyebpf.aggregations.stats import Stats
 from pyebpf.errors import InvalidValue, NotLoaded, OnlyInProbe
 from pyebpf.output.histogram import Histogram
-from pyebpf.types import StructType, type_of
+from pyebpf.types import StructType, TupleType, type_of
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -105,11 +105,15 @@ class KeyedAggregation(_Bound[R], Mapping[K, R], Generic[K, R]):
     def __init__(self, kind: Kind[R], key: type[K], size: int, name: str = "", label: str = "") -> None:
         key_type = type_of(key)
         if key_type is None:
-            raise InvalidValue(f"{kind.name}: key={key!r} is no type: give an integer type, char[N] or a Struct")
+            raise InvalidValue(
+                f"{kind.name}: key={key!r} is no type: give an integer type, char[N], a Struct or a tuple of such"
+            )
         super().__init__(kind, key_type, size, name)
         self.label = label
         self._decode_key = key_type.as_key().decode
-        self._fields = [f.name for f in key_type.fields] if isinstance(key_type, StructType) else None
+        self._fields: list[str] | None = None
+        if isinstance(key_type, StructType) and not isinstance(key_type, TupleType):
+            self._fields = [f.name for f in key_type.fields]
         self._previous: dict[bytes, Words] = {}
 
     # One aggregation is not another of equal content, which may change the next moment.

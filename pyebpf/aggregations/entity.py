@@ -15,7 +15,7 @@ from pyebpf.builder.places import temporary, zero
 from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapKind, MapSpec
-from pyebpf.types import U32, U64, ArrayType
+from pyebpf.types import U32, U64, ArrayType, TupleType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -115,7 +115,7 @@ class Aggregation(Entity, Generic[R]):
     def add_to(self, p: ProgramBuilder, key: Any, value: Any) -> None:
         """Append `self[key].add(value)`: look up, insert zeros where there is nothing, look up again, add."""
         assert self.key is not None
-        if isinstance(key, tuple | list):
+        if isinstance(key, tuple | list) and not isinstance(self.key, TupleType):
             p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
         b, number = p.b, to_int(p, value)
         entry = b.variable(ValueKind.POINTER, "entry")

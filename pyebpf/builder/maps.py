@@ -22,7 +22,7 @@ from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference, note_change
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
-from pyebpf.types import S64, U32, U64, IntType
+from pyebpf.types import S64, U32, U64, IntType, TupleType
 from pyebpf.types.special import has_special
 
 if TYPE_CHECKING:
@@ -184,6 +184,10 @@ class MapEntity(MapWord):
         if isinstance(value, PendingRecord) and not value.plain:
             # What it takes from memory may lie in the very entry.
             value = value.local(p)
+        elif isinstance(self.value, TupleType) and not isinstance(value, Reference):
+            from pyebpf.builder.tuples import built
+
+            value = built(p, self.value, value)
         note_change(p, self.value)
         inside = self._in_range(p, index)
         if has_special(self.value):
@@ -313,7 +317,7 @@ class MapEntity(MapWord):
     def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
         """Address of the key: where it stands, if that is on the stack, else a copy."""
         key = settled(p, key)
-        if isinstance(key, tuple | list):
+        if isinstance(key, tuple | list) and not isinstance(self.key, TupleType):
             p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
         if isinstance(key, Reference) and key.stands_ready(self.key):
             key.check(p)

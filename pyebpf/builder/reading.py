@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.compiler.ir import Op
-from pyebpf.types import S64, U64, ArrayType, BytesType, CharArray, IntType, PointerType, StructType
+from pyebpf.types import S64, U64, ArrayType, BytesType, CharArray, IntType, PointerType, StructType, TupleType
 from pyebpf.types.special import SpecialType
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ def read(p: ProgramBuilder, place: Place, type_: Type) -> Any:
 
         address, offset = place.address(p)
         return Pointer(p.b.load(address, offset, 8), type_.target, place.space)
+    if isinstance(type_, TupleType):
+        from pyebpf.builder.tuples import TupleReference
+
+        return TupleReference(type_, place)
     if isinstance(type_, StructType):
         from pyebpf.builder.records import Record
 

@@ -13,15 +13,21 @@ from pyebpf.builder.conditions import All, Always, Any as AnyOf, Test, negate
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.integers import Int, constant
 from pyebpf.builder.operations import any_in_turn, settled, to_int
+from pyebpf.builder.places import Place, zero
+from pyebpf.builder.reading import read
+from pyebpf.builder.records import Record
 from pyebpf.builder.references import Reference
+from pyebpf.dataclass import replace
+from pyebpf.types import TupleType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
+    from pyebpf.types import Type
 
-__all__ = ["TupleValue", "compare", "contains", "elements_of"]
+__all__ = ["TupleReference", "TupleValue", "built", "compare", "contains", "elements_of", "write_elements"]
 
 
 class TupleValue(RunTime):
@@ -83,6 +89,72 @@ class TupleValue(RunTime):
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
         return contains(p, item, self.elements)
 
+    def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
+        """Write each element in its place."""
+        if not isinstance(type_, TupleType):
+            p.fail(f"{self.describe()} does not fit {type_.name}")
+        write_elements(p, address, offset, type_, self.elements)
+
+
+class TupleReference(Record):
+    """A tuple in memory: a map's key or value, read element by element where the source does."""
+
+    type: TupleType
+
+    def describe(self) -> str:
+        owner = f" ({self.place.owner})" if self.place.owner else ""
+        return f"the tuple {self.type.name}{owner}"
+
+    def taken(self, p: ProgramBuilder) -> TupleValue:
+        """Its elements as they are now; text where it stands."""
+        self.check(p)
+        place = replace(self.place, presence=None)
+        return TupleValue(tuple(read(p, place.at(field.offset), field.type) for field in self.type.fields))
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        p.fail(f"{self.describe()} has no attribute {name}: its elements have numbers, t[0], or names, `a, b = t`")
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        self.attribute(p, name)
+
+    def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
+        self.attribute(p, name)
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        return self.taken(p).item(p, index)
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        p.fail(f"{self.describe()} is not changed in part, as Python's are not: assign a whole one, or use a Struct")
+
+    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+        self.set_item(p, index, value)
+
+    def length(self, p: ProgramBuilder) -> int:
+        return len(self.type.fields)
+
+    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        return self.taken(p).compare(p, operator, other, reflected=reflected)
+
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        return self.taken(p).contains(p, item)
+
+
+def built(p: ProgramBuilder, type_: TupleType, value: Any) -> TupleReference:
+    """A tuple on the stack: what goes into it may stand where the tuple is to go."""
+    slot = p.b.slot(-(-type_.size // 8) * 8, name="tuple")
+    operations.store(p, p.b.slot_address(slot), 0, type_, value)
+    return TupleReference(type_, Place(slot=slot, owner="a local"))
+
+
+def write_elements(p: ProgramBuilder, address: ir.Value, offset: int, type_: TupleType, values: Sequence[Any]) -> None:
+    """Write values as a tuple in memory, zeros between them."""
+    if len(values) != len(type_.fields):
+        p.fail(f"{describe(tuple(values))} does not fit {type_.name}: give {len(type_.fields)} values")
+    for start, size in type_.padding:
+        zero(p, address, offset + start, size)
+    for field, value in zip(type_.fields, values, strict=True):
+        operations.store(p, address, offset + field.offset, field.type, value)
+
 
 def _local(p: ProgramBuilder, element: Any) -> Any:
     if isinstance(element, RunTime):
@@ -101,6 +173,7 @@ def elements_of(value: Any) -> tuple[Any, ...] | list[Any] | None:
 
 def compare(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
     """`left operator right`, where one of them is a tuple or a list."""
+    left, right = _taken(p, left), _taken(p, right)
     if operator in ("==", "!="):
         same = _equal(p, left, right)
         return same if operator == "==" else negate(same)
@@ -109,8 +182,8 @@ def compare(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
 
 def contains(p: ProgramBuilder, item: Any, container: Iterable[Any]) -> Test:
     """`item in container`, where only each event knows the item, or some of the elements."""
-    candidates = list(container)
-    item = read_once(p, item, candidates)
+    candidates = [_taken(p, each) for each in container]
+    item = read_once(p, _taken(p, item), candidates)
     joined = _any if _in_registers(item) and _in_registers(candidates) else functools.partial(any_in_turn, p)
     if elements_of(item) is None:
         return joined(operations.compare(p, "==", item, each) for each in candidates)
@@ -157,7 +230,13 @@ def _why_never(left: Any, right: Any) -> str | None:
     return None
 
 
+def _taken(p: ProgramBuilder, value: Any) -> Any:
+    """A tuple in memory as its elements; anything else as it is."""
+    return value.taken(p) if isinstance(value, TupleReference) else value
+
+
 def _equal(p: ProgramBuilder, left: Any, right: Any) -> Test:
+    left, right = _taken(p, left), _taken(p, right)
     one, other = elements_of(left), elements_of(right)
     if one is None and other is None:
         return _element_equal(p, left, right)

@@ -10,7 +10,7 @@ from pyebpf.builder.operations import fits, settled, to_int, truth
 from pyebpf.builder.places import write_bytes, zero
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import InvalidValue
-from pyebpf.types import U64, ArrayType, BytesType, CharArray, IntType, PointerType, Struct, StructType
+from pyebpf.types import U64, ArrayType, BytesType, CharArray, IntType, PointerType, Struct, StructType, TupleType
 from pyebpf.types.special import SpecialType
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
         if write_entity is None:
             p.fail(f"{describe(value)} does not fit {type_.name}")
         write_entity(p, address, offset, type_)
+    elif isinstance(type_, TupleType):
+        from pyebpf.builder.tuples import write_elements
+
+        if not isinstance(value, tuple | list):
+            p.fail(f"{value!r} does not fit {type_.name}: give a tuple of {len(type_.fields)}")
+        write_elements(p, address, offset, type_, value)
     elif isinstance(type_, StructType | CharArray) or isinstance(value, bytes):
         write_bytes(p, address, offset, _encoded(p, type_, value))
     elif isinstance(type_, ArrayType | BytesType) and isinstance(value, list | tuple):

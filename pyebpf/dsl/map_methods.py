@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pyebpf.dsl.maps import ArrayMap, HashMap, PerCpuArrayMap, PerCpuHashMap
 from pyebpf.specs import MapKind
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from pyebpf.dsl.arena import Arena
@@ -20,10 +24,11 @@ if TYPE_CHECKING:
     from pyebpf.dsl.socket_maps import SocketMap
     from pyebpf.dsl.trie_map import TrieMap
 
+    #: A type, or a tuple of such.
+    Of: TypeAlias = type[T] | tuple[Any, ...]
+
 __all__ = ["MapMethods"]
 
-K = TypeVar("K")
-V = TypeVar("V")
 
 DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
@@ -40,37 +45,35 @@ class MapMethods:
         self.maps.append(entity)
         return entity
 
-    def hash(self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
+    def hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table of at most `size` entries, all processors together.
 
         When it is full new keys are lost, and counted.
         """
         return self.declare(HashMap(MapKind.HASH, key, value, size, name))
 
-    def lru_hash(self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
+    def lru_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table that gives up the entries least recently used when it is full."""
         return self.declare(HashMap(MapKind.LRU_HASH, key, value, size, name))
 
-    def percpu_hash(
-        self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = ""
-    ) -> PerCpuHashMap[K, V]:
+    def percpu_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> PerCpuHashMap[K, V]:
         """A hash table with a value for each processor under each key. User space reads sums of integers."""
         return self.declare(PerCpuHashMap(MapKind.PERCPU_HASH, key, value, size, name))
 
     def lru_percpu_hash(
-        self, *, key: type[K], value: type[V], size: int = DEFAULT_SIZE, name: str = ""
+        self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = ""
     ) -> PerCpuHashMap[K, V]:
         """`percpu_hash` that gives up the entries least recently used when it is full."""
         return self.declare(PerCpuHashMap(MapKind.LRU_PERCPU_HASH, key, value, size, name))
 
-    def array(self, *, value: type[V], size: int = 1, name: str = "", mappable: bool = False) -> ArrayMap[V]:
+    def array(self, value: Of[V], *, size: int = 1, name: str = "", mappable: bool = False) -> ArrayMap[V]:
         """`size` values that always exist, zero at first, under the indices from 0.
 
         A `mappable` one has a `window()`: its memory in this process.
         """
         return self.declare(ArrayMap(MapKind.ARRAY, value, size, name, mappable=mappable))
 
-    def lpm_trie(self, *, key: Any, value: type[V], size: int = DEFAULT_SIZE, name: str = "") -> TrieMap[Any, V]:
+    def lpm_trie(self, key: Any, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> TrieMap[Any, V]:
         """Values by network: a look-up finds the longest prefix of an address. `key` is such as `ipv4_prefix`."""
         from pyebpf.dsl.trie_map import TrieMap
 
@@ -106,7 +109,7 @@ class MapMethods:
 
         return self.declare(PerfBuffer(record, pages, overwrite, name))
 
-    def percpu_array(self, *, value: type[V], size: int = 1, name: str = "") -> PerCpuArrayMap[V]:
+    def percpu_array(self, value: Of[V], *, size: int = 1, name: str = "") -> PerCpuArrayMap[V]:
         """`array` with a value for each processor. User space reads sums of integers."""
         return self.declare(PerCpuArrayMap(MapKind.PERCPU_ARRAY, value, size, name))
 
@@ -139,25 +142,25 @@ class MapMethods:
 
         return self.declare(ProgramArray(size, self.probes, name))
 
-    def task_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
+    def task_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each thread (since Linux 5.11)."""
         from pyebpf.dsl.object_maps import Storage
 
         return self.declare(Storage(MapKind.TASK_STORAGE, value, name))
 
-    def sk_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
+    def sk_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each socket (since Linux 5.2)."""
         from pyebpf.dsl.object_maps import Storage
 
         return self.declare(Storage(MapKind.SK_STORAGE, value, name))
 
-    def inode_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
+    def inode_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each inode, in LSM programs (since Linux 5.10)."""
         from pyebpf.dsl.object_maps import Storage
 
         return self.declare(Storage(MapKind.INODE_STORAGE, value, name))
 
-    def cgrp_storage(self, *, value: type[V], name: str = "") -> Storage[V]:
+    def cgrp_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each control group (since Linux 6.2)."""
         from pyebpf.dsl.object_maps import Storage
 

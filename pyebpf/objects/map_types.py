@@ -42,7 +42,7 @@ class _Describer:
             return builder.add_int("__u64", 8)
         if isinstance(kind, StructType):
             members = [(field.name, self.add(field.type), 8 * field.offset, 0) for field in kind.fields]
-            return builder.add_struct(kind.name, kind.size, members)
+            return builder.add_struct(kind.c_name.removeprefix("struct "), kind.size, members)
         if isinstance(kind, CharArray):
             return self._array(builder.add_int("char", 1, char=True), kind.length)
         if isinstance(kind, BytesType | ArrayType):

@@ -30,6 +30,7 @@ from pyebpf.types.integers import (
 )
 from pyebpf.types.pointers import PointerFactory, PointerType
 from pyebpf.types.structs import Field, Struct, StructType, field, type_of
+from pyebpf.types.tuples import TupleType
 
 __all__ = [
     "BE16",
@@ -55,6 +56,7 @@ __all__ = [
     "PointerType",
     "Struct",
     "StructType",
+    "TupleType",
     "Type",
     "array",
     "array_of",

@@ -65,8 +65,8 @@ def _uncountable(kind: Type | None, name: str) -> tuple[str, Type | None] | None
 def _leaves(kind: Type, value: Any) -> Iterator[int]:
     """All integers in a value, in order."""
     if isinstance(kind, StructType):
-        for f in kind.fields:
-            yield from _leaves(f.type, getattr(value, f.name))
+        for f, each in zip(kind.fields, kind.values(value), strict=True):
+            yield from _leaves(f.type, each)
     elif isinstance(kind, ArrayType):
         for each in value:
             yield from _leaves(kind.element, each)
@@ -76,8 +76,8 @@ def _leaves(kind: Type, value: Any) -> Iterator[int]:
 
 def _difference(kind: Type, value: Any, earlier: Any) -> Any:
     if isinstance(kind, StructType):
-        fields = (_difference(f.type, getattr(value, f.name), getattr(earlier, f.name)) for f in kind.fields)
-        return type(value)(*fields)
+        pairs = zip(kind.fields, kind.values(value), kind.values(earlier), strict=True)
+        return kind.make(_difference(f.type, new, old) for f, new, old in pairs)
     if isinstance(kind, ArrayType):
         return [_difference(kind.element, *pair) for pair in zip(value, earlier, strict=True)]
     return value - earlier

@@ -10,7 +10,7 @@ from pyebpf.errors import InvalidValue, MalformedData
 from pyebpf.types.base import Type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["Field", "FieldSpec", "Struct", "StructType", "field", "type_of"]
 
@@ -82,15 +82,24 @@ class StructType(Type):
         same = all(new is f.type for (_, new, _), f in zip(fields, self.fields, strict=True))
         return self if same else StructType(self.name, fields, self.cls)
 
+    def values(self, record: Any) -> Sequence[Any]:
+        """The values of a record's fields, in order."""
+        return [getattr(record, f.name) for f in self.fields]
+
+    def make(self, values: Iterator[Any]) -> Any:
+        """A record of these values."""
+        return list(values) if self.cls is None else self.cls(*values)
+
     def assemble(self, plain: Iterator[Any]) -> Any:
-        values = [f.type.assemble(plain) for f in self.fields]
-        return values if self.cls is None else self.cls(*values)
+        return self.make(f.type.assemble(plain) for f in self.fields)
 
     def scatter(self, value: Any) -> list[Any]:
         if self.cls is not None and not isinstance(value, self.cls):
             msg = f"{value!r} is no {self.name}: give {self.name}({', '.join(f.name + '=…' for f in self.fields)})"
             raise InvalidValue(msg)
-        return [plain for f in self.fields for plain in f.type.scatter(getattr(value, f.name))]
+        return [
+            plain for f, each in zip(self.fields, self.values(value), strict=True) for plain in f.type.scatter(each)
+        ]
 
     def to_construct(self) -> Any:
         import construct
@@ -217,7 +226,10 @@ def _plain(value: Any) -> Any:
 
 
 def type_of(declared: Any) -> Type | None:
-    """Return the BPF type that an annotation or argument means (a Type, a Struct class, Python's `bool`), or None."""
+    """Return the BPF type that an annotation or argument means, or None.
+
+    That is a Type, a Struct class, Python's `bool`, or a tuple of such.
+    """
     from pyebpf.types.integers import BOOL
 
     if isinstance(declared, Type):
@@ -226,6 +238,13 @@ def type_of(declared: Any) -> Type | None:
         return BOOL
     if isinstance(declared, type) and issubclass(declared, Struct) and declared is not Struct:
         return declared.layout
+    if isinstance(declared, tuple):
+        elements = [found for found in map(type_of, declared) if found is not None]
+        if not elements or len(elements) != len(declared):
+            return None
+        from pyebpf.types.tuples import TupleType
+
+        return TupleType(elements)
     if any(base.__module__ == "construct.core" for base in type(declared).__mro__):
         from pyebpf.types.foreign import construct_type
 

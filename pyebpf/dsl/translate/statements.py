@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.references import Reference
+from pyebpf.builder.tuples import TupleReference
 from pyebpf.dsl.translate.conditions import branch, comparison, compile_time
 from pyebpf.dsl.translate.expressions import BINARY, binary, expression
 from pyebpf.dsl.translate.frame import RETURN, assigned_names
@@ -132,6 +133,8 @@ def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> 
     for each in targets:
         if isinstance(each, ast.Starred):
             f.fail("`*name` can't collect values in a probe: name each one", each)
+    if isinstance(value, TupleReference):
+        value = value.taken(f.p)
     if isinstance(value, TupleValue):
         value = value.elements
     if isinstance(value, Entity):
