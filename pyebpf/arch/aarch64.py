@@ -20,6 +20,7 @@ AARCH64 = Architecture(
     frame="x29",
     instruction="pc",
     instruction_size=4,
+    trap_size=0,
     return_address="x30",
     call_number="x8",
     call_arguments=("orig_x0", "x1", "x2", "x3", "x4", "x5"),

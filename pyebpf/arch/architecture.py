@@ -27,6 +27,7 @@ class Architecture:
     result               register of a function's result
     stack, frame, instruction   stack pointer, frame pointer, program counter
     instruction_size     instructions begin at multiples of so many bytes
+    trap_size            how far the program counter is behind the address of a function at a kprobe on its entry
     return_address       register that has the return address at a function's entry; None: it lies at the stack pointer
     call_number          register of a system call's number, in the registers that its entry saved
     call_arguments       registers of a system call's arguments, likewise
@@ -44,6 +45,7 @@ class Architecture:
     frame: str
     instruction: str
     instruction_size: int
+    trap_size: int
     return_address: str | None
     call_number: str
     call_arguments: tuple[str, ...]

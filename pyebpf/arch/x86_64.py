@@ -19,6 +19,7 @@ X86_64 = Architecture(
     frame="bp",
     instruction="ip",
     instruction_size=1,
+    trap_size=1,
     return_address=None,
     call_number="orig_ax",
     call_arguments=("di", "si", "dx", "r10", "r8", "r9"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.words import word
+from pyebpf.compiler.ir import Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.specs import ProgramKind
 from pyebpf.types import U64
@@ -12,6 +13,7 @@ from pyebpf.types import U64
 if TYPE_CHECKING:
     from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
 
 __all__ = ["function_ip"]
 
@@ -25,8 +27,29 @@ def _function_ip(p: ProgramBuilder) -> Int:
     if p.kind not in KINDS:
         p.fail("function_ip() is known where a probe is on functions: @bpf.kprobe, @bpf.fentry, @bpf.function …")
     if not p.target.has(f"helper:get_func_ip@{p.kind.name.lower()}"):
-        p.fail("this kernel does not tell a probe its function (helper bpf_get_func_ip, since Linux 5.15)")
+        return Int(_from_register(p), U64)
     return Int(p.b.call(GET_FUNC_IP, p.context, comment="function_ip()"), U64)
+
+
+def _from_register(p: ProgramBuilder) -> ir.Value:
+    """The address by the program counter, which a kprobe leaves right behind its trap instruction.
+
+    For kernels without the helper: Linux commit 9ffd9f3ff719 ("bpf: Add bpf_get_func_ip helper for kprobe programs")
+    (v5.15).
+    """
+    from pyebpf.builder.contexts import registers
+    from pyebpf.specs.attach.functions import Kprobe, split
+
+    attach = p.place.attach
+    if not isinstance(attach, Kprobe) or attach.returns:
+        p.fail(
+            "this kernel tells only a probe at a function's entry, by @bpf.kprobe, which function that is (helper "
+            "bpf_get_func_ip, since Linux 5.15)"
+        )
+    if split(attach.target)[2]:
+        return p.b.const(0)
+    arch = registers.machine(p)
+    return p.b.emit(Op.ADD, registers.register(p, arch.instruction), p.b.const(-arch.trap_size))
 
 
 @word(_function_ip)

@@ -55,6 +55,18 @@ def _command(command: int, attribute: bytes | bytearray) -> int:
     return bpf(command, address_of(buffer), len(buffer))
 
 
+def _charged(command: int, attribute: bytearray) -> int:
+    """A command that makes something whose memory kernels before Linux 5.11 charge to the limit of locked memory."""
+    try:
+        return bpf(command, address_of(attribute), len(attribute))
+    except PermissionError as refusal:
+        if refusal.errno != errno.EPERM:
+            raise
+        from pyebpf.kernel.memlock import again_without_limit
+
+        return again_without_limit(lambda: bpf(command, address_of(attribute), len(attribute)), refusal)
+
+
 def _buffer(data: bytes) -> tuple[bytearray | None, int]:
     """A copy of `data` that stays in place, and its address; address 0 for no data."""
     if not data:
@@ -96,7 +108,7 @@ def map_create(
         map_type, key_size, value_size, max_entries, flags, inner_map_fd, numa_node, name.encode(),
         0, btf_fd, btf_key_type_id, btf_value_type_id, btf_vmlinux_value_type_id, map_extra,
     )  # fmt: skip
-    return Descriptor(_command(Command.MAP_CREATE, attribute), f"map {name}")
+    return Descriptor(_charged(Command.MAP_CREATE, bytearray(attribute)), f"map {name}")
 
 
 # struct { /* BPF_PROG_LOAD */
@@ -181,7 +193,7 @@ def _load(command: int, attribute: bytearray, log: bytearray, true_size_at: int,
     descriptor, error = None, 0
     for _ in range(_LOAD_ATTEMPTS):
         try:
-            descriptor, error = Descriptor(bpf(command, address_of(attribute), len(attribute)), what), 0
+            descriptor, error = Descriptor(_charged(command, attribute), what), 0
         except OSError as refusal:
             error = refusal.errno or errno.EINVAL
         # The verifier gives up with EAGAIN when a signal is pending.

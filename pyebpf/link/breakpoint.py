@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
@@ -10,7 +11,6 @@ from pyebpf.kernel import perf
 from pyebpf.link.perf_event import attach_events
 
 if TYPE_CHECKING:
-    from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.link.base import Link
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
@@ -34,19 +34,16 @@ def attach_breakpoint(program: Program, target: Breakpoint, _: Host) -> Link:
     if target.access != "x" and address % target.length:
         raise InvalidValue(f"{what}: {address:#x} is not aligned to its length of {target.length} bytes")
 
-    def open_event(thread: int, cpu: int) -> Descriptor:
-        return perf.perf_event_open(
-            _PERF_TYPE_BREAKPOINT,
-            0,
-            pid=thread,
-            cpu=cpu,
-            period=1,
-            new_threads=thread >= 0,
-            config1=address,
-            config2=target.length,
-            bp_type=_ACCESS[target.access],
-            what=what,
-        )
+    open_event = partial(
+        perf.perf_event_open,
+        _PERF_TYPE_BREAKPOINT,
+        0,
+        period=1,
+        config1=address,
+        config2=target.length,
+        bp_type=_ACCESS[target.access],
+        what=what,
+    )
 
     in_kernel = address >= _KERNEL and target.access == "x"
     return attach_events(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, NotSupported
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
     from pyebpf.objects import Program
     from pyebpf.specs import PerfEvent
 
-    #: Opens an event for a thread, or for a processor: one of them is -1.
-    Opener: TypeAlias = Callable[[int, int], Descriptor]
+    #: `perf_event_open` of an event, which lacks `pid` (a thread) and `cpu`, one of them -1, and `new_threads`.
+    Opener: TypeAlias = Callable[..., Descriptor]
 
 __all__ = ["attach_events", "attach_perf_event"]
 
 _HARDWARE, _HW_CACHE, _RAW = 0, 3, 4
+_NO_NEW_THREADS = (
+    "threads that the process starts from now on are left out: this kernel follows none without child processes "
+    "(inherit_thread of perf_event_open(2), since Linux 5.13)"
+)
 
 
 def attach_perf_event(program: Program, target: PerfEvent, _: Host) -> Link:
@@ -45,17 +50,14 @@ def attach_perf_event(program: Program, target: PerfEvent, _: Host) -> Link:
     hardware = target.type in {_HARDWARE, _HW_CACHE, _RAW}
     lacking = "this host has no hardware counters" if hardware else "this host has no such event"
 
-    def open_event(thread: int, cpu: int) -> Descriptor:
-        return perf.perf_event_open(
-            target.type,
-            target.config,
-            pid=thread,
-            cpu=cpu,
-            period=target.period,
-            frequency=target.frequency,
-            new_threads=thread >= 0,
-            what=what,
-        )
+    open_event = partial(
+        perf.perf_event_open,
+        target.type,
+        target.config,
+        period=target.period,
+        frequency=target.frequency,
+        what=what,
+    )
 
     meanings: dict[int, str | KernelError] = {
         errno.ENOENT: NotSupported(f"{what}: {lacking}"),
@@ -75,8 +77,24 @@ def attach_events(
     links: list[Descriptor] = []
     held: list[Descriptor] = []
     opened: list[Descriptor] = []
+    notes: dict[str, None] = {}
+
+    def following(thread: int, cpu: int) -> Descriptor:
+        if thread < 0 or notes:
+            return open_event(pid=thread, cpu=cpu)
+        try:
+            # Since Linux commit 2b26f0aa0045 ("perf: Support only inheriting events if cloned with CLONE_THREAD")
+            # (v5.13).
+            return open_event(pid=thread, cpu=cpu, new_threads=True)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+        event = open_event(pid=thread, cpu=cpu)
+        notes[_NO_NEW_THREADS] = None
+        return event
+
     try:
-        for event in _events(program, what, pid, open_event, meanings):
+        for event in _events(program, what, pid, following, meanings):
             opened.append(event)
             holder, is_link = _attach(program, event, what)
             (links if is_link else held).append(holder)
@@ -84,11 +102,15 @@ def attach_events(
         for descriptor in (*links, *opened):
             descriptor.close()
         raise
-    return Link(what, "perf link" if links else "perf ioctl", links, held)
+    return Link(what, "perf link" if links else "perf ioctl", links, held, notes=tuple(notes))
 
 
 def _events(
-    program: Program, what: str, pid: int, open_event: Opener, meanings: Mapping[int, str | KernelError]
+    program: Program,
+    what: str,
+    pid: int,
+    open_event: Callable[[int, int], Descriptor],
+    meanings: Mapping[int, str | KernelError],
 ) -> Iterator[Descriptor]:
     """An event for each online processor; for one process an event for each of its threads."""
 

@@ -99,6 +99,11 @@ class KernelMap:
             sizes = f"key {key_size}, value {value_size}, {self.max_entries} entries"
             node = f", NUMA node {spec.numa_node}" if spec.numa_node is not None else ""
             shape = f"{spec.kind.name}, {sizes}, flags {flags:#x}{node}"
+            if error.errno == errno.EPERM:
+                from pyebpf.kernel.memlock import shortage
+
+                if full := shortage(f"creating map {spec.name}"):
+                    raise full from error
             raise diagnose(
                 error,
                 f"creating map {spec.name}",

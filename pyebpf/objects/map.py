@@ -271,11 +271,10 @@ class Map(KernelMap, MutableMapping[Any, Any]):
             self.drain()
             return
         keys = b"".join(index.to_bytes(_U32_SIZE, "little") for index in range(self.max_entries))
-        _, error = map_elements.map_update_batch(
-            self.fileno(), keys, bytes(self._value_size * self.max_entries), self.max_entries
-        )
-        if error:
-            raise diagnose(error, f"clearing map {self.spec.name}", needs=("CAP_BPF",))
+        try:
+            elements.write(self.fileno(), self.max_entries, keys, bytes(self._value_size * self.max_entries))
+        except OSError as error:
+            raise diagnose(error, f"clearing map {self.spec.name}", needs=("CAP_BPF",)) from error
 
     def interval(self) -> dict[Any, Any]:
         """What integers, or records of integers, gained since the last call (the first: since the map was made).

@@ -258,6 +258,11 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
     if explained is None:
         if number == errno.EPERM and spec.expected_attach_type in _TRAMPOLINES and _without_trampolines():
             return NotSupported(f"{what}: this kernel has no trampolines for programs, or refuses them", number)
+        if number == errno.EPERM:
+            from pyebpf.kernel.memlock import shortage
+
+            if full := shortage(what):
+                return full
         from pyebpf.features.newcomers import lacking
 
         missing = lacking(spec.attach, what, number) if spec.attach is not None else None

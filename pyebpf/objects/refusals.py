@@ -61,7 +61,7 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("frame-pointer", r"frame pointer is read only", "R10 cannot be written: copy it and move the copy"),
     Refusal(
         "not-constant",
-        rf"{_R} (is not a known constant|must be a known constant|has to be a constant)",
+        rf"{_R} (is not a (?:known )?const(?:ant)?|must be a known constant|has to be a constant)",
         "the helper wants a size or flag that is known while compiling",
     ),
     # --- bounds ---
@@ -289,7 +289,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "back-edge",
-        r"back-edge from insn (?P<instruction>\d{1,10}) to \d+",
+        r"back-edge from insn (?P<instruction>\d{1,10}) to \d+|^recursive call from \S+ to ",
         "control goes back where it may not: a function that calls itself, or a loop without CAP_BPF",
     ),
     Refusal(

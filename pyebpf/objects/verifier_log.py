@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass, field
+from pyebpf.objects.verifier_report import separate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,6 +36,7 @@ _NOISE = re.compile(
 )
 _SOURCE_PLACE = re.compile(r".+:\d+")  # `; text @ file:line`; Linux 6.1 gives the text alone
 _NAMED = re.compile(r"\bR\d+\b")
+_UNKNOWN_HELPER = re.compile(r"\bunknown#(\d{1,9})\b")
 _PLACES = frozenset({"opcode", "descriptor", "end", "call", "address"})  # groups of `Refusal.pattern`
 # What bounds the time for a log of any length and content.
 _TAIL = 1 << 20  # characters: the message stands at the end, and states are given in full wherever paths part
@@ -222,6 +224,13 @@ def _walk(lines: Iterator[str]) -> _Place:
     return place
 
 
+def _helper(found: re.Match[str]) -> str:
+    """The name of a helper that the kernel, being older, knows only by number."""
+    from pyebpf.uapi.helpers import helper_name
+
+    return f"{helper_name(int(found[1])) or 'unknown'}#{found[1]}"
+
+
 def _end(log: str) -> str:
     """The last part of a log, in whole lines."""
     if len(log) <= _TAIL:
@@ -232,11 +241,15 @@ def _end(log: str) -> str:
 def explain(log: str) -> Explanation | None:
     """What the verifier refused; None for a log without any message, as when the kernel refused before verifying.
 
-    Understands the texts of Linux 6.1 to 6.18; of a message that is not known, the text alone is given.
+    Understands the texts of Linux 5.10 to 7.3; of a message that is not known, the text alone is given.
     """
-    place = _walk(_separated(_end(log).splitlines()))
-    if not place.messages:
+    lines, report = separate(_UNKNOWN_HELPER.sub(_helper, _end(log)).splitlines())
+    place = _walk(_separated(lines))
+    if not place.messages and not report.text:
         return None
+    place.messages = place.messages or deque([report.text])
+    if place.slot is None:
+        place.slot = report.instruction
     messages = list(place.messages)
     found = _match(messages)
     slot, registers = place.slot, place.registers

@@ -2,7 +2,8 @@
 
 Each packet with a TCP header that is freed as dropped (skb:kfree_skb) is a line, whatever dropped it: TCP itself, a
 filter, a queue, a full socket. The state is that of the socket that the packet was for, `-` where there is none or the
-kernel does not tell which (before Linux 6.11). PID is whoever ran when the packet was dropped, often not its owner.
+kernel does not tell which (before Linux 6.11), as the reason before Linux 5.17. PID is whoever ran when the packet was
+dropped, often not its owner.
 
 Overhead: 2.5 us for each packet reported, 0.05 us for others that are dropped. What is not dropped costs nothing.
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf import (
     BPF,
+    NotFound,
     RawTracepointContext,
     Struct,
     TcpState,
@@ -108,7 +110,8 @@ def build(options: Options) -> BPF:
         header = u64(skb.head) + skb.network_header
         packet = Dropped(
             pid=0,
-            reason=ctx.reason,
+            # Since Linux commit c504e5c2f964 ("net: skb: introduce kfree_skb_reason()") (v5.17).
+            reason=ctx.reason if has_field("struct trace_event_raw_kfree_skb", "reason") else 0,
             stack=0,
             source4=0,
             destination4=0,
@@ -172,7 +175,10 @@ def flag_names(flags: int) -> str:
 
 def drops(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Drop]:
     """Packets as they are dropped."""
-    reasons: Mapping[int, str] = bpf.enumerators("skb_drop_reason")
+    try:
+        reasons: Mapping[int, str] = bpf.enumerators("skb_drop_reason")
+    except NotFound:
+        reasons = {0: "-"}
     states = {state.value: state.name for state in TcpState}
     for found in events(bpf["drops"], stop):
         source = ip_address(found.version, found.source4, found.source6)

@@ -25,7 +25,7 @@ from pyebpf.runtime.host import kernel_btf
 from pyebpf.tool import EventTool
 from pyebpf.uapi.helpers import HELPER_IDS
 from tests.support.command import pyebpf
-from tests.support.needs import needs
+from tests.support.needs import needs, perf_way
 from tests.support.traffic import inside
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,7 +90,7 @@ def test_a_tool_that_runs():
     assert (done.returncode, done.stderr) == (0, "")
     first, *lines = done.stdout.splitlines()
     assert first == "opensnoop runs here"
-    assert "  on_enter: tracepoint syscalls:sys_enter_openat, by perf link" in lines
+    assert f"  on_enter: tracepoint syscalls:sys_enter_openat, by {perf_way()}" in lines
     status, found, _ = records("opensnoop")
     assert status == 0
     assert found[-1] == {"tool": "opensnoop", "runs": True, "error": ""}

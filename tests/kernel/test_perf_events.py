@@ -11,7 +11,7 @@ import pytest
 from pyebpf import BPF, PerfEventContext, pid, u64
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported
 from tests.support.native import build_native
-from tests.support.needs import needs
+from tests.support.needs import needs, perf_way
 
 pytestmark = pytest.mark.every_kernel
 #: The PMU that machines with debug registers have.
@@ -143,8 +143,8 @@ def test_symbols_of_a_process(child):
             child.do(what)
         assert (accesses[0], calls[0]) == (WRITES + READS, CALLS)
         assert list(bpf.attachments) == [
-            "on_access: breakpoint watched/4:rw, by perf link",
-            "on_call: breakpoint program:called/8:x, by perf link",
+            f"on_access: breakpoint watched/4:rw, by {perf_way()}",
+            f"on_call: breakpoint program:called/8:x, by {perf_way()}",
         ]
 
 

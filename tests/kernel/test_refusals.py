@@ -165,13 +165,13 @@ def frames(bpf: Module) -> None:
 
 
 def deep(bpf: Module) -> None:
-    """Functions within functions."""
+    """Functions within functions: more than eight, than sixteen on Linux 7.3."""
     table = bpf.array(value=u64, size=7, name="table")
 
     def around(call: Any) -> Any:
         @bpf.subprogram
         def inner(number: u64) -> u64:
-            return call(number) + 1  # <- nine functions
+            return call(number) + 1  # <- many functions
 
         return inner
 
@@ -179,7 +179,7 @@ def deep(bpf: Module) -> None:
         return number
 
     last: Any = innermost
-    for _ in range(8):
+    for _ in range(16):
         last = around(last)
 
     @bpf.tracepoint("sched:sched_switch")
@@ -274,7 +274,7 @@ ROWS = (
     # limits
     # As a tracepoint program it passes since Linux 6.13, which gives some kinds a private stack.
     Row("stack-size", "frames", frames, off=CALL_CHECK_OFF, program=SYSCALL),
-    Row("call-depth", "nine functions", deep, off=CALL_CHECK_OFF),
+    Row("call-depth", "many functions", deep, off=CALL_CHECK_OFF),
 )
 
 

@@ -17,7 +17,7 @@ from pyebpf.link.uprobe import attach_places, locate
 from pyebpf.specs.attach.user import Uprobe
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.types import char
-from tests.support.needs import needs
+from tests.support.needs import needs, perf_way
 from tests.support.traced import INSTRUCTION, Traced, binary, kill_often
 
 ENTRIES, RETURNS, OTHERS = 23, 17, 7
@@ -121,7 +121,7 @@ def test_arguments_and_results(way, kind, monkeypatch):
         traced.tell(f"{inside}nine 3")
         with bpf:
             assert [line.partition(", by ")[2] for line in bpf.attachments] == [
-                "uprobe.multi link" if way == "uprobe.multi" else "perf link"
+                "uprobe.multi link" if way == "uprobe.multi" else perf_way()
             ] * 2
             assert [choice.way for choice in bpf.choices] == [way] * 2
             traced.tell(f"{inside}nine {ENTRIES}")

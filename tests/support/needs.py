@@ -44,6 +44,13 @@ def unless(there: object, name: str) -> None:
         pytest.skip(f"probe {name}: no")
 
 
+def perf_way() -> str:
+    """How this kernel holds a program on a perf event, as `Link.how` says it: links came with Linux 5.15."""
+    from pyebpf.features import Features
+
+    return "perf link" if Features().ask("attach:perf").value == "yes" else "perf ioctl"
+
+
 def _skip_if(name: str, unwanted: str) -> None:
     kind, _, what = name.partition(":")
     if kind in PROBES:

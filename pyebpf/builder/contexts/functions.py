@@ -164,7 +164,7 @@ class FunctionPlace(Place[S]):
 
     def signature(self, target: Target, parameters: Sequence[str]) -> Hashable | None:
         if not parameters:
-            return type(self).__name__
+            return type(self).__name__, bool(split(self.function)[2])  # of an offset function_ip() is 0
         known = self.callee(target)
         if known.passed is None or known.call:
             return (type(self).__name__, *parameters) if known.passed is None and not known.call else None
