@@ -145,7 +145,7 @@ class FunctionBuilder:
 
     def slot(self, size: int, align: int = 8, name: str = "", *, opaque: bool = False) -> ir.Slot:
         """Reserve `size` bytes of stack frame, and return the slot. Nothing initialises it."""
-        slot = ir.Slot(f"{name or 'slot'}.{len(self._slots)}", size, max(align, 1))
+        slot = ir.Slot(f"{name or 'slot'}.{len(self._slots)}", size, max(align, 1), self.where)
         self._slots.append(slot)
         if opaque:
             self.opaque.add(slot.name)

@@ -27,7 +27,13 @@ class ProgramBuilder:
     """
 
     def __init__(
-        self, name: str, kind: ProgramKind, attach: AttachSpec | None, target: Target, where: Location | None = None
+        self,
+        name: str,
+        kind: ProgramKind,
+        attach: AttachSpec | None,
+        target: Target,
+        where: Location | None = None,
+        function: type[FunctionBuilder] = FunctionBuilder,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -42,7 +48,7 @@ class ProgramBuilder:
         #: Functions that have none: they are given numbers only.
         self.contextless: set[FunctionBuilder] = set()
         numbers = attach.numbers if attach is not None else None
-        self.b = FunctionBuilder(name, (ir.Kind.POINTER,) if numbers is None else (ir.Kind.SCALAR,) * numbers, where)
+        self.b = function(name, (ir.Kind.POINTER,) if numbers is None else (ir.Kind.SCALAR,) * numbers, where)
         if numbers is None:
             self.b.assume_present(self.context)
         else:

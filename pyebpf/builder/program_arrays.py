@@ -40,6 +40,13 @@ class ProgramArrayEntity(MapWord):
 
     def _tail_call(self, p: ProgramBuilder, index: Any) -> None:
         """What follows runs only if the entry is empty or out of range, or after 33 tail calls in a row."""
+        from pyebpf.builder.scratch import ScratchFunctionBuilder
+
+        if isinstance(p.b, ScratchFunctionBuilder):
+            p.fail(
+                "a program whose records are too large for the stack gives their memory back at its end, and a tail "
+                "call leaves it for good: keep its large records in a map"
+            )
         index = settled(p, index)
         if isinstance(index, int) and not 0 <= index < self.max_entries:
             p.fail(f"index {int(index)} is outside {self.describe()}, which has {self.max_entries} entries")

@@ -187,5 +187,5 @@ def frame_too_large(function: ir.Function, size: int, spills: int) -> CompileErr
     return CompileError(
         f"{function.name} needs {size} bytes of stack{spilled}, and a BPF function has {FRAME_LIMIT}{records}: "
         "keep large records in a map or build them where they are emitted",
-        function.where,
+        (largest[0].where if largest and not spills else None) or function.where,
     )

@@ -327,6 +327,7 @@ class Slot:
     name: str
     size: int
     align: int = 8
+    where: Location | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,18 +67,14 @@ def assemble(
             made = []
             for attach, kind, built in _programs(probe, way, name, target, losses):
                 losses = built.losses
-                for spec in built.maps.values():
-                    used.setdefault(spec.name, spec)
                 # Places of one signature share what was built; others may still come to equal code.
                 code = shared.get(id(built))
                 if code is None:
-                    code = compiled.get(built.module)
-                    if code is None:
-                        code = compiled[built.module] = replace(
-                            compile_module(built.module, target), exported=built.exported
-                        )
-                    shared[id(built)] = code
                     kept.append(built)
+                    needed, code = _code(probe, Attachment(kind, attach), target, name, built, compiled)
+                    shared[id(built)] = code
+                    for spec in needed.values():
+                        used[spec.name] = _larger(used.get(spec.name, spec), spec)
                 made.append((attach, kind, code))
             for attach, kind, code in _joined(made):
                 loading = place(attach).loading(target)
@@ -105,6 +101,41 @@ def assemble(
     if lost is not None:
         specs[lost.name] = lost
     return ModuleSpec(tuple(specs.values()), tuple(programs), tuple(choices), tuple(chosen)), losses.losses
+
+
+def _code(
+    probe: Probe[Any, Any],
+    attachment: Attachment,
+    target: Target,
+    name: str,
+    built: Built,
+    compiled: dict[ir.Module, Code],
+) -> tuple[Mapping[str, MapSpec], Code]:
+    """The maps and the code of a built program, built anew with scratch memory if its stack has no room for records."""
+    code = compiled.get(built.module)
+    if code is not None:
+        return built.maps, code
+    module, maps = built.module, built.maps
+    try:
+        made = compile_module(module, target)
+    except CompileError:
+        from pyebpf.builder.scratch import LARGE
+
+        if all(slot.size < LARGE for slot in module.functions[0].slots):
+            raise
+        fitting = build_program(probe, attachment, target, built.losses, name, scratch=True)
+        for loss in fitting.losses.losses:
+            built.losses.index(loss)  # which the next program's table begins with
+        maps, made = fitting.maps, compile_module(fitting.module, target)
+    code = compiled[module] = replace(made, exported=built.exported)
+    return maps, code
+
+
+def _larger(one: MapSpec, other: MapSpec) -> MapSpec:
+    """Of two maps of one name that programs of one probe made for themselves, the one that does for both."""
+    if one.value is None or other.value is None:
+        return one
+    return other if other.value.size > one.value.size else one
 
 
 def _choose(name: str, number: int, request: Request, target: Target, struck: Struck) -> tuple[Way, Choice]:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf import aggregations
+from pyebpf.compiler.collector import collector_paused
 from pyebpf.dataclass import replace
 from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring
@@ -139,7 +140,8 @@ class Module(
         `struck` are ways of attaching that are out of the question, each with the reason. Raises CompileError,
         NotFound for a target that the kernel lacks, or NotSupported for a probe that has no way left.
         """
-        spec, self._losses = assemble(self.probes, self.maps, target, struck)
+        with collector_paused():
+            spec, self._losses = assemble(self.probes, self.maps, target, struck)
         self._choices = spec.choices
         if self.max_stacks is None:
             return spec

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import Context
 from pyebpf.builder.contexts.base import ASKED_TARGET
 from pyebpf.builder.entity import RunTime
+from pyebpf.builder.function import FunctionBuilder
 from pyebpf.builder.lost import LossTable
 from pyebpf.builder.notes import CALLBACK, CHANGED, CHANGING, MOVED, MOVING
 from pyebpf.builder.program import ProgramBuilder
@@ -22,7 +24,8 @@ from pyebpf.specs.programs import Exported
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
+    from contextlib import AbstractContextManager
 
     from pyebpf.compiler import ir
     from pyebpf.dsl.probe import Attachment, Probe
@@ -64,11 +67,26 @@ class Built:
 
 
 def build_program(
-    probe: Probe[Any, Any], attachment: Attachment, target: Target, losses: LossTable, name: str
+    probe: Probe[Any, Any],
+    attachment: Attachment,
+    target: Target,
+    losses: LossTable,
+    name: str,
+    *,
+    scratch: bool = False,
 ) -> Built:
-    """Translate a probe for one attachment. Raises CompileError."""
+    """Translate a probe for one attachment, with `scratch` memory for what its stack has no room for.
+
+    Raises CompileError.
+    """
     source = find_source(probe.function)
     times = BindingTimes()
+    function: type[FunctionBuilder] = FunctionBuilder
+    memory: Callable[[ProgramBuilder], AbstractContextManager[object]] = nullcontext
+    if scratch:
+        from pyebpf.builder.scratch import ScratchFunctionBuilder, scratch_memory
+
+        function, memory = ScratchFunctionBuilder, scratch_memory
     # What holds of the whole program and is found out while it is built: it is then built anew, knowing it.
     learnt = {CHANGING: CHANGED, MOVING: MOVED}
     known = dict.fromkeys(learnt, False)
@@ -77,13 +95,14 @@ def build_program(
         table = LossTable()
         for loss in losses.losses:
             table.index(loss)
-        p = ProgramBuilder(name, attachment.kind, attachment.attach, target, source.location)
+        p = ProgramBuilder(name, attachment.kind, attachment.attach, target, source.location, function)
         p.notes["losses"] = table
         p.notes[TIMES] = times
         p.notes[CALLBACK] = _called_back
         p.notes.update(known)
         try:
-            _translate(p, probe, source, times)
+            with memory(p):
+                _translate(p, probe, source, times)
         except CompileError:
             # What this pass took for known while compiling was not: its errors mean nothing.
             if not times.changed:

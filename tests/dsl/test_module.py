@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from typing import Any
@@ -15,6 +16,7 @@ from pyebpf.errors import CompileError, InvalidValue, NotFound, NotLoaded, OnlyI
 from pyebpf.specs import BtfTracepoint, MapKind, PerfEvent, ProgramKind, RawTracepoint, Tracepoint
 from pyebpf.types import Struct, char, u32, u64
 from tests.dsl.fake_target import FakeTarget
+from tests.dsl.harness import probe
 
 
 class Event(Struct):
@@ -307,6 +309,7 @@ from pyebpf.builder.words import comm, now, pid
 from pyebpf.dsl.module import Module
 from pyebpf.types import char, u32, u64
 from tests.dsl.fake_target import FakeTarget
+from tests.dsl.harness import probe
 bpf = Module()
 opens, counts = bpf.hash(key=char[16], value=u64), bpf.hash(key=u32, value=u64)
 latency = bpf.log2_hist(key=u32)
@@ -335,3 +338,27 @@ print(bpf.compile(FakeTarget()))
         for seed in ("1", "2", "3")
     }
     assert len(results) == 1
+
+
+def test_compiling_does_not_wait_for_the_garbage_collector() -> None:
+    """What a compilation makes lives to its end: the collector runs by itself before and after, and not meanwhile."""
+    made = probe("".join(f"counts[{key}] += 1\n" for key in range(50)))
+    module = Module()
+    module.probes.append(made)
+    runs: list[str] = []
+
+    def note(phase: str, _info: dict[str, int]) -> None:
+        runs.append(phase)
+
+    threshold = gc.get_threshold()
+    gc.set_threshold(50)
+    gc.callbacks.append(note)
+    try:
+        # By the collector's own schedule there would be hundreds.
+        spec = module.compile(FakeTarget())
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*threshold)
+    assert len(spec.programs) == 1
+    assert len(runs) < 10
+    assert gc.isenabled()
