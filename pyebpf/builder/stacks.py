@@ -22,6 +22,7 @@ from pyebpf.builder.function import FunctionBuilder, Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.loops import hidden_zero, range_loop
 from pyebpf.builder.lost import count_loss
+from pyebpf.builder.processes import tell_process
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import InvalidValue, OnlyInProbe
@@ -165,6 +166,8 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
             b.assume_bounds(size, _WORD, DEPTH * _WORD)
             count = b.binary(Op.LSHR, size, b.const(3))
             b.assume_bounds(count, 1, DEPTH)
+            if flags & USER_STACK:
+                tell_process(p)
             value = b.emit(Op.OFFSET, buffer, b.const(_VALUE))
             b.write(answer, _kept(p, value, _cut(p, value, count, depth)))
         with b.else_():

@@ -47,14 +47,13 @@ def _end_at_once(arguments: Sequence[str]) -> None:
     """Let Ctrl-C end this process as it ends any, until a tool sets a handler of its own: there is nothing to undo.
 
     Python's KeyboardInterrupt may be raised where nobody can catch it, in a callback while a module is imported.
-    Commands that run or attach something without such a handler are left it, and so is who ignores the signal.
+    Commands that run or attach something without such a handler have it, and who ignores the signal goes on doing so.
     """
-    if arguments[:1] in (["doctor"], ["exec"], ["run"]):
-        return
     import signal
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    wanted = signal.default_int_handler if arguments[:1] in (["doctor"], ["exec"], ["run"]) else signal.SIG_DFL
+    if signal.getsignal(signal.SIGINT) in {signal.default_int_handler, signal.SIG_DFL}:
+        signal.signal(signal.SIGINT, wanted)
 
 
 def _dispatch(arguments: list[str]) -> int:

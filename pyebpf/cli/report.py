@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import PyebpfError
 from pyebpf.output.escape import visible
-from pyebpf.output.sink import ReaderGone, silence
+from pyebpf.output.sink import ReaderGone, silence, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,11 +33,14 @@ def note(text: str) -> None:
     """Write to standard error; nobody listening there is no reason to fail."""
     if sys.stderr is None:
         return
+    waiting.stream = sys.stderr
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except OSError:
         silence(sys.stderr)
+    finally:
+        waiting.stream = None
 
 
 def read_input(name: str) -> tuple[bytes, str]:
@@ -58,6 +61,10 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         # Of whichever file was next, its name says nothing.
         return f"{error.strerror}: raise the limit (ulimit -n)"
+    if isinstance(error, MemoryError):
+        return (
+            "there is not enough memory: raise the limit (ulimit -v, or memory.max of the control group), or free some"
+        )
     if isinstance(error, OSError) and error.strerror:
         subject = f"{visible(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
         return f"{subject}{error.strerror}"
@@ -70,7 +77,7 @@ def failed(program: str, error: BaseException) -> int:
         from traceback import print_exception
 
         print_exception(error)
-    if isinstance(error, PyebpfError | OSError):
+    if isinstance(error, PyebpfError | OSError | MemoryError):
         note(f"{program}: {describe(error)}")
     else:
         note(f"{program}: internal error, please report it with {TRACEBACK}=1 set: {describe(error)}")

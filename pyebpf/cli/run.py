@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.cli.losses import Losses
 from pyebpf.cli.parser import parse
 from pyebpf.cli.report import UsageError, note
-from pyebpf.cli.signals import ending
+from pyebpf.cli.signals import Signals
 from pyebpf.errors import CompileError, NotFound, PyebpfError
 from pyebpf.output.columns import Column
 from pyebpf.output.sink import Sink
@@ -38,12 +38,12 @@ def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
     reader = None
     with suppress(OSError):  # a stream without a descriptor has no reader that could go away
         reader = sys.stdout.fileno()
-    with Stop(reader=reader) as stop, ending(stop):
+    with Stop(reader=reader) as stop, Signals() as signals:
         try:
             if common.dump:
                 sink.line(tool.build(options).listing().rstrip("\n"))
             else:
-                _trace(tool, options, common, sink, stop)
+                _trace(tool, options, common, sink, stop, signals)
         except PyebpfError as error:
             log = getattr(error, "log", "")
             if common.verbose and log:
@@ -55,7 +55,7 @@ def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
     return 0
 
 
-def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, stop: Stop) -> None:
+def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, stop: Stop, signals: Signals) -> None:
     path = common.speedscope if common.svg is None else common.svg
     if path is not None:
         from pyebpf.cli.stacks import check_file
@@ -66,11 +66,9 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
     except NotFound as error:
         raise UsageError(f"pyebpf {tool.name}", str(error)) from None
     tracer: Tracer = tool.build(options)
-    if stop.is_set():  # a signal while compiling
-        return
     if hasattr(tracer, "progress"):
         tracer.progress = note
-    with tracer:
+    with tracer, signals.obey(stop):
         # What is there now stays: no collection needs to look at it, least of all the one at the interpreter's exit.
         gc.freeze()
         gc.enable()
@@ -95,6 +93,8 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
 
             print_stacks(tool, tracer, options, common, sink, stop)
         losses.report()
+        if stop.unread:
+            note(f"Events not shown, since they were too many to print at the end: {stop.unread}")
 
 
 def _table_form(common: Common) -> Format:

@@ -279,6 +279,13 @@ def _places() -> tuple[bytes, object]:
     return options, (path, offsets)
 
 
+def _lsm_cgroup(btf: Callable[[], Btf] | None) -> Answer:
+    """A link to no control group; where the kernel looks for it, a trampoline is what would call the program."""
+    load = Load(AttachType.LSM_CGROUP, result=1, target="bpf_lsm_socket_bind")
+    answer = _Link(ProgramType.LSM, AttachType.LSM_CGROUP, (errno.EBADF,), load)(btf)
+    return TRAMPOLINES["lsm"](btf) if answer is Answer.YES else answer
+
+
 def _netlink(name: str) -> Probe:
     """A probe of `pyebpf.features.netlink`, imported when it is asked."""
 
@@ -350,12 +357,7 @@ ATTACHMENTS: dict[str, Probe] = {
         _KPROBE, AttachType.TRACE_KPROBE_SESSION, _UNKNOWN_NAME, Load(AttachType.TRACE_KPROBE_SESSION), 0, _functions
     ),
     **TRAMPOLINES,  # fentry, fexit, fmod_ret, lsm
-    "lsm_cgroup": _Link(
-        ProgramType.LSM,
-        AttachType.LSM_CGROUP,
-        (errno.EBADF,),
-        Load(AttachType.LSM_CGROUP, result=1, target="bpf_lsm_socket_bind"),
-    ),
+    "lsm_cgroup": _lsm_cgroup,
     # Functions of programs and libraries. "uprobe_semaphore": a reference counter, as USDT probes have.
     "uprobe": _Pmu("uprobe", _NO_FILE),
     "uretprobe": _Pmu("uprobe", _NO_FILE, returns=True, field="retprobe"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["ReaderGone", "Sink", "silence"]
+__all__ = ["ReaderGone", "Sink", "silence", "waiting"]
 
 
 class ReaderGone(Exception):
@@ -27,6 +28,31 @@ def silence(stream: TextIO) -> None:
             os.close(null)
 
 
+class Waiting:
+    """The stream that this process is writing to now, for a signal handler that may end its waiting."""
+
+    def __init__(self) -> None:
+        self.stream: TextIO | None = None
+
+    def is_blocked(self) -> bool:
+        """Whether a write is going on, and its stream takes nothing."""
+        if self.stream is None:
+            return False
+        poll = select.poll()
+        with suppress(OSError, ValueError):  # a stream without a descriptor waits for nobody
+            poll.register(self.stream.fileno(), select.POLLOUT)
+            return not poll.poll(0)
+        return False
+
+    def give_up(self) -> None:
+        """Have the write that is going on come to its end in /dev/null, and all that follow."""
+        if self.stream is not None:
+            silence(self.stream)
+
+
+waiting = Waiting()
+
+
 class Sink:
     """Writes text to a stream, flushing each time, so that a line is there when its event is.
 
@@ -39,6 +65,7 @@ class Sink:
 
     def write(self, text: str) -> None:
         """Write text and flush it."""
+        waiting.stream = self.stream
         try:
             self.stream.write(text)
             self.stream.flush()
@@ -48,6 +75,8 @@ class Sink:
         except OSError:
             silence(self.stream)
             raise
+        finally:
+            waiting.stream = None
 
     def line(self, text: str) -> None:
         """Write one line and flush it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf import BPF, Struct, char, comm, cpu, field, kstack, pid, s32, tid, u32, u64, ustack
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.tool import Example, Stack, StackTool, Stop, dataclass, events, flag, option, pid_option, tid_option
+from pyebpf.tool import Example, Stack, StackTool, Stop, dataclass, flag, option, pid_option, tid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +28,6 @@ class Sample(Struct):
     pid: u32
     user: s32
     kernel: s32
-    comm: str = field(char[16])
-
-
-class Process(Struct):
-    """A process as it is known after fork(2) and after exec(2)."""
-
-    pid: u32
     comm: str = field(char[16])
 
 
@@ -74,8 +67,6 @@ def build(options: Options) -> BPF:
     bpf = BPF()
     bpf.max_stacks = options.stack_storage_size
     counts = bpf.hash(key=Sample, value=u64, size=options.stack_storage_size)
-    seen = bpf.lru_hash(key=Process, value=u32)
-    fresh = bpf.ringbuf(Process)
     user, kernel = options.user or not options.kernel, options.kernel or not options.user
 
     @bpf.sample(frequency=options.frequency, pid=-1 if options.pid is None else options.pid)
@@ -86,16 +77,12 @@ def build(options: Options) -> BPF:
             return
         if options.cpu is not None and cpu() != options.cpu:
             return
-        process = Process(pid=pid(), comm=comm())
-        # Its mappings are looked at while it lives.
-        if user and process.pid != 0 and seen.add(process, 1):
-            fresh.emit(Process(pid=process.pid, comm=process.comm))
         counts[
             Sample(
-                pid=process.pid,
+                pid=pid(),
                 user=ustack() if user else -1,
                 kernel=kstack() if kernel else -1,
-                comm=process.comm,
+                comm=comm(),
             )
         ] += 1
 
@@ -106,8 +93,7 @@ def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
     """The stacks sampled until the stop, since the call before."""
     stacks = bpf.stacks
     user, kernel = options.user or not options.kernel, options.kernel or not options.user
-    for process in events(bpf["fresh"], stop):
-        stacks.see(process.pid)
+    stop.wait()
     for sample, count in bpf["counts"].interval().items():
         yield Stack(
             count,
@@ -116,6 +102,7 @@ def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
             stacks.user(sample.user, sample.pid) if user else None,
             stacks.kernel(sample.kernel) if kernel else None,
         )
+    stacks.release()
 
 
 TOOL = StackTool(
@@ -124,7 +111,7 @@ TOOL = StackTool(
     tracing="stacks of what runs on the processors",
     options=Options,
     build=build,
-    holds={"counts": "samples of other stacks", "seen": "new processes", "fresh": "new processes"},
+    holds={"counts": "samples of other stacks"},
     collect=collect,
     examples=(
         Example("profile 10", "all processes, for ten seconds"),

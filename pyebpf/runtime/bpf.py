@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.probe import Probe
     from pyebpf.link import Link
     from pyebpf.objects import KernelMap, Program
+    from pyebpf.runtime.processes import ProcessWatch
     from pyebpf.runtime.stacks import Stacks
     from pyebpf.specs import ModuleSpec
     from pyebpf.symbols.stacks import Symbols
@@ -54,6 +55,7 @@ class BPF(Module):
         self._pinned = ""
         self._symbols: Symbols | None = None
         self._stacks: Stacks | None = None
+        self._processes: ProcessWatch | None = None
         #: Called with a line of text where attaching or detaching takes the kernel seconds.
         self.progress: Callable[[str], None] | None = None
 
@@ -115,6 +117,11 @@ class BPF(Module):
             each.bind(loaded.backend(each.spec, getattr(each, "record_class", None), **options))
         for probe in self.probes:
             probe.bind(self._attach_at, self._program_of)
+        if ".processes" in loaded.maps:
+            from pyebpf.builder.processes import PROCESSES_MAP
+            from pyebpf.runtime.processes import ProcessWatch
+
+            self._processes = ProcessWatch(loaded.maps[PROCESSES_MAP], self._names().processes)
 
     def _requests(self, probe: Probe[Any, Any]) -> list[int]:
         """The numbers of a probe's requests, in `choices`."""
@@ -179,6 +186,9 @@ class BPF(Module):
 
     def _release(self, loaded: Loaded) -> None:
         self._stacks = None
+        if self._processes is not None:
+            watch, self._processes = self._processes, None
+            watch.close()
         for each in self.maps:
             each.bind(None)
         for probe in self.probes:
@@ -262,12 +272,15 @@ class BPF(Module):
         if self._stacks is None:
             from pyebpf.runtime.stacks import Stacks
 
-            if self._symbols is None:
-                from pyebpf.symbols.stacks import Symbols
-
-                self._symbols = Symbols()
-            self._stacks = Stacks(self._running.maps, self._symbols)
+            self._stacks = Stacks(self._running.maps, self._names(), self._processes)
         return self._stacks
+
+    def _names(self) -> Symbols:
+        if self._symbols is None:
+            from pyebpf.symbols.stacks import Symbols
+
+            self._symbols = Symbols()
+        return self._symbols
 
     def function_name(self, address: int) -> str:
         """Name of the kernel's function at an address that `function_ip()` gave; in hexadecimal if it has none."""

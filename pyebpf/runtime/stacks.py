@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.stacks import MISSED, StackTraces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from pyebpf.builder.stacks import Backend
+    from pyebpf.runtime.processes import ProcessWatch
     from pyebpf.symbols.frame import Frame
     from pyebpf.symbols.stacks import Symbols
 
@@ -20,16 +23,28 @@ class Stacks(StackTraces):
     """What the numbers of `kstack()` and `ustack()` stand for: a mapping from numbers to addresses, and their names.
 
     A number below 0 is an empty stack. Names come from what is known when they are asked for; of processes that end
-    before that, from what `see` found while they lived.
+    before that, from what was found while they lived.
     """
 
-    def __init__(self, maps: Mapping[str, Backend], symbols: Symbols) -> None:
+    def __init__(self, maps: Mapping[str, Backend], symbols: Symbols, watch: ProcessWatch | None = None) -> None:
         super().__init__(maps)
         self._symbols = symbols
+        self._watch = watch
 
     def see(self, pid: int) -> bool:
-        """Take note of what a process has mapped, for when it has ended; False if it has, or is a kernel thread."""
-        return self._symbols.processes.see(pid)
+        """Take note of what a process has mapped, for when it has ended; False if it has, or is a kernel thread.
+
+        For processes that no `ustack()` comes from: it sees to that itself.
+        """
+        with self._alone():
+            return self._symbols.processes.see(pid)
+
+    def _alone(self) -> AbstractContextManager[object]:
+        """Keep the thread away that takes note of processes, after it has done so of those known by now."""
+        if self._watch is None:
+            return nullcontext()
+        self._watch.catch_up()
+        return self._watch.lock
 
     def kernel(self, number: int, *, tracer: bool = False) -> tuple[Frame, ...]:
         """Frames of a `kstack()`, the innermost first: each has `name`, `offset`, `module`, `address`.
@@ -44,7 +59,9 @@ class Stacks(StackTraces):
 
     def user(self, number: int, pid: int) -> tuple[Frame, ...]:
         """Frames of a `ustack()` of process `pid`, the innermost first; of a lost one as `kernel`."""
-        return _missed(number) or self._symbols.user_frames(pid, self.frames(number))
+        addresses = self.frames(number)
+        with self._alone():
+            return _missed(number) or self._symbols.user_frames(pid, addresses)
 
     @property
     def hidden(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
 from pyebpf.errors import PyebpfError
 from pyebpf.symbols.debug import include_debug_symbols
@@ -13,9 +12,7 @@ from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.frame import Frame
 from pyebpf.symbols.mappings import Mapping, parse_mappings
 from pyebpf.symbols.perf_map import PerfMap
-
-if TYPE_CHECKING:
-    from pyebpf.symbols.table import SymbolTable
+from pyebpf.symbols.table import SymbolTable
 
 __all__ = ["Processes", "mount_namespace", "open_mapped"]
 
@@ -39,8 +36,8 @@ class _Module:
             try:
                 include_debug_symbols(self._elf, root=self._root, path=self._path)
                 self._table = self._elf.table()
-            except PyebpfError:
-                return None  # replaced since, or garbled: addresses keep the file's name
+            except PyebpfError:  # replaced since, or garbled: addresses keep the file's name
+                self._table = SymbolTable(())
         return self._table
 
     def address_of(self, offset: int) -> int | None:

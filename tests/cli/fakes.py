@@ -68,6 +68,12 @@ class Tracer:
             raise VerifierError("R1 may be None", 13, log="0: (95) exit\nR0 !read_ok\n")
         if self.options.fail == "bug":
             raise ZeroDivisionError("a bug")
+        if self.options.fail == "memory":
+            raise MemoryError
+        if self.options.fail == "stuck":
+            note("attaching")
+            while True:
+                pass
         self.ring = Ring()
         self.attached = True
         self.loaded += 1

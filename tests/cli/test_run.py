@@ -91,7 +91,7 @@ def test_sigint_counts_although_the_shell_had_it_ignored(start):
 
 
 def test_a_second_signal_ends_at_once(start):
-    """Here the output's reader is stuck, so that the first cannot end it."""
+    """Here the output's reader is stuck, which the first waits for a moment."""
     process = start("events", "--endless")
     process.stderr.readline()
     time.sleep(0.3)  # until the pipe is full

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.descriptors import leaked, open_descriptors
+from tests.support.descriptors import leaked, mounts, of_others, open_descriptors
+from tests.support.needs import needs
+from tests.support.session import MARK
+from tests.support.traffic import inside
 
 
 def _requests(name: str) -> tuple[int, int]:
@@ -37,9 +40,11 @@ def test_a_loop_device_lets_its_file_go(loop, tmp_path):
 
 
 def test_two_namespaces_reach_each_other_and_nobody_else(make_namespace):
-    """A connection passes between two namespaces joined by a veth pair; the host has no such interface."""
-    one, other = make_namespace(), make_namespace()
-    one.connect(other)
+    """A connection passes between two namespaces joined by a veth pair; who joined them has no such interface."""
+    one, other, third = make_namespace(), make_namespace(), make_namespace()
+    with inside(third):
+        one.connect(other)
+        assert [name for _, name in socket.if_nameindex()] == ["lo"]
     server = (
         "import socket; s = socket.create_server(('10.251.0.2', 7919)); print('ready', flush=True); "
         "s.accept()[0].send(b'hello')"
@@ -50,7 +55,43 @@ def test_two_namespaces_reach_each_other_and_nobody_else(make_namespace):
         assert listening.stdout is not None
         assert listening.stdout.readline() == "ready\n"
         assert one.run(*python, client) == "hello\n"
-    assert "veth0" not in [name for _, name in socket.if_nameindex()]
+
+
+def test_mounts_are_the_tests_own(tmp_path):
+    """A mount of somebody else's is not seen, and one of a test is, by it and by what it starts."""
+    needs("user:root")
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "ours").mkdir()
+    outside = f"/proc/{os.getppid()}/ns/mnt"  # of who started the tests
+    if Path(outside).readlink() != Path("/proc/self/ns/mnt").readlink():
+        theirs = ["nsenter", f"--mount={outside}", "--", "sh", "-c"]
+        made = subprocess.run([*theirs, f"mount -t tmpfs none {tmp_path}/theirs"], check=False)
+        try:
+            assert str(tmp_path / "theirs") not in "".join(mounts())
+        finally:
+            if made.returncode == 0:
+                subprocess.run([*theirs, f"umount {tmp_path}/theirs"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "none", tmp_path / "ours"], check=True)
+    try:
+        assert str(tmp_path / "ours") in "".join(mounts())
+    finally:
+        subprocess.run(["umount", tmp_path / "ours"], check=True)
+
+
+def test_what_others_hold_is_told_apart():
+    """A map of a process without the tests' mark in its environment is another's; this process's are not."""
+    code = "import sys; from pyebpf.kernel.bpf import map_create; from pyebpf.kernel.info import map_info\n"
+    code += "m = map_create(2, 4, 4, 1); print(map_info(m.fileno()).id, flush=True); sys.stdin.read(); m.close()"
+    name = MARK.partition("=")[0]
+    assert MARK.partition("=")[2] == os.environ[name]
+    for marked in (True, False):
+        environment = {key: value for key, value in os.environ.items() if marked or key != name}
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            number = int(process.stdout.readline())
+            assert (("map", number) in of_others(MARK)) is not marked
+            process.stdin.close()
 
 
 def test_a_descriptor_left_open_is_found():

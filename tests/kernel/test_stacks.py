@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
+import time
 from collections import Counter
 from contextlib import contextmanager
 
 import pytest
 
-from pyebpf import BPF, kstack, pid, s32, u64, ustack
+from pyebpf import BPF, Struct, comm, kstack, pid, s32, u32, u64, ustack
 from pyebpf.arch import syscall_name
 from pyebpf.builder.stacks import FULL
 from tests.support.command import PATIENCE
@@ -45,6 +47,15 @@ int main(void) {
 }
 """
 STACKS = 100_000
+
+
+class Place(Struct):
+    """A stack of a process."""
+
+    pid: u32
+    stack: s32
+
+
 GETPPID = next(number for number in range(512) if syscall_name(number) == "getppid")
 
 
@@ -194,3 +205,62 @@ def test_the_tracers_own_frames_are_left_out(kind):
             assert plain[0].name in {"kernel_clone", "copy_process", "_do_fork"}
             assert kind == "tracepoint" or any(frame.name.startswith("bpf_prog_") for frame in all_frames)
         assert len(counts) >= 1
+
+
+def test_frames_of_processes_that_have_ended_have_names(program):
+    """Whoever uses `ustack()` need not look at them: not while it sleeps, and not before it asks."""
+    bpf = BPF()
+    counts = bpf.hash(key=Place, value=u64)
+    getppid = GETPPID
+
+    @bpf.raw_tracepoint("sys_enter")
+    def on_call(ctx) -> None:
+        if ctx.id == getppid and comm() == "caller":
+            counts[Place(pid=pid(), stack=ustack())] += 1
+
+    with bpf:
+        before = threading.active_count()
+        ended = []
+        for _ in range(5):
+            with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+                caller = Caller(process)
+                caller.call(64)
+                time.sleep(0.2)
+                caller.call(64)
+                ended.append(process.pid)
+        places = {place: count for place, count in counts.items() if place.pid in ended}
+        assert {place.pid for place in places} == set(ended)
+        assert set(places.values()) == {2}
+        for place in places:
+            labels = [frame.label for frame in bpf.stacks.user(place.stack, place.pid)]
+            assert "main" in labels
+            assert {"step", "left"} & set(labels)
+            assert "[unknown]" not in labels
+        assert bpf.lost == {}
+    assert threading.active_count() == before - 1
+
+
+def test_a_process_is_told_again_after_exec(program):
+    """What it has become has names, too; an address of before keeps its own."""
+    bpf = BPF()
+    counts = bpf.hash(key=Place, value=u64)
+    getppid = GETPPID
+
+    @bpf.raw_tracepoint("sys_enter")
+    def on_call(ctx) -> None:
+        if ctx.id == getppid:
+            counts[Place(pid=pid(), stack=ustack())] += 1
+
+    script = f"echo $PPID > /dev/null; sleep 0.3; exec {program}"
+    with (
+        bpf,
+        subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+    ):
+        caller = Caller(process)
+        caller.call(1)
+        time.sleep(0.3)
+        process.stdin.close()
+        process.wait(PATIENCE)
+        found = [place for place in counts if place.pid == process.pid]
+        labels = [[frame.label for frame in bpf.stacks.user(place.stack, place.pid)] for place in found]
+        assert any("step" in each for each in labels), labels

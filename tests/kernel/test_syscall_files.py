@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData, NotFound, NotSupported
-from pyebpf.kernel import btf_files, cache, cpus, privileges
+from pyebpf.kernel import btf_files, cpus, privileges
 from pyebpf.kernel.tracefs import Tracefs
 from tests.support.release import kernel_release
 
@@ -134,28 +134,6 @@ def test_the_pid_namespace_is_the_one_of_this_process():
     assert namespace.initial == (namespace.ino == 0xEFFFFFFC)
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "pyebpf"
-
-
-class Builder:
-    """Counts how often the entry is made."""
-
-    def __init__(self, content: bytes = b"an index") -> None:
-        self.content = content
-        self.calls = 0
-
-    def __call__(self) -> bytes:
-        self.calls += 1
-        return self.content
-
-
-def entry(home: Path) -> Path:
-    return next(path for path in home.iterdir() if path.name.startswith("test-1-"))
-
-
 def test_the_build_id_is_the_running_kernels(tmp_path, monkeypatch):
     """The note of type 3 that GNU owns, wherever it stands; none gives no id."""
     found = btf_files.kernel_build_id()
@@ -174,59 +152,3 @@ def test_the_build_id_is_the_running_kernels(tmp_path, monkeypatch):
     assert btf_files.kernel_build_id() == b""
     file.unlink()
     assert btf_files.kernel_build_id() == b""
-
-
-def test_an_entry_is_built_once(home):
-    """Found by the name of what it was made from; private to the user."""
-    build = Builder()
-    key = "of-a-kernel"
-    assert [cache.cached("test-1", key, build) for _ in range(3)] == [b"an index"] * 3
-    assert build.calls == 1
-    assert home.stat().st_mode & 0o777 == 0o700
-    assert entry(home).stat().st_mode & 0o777 == 0o600
-    assert len(list(home.iterdir())) == 1
-
-
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "grow", "swap"])
-def test_a_broken_entry_is_rebuilt_never_believed(home, damage):
-    """Cut short, one bit changed, emptied, longer, or another entry's content under its name."""
-    build = Builder()
-    key = "of-a-kernel"
-    cache.cached("test-1", key, build)
-    path = entry(home)
-    content = bytearray(path.read_bytes())
-    match damage:
-        case "cut":
-            del content[-3:]
-        case "flip":
-            content[-1] ^= 1
-        case "empty":
-            content.clear()
-        case "grow":
-            content += b"x"
-        case "swap":
-            cache.cached("test-2", key, Builder(b"other"))
-            content = bytearray(next(p for p in home.iterdir() if p.name.startswith("test-2")).read_bytes())
-    path.write_bytes(content)
-    assert cache.cached("test-1", key, build) == b"an index"
-    assert build.calls == 2
-    assert cache.cached("test-1", key, build) == b"an index"
-    assert build.calls == 2
-
-
-def test_without_a_place_to_write_everything_is_built(tmp_path, monkeypatch):
-    """A file stands where the directory should be."""
-    blocker = tmp_path / "file"
-    blocker.write_bytes(b"")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(blocker))
-    build = Builder()
-    key = "of-a-kernel"
-    assert [cache.cached("test-1", key, build) for _ in range(2)] == [b"an index"] * 2
-    assert build.calls == 2
-
-
-def test_a_directory_of_somebody_else_is_not_used(home, monkeypatch):
-    """Root must not believe what another user can replace."""
-    home.mkdir(mode=0o700)
-    os.chown(home, 65534, 65534)
-    assert cache.directory() is None

@@ -95,9 +95,8 @@ def test_a_report_alone_is_the_message():
     """Should a kernel write nothing else."""
     found = explain(UNWALKED.partition("\n\n")[2])
     assert found is not None
-    assert found.message == (
-        "Program Structure: Recursive subprogram call: This bpf2bpf call would make the subprogram call graph recursive."
-    )
+    title, reason = "Program Structure: Recursive subprogram call", "This bpf2bpf call would make the"
+    assert found.message == f"{title}: {reason} subprogram call graph recursive."
     assert found.instruction == 3
 
 

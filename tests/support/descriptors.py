@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -12,6 +13,10 @@ _BPF_MAP_CREATE = 0
 _BPF_MAP_TYPE_ARRAY = 2
 # BPF_PROG_GET_NEXT_ID, BPF_MAP_GET_NEXT_ID, BPF_LINK_GET_NEXT_ID: start_id at offset 0, next_id at 4
 _NEXT_ID = {"program": 11, "map": 12, "link": 31}
+# As fdinfo of a descriptor shows it: of a link its program's, too.
+_ID_FIELDS = {"prog_id": "program", "map_id": "map", "link_id": "link"}
+_CLONE_NEWNS = 0x0002_0000
+_MS_REC, _MS_PRIVATE = 1 << 14, 1 << 18
 _SYSTEM_CALL = {"x86_64": 321, "aarch64": 280}
 
 
@@ -41,6 +46,32 @@ def leaked(before: dict[int, str], after: dict[int, str]) -> dict[int, str]:
 def mounts() -> set[str]:
     """The mounts that this process sees, as lines of /proc/self/mountinfo."""
     return set(Path("/proc/self/mountinfo").read_text().splitlines())
+
+
+def leave_mount_namespace() -> bool:
+    """Have the mounts of this process and its children for themselves; False where the kernel does not let it.
+
+    What others mount meanwhile is not seen here then, nor is it there what this process mounts.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    unshared: int = libc.unshare(_CLONE_NEWNS)
+    private: int = unshared or libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    return private == 0
+
+
+def of_others(mark: str) -> set[tuple[str, int]]:
+    """Programs, maps and links that a process has open which has not got `mark` among its environment variables."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if mark.encode() in (process / "environ").read_bytes().split(b"\0"):
+                continue
+            for descriptor in (process / "fdinfo").iterdir():
+                for line in descriptor.read_text().splitlines():
+                    name, _, number = line.partition(":")
+                    if name in _ID_FIELDS and number.strip().isdecimal():
+                        found.add((_ID_FIELDS[name], int(number)))
+    return found
 
 
 def why_bpf_is_refused() -> str | None:

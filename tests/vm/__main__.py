@@ -23,11 +23,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from tests.vm import kernels, plan, report, shards
+from tests.vm import kernels, plan, report, root as roots, shards
 from tests.vm.devices import DEVICES
 from tests.vm.initramfs import RESULTS, Task
 from tests.vm.kernels import Kernel, KernelUnavailable
 from tests.vm.machine import Machine, MachineUnusable
+from tests.vm.platforms import PLATFORMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,7 +80,7 @@ def _names(options: argparse.Namespace) -> list[str]:
     if options.all:
         return list(plan.RUNS)
     if options.shard and not options.kernel:
-        return [*(name for name, run in plan.RUNS.items() if not run.flavour), shards.turn(shards.commit())]
+        return [*(name for name in plan.DEALT if not plan.RUNS[name].flavour), shards.turn(shards.commit())]
     return options.kernel or list(plan.DEFAULT)
 
 
@@ -138,17 +139,20 @@ def _run(
     record.unlink(missing_ok=True)
     asked = bool(options.command or options.interactive)
     try:
-        kernel = kernels.obtain(run.series, options.cache, flavour=run.flavour)
+        platform = PLATFORMS[run.architecture]
+        kernel = kernels.obtain(run.series, options.cache, flavour=run.flavour, architecture=run.architecture)
+        root = roots.obtain(platform, options.cache) if platform.own_root else None
         devices, modules = ([], []) if asked else plan.union(run, wishes)
         devices = list(dict.fromkeys((*devices, *options.device)))
         if options.interactive:
             command = options.command or ["bash", "-i"]
         else:
-            command = options.command or _pytest(run, options.tests or plan.files(run, wishes))
+            python = sys.executable if root is None else f"/usr/bin/{roots.PYTHON}"
+            command = options.command or _pytest(python, run, options.tests or plan.files(run, wishes))
         task = Task(
             command,
             CHECKOUT,
-            _environment(kernel, options.env),
+            _environment(kernel, options.env, own_root=root is not None),
             [*plan.drivers(devices), *modules, *options.module],
             interactive=options.interactive,
         )
@@ -160,6 +164,8 @@ def _run(
             options.qemu,
             options.parameter,
             options.thread or run.thread,
+            platform,
+            root,
         )
         with _slot(options.cache, options.deadline):
             limit = min(options.limit or run.limit, options.deadline - time.monotonic())
@@ -204,9 +210,9 @@ def _locked(lock: TextIO) -> bool:
     return True
 
 
-def _pytest(run: Run, tests: Sequence[str]) -> list[str]:
+def _pytest(python: str, run: Run, tests: Sequence[str]) -> list[str]:
     return [
-        *(sys.executable, "-m", "pytest", "-ra", "-q", "-p", "no:cacheprovider"),
+        *(python, "-m", "pytest", "-ra", "-q", "-p", "no:cacheprovider"),
         *("-p", "tests.vm.record", "--record", f"{RESULTS}/{RECORD}", "--test-limit", str(run.test_limit)),
         *(("-m", f"{run.select} or every_kernel") if run.select else ()),
         *(("--whole", ",".join(run.whole)) if run.whole is not None else ()),
@@ -214,10 +220,11 @@ def _pytest(run: Run, tests: Sequence[str]) -> list[str]:
     ]
 
 
-def _environment(kernel: Kernel, extra: list[str]) -> dict[str, str]:
+def _environment(kernel: Kernel, extra: list[str], *, own_root: bool) -> dict[str, str]:
     environment = {name: os.environ[name] for name in ("HOME", "LANG", "TERM", "CI") if name in os.environ}
     # This interpreter's programs first: version managers' shims on a user's PATH are slow in emulation.
-    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    environment["PATH"] = path if own_root else f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
     environment |= {
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",

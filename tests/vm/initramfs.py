@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tests.vm.kernels import Kernel
+    from tests.vm.platforms import Platform
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,9 @@ SHARES = {
 # Where the guest finds the writable share for results.
 RESULTS = "/run/results"
 
+# Where a guest with a root of its own finds this machine's.
+HOST = "/host"
+
 # Directories that get a file system of the guest's own, and so hide what the host has there.
 HIDDEN = ("/proc", "/sys", "/dev", "/run")
 
@@ -56,7 +60,7 @@ $bb mount -t tmpfs -o size=75% none /upper
 $bb mkdir /upper/data /upper/work
 $bb mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work none /newroot
 $bb mount -t tmpfs none /newroot/run
-$bb mkdir /newroot/run/vm
+{host}$bb mkdir /newroot/run/vm
 $bb cp $bb /start /command /newroot/run/vm/
 $bb umount /proc
 $bb umount /dev
@@ -74,18 +78,18 @@ $bb mount -t devpts none /dev/pts
 $bb mount -t tmpfs none /dev/shm
 $bb mount -t cgroup2 none /sys/fs/cgroup
 $bb mount {options} results {results}
-$bb mount -o bind {modules_folder} /lib/modules
+{folders}$bb mount -o bind {modules_folder} /lib/modules
 $bb ip link set lo up
 $bb hostname pyebpf-vm
-$bb stty -F /dev/ttyS1 {terminal}
-$bb stty -F /dev/ttyS2 raw
+$bb stty -F /dev/{output} {terminal}
+$bb stty -F /dev/{status} raw
 ulimit -Hn 524288
 for module in {modules}; do
     PATH=/usr/sbin:/sbin:/usr/bin:/bin modprobe $module || $bb echo "module $module: not loaded"
-done >/dev/ttyS1 2>&1
+done >/dev/{output} 2>&1
 # The host's shell: busybox's would prefer its own applets to the programs of the environment's PATH.
 {session}
-$bb echo "status $?" >/dev/ttyS2
+$bb echo "status $?" >/dev/{status}
 $bb sync
 $bb umount {results}
 $bb poweroff -f
@@ -93,10 +97,20 @@ $bb poweroff -f
 
 # How the command is run, by whether somebody sits at the terminal; and how the terminal is set.
 _SESSIONS = {
-    False: "/bin/sh /run/vm/command </dev/null >/dev/ttyS1 2>&1",
-    True: "$bb setsid -c /bin/sh /run/vm/command </dev/ttyS1 >/dev/ttyS1 2>&1",
+    False: "/bin/sh /run/vm/command </dev/null >/dev/{output} 2>&1",
+    True: "$bb setsid -c /bin/sh /run/vm/command </dev/{output} >/dev/{output} 2>&1",
 }
 _TERMINALS = {False: "raw", True: "sane"}
+
+# In a guest with a root of its own: this machine's is at HOST, and some folders are at their own paths, too, each under
+# an overlay.
+_HOST_MOUNT = "$bb mkdir -p /newroot{host}\n$bb mount {options} host /newroot{host}\n"
+_FOLDER = """\
+$bb mkdir -p {folder} /run/over/{number}/data /run/over/{number}/work
+over=upperdir=/run/over/{number}/data,workdir=/run/over/{number}/work
+$bb mount -t overlay -o lowerdir={host}{folder},$over none {folder}
+"""
+_LIBRARIES = "PATH=/usr/sbin:/sbin:/usr/bin:/bin ldconfig\n"  # finds those that were unpacked without its help
 
 _COMMAND = """\
 cd {folder} && exec env -i {environment} {command}
@@ -114,19 +128,31 @@ class Task:
     interactive: bool = False
 
 
-def build(kernel: Kernel, task: Task, share: Share) -> bytes:
-    """A cpio archive for QEMU's `-initrd`. Raises FileNotFoundError without a static busybox on the host."""
-    busybox = shutil.which("busybox")
-    if busybox is None:
+def build(kernel: Kernel, task: Task, share: Share, platform: Platform, root: Path | None = None) -> bytes:
+    """A cpio archive for QEMU's `-initrd`; `root` is the guest's own, if it has one, which then has the busybox.
+
+    Raises FileNotFoundError without a static busybox on the host.
+    """
+    found = shutil.which("busybox") if root is None else str(root / "bin" / "busybox")
+    if found is None:
         raise FileNotFoundError("busybox is not installed (Debian: busybox-static)")
+    shared = [] if root is None else [task.folder]
     start = _START.format(
         results=RESULTS,
-        modules_folder=shlex.quote(str(kernel.folder / "lib" / "modules")),
+        folders="".join(
+            _FOLDER.format(folder=shlex.quote(str(folder)), number=number, host=HOST)
+            for number, folder in enumerate(shared)
+        )
+        + (_LIBRARIES if shared else ""),
+        modules_folder=shlex.quote(f"{'' if root is None else HOST}{kernel.folder / 'lib' / 'modules'}"),
         modules=" ".join(map(shlex.quote, task.modules)),
         options=share.results,
-        session=_SESSIONS[task.interactive],
+        output=platform.output,
+        status=platform.status,
+        session=_SESSIONS[task.interactive].format(output=platform.output),
         terminal=_TERMINALS[task.interactive],
     )
+    host = "" if root is None else _HOST_MOUNT.format(options=share.root, host=HOST)
     command = _COMMAND.format(
         folder=shlex.quote(str(task.folder)),
         environment=" ".join(shlex.quote(f"{name}={value}") for name, value in task.environment.items()),
@@ -136,8 +162,8 @@ def build(kernel: Kernel, task: Task, share: Share) -> bytes:
     for directory in ("bin", "dev", "proc", "modules", "lower", "upper", "newroot"):
         archive.directory(directory)
     archive.device("dev/console", 5, 1)  # the kernel gives it to init as its three descriptors
-    archive.file("bin/busybox", Path(busybox).read_bytes())
-    archive.file("init", _INIT.format(options=share.root).encode())
+    archive.file("bin/busybox", Path(found).read_bytes())
+    archive.file("init", _INIT.format(options=share.root, host=host).encode())
     archive.file("start", start.encode())
     archive.file("command", command.encode())
     for number, path in enumerate(kernel.files_for_modules(share.modules)):

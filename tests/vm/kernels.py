@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import time
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 SUITES = {
     "5.10": "bullseye",
@@ -31,6 +32,8 @@ SUITES = {
 """Where Debian has each series."""
 FLAVOURED = ("6.1", "6.12")  # series whose flavours are machines, too
 FLAVOURS = ("", "rt", "cloud")
+ARM64 = ("6.1", "6.12", "6.18", "7.3")
+ARM64_16K = ("6.12",)  # with pages of 16 KiB
 
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"  # of the package debian-archive-keyring
 _FRESH = 24 * 3600  # seconds for which a suite's lists serve
@@ -120,6 +123,13 @@ def obtain(series: str, cache: Path, *, flavour: str = "", architecture: str = "
     return Kernel(release, folder)
 
 
+def fetch_packages(suite: str, architecture: str, names: Sequence[str], cache: Path, into: Path) -> list[Path]:
+    """The archives of some packages and of all that they depend on, fetched to `into`. Raises KernelUnavailable."""
+    cache.mkdir(parents=True, exist_ok=True)
+    _Suite(suite, architecture, cache).download(names, into)
+    return sorted(into.glob("*.deb"))
+
+
 def _pattern(series: str, flavour: str, architecture: str) -> re.Pattern[str]:
     # 6.1.0-N in a release of Debian, since 6.10 6.12.N+debN; 16k, pages of that size, stands behind "arm64".
     ending = f"{architecture}-16k" if flavour == "16k" else f"{flavour}{flavour and '-'}{architecture}"
@@ -162,12 +172,20 @@ class _Suite:
             if not image.exists():
                 image.parent.mkdir(exist_ok=True)
                 (unpacked / "lib" / "modules" / release / "vmlinuz").rename(image)
+            unpack_image(image)
             _output("depmod", "-b", str(unpacked), release)  # packages leave this to their installation script
             try:
                 unpacked.rename(folder)
             except OSError:  # another run was quicker, which is as good
                 if not folder.exists():
                     raise
+
+    def download(self, names: Sequence[str], into: Path) -> None:
+        """Fetch packages with what they depend on, as if nothing were installed."""
+        self._update()
+        (into / "partial").mkdir()
+        options = ("-o", f"Dir::Cache::archives={into}", "-o", "APT::Install-Recommends=false")
+        self._apt("apt-get", "install", "-q", "-y", "--download-only", *options, *names)
 
     def _named(self, pattern: str) -> list[str]:
         listing = self._apt("apt-cache", "search", "--names-only", pattern)
@@ -196,6 +214,29 @@ class _Suite:
 
     def _apt(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
         return _output(program, "-c", str(self._folder / "apt.conf"), *arguments, cwd=cwd)
+
+
+def unpack_image(image: Path) -> None:
+    """Put what boots in the place of an image that unpacks itself under EFI, which QEMU before 8.0 does not load.
+
+    drivers/firmware/efi/libstub/zboot-header.S: "MZ", "zimg" at 4, offset and size of what is packed, then how it is.
+    """
+    with image.open("rb") as file:
+        header = file.read(64)
+        if header[4:8] != b"zimg":
+            return
+        offset, size = struct.unpack_from("<II", header, 8)
+        how = header[24:56].partition(b"\0")[0].decode()
+        file.seek(offset)
+        packed = file.read(size)
+    # Four bytes behind may tell the size: programs take them for garbage, and unpack all the same.
+    program = {"gzip": "gzip", "zstd": "zstd", "zstd22": "zstd", "xz": "xz", "xzkern": "xz", "lzma": "lzma"}.get(
+        how, how
+    )
+    run = subprocess.run([program, "-dc"], input=packed, capture_output=True, check=False)
+    if not run.stdout:
+        raise KernelUnavailable(f"{image.name} is packed by {how}: {run.stderr.decode(errors='replace').strip()}")
+    image.write_bytes(run.stdout)
 
 
 def _mirror() -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tests.vm import devices
 from tests.vm.initramfs import HIDDEN, SHARES, Task, build
+from tests.vm.platforms import PLATFORMS, Platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +48,7 @@ class Machine:
     """A kernel, the memory (MiB) and processors it gets, devices by name, further arguments for QEMU and the kernel.
 
     `thread` is how TCG emulates processors: "multi", a thread for each, or "single", one after the other, which is
-    slower, and free of races of the emulation's own.
+    slower, and free of races of the emulation's own. `root` is the guest's, for a platform that has its own.
     """
 
     kernel: Kernel
@@ -57,6 +58,8 @@ class Machine:
     arguments: Sequence[str] = ()
     parameters: Sequence[str] = ()
     thread: str = "multi"
+    platform: Platform = PLATFORMS["amd64"]
+    root: Path | None = None
 
     def run(self, task: Task, results: Path, *, limit: float, output: Callable[[bytes], object]) -> Outcome:
         """Run `task`, handing its output to `output` piece by piece; kill the machine after `limit` seconds.
@@ -64,9 +67,10 @@ class Machine:
         `results` is a folder that the guest may write; the console's log is put there too. An interactive task has
         this process's terminal, and no limit. Raises MachineUnusable.
         """
-        qemu = shutil.which("qemu-system-x86_64")
+        platform = self.platform
+        qemu = shutil.which(platform.qemu)
         if qemu is None:
-            raise MachineUnusable("qemu-system-x86_64 is not installed (Debian: qemu-system-x86)")
+            raise MachineUnusable(f"{platform.qemu} is not installed (Debian: {platform.package})")
         for path in (task.folder, Path(sys.prefix), Path(sys.base_prefix), self.kernel.folder):
             if any(path.resolve().is_relative_to(hidden) for hidden in HIDDEN):
                 raise MachineUnusable(f"{path} is hidden in the guest, which has its own {', '.join(HIDDEN)}")
@@ -78,14 +82,16 @@ class Machine:
         with ExitStack() as stack:
             stack.callback(devices.remove_disks, results)
             stack.callback(initramfs.unlink, missing_ok=True)
-            initramfs.write_bytes(build(self.kernel, task, SHARES[kind]))
+            initramfs.write_bytes(build(self.kernel, task, SHARES[kind], platform, self.root))
             arguments = [qemu, *self._arguments(initramfs)]
-            arguments += _shares_over_9p(results) if kind == "9p" else self._shares_over_virtiofs(results, stack)
+            arguments += (
+                _shares_over_9p(results, self.root) if kind == "9p" else self._shares_over_virtiofs(results, stack)
+            )
             ports = {port: f"file:{path}" for port, path in files.items()}
             if task.interactive:
                 ports["output"] = "mon:stdio"
             for port in _PORTS:
-                arguments += ["-serial", ports[port]]
+                arguments += platform.port(port, ports[port])
             arguments += [*devices.arguments(list(self.devices), results), *self.arguments]
             began = time.monotonic()
             process = subprocess.Popen(
@@ -111,14 +117,13 @@ class Machine:
 
     def _arguments(self, initramfs: Path) -> list[str]:
         parameters = [
-            "console=ttyS0",
+            f"console={self.platform.console}",
             "panic=-1",  # with -no-reboot a panic ends QEMU
             "quiet",
-            "mitigations=off",  # costs much in emulation and guards nothing
-            "random.trust_cpu=on",
+            *self.platform.parameters,
             *self.parameters,
         ]
-        arguments = ["-accel", f"tcg,thread={self.thread}", "-cpu", "max", "-smp", str(self.processors)]
+        arguments = [*self.platform.machine, "-accel", f"tcg,thread={self.thread}", "-smp", str(self.processors)]
         arguments += ["-m", str(self.memory), "-no-reboot", "-nodefaults", "-display", "none"]
         arguments += ["-kernel", str(self.kernel.image), "-initrd", str(initramfs)]
         return [*arguments, "-append", " ".join(parameters)]
@@ -154,9 +159,12 @@ class Machine:
         return arguments
 
 
-def _shares_over_9p(results: Path) -> list[str]:
+def _shares_over_9p(results: Path, root: Path | None) -> list[str]:
     arguments = []
-    for tag, path, mode in (("root", "/", "readonly=on"), ("results", str(results), "readonly=off")):
+    shares = [("root", str(root or "/"), "readonly=on"), ("results", str(results), "readonly=off")]
+    if root is not None:
+        shares.append(("host", "/", "readonly=on"))
+    for tag, path, mode in shares:
         escaped = path.replace(",", ",,")
         arguments += ["-fsdev", f"local,id={tag},path={escaped},security_model=none,multidevs=remap,{mode}"]
         arguments += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]

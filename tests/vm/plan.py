@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.vm.devices import DEVICES
-from tests.vm.kernels import FLAVOURED, FLAVOURS, SUITES
+from tests.vm.kernels import ARM64, ARM64_16K, FLAVOURED, FLAVOURS, SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,8 @@ MODULES = ("loop",)  # what tests use and the kernel does not load by itself whe
 class Run:
     """A kernel and its share of the tests: a pytest `-m` expression, a limit in seconds for all and for one test.
 
-    `thread` is how QEMU emulates its processors. Where `whole` is given, of files that it does not name only tests
-    marked `every_kernel` are taken.
+    `thread` is how QEMU emulates its processors, `architecture` one of `tests.vm.platforms`. Where `whole` is given, of
+    files that it does not name only tests marked `every_kernel` are taken.
     """
 
     series: str
@@ -42,6 +42,7 @@ class Run:
     test_limit: float = 300
     thread: str = "multi"
     whole: tuple[str, ...] | None = None
+    architecture: str = "amd64"
 
     def takes(self, wish: Wishes) -> bool:
         """Whether a test is among them."""
@@ -52,7 +53,10 @@ class Run:
         return not self.flavour and "any_kernel" not in wish.marks and (self.whole is None or wish.file in self.whole)
 
 
-def _run(series: str, flavour: str) -> Run:
+def _run(series: str, flavour: str, architecture: str = "amd64") -> Run:
+    if architecture != "amd64":
+        select, limit = ("every_kernel", 1800) if flavour else ("not any_kernel", 5400)
+        return Run(series, flavour, select, limit, 600, architecture=architecture)
     if not flavour:
         return Run(series, "", "not any_kernel", 2300)
     # Linux 6.12 patches its own code so often that processors emulated at the same time have met half of a change: a
@@ -66,8 +70,12 @@ _PAIRS = [
 ]
 # Plain ones first: they take longest.
 RUNS = {f"{series}{flavour and '-'}{flavour}": _run(series, flavour) for series, flavour in _PAIRS}
-"""By the name that `--kernel` takes: 5.10, 6.1, 6.12, …, 6.1-rt, …"""
-DEFAULT = tuple(name for name, run in RUNS.items() if run.series in FLAVOURED)
+RUNS |= {f"{series}-arm64": _run(series, "", "arm64") for series in ARM64}
+RUNS |= {f"{series}-arm64-16k": _run(series, "16k", "arm64") for series in ARM64_16K}
+"""By the name that `--kernel` takes: 5.10, 6.1, 6.12, …, 6.1-rt, …, 6.12-arm64, 6.12-arm64-16k"""
+DEALT = tuple(name for name, run in RUNS.items() if run.architecture == "amd64")
+"""Those that have a share of each commit's tests; the others run when they are named."""
+DEFAULT = tuple(name for name in DEALT if RUNS[name].series in FLAVOURED)
 """Those that run where none is named."""
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.needs import needs
-from tests.vm import devices, kernels, plan, report, table
-from tests.vm.initramfs import Archive
-from tests.vm.kernels import KernelUnavailable
+from tests.vm import devices, kernels, plan, report, root, table
+from tests.vm.initramfs import Archive, Share, Task, build
+from tests.vm.kernels import Kernel, KernelUnavailable
 from tests.vm.plan import Wishes
+from tests.vm.platforms import PLATFORMS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -243,3 +246,73 @@ def test_the_table_says_what_ran_where(tmp_path):
         "| probe that said no | tests skipped by kernel |\n|---|---|\n| `isa:v4` | 6.1.0-56-rt: 1 |\n"
         f"{table.END}\nAfter.\n"
     )
+
+
+def test_an_image_that_unpacks_itself_is_unpacked(tmp_path):
+    """What boots stands in its place; a kernel that boots as it is stays."""
+    image = tmp_path / "vmlinuz"
+    for plain in (b"MZ\0\0ARM64 as it is" + bytes(64), b"\x7fELF" + bytes(64)):
+        image.write_bytes(plain)
+        kernels.unpack_image(image)
+        assert image.read_bytes() == plain
+    packed = gzip.compress(b"what boots" * 99)
+    header = struct.pack("<4s4sII8s32s", b"MZ", b"zimg", 256, len(packed) + 4, b"", b"gzip")
+    image.write_bytes(header.ljust(256, b"\0") + packed + struct.pack("<I", 990))
+    kernels.unpack_image(image)
+    assert image.read_bytes() == b"what boots" * 99
+
+
+def test_machines_on_request_run_when_they_are_named():
+    """arm64 kernels are no part of what runs by itself; one flavour, pages of 16 KiB, has a flavour's tests."""
+    assert {name for name in plan.RUNS if "arm64" in name}.isdisjoint({*plan.DEFAULT, *plan.DEALT})
+    assert plan.RUNS["6.12-arm64-16k"].select == plan.RUNS["6.12-rt"].select
+    assert plan.RUNS["6.12-arm64"].architecture in PLATFORMS
+
+
+def test_a_guest_with_a_root_of_its_own_has_the_checkout_at_its_path(tmp_path):
+    """Under an overlay; modules and the rest of this machine are below another folder, the serial ports behind PCI."""
+    root = tmp_path / "root"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin" / "busybox").write_bytes(b"arm64's own")
+    kernel = Kernel("6.12.3-arm64", tmp_path / "kernel")
+    task = Task(["true"], CHECKOUT)
+    archive = build(kernel, task, Share((), "-t 9p", "-t 9p"), PLATFORMS["arm64"], root)
+    assert b"arm64's own" in archive
+    start = archive.decode(errors="replace")
+    assert f"-o lowerdir=/host{CHECKOUT},$over none {CHECKOUT}" in start
+    assert f"mount -o bind /host{tmp_path}/kernel/lib/modules /lib/modules" in start
+    assert "$bb mount -t 9p host /newroot/host" in start
+    assert 'echo "status $?" >/dev/ttyS1' in start
+    assert PLATFORMS["arm64"].port("status", "file:/s") == [
+        *("-chardev", "file,path=/s,id=status"),
+        *("-device", "pci-serial,chardev=status"),
+    ]
+
+
+def test_a_root_is_what_packages_have(monkeypatch, tmp_path):
+    """Their files, below links as Debian has them, with what installation scripts would write; it is made once."""
+    fetched = []
+
+    def fetch(*arguments):
+        fetched.append(arguments[2])
+        tree = tmp_path / "tree"
+        (tree / "DEBIAN").mkdir(parents=True, exist_ok=True)
+        fields = {"Package": "a", "Version": "1", "Architecture": "all", "Maintainer": "m", "Description": "d"}
+        control = "".join(f"{name}: {value}\n" for name, value in fields.items())
+        (tree / "DEBIAN" / "control").write_text(control)
+        (tree / "bin").mkdir(exist_ok=True)
+        (tree / "bin" / "dash").write_text("a shell")
+        (tree / "etc").mkdir(exist_ok=True)
+        (tree / "etc" / "a.conf").touch()
+        subprocess.run(["dpkg-deb", "--build", tree, arguments[-1] / "a.deb"], check=True, stdout=subprocess.DEVNULL)
+        return [arguments[-1] / "a.deb"]
+
+    needs("command:dpkg-deb")
+    monkeypatch.setattr(root, "fetch_packages", fetch)
+    monkeypatch.setattr(root, "_add_wheels", lambda *_: None)
+    for _ in range(2):
+        made = root.obtain(PLATFORMS["arm64"], tmp_path)
+        assert (made / "usr" / "bin" / "dash").read_text() == "a shell"
+        assert (made / "bin" / "sh").read_text() == "a shell"
+        assert "root:x:0:0" in (made / "etc" / "passwd").read_text()
+    assert fetched == [root.PACKAGES]

@@ -1,0 +1,61 @@
+"""What `ustack()` tells user space of processes: that there is one, while it lives and can be looked at.
+
+A process that an event came from is told once, and again when it has another name, as after exec(2): its number goes
+through a hidden ring buffer, at whose other end `pyebpf.runtime.processes` takes note of what it has mapped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.builder.conditions import Compare
+from pyebpf.builder.function import FunctionBuilder
+from pyebpf.builder.words import GET_CURRENT_COMM, TASK_COMM_LEN, process_number
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import U8, U32, ArrayType
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = ["PROCESSES_MAP", "tell_process"]
+
+PROCESSES_MAP, _TOLD_MAP = ".processes", ".told"
+#: Bytes: 4,096 processes of 16 bytes each, and the same number of those that were told lately.
+_RING, _TOLD = 65_536, 4_096
+
+_LOOKUP, _UPDATE, _DELETE, _OUTPUT = 1, 2, 3, 130
+_SYMBOL = "tell_process"
+
+
+def tell_process(p: ProgramBuilder) -> None:
+    """Tell user space of the current process, unless it knows."""
+    if _SYMBOL not in p.notes:
+        p.notes[_SYMBOL] = True
+        made = FunctionBuilder(_SYMBOL, (), p.b.where)
+        with p.function(made):
+            p.contextless.add(made)
+            _build(p)
+    p.b.emit(Op.CALL_LOCAL, result=Kind.SCALAR, symbol=_SYMBOL)
+
+
+def _build(p: ProgramBuilder) -> None:
+    b = p.b
+    key = b.slot_address(b.slot(TASK_COMM_LEN + 8, name="process"))
+    for offset in range(0, TASK_COMM_LEN + 8, 8):
+        b.store(key, offset, b.const(0), 8)
+    b.call(GET_CURRENT_COMM, key, b.const(TASK_COMM_LEN))
+    b.store(key, TASK_COMM_LEN, process_number(p).value, 4)
+    told = p.use_map(MapSpec(_TOLD_MAP, MapKind.LRU_HASH, ArrayType(U8, TASK_COMM_LEN + 8), U32, _TOLD))
+    ring = p.use_map(MapSpec(PROCESSES_MAP, MapKind.RINGBUF, None, None, _RING))
+    known = b.call(_LOOKUP, b.emit(Op.MAP, symbol=told), key, result=Kind.POINTER)
+    with b.if_(Compare(Relation.EQ, known, b.const(0))):
+        value = b.slot_address(b.slot(4, 4, name="one"))
+        b.store(value, 0, b.const(1), 4)
+        b.call(_UPDATE, b.emit(Op.MAP, symbol=told), key, value, b.const(0))
+        number = b.emit(Op.OFFSET, key, b.const(TASK_COMM_LEN))
+        failed = b.call(_OUTPUT, b.emit(Op.MAP, symbol=ring), number, b.const(4), b.const(0))
+        with b.if_(Compare(Relation.NE, failed, b.const(0))):
+            # No room: its next event tells it.
+            b.call(_DELETE, b.emit(Op.MAP, symbol=told), key)
+    b.ret(b.const(0))

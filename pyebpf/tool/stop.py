@@ -1,0 +1,147 @@
+"""The end of a run: who asks for it, who waits for it, and what is read until then."""
+
+from __future__ import annotations
+
+import os
+import select
+from contextlib import contextmanager, suppress
+from math import ceil, inf
+from time import monotonic, process_time
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Self
+
+__all__ = ["Stop", "events"]
+
+_LONGEST_POLL = 3600.0  # seconds; poll(2) takes milliseconds in an int
+_OVERDUE = 0.4  # seconds of processor time: a busy machine is no reason to leave something unread
+
+
+class Readable(Protocol):
+    """A ring buffer."""
+
+    def fileno(self) -> int:
+        """The descriptor that is readable when records are there."""
+
+    def poll(self, timeout: float) -> Sequence[Any]:
+        """The records that are there, or come within `timeout` seconds."""
+
+
+class Stop:
+    """A request to end, from a signal handler, another thread, or a clock; every wait on it ends at once.
+
+    It is a pipe that becomes readable: `wakeup` is its write end, fit for `signal.set_wakeup_fd`. `reader` is the
+    descriptor of an output; when whatever reads it goes away, that is a request to end, too. `unread` counts events
+    that were there at the end, and too many to be read.
+    """
+
+    def __init__(self, *, reader: int | None = None) -> None:
+        self._read, self.wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._reader = reader
+        self._stopped = False
+        self._asked = inf
+        self._deadline: float | None = None
+        self.unread = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the pipe. Nothing may wait any more."""
+        self._stopped = True
+        read, write, self._read, self.wakeup = self._read, self.wakeup, -1, -1
+        for descriptor in (read, write):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def fileno(self) -> int:
+        """The descriptor that is readable after `set`."""
+        return self._read
+
+    def set(self) -> None:
+        """Ask to end."""
+        self._stopped = True
+        self._asked = min(self._asked, process_time())
+        if self.wakeup >= 0:
+            with suppress(BlockingIOError):  # a full pipe is readable all the same
+                os.write(self.wakeup, b"\0")
+
+    def end_after(self, seconds: float) -> None:
+        """Ask to end in so many seconds from now."""
+        self._deadline = monotonic() + seconds
+
+    @contextmanager
+    def within(self, seconds: float | None) -> Iterator[Self]:
+        """Inside, the end is in `seconds` at the latest: for loops that obey a stop, and are to pause before it."""
+        deadline = self._deadline
+        if seconds is not None:
+            until = monotonic() + seconds
+            self._deadline = until if deadline is None else min(deadline, until)
+        try:
+            yield self
+        finally:
+            self._deadline = deadline
+
+    def remaining(self) -> float | None:
+        """Seconds until the end asked for; None if no end is set, 0 when it is over."""
+        if self._stopped:
+            return 0.0
+        return None if self._deadline is None else max(self._deadline - monotonic(), 0.0)
+
+    def is_set(self) -> bool:
+        """Whether it is time to end."""
+        return self._stopped or (self._deadline is not None and monotonic() >= self._deadline)
+
+    def is_overdue(self) -> bool:
+        """Whether the end was asked for so long ago that what is left to read stays unread: it may be a million."""
+        return self._stopped and process_time() - self._asked > _OVERDUE
+
+    def wait(self, seconds: float | None = None, *descriptors: int) -> bool:
+        """Wait until it is time to end, `seconds` are over, or a descriptor is readable; then answer `is_set()`."""
+        if self._stopped:
+            return True
+        poller = select.poll()
+        poller.register(self._read, select.POLLIN)
+        for descriptor in descriptors:
+            poller.register(descriptor, select.POLLIN)
+        if self._reader is not None:
+            poller.register(self._reader, 0)  # errors and hang-ups are reported unasked
+        until = None if seconds is None else monotonic() + seconds
+        while not self.is_set():
+            limits = [_LONGEST_POLL]
+            if until is not None:
+                limits.append(max(until - monotonic(), 0.0))
+            if self._deadline is not None:
+                limits.append(max(self._deadline - monotonic(), 0.0))
+            ready = poller.poll(ceil(min(limits) * 1000))
+            if any(descriptor == self._reader for descriptor, _ in ready):
+                self._stopped = True
+            elif ready or (until is not None and monotonic() >= until):
+                break
+        return self.is_set()
+
+
+def events(source: Readable, stop: Stop) -> Iterator[Any]:
+    """The records of a ring buffer as they come, until `stop`; those that are there by then are the last.
+
+    Printing those may take long; after 0.4 seconds of work since `stop.set()` the rest is dropped, and counted in
+    `stop.unread`. It waits at most a second at a time: a wake-up lost between reader and kernel delays records, but
+    loses none.
+    """
+    while True:
+        ending = stop.is_set()
+        records = source.poll(0)
+        for number, record in enumerate(records, 1):
+            yield record
+            if stop.is_overdue():
+                stop.unread += len(records) - number
+                return
+        if ending:
+            return
+        if not records:
+            stop.wait(1.0, source.fileno())

@@ -1,0 +1,182 @@
+"""The first SIGINT or SIGTERM ends a tool within a second, wherever it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pyebpf.cli import signals as cli_signals
+from pyebpf.cli.signals import Signals
+from pyebpf.symbols.elf import ElfSymbols
+from pyebpf.symbols.process import Processes
+from pyebpf.tool import Stop
+from tests.support.command import PATIENCE, ROOT
+
+NUMBERS = [signal.SIGINT, signal.SIGTERM]
+#: Seconds: the time limit of the tool, and what a shared processor may add.
+LIMIT = 5
+
+
+def stuck(process):
+    """Wait until a process has filled the pipe of its output: it sleeps, and has used no time for a while."""
+    last, since, deadline = None, time.monotonic(), time.monotonic() + PATIENCE
+    while time.monotonic() - since < 0.5:
+        assert time.monotonic() < deadline
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        if (fields[0], fields[11:13]) != last or fields[0] != "S":
+            last, since = (fields[0], fields[11:13]), time.monotonic()
+        time.sleep(0.02)
+
+
+def ended(process, number):
+    """The status of a process that gets one signal, and how long it took."""
+    before = time.monotonic()
+    process.send_signal(number)
+    return process.wait(PATIENCE), time.monotonic() - before
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("streams", ["data", "both"])
+def test_an_output_that_nobody_reads(start, number, streams):
+    """It detaches and ends by itself, also where its notes go into the same pipe."""
+    options = {} if streams == "data" else {"stderr": subprocess.STDOUT}
+    process = start("events", "--endless", **options)
+    if streams == "data":
+        process.stderr.readline()
+    stuck(process)
+    status, seconds = ended(process, number)
+    assert status == 0
+    assert seconds < LIMIT
+    if streams == "data":
+        err = process.stderr.read()
+        assert "detached\n" in err
+        assert err.endswith("What was still to be printed is lost: nobody reads the output\n")
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_while_it_attaches(start, number):
+    """There is no result yet: the signal ends the process itself."""
+    process = start("events", "--fail", "stuck")
+    assert process.stderr.readline() == "attaching\n"
+    status, seconds = ended(process, number)
+    assert status == -number
+    assert seconds < LIMIT
+    assert process.stderr.read() == ""
+
+
+def test_more_events_than_can_be_printed(start, tmp_path):
+    """What is printed within the time is whole lines; the rest is counted."""
+    with (tmp_path / "out").open("w+") as out:
+        process = start("events", "--records", "400000", stdout=out)
+        deadline = time.monotonic() + PATIENCE
+        while len((tmp_path / "out").read_bytes()) < 1000:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        status, seconds = ended(process, signal.SIGTERM)
+    assert status == 0
+    assert seconds < LIMIT
+    printed = len((tmp_path / "out").read_text().splitlines()) - 1
+    err = process.stderr.read()
+    assert f"Events not shown, since they were too many to print at the end: {400_000 - printed}\n" in err
+    assert err.endswith("detached\n")
+
+
+def test_a_search_for_a_symbol_is_given_up(monkeypatch):
+    """The address stays without a name; the next look-up in that file does not search again, others do."""
+    searches = []
+
+    def endless(elf):
+        searches.append(elf.path)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            pass
+        raise AssertionError("it was not given up")
+
+    monkeypatch.setattr(ElfSymbols, "table", endless)
+    handlers = {number: signal.getsignal(number) for number in (*NUMBERS, signal.SIGALRM)}
+    try:
+        with Stop() as stop, Signals() as both, both.obey(stop):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.is_set()
+            processes = Processes()
+            address = libc_function()
+            for _ in range(3):
+                frame = processes.resolve(os.getpid(), address)
+                assert (frame.name, "libc" in frame.module) == ("", True)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert [("libc" in path) for path in searches].count(True) == 1
+
+
+def libc_function():
+    """An address in this process's C library."""
+    (line,) = [
+        line for line in Path("/proc/self/maps").read_text().splitlines() if " r-xp " in line and "/libc.so" in line
+    ]
+    return int(line.split("-")[0], 16) + 4096
+
+
+def test_an_output_that_is_slow_but_read(start):
+    """A reader that takes its time, and goes on, gets all: the last lines and the end."""
+    process = start("events", "--records", "3000")
+    process.stderr.readline()
+    stuck(process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert len(out.splitlines()) == 3001
+    assert err == "detached\n"
+
+
+def test_patience_is_less_than_a_second():
+    """Whatever is waited for, it is given up before the second is over."""
+    assert cli_signals.BLOCKED * cli_signals.TICK <= 0.5
+    assert cli_signals.SEARCH + 2 * cli_signals.TICK < 1
+
+
+FIRST_SIGNAL = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may ignore it
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+_, module, *sys.argv[1:] = sys.argv
+sys.meta_path.insert(0, Interrupting())
+import runpy
+runpy.run_module("pyebpf", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "command", "status"),
+    [
+        ("pyebpf.cli", "opensnoop", -signal.SIGINT),
+        ("pyebpf.cli", "doctor", -signal.SIGINT),
+        ("pyebpf.cli.report", "doctor", 130),
+        ("pyebpf.cli.run", "opensnoop", -signal.SIGINT),
+    ],
+)
+def test_ctrl_c_before_the_command_is_there(module, command, status):
+    """While the first module of its own is imported, too: not a word."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_SIGNAL, module, command],
+        check=False, timeout=PATIENCE, capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+
+
+def test_out_of_memory_is_one_line(command):
+    """It says so, and is no error of the program."""
+    status, out, err = command("events", "--fail", "memory")
+    assert (status, out) == (1, "")
+    assert err.startswith("pyebpf events: there is not enough memory: raise the limit (ulimit -v")
+    assert len(err.splitlines()) == 1
