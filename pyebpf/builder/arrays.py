@@ -49,6 +49,8 @@ class Array(Reference):
             super().augment_item(p, index, operator, value)
 
     def _element(self, p: ProgramBuilder, index: Any) -> Place:
+        if isinstance(index, int) and -self.type.length <= index < 0:
+            index += self.type.length  # from the end, as Python counts
         return element_place(
             p, self, replace(self.place, presence=None), self.type.element.size, self.type.length, index
         )

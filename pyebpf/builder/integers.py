@@ -28,7 +28,6 @@ _PLAIN = {"+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "&": Op.AND, "|": Op.OR, "^": O
 
 _NO_OPERATOR = {
     "/": "BPF has no fractions: write // for the quotient rounded down",
-    "**": "write a product, or 1 << n for a power of two",
     "@": "there are no matrices here: write * for a product",
 }
 
@@ -94,6 +93,8 @@ class Int(RunTime):
     # -- arithmetic ----------------------------------------------------------------------------------------------------
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+        if operator == "**":
+            return self._power(p, other, reflected=reflected)
         if operator in _NO_OPERATOR:
             p.fail(_NO_OPERATOR[operator])
         second = number(p, other)
@@ -124,6 +125,60 @@ class Int(RunTime):
         if low > S64.minimum:
             p.b.assume_bounds(value, -high, -low)
         return Int(value, S64)
+
+    def _power(self, p: ProgramBuilder, other: Any, *, reflected: bool) -> Any:
+        """`self ** n` for an n known while compiling; `2 ** self` where the result has 64 bits."""
+        if reflected:
+            low, high = p.b.bounds(self.value)
+            if other == 2 and isinstance(other, int) and low >= 0 and high <= _HIGHEST_SHIFT:
+                return constant(p, 1).binary(p, "<<", self)
+            p.fail(f"{describe(other)} ** n with an n of each event: write 1 << n for a power of two, n being 0 to 63")
+        exponent = other.literal if isinstance(other, Int) else other
+        if not isinstance(exponent, int) or not 0 <= exponent <= _HIGHEST_SHIFT:
+            p.fail("x ** n takes an n from 0 to 63 that is known while compiling: write a product in a loop")
+        result = Int(p.b.const(1), self.type, literal=1)
+        factor = self
+        while exponent:
+            if exponent & 1:
+                result = factor if result.literal == 1 else result.binary(p, "*", factor)
+            exponent >>= 1
+            if exponent:
+                factor = factor.binary(p, "*", factor)
+        return result
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        from pyebpf.builder.methods import method_of
+
+        return method_of(p, self, name, {"bit_length": self._bit_length, "bit_count": self._bit_count})
+
+    def _magnitude(self, p: ProgramBuilder) -> ir.Value:
+        """The number without its sign, as an unsigned one: also of the least that there is."""
+        return self.value if self.type == U64 else self.absolute(p).value
+
+    def _bit_length(self, p: ProgramBuilder) -> Int:
+        """`x.bit_length()`: by bisection."""
+        b = p.b
+        rest, length = self._magnitude(p), b.const(0)
+        for step in (32, 16, 8, 4, 2, 1):
+            more = b.truth_value(Compare(Relation.UGE, rest, b.const(1 << step)))
+            shift = b.binary(Op.MUL, more, b.const(step))
+            rest, length = b.binary(Op.LSHR, rest, shift), b.binary(Op.ADD, length, shift)
+        length = b.binary(Op.ADD, length, rest)
+        b.assume_bounds(length, 0, 64)
+        return Int(length, S64)
+
+    def _bit_count(self, p: ProgramBuilder) -> Int:
+        """`x.bit_count()`: sums of neighbouring bits, side by side."""
+        b = p.b
+        value = self._magnitude(p)
+        for step, mask in ((1, 0x55), (2, 0x33), (4, 0x0F)):
+            bits = b.const(int.from_bytes(bytes([mask]) * 8, "little"))
+            upper = b.binary(Op.AND, b.binary(Op.LSHR, value, b.const(step)), bits)
+            value = b.binary(Op.ADD, b.binary(Op.AND, value, bits), upper)
+        ones = b.const(int.from_bytes(bytes([1]) * 8, "little"))
+        count = b.binary(Op.LSHR, b.binary(Op.MUL, value, ones), b.const(56))
+        b.assume_bounds(count, 0, 64)
+        return Int(count, S64)
 
     def absolute(self, p: ProgramBuilder) -> Int:
         """`abs(self)`, wrapped."""

@@ -18,6 +18,7 @@ from pyebpf.builder.reading import read
 from pyebpf.builder.records import Record
 from pyebpf.builder.references import Reference
 from pyebpf.dataclass import replace
+from pyebpf.errors import closest
 from pyebpf.types import TupleType
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ __all__ = ["TupleReference", "TupleValue", "built", "compare", "contains", "elem
 class TupleValue(RunTime):
     """A tuple in a run-time variable: as many elements, each of one shape."""
 
-    def __init__(self, elements: tuple[Any, ...]) -> None:
+    def __init__(self, elements: tuple[Any, ...], kind: Any = tuple) -> None:
         self.elements = elements
+        #: The namedtuple that it is, which names the elements.
+        self.kind = kind if hasattr(kind, "_fields") else tuple
 
     def describe(self) -> str:
         return f"a tuple of {len(self.elements)}"
@@ -47,6 +50,7 @@ class TupleValue(RunTime):
     def shape(self) -> Hashable:
         return (
             "tuple",
+            self.kind,
             tuple(
                 element.shape if isinstance(element, RunTime) else ("constant", repr(element))
                 for element in self.elements
@@ -63,11 +67,17 @@ class TupleValue(RunTime):
                 del rest[:count]
             else:
                 rebuilt.append(element)
-        return TupleValue(tuple(rebuilt))
+        return TupleValue(tuple(rebuilt), self.kind)
 
     def local(self, p: ProgramBuilder) -> RunTime:
         """Integers become variables, so that another path may give others; the rest must be the same on each path."""
-        return TupleValue(tuple(_local(p, element) for element in self.elements))
+        return TupleValue(tuple(_local(p, element) for element in self.elements), self.kind)
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        names: tuple[str, ...] = getattr(self.kind, "_fields", ())
+        if name not in names:
+            p.fail(f"{self.describe()} has no attribute {name}{closest(name, names)}")
+        return self.elements[names.index(name)]
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         if not isinstance(index, int) or not -len(self.elements) <= index < len(self.elements):
@@ -161,7 +171,7 @@ def _local(p: ProgramBuilder, element: Any) -> Any:
         return element.local(p)
     if isinstance(element, int):
         return to_int(p, element)
-    return TupleValue(element).local(p) if isinstance(element, tuple) else element
+    return TupleValue(element, type(element)).local(p) if isinstance(element, tuple) else element
 
 
 def elements_of(value: Any) -> tuple[Any, ...] | list[Any] | None:

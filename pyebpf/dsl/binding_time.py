@@ -16,6 +16,7 @@ from pyebpf.dataclass import dataclass
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from pyebpf.builder.entity import RunTime
     from pyebpf.errors import Location
 
 __all__ = ["BindingTimes", "Reason"]
@@ -36,6 +37,8 @@ class BindingTimes:
         self._reasons: dict[tuple[Hashable, str], Reason] = {}
         self._unsigned: set[tuple[Hashable, str]] = set()
         self._texts: dict[tuple[Hashable, str], int] = {}
+        self._numbers: set[tuple[Hashable, str]] = set()
+        self._optional: dict[tuple[Hashable, str], RunTime] = {}
         #: Whether this pass found a new one, so that what it built is not to be used.
         self.changed = False
 
@@ -64,6 +67,26 @@ class BindingTimes:
         """Note that a name is given strings by turns, one of which takes `length` bytes with its NUL."""
         if length > self.text_length(function, name):
             self._texts[function, name] = length
+            self.changed = True
+
+    def is_number(self, function: Hashable, name: str) -> bool:
+        """Whether a name that is given characters is given other numbers, too."""
+        return (function, name) in self._numbers
+
+    def mark_number(self, function: Hashable, name: str) -> None:
+        """Note that a name is given characters and other numbers."""
+        if (function, name) not in self._numbers:
+            self._numbers.add((function, name))
+            self.changed = True
+
+    def optional(self, function: Hashable, name: str) -> RunTime | None:
+        """What a name that is None on some paths stands for on others; None for all other names."""
+        return self._optional.get((function, name))
+
+    def mark_optional(self, function: Hashable, name: str, value: RunTime) -> None:
+        """Note that a name is None on some paths, and a value like this one on others."""
+        if (function, name) not in self._optional or value.shape != self._optional[function, name].shape:
+            self._optional[function, name] = value
             self.changed = True
 
     def mark(self, function: Hashable, name: str, reason: Reason, *, relied_on: bool) -> None:

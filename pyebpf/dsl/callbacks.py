@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.callbacks import function_number
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.compiler.ir import Kind, Op
+from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
-from pyebpf.dsl.subprograms import TIMES, annotation_value
+from pyebpf.dsl.subprograms import TIMES
 from pyebpf.dsl.translate import Frame, body
 from pyebpf.dsl.translate.returns import end_of_function
 from pyebpf.types import BOOL

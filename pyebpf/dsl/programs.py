@@ -13,9 +13,10 @@ from pyebpf.builder.lost import LossTable
 from pyebpf.builder.notes import CALLBACK, CHANGED, CHANGING, MOVED, MOVING
 from pyebpf.builder.program import ProgramBuilder
 from pyebpf.dataclass import dataclass
+from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.binding_time import BindingTimes
 from pyebpf.dsl.source import find_source
-from pyebpf.dsl.subprograms import EXPORTED, TIMES, annotation_value
+from pyebpf.dsl.subprograms import EXPORTED, TIMES
 from pyebpf.dsl.translate import Frame, body
 from pyebpf.dsl.translate.returns import end_of_function
 from pyebpf.errors import CompileError

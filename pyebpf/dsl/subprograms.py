@@ -9,6 +9,7 @@ from pyebpf.builder.integers import Int
 from pyebpf.builder.operations import to_int
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import dataclass
+from pyebpf.dsl.annotations import annotation_value, integer_type
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate import Frame, body
 from pyebpf.dsl.translate.returns import end_of_function
@@ -131,6 +132,8 @@ def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
         key = ("subprogram", function.__qualname__, source.node.lineno)
         frame = Frame(p, source, entity.scope, p.notes[TIMES], key)
         frame.is_subprogram, frame.result = True, result
+        # As for locals: an annotation holds for every assignment to its name.
+        frame.annotations.update(types)
         for (name, type_), value in zip(types.items(), made.parameters[len(first) :], strict=True):
             frame.assign(name, from_register(p, value, type_))
         body(frame)
@@ -142,25 +145,4 @@ def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
 def _integer(entity: SubprogramEntity, annotation: Any) -> IntType | None:
     if isinstance(annotation, str):
         annotation = annotation_value(entity.function, annotation)
-    if annotation is bool:
-        from pyebpf.types import BOOL
-
-        return BOOL
-    return annotation if isinstance(annotation, IntType) else None
-
-
-def annotation_value(function: Any, text: str) -> Any:
-    """What an annotation means that `from __future__ import annotations` has left as text; None for nothing at all."""
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    names = dict(function.__globals__)
-    for name, cell in cells:
-        try:
-            names[name] = cell.cell_contents
-        except ValueError:
-            continue
-    try:
-        value = eval(text, names)  # noqa: S307 - the program's own source
-        # Quoted by hand, besides.
-        return eval(value, names) if isinstance(value, str) else value  # noqa: S307 - as above
-    except Exception:  # noqa: BLE001 - names under TYPE_CHECKING, whatever a checker alone understands
-        return None
+    return integer_type(annotation)

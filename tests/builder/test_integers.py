@@ -273,7 +273,7 @@ def test_membership_in_a_range_is_pythons(type_: IntType, start: int, stop: int,
     ("symbol", "left", "right", "message"),
     [
         ("/", U32, 2, "BPF has no fractions: write // for the quotient rounded down"),
-        ("**", U32, 2, "write a product, or 1 << n for a power of two"),
+        ("**", U32, 64, r"x \*\* n takes an n from 0 to 63 that is known while compiling: write a product in a loop"),
         ("@", U32, 2, r"there are no matrices here: write \* for a product"),
         ("//", U64, 0, "a u64 // 0: nothing is divided by zero"),
         ("%", S64, 0, "an s64 % 0: nothing is divided by zero"),

@@ -31,6 +31,8 @@ class Maps:
                 assert spec.value is not None
                 for index in range(spec.max_entries):
                     self.entries[name][index.to_bytes(4, "little")] = Region.of(name, bytes(spec.value.size))
+            for key, value in spec.initial:
+                self.entries[name][key] = Region.of(name, value)
 
     def set(self, name: str, key: int, value: int) -> None:
         """Store an integer, as user space would."""

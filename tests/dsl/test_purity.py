@@ -125,7 +125,7 @@ IMPURE: list[tuple[str, str, str]] = [
     ("config + 1", f"this calls os.getpid(), which {ONCE}write pid() or {ABOVE}", ""),
     ("config[3]", f"this calls time.time_ns(), which {ONCE}{CLOCK}", ""),
     ("1 if config else 2", f"bool() calls secrets.randbelow(), which {ONCE}{RANDOM}", "config"),
-    ("part()", f"this calls time.time_ns(), which {ONCE}{CLOCK}", ""),
+    ("part()", f"time.time_ns() {ONCE}{CLOCK}", ""),
     ("next(clock())", f"next() calls time.time_ns(), which {ONCE}{CLOCK}", ""),
     ("len([time.time() for _ in range(3)])", f"this calls time.time(), which {ONCE}{CLOCK}", "…"),
     ("len(f'{time.time()}')", f"this calls time.time(), which {ONCE}{CLOCK}", "…"),

@@ -108,14 +108,12 @@ if count > 3:
         """
 x = None
 if count > 3:
-    x = records.get(3)
+    x = comm
+results[0] = x
 """,
         "",
-        (
-            "x is a run-time variable since line 5, where it is assigned under the run-time `if` of line "
-            "5, and None alone does not say of what: begin with a number, or with what a map's .get(k) gives"
-        ),
-        "x = None",
+        "x may stand for None or comm without its parentheses here: use a name for each",
+        "x",
     ),
     (
         """
@@ -250,7 +248,7 @@ for j in unroll(range(x)): pass
     ("del opens", "", "only an entry of a map can be deleted: `del m[k]`", "opens"),
     ("del bpf.maps[0]", "", "bpf.maps is no map: `del` deletes an entry of a map", "bpf.maps[0]"),
     ("a, b = 1, 2, 3", "", "3 values can't be unpacked into 2 names", "a, b"),
-    ("a, *b = 1, 2, 3", "", "`*name` can't collect values in a probe: name each one", "*b"),
+    ("a, b, *c = 1,", "", "1 values can't be unpacked into 3 names", "a, b, *c"),
     ("a, b = count", "", "a u64 can't be unpacked into 2 names", "a, b"),
     ("a, b = 5", "", "computing this while compiling raised TypeError: 'int' object is not iterable", "a, b = 5"),
 ]

@@ -11,10 +11,10 @@ from tests.dsl.harness import build, message
 #: message; what its carets stand under.
 CASES = [
     (
-        "def f(): pass",
+        "def f(): yield 1",
         "",
-        "a function can't be defined inside a probe: define it outside; a plain function is inlined where it is called",
-        "def f(): pass",
+        "a probe can't yield: write a plain function",
+        "def f(): yield 1",
     ),
     (
         "async def f(): pass",
@@ -140,15 +140,6 @@ except* ValueError:
         "{1: count}",
     ),
     (
-        "x = lambda: count",
-        "",
-        (
-            "a lambda can't be made of run-time values: define a function outside and call it here; count "
-            "is a run-time variable since line 3, where it is a parameter"
-        ),
-        "lambda: count",
-    ),
-    (
         'x = f"{count}"',
         "",
         (
@@ -238,20 +229,19 @@ match count:
     (
         """
 match count:
-    case x: pass
+    case 1 | 2 as x: pass
+    case _: pass
+results[0] = x
 """,
         "",
-        "`match` in a probe compares with literals: a pattern can't bind a name; assign it before `match`",
+        "x is assigned on one path only (line 5): assign it on every path to here",
         "x",
     ),
     (
-        """
-match count:
-    case 1 as x: pass
-""",
+        "[counts.get(i) for i in range(3)]",
         "",
-        "`match` in a probe compares with literals: a pattern can't bind a name; assign it before `match`",
-        "1 as x",
+        "a comprehension alone builds what nothing uses: write a `for` loop",
+        "[counts.get(i) for i in range(3)]",
     ),
     ('"about this probe"; "there"', "", "a string alone has no effect: write a comment, `# …`", '"there"'),
     ("count", "", "this expression has no effect: assign it, or leave it out", "count"),
@@ -295,7 +285,7 @@ else: pass
         "k := 2",
     ),
     ("for *a, b in ((1, 2),): pass", "", "the target of a `for` in a probe is a name, or a tuple of names", "*a"),
-    ("(a, *b) = (delta, count)", "", "`*name` can't collect values in a probe: name each one", "*b"),
+    ("(a, b, *c) = (delta,)", "", "1 values can't be unpacked into 3 names", "(a, b, *c)"),
 ]
 
 

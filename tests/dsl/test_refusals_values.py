@@ -23,10 +23,13 @@ CASES = [
         'f"{pid()}"',
     ),
     (
-        "x = [pid() for _ in (1, 2)]",
+        "x = [pid() for _ in count]",
         "",
-        "a comprehension over what only each event knows can't be built: write a `for` loop",
-        "[pid() for _ in (1, 2)]",
+        (
+            "a comprehension over what only each event knows can't be built: write a `for` loop; count is a run-time "
+            "variable since line 3, where it is a parameter"
+        ),
+        "[pid() for _ in count]",
     ),
     (
         "records[1].limit = 3",
@@ -43,10 +46,7 @@ CASES = [
     (
         "keys = [key for key in counts]",
         "",
-        (
-            "this asks for a map's entries while compiling, when there are none: a probe looks entries up one at a "
-            "time, by .get(k), or goes over the map by a `for` statement"
-        ),
+        "a comprehension over what only each event knows can't be built: write a `for` loop",
         "[key for key in counts]",
     ),
     (
@@ -155,7 +155,18 @@ results[0] = e.limit
     ),
     ("x = [1, 2][7]", "", "computing this while compiling raised IndexError: list index out of range", "[1, 2][7]"),
     ("x = count / 2", "", "BPF has no fractions: write // for the quotient rounded down", "count / 2"),
-    ("x = count ** 2", "", "write a product, or 1 << n for a power of two", "count ** 2"),
+    (
+        "x = count ** delta",
+        "",
+        "x ** n takes an n from 0 to 63 that is known while compiling: write a product in a loop",
+        "count ** delta",
+    ),
+    (
+        "x = 3 ** count",
+        "",
+        "3 ** n with an n of each event: write 1 << n for a power of two, n being 0 to 63",
+        "3 ** count",
+    ),
     ("x = count @ 2", "", "there are no matrices here: write * for a product", "count @ 2"),
     (
         "x = count << 64",
@@ -322,18 +333,15 @@ results[0] = e.limit
     (
         "x = (1, 2)[count]",
         "",
-        (
-            "a Python tuple exists only while compiling, and the index only on each event: keep the "
-            "values in a bpf.array; count is a run-time variable since line 3, where it is a parameter"
-        ),
+        "this index may lie outside 0 to 1: test it first, if 0 <= i < 2, or mask it",
         "(1, 2)[count]",
     ),
     (
         "x = {1: 2}[count]",
         "",
         (
-            "a Python dict exists only while compiling, and the index only on each event: keep the values "
-            "in a bpf.array; count is a run-time variable since line 3, where it is a parameter"
+            "this key may be missing, and there are no exceptions in a probe: write .get(k), and test that with "
+            "`is None`, or .get(k, default)"
         ),
         "{1: 2}[count]",
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.integers import Int
 from pyebpf.dsl.scope import MISSING
-from pyebpf.dsl.translate.frame import assigned_names
+from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.types import U64
 
 if TYPE_CHECKING:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Mapping
+from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,11 @@ from pyebpf.builder.integers import Int
 from pyebpf.builder.map_word import MapWord
 from pyebpf.dsl.purity import Impure, impure_call
 from pyebpf.dsl.scope import Scope
+from pyebpf.dsl.translate.closures import BoundFunction, LocalFunction, is_plain, realized
 from pyebpf.dsl.translate.conditions import as_test, compile_time
-from pyebpf.dsl.translate.expressions import expression
+from pyebpf.dsl.translate.expressions import attribute, binary, expression, needs_events, spread
+from pyebpf.dsl.translate.inlining import inline, inline_local
+from pyebpf.dsl.translate.sequences import OVER_SEQUENCES
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll
 from pyebpf.types import U64, IntType, Struct
@@ -37,13 +42,19 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
     """`callee(…)`; as a statement it must do something on each event."""
     before, f.b.where = f.b.where, f.at(node)
     callee = expression(f, node.func)
+    if any(callee is each for each in (builtins.any, builtins.all, builtins.sum)) and node.args and not node.keywords:
+        over = node.args[0]
+        if isinstance(over, ast.GeneratorExp) and needs_events(f, over):
+            from pyebpf.dsl.translate.sequences import reduce_generator
+
+            start = expression(f, node.args[1]) if len(node.args) > 1 else 0
+            found = reduce_generator(f, callee, over, start)
+            f.b.where = before
+            return found
     arguments: list[Any] = []
     for each in node.args:
         if isinstance(each, ast.Starred):
-            spread = expression(f, each.value)
-            if isinstance(spread, Entity):
-                f.fail("`*` can't spread values here: write each one", each)
-            arguments.extend(compile_time(f, list, spread))
+            arguments.extend(spread(f, each))
         else:
             arguments.append(expression(f, each))
     keywords: dict[str, Any] = {}
@@ -65,6 +76,12 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
 def _called(
     f: Frame, node: ast.Call, callee: Any, arguments: list[Any], keywords: dict[str, Any], *, statement: bool
 ) -> Any:
+    while isinstance(callee, partial):
+        arguments, keywords, callee = [*callee.args, *arguments], {**callee.keywords, **keywords}, callee.func
+    if isinstance(callee, LocalFunction):
+        return inline_local(f, callee, arguments, keywords)
+    if isinstance(callee, BoundFunction):
+        return inline(f, callee.function, [callee.owner, *arguments], keywords)
     if isinstance(callee, Entity):
         found = callee.call(f.p, arguments, keywords)
         if statement and isinstance(found, Entries):
@@ -76,6 +93,9 @@ def _called(
         )
     if isinstance(callee, MethodType) and isinstance(callee.__func__, FunctionType):
         arguments, callee = [callee.__self__, *arguments], callee.__func__
+    if _computes(f, callee, [*arguments, *keywords.values()]):
+        arguments = [realized(f, value) for value in arguments]
+        keywords = {name: realized(f, value) for name, value in keywords.items()}
     given = [*arguments, *keywords.values()]
     impure = impure_call(callee)
     if impure:
@@ -85,9 +105,11 @@ def _called(
         and callee is not unroll
         and (any(map(_touches_bpf, given)) or uses_bpf(callee))
     ):
-        from pyebpf.dsl.translate.inlining import inline
-
         return inline(f, callee, arguments, keywords)
+    if isinstance(callee, type) and issubclass(callee, tuple) and hasattr(callee, "_fields"):
+        return compile_time(f, callee, *arguments, **keywords)
+    if callee is getattr and arguments and isinstance(arguments[0], Entity):
+        return _member(f, arguments)
     if isinstance(callee, type) and issubclass(callee, Struct):
         from pyebpf.builder.records import StructConstructor
 
@@ -103,11 +125,19 @@ def _called(
         return _unrolled(f, node, arguments)
     if callee in _GO_OVER and any(isinstance(value, (Entries, MapWord)) for value in given):
         f.fail(f"{callee.__name__}() can't go over a map on each event: write a `for` loop over it")
+    over = OVER_SEQUENCES.get(callee) if _hashable(callee) else None
+    if over is not None and any(map(is_run_time, given)):
+        return _over(f, over, callee, arguments, keywords)
     built_in = _BUILT_IN.get(callee) if _hashable(callee) else None
     if built_in is not None and any(map(_touches_bpf, given)):
         if keywords:
             f.fail(f"{callee.__name__}() takes no argument {next(iter(keywords))} in a probe")
         return built_in(f, arguments)
+    table = getattr(callee, "__self__", None)
+    if isinstance(table, Mapping) and getattr(callee, "__name__", "") == "get" and any(map(is_run_time, given)):
+        from pyebpf.dsl.translate.tables import table_get
+
+        return table_get(f, table, arguments)
     for value in given:
         shown = getattr(callee, "__name__", None) or ast.unparse(node.func)
         if is_run_time(value):
@@ -119,6 +149,33 @@ def _called(
     if not callable(callee):
         f.fail(f"{ast.unparse(node.func)} is no function: it can't be called")
     return compile_time(f, callee, *arguments, **keywords)
+
+
+def _computes(f: Frame, callee: Any, given: list[Any]) -> bool:
+    """Whether Python itself runs a call that is given functions of the probe's."""
+    if not any(isinstance(value, LocalFunction) for value in given):
+        return False
+    if isinstance(callee, FunctionType) and uses_bpf(callee):
+        return False
+    return all(is_plain(f, value) if isinstance(value, Entity) else not is_run_time(value) for value in given)
+
+
+def _over(f: Frame, over: Callable[..., Any], callee: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    import inspect
+
+    try:
+        inspect.signature(over).bind(f, *arguments, **keywords)
+    except TypeError as error:
+        f.fail(f"{callee.__name__}(): {error}")
+    found = over(f, *arguments, **keywords)
+    return found.holds if isinstance(found, Always) else found
+
+
+def _member(f: Frame, arguments: list[Any]) -> Any:
+    """`getattr(x, "name")`."""
+    if len(arguments) != 2 or not isinstance(arguments[1], str):
+        f.fail('getattr() takes a name known while compiling in a probe, and no default: getattr(x, "name")')
+    return attribute(f, *arguments)
 
 
 def _hashable(value: Any) -> bool:
@@ -154,8 +211,6 @@ def _remedy(name: str) -> str:
         "sum": "; write +, or a `for` loop",
         "sorted": "; sort in user space",
         "isinstance": "",
-        "divmod": "; write // and %",
-        "pow": "; write a product",
         "round": "; BPF has no fractions",
         "list": "; use a Struct, or a map",
         "dict": "; use a map",
@@ -203,6 +258,18 @@ def _int(f: Frame, arguments: list[Any]) -> Any:
     return operations.to_int(f.p, _one(f, "int", arguments))
 
 
+def _divmod(f: Frame, arguments: list[Any]) -> Any:
+    if len(arguments) != 2:
+        f.fail("divmod() takes two numbers")
+    return binary(f, ast.FloorDiv(), *arguments), binary(f, ast.Mod(), *arguments)
+
+
+def _pow(f: Frame, arguments: list[Any]) -> Any:
+    if len(arguments) != 2:
+        f.fail("pow() takes two numbers in a probe")
+    return binary(f, ast.Pow(), *arguments)
+
+
 def _range(f: Frame, arguments: list[Any]) -> Any:
     if not 1 <= len(arguments) <= 2:
         f.fail("range() with run-time ends takes one or two numbers outside `for`")
@@ -232,5 +299,7 @@ _BUILT_IN: dict[Any, Callable[[Frame, list[Any]], Any]] = {
     builtins.len: lambda f, arguments: operations.length(f.p, _one(f, "len", arguments)),
     builtins.bool: _bool,
     builtins.int: _int,
+    builtins.divmod: _divmod,
+    builtins.pow: _pow,
     builtins.range: _range,
 }

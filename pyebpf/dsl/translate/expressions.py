@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import ast
 import operator
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import operations
 from pyebpf.builder.conditions import Always, Test
-from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.none import MaybeInt
+from pyebpf.builder.optional import Maybe
+from pyebpf.builder.records import PendingRecord, Record
 from pyebpf.builder.words import Word
 from pyebpf.dsl.purity import has_code
 from pyebpf.dsl.scope import MISSING
+from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.conditions import as_test, boolean, branch, check_called, compile_time, is_boolean
 from pyebpf.dsl.translate.refusals import refuse
-from pyebpf.dsl.translate.tuples import TupleValue, described, is_built, is_run_time
+from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.errors import closest
-from pyebpf.types import U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
-    from pyebpf.builder.environment import Variable
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["BINARY", "COMPILE_TIME", "expression", "join_values"]
+__all__ = ["BINARY", "COMPILE_TIME", "attribute", "binary", "expression", "needs_events", "python_value", "spread"]
 
 BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
@@ -62,7 +64,7 @@ def expression(f: Frame, node: ast.expr) -> Any:
     before, b.where = b.where, f.at(node)
     try:
         handler = HANDLERS.get(type(node))
-        value = handler(f, node) if handler is not None else _python(f, node)
+        value = handler(f, node) if handler is not None else python_value(f, node)
         return value.holds if isinstance(value, Always) else value
     finally:
         b.where = before
@@ -87,20 +89,29 @@ def _name(f: Frame, node: ast.Name) -> Any:
 
 def _attribute(f: Frame, node: ast.Attribute) -> Any:
     owner = expression(f, node.value)
+    return attribute(f, owner, node.attr)
+
+
+def attribute(f: Frame, owner: Any, name: str) -> Any:
+    """`owner.name`."""
+    if isinstance(owner, Maybe):
+        owner = owner.settle(f.p)
+    if isinstance(owner, (Record, PendingRecord)):
+        from pyebpf.dsl.translate.closures import record_member
+
+        member = record_member(f, owner, name)
+        if member is not None:
+            return member
     if isinstance(owner, Entity):
-        return owner.attribute(f.p, node.attr)
-    if isinstance(owner, tuple) and is_run_time(owner):
-        f.fail(f"a tuple has no attribute {node.attr} in a probe")
-    value = (
-        compile_time(f, _attribute_of, owner, node.attr)
-        if has_code(owner, node.attr)
-        else _attribute_of(owner, node.attr)
-    )
+        return owner.attribute(f.p, name)
+    if isinstance(owner, tuple) and is_run_time(owner) and name not in getattr(owner, "_fields", ()):
+        f.fail(f"a tuple has no attribute {name} in a probe")
+    value = compile_time(f, _attribute_of, owner, name) if has_code(owner, name) else _attribute_of(owner, name)
     if value is MISSING:
         if owner is None:
-            f.fail(f"None has no attribute {node.attr}")
+            f.fail(f"None has no attribute {name}")
         what = getattr(owner, "__name__", None) or f"{_article(type(owner).__name__)} {type(owner).__name__}"
-        f.fail(f"{what} has no attribute {node.attr}{closest(node.attr, dir(owner))}")
+        f.fail(f"{what} has no attribute {name}{closest(name, dir(owner))}")
     return value
 
 
@@ -164,7 +175,7 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
         f.b.branch(test, *((following, decided) if word == "and" else (decided, following)))
         if decided.edges:
             f.b.start(decided)
-            ways.append((value, _leave(f)))
+            ways.append((value, leave(f)))
             f.depth += 1
             raised += 1
         f.b.start(following)
@@ -175,7 +186,7 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
         last = operations.settled(f.p, last)
         if isinstance(last, Entity) and not isinstance(last, Int) and ways:
             f.fail(f"`{word}` as a value is for integers, and {described(last)} is none: write `if`", node.values[-1])
-        ways.append((last, _leave(f)))
+        ways.append((last, leave(f)))
     f.depth -= raised
     return join_values(f, ways, end, f"`{word}`")
 
@@ -187,68 +198,6 @@ def _number_of(f: Frame, value: Any) -> Any:
     return operations.to_int(f.p, value) if isinstance(value, Test) else value
 
 
-def _leave(f: Frame) -> Join:
-    """Leave the current point for one that is taken up later."""
-    way = Join()
-    f.b.jump(way)
-    return way
-
-
-def join_values(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> Any:
-    """One value of the several that paths bring to `end`; the only one as it is."""
-    if not ways:
-        return None
-    if len(ways) == 1:
-        f.b.start(ways[0][1])
-        return ways[0][0]
-    ways = [(TupleValue(value) if isinstance(value, tuple) else value, way) for value, way in ways]
-    values = [value for value, _ in ways]
-    for value in values:
-        if not isinstance(value, (RunTime, int)):
-            f.fail(
-                f"{what} gives {described(value)} on one path, which is known only while compiling: write `if` "
-                "with a statement for each"
-            )
-    runtime = [value for value in values if isinstance(value, RunTime)]
-    integers = all(isinstance(value, (Int, int)) for value in values)
-    unsigned = integers and any(isinstance(value, Int) and value.type == U64 for value in runtime)
-    if unsigned:
-        for value in values:
-            if isinstance(value, int) and value < 0:
-                f.fail(f"{what} gives a u64 on one path and {value} on another: write u64(…) or s64(…)")
-            if isinstance(value, Int) and value.type != U64:
-                f.fail(f"{what} gives a u64 on one path and an s64 on another: write u64(…) or s64(…)")
-    if integers and not unsigned and any(isinstance(value, int) and value >= 1 << 63 for value in values):
-        f.fail(f"{what} gives a number from 2**63 on, a u64, and an s64: write u64(…) or s64(…)")
-    variables: tuple[Variable, ...] | None = None
-    prototype: RunTime | None = None
-    for value, way in ways:
-        f.b.start(way)
-        one: RunTime
-        if isinstance(value, RunTime):
-            one = value.local(f.p)
-        else:
-            one = operations.to_int(f.p, value)
-            if unsigned:
-                one = one.convert(f.p, U64)
-        if prototype is None or variables is None:
-            prototype = one
-            variables = tuple(f.b.variable(part.kind, "choice") for part in one.parts)
-        elif one.shape != prototype.shape:
-            f.fail(
-                f"{what} gives {prototype.describe()} on one path and {one.describe()} on another: write `if` "
-                "with a statement for each"
-            )
-        for variable, part in zip(variables, one.parts, strict=True):
-            f.b.write(variable, part)
-        f.b.jump(end)
-    f.b.start(end)
-    assert prototype is not None
-    assert variables is not None
-    parts = [f.b.read(variable) for variable in variables]
-    return prototype.rebuild(tuple(part for part in parts if part is not None))
-
-
 def _if_exp(f: Frame, node: ast.IfExp) -> Any:
     then, otherwise, end = Join(), Join(), Join()
     branch(f, node.test, then, otherwise)
@@ -258,7 +207,7 @@ def _if_exp(f: Frame, node: ast.IfExp) -> Any:
     for join, value_node in ((then, node.body), (otherwise, node.orelse)):
         if join.edges:
             f.b.start(join)
-            ways.append((_number_of(f, expression(f, value_node)), _leave(f)))
+            ways.append((_number_of(f, expression(f, value_node)), leave(f)))
     f.depth -= undecided
     return join_values(f, ways, end, "the conditional expression")
 
@@ -282,6 +231,15 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
     """`owner[index]`."""
     if isinstance(owner, Entity):
         return owner.item(f.p, index)
+    if isinstance(index, Entity) and isinstance(owner, (tuple, list, dict, str, bytes, bytearray, range)):
+        if is_run_time(owner):
+            f.fail(
+                f"{described(owner)} is indexed by a number known while compiling, not by {describe(index)}"
+                + f.why_run_time(node.slice)
+            )
+        from pyebpf.dsl.translate.tables import table_item
+
+        return table_item(f, owner, operations.settled(f.p, index))
     if (isinstance(index, Entity) or is_run_time(index)) and not isinstance(owner, type):
         f.fail(
             f"a Python {type(owner).__name__} exists only while compiling, and the index only on each "
@@ -312,13 +270,20 @@ def _elements(f: Frame, nodes: list[ast.expr]) -> list[Any]:
     elements: list[Any] = []
     for each in nodes:
         if isinstance(each, ast.Starred):
-            spread = expression(f, each.value)
-            if isinstance(spread, Entity):
-                refuse(f, each)
-            elements.extend(compile_time(f, list, spread))
+            elements.extend(spread(f, each))
         else:
             elements.append(expression(f, each))
     return elements
+
+
+def spread(f: Frame, node: ast.Starred) -> list[Any]:
+    """The values that `*x` stands for."""
+    from pyebpf.dsl.translate.sequences import elements_of
+
+    values = elements_of(f, expression(f, node.value), node)
+    if values is None:
+        refuse(f, node)
+    return values
 
 
 def _call(f: Frame, node: ast.Call) -> Any:
@@ -327,7 +292,48 @@ def _call(f: Frame, node: ast.Call) -> Any:
     return call(f, node)
 
 
-def _python(f: Frame, node: ast.expr) -> Any:
+def _comprehension(f: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    """A comprehension: by Python if all is known while compiling, else written out."""
+    if not needs_events(f, node):
+        return python_value(f, node)
+    from pyebpf.dsl.translate.sequences import comprehension
+
+    return tuple(comprehension(f, node))
+
+
+def needs_events(f: Frame, node: ast.expr) -> bool:
+    """Whether an expression with names of its own uses what only each event knows."""
+    from pyebpf.dsl.translate.calls import uses_bpf
+
+    bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for each in ast.walk(node):
+        if isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Load):
+            root = each
+            while isinstance(root, ast.Attribute) and isinstance(root.value, (ast.Name, ast.Attribute)):
+                root = root.value
+            if not isinstance(root, ast.Name) or root.id in bound:
+                continue
+            value = _name(f, root) if isinstance(each, ast.Name) else _module_member(f, each)
+            if is_run_time(value) or isinstance(value, Entity):
+                return True
+            if isinstance(value, FunctionType) and uses_bpf(value):
+                return True
+    return False
+
+
+def _module_member(f: Frame, node: ast.Attribute) -> Any:
+    """What `module.name` is; None for attributes of anything else."""
+    owner = _name(f, node.value) if isinstance(node.value, ast.Name) else None
+    return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None
+
+
+def _lambda(f: Frame, node: ast.Lambda) -> Any:
+    from pyebpf.dsl.translate.closures import local_function
+
+    return local_function(f, node)
+
+
+def python_value(f: Frame, node: ast.expr) -> Any:
     """Let Python evaluate a whole expression, which then must not touch what only each event knows."""
     if isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)):
         refuse(f, node)
@@ -369,4 +375,7 @@ HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
     ast.Tuple: _tuple,
     ast.List: _list,
     ast.Call: _call,
+    ast.ListComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.Lambda: _lambda,
 }

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import ast
-import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyebpf.builder.conditions import Test
-from pyebpf.builder.entity import Entity, RunTime, describe
-from pyebpf.builder.environment import Variable
-from pyebpf.builder.integers import Int
-from pyebpf.builder.methods import Method
-from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.operations import to_int
-from pyebpf.compiler import ir
-from pyebpf.dataclass import dataclass, field
-from pyebpf.dsl.binding_time import BindingTimes, Reason
-from pyebpf.dsl.scope import Rebound
-from pyebpf.dsl.translate.held import HeldEntity, run_time_method
-from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
-from pyebpf.types import S64, U64
+from pyebpf.dataclass import dataclass
+from pyebpf.dsl.translate.names import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable
 
-    from pyebpf.builder.function import FunctionBuilder, Join
+    from pyebpf.builder.environment import Variable
+    from pyebpf.builder.function import Join
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.walks import Walk
+    from pyebpf.dsl.binding_time import BindingTimes
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
-    from pyebpf.dsl.translate.texts import Texts
     from pyebpf.errors import Location
     from pyebpf.types import IntType
 
-__all__ = ["RETURN", "Around", "Frame", "assigned_names"]
-
-#: The name under which an inlined function keeps what it returns.
-RETURN = "<return value>"
+__all__ = ["Around", "Frame"]
 
 
 @dataclass(slots=True)
@@ -57,34 +42,7 @@ class Around:
     walk: Walk | None = None
 
 
-@dataclass(slots=True)
-class _Place:
-    """The variables that hold a name's values of one shape.
-
-    `marker` tells, where there are none, that it is assigned.
-    """
-
-    prototype: RunTime
-    variables: tuple[Variable, ...]
-    marker: Variable
-
-
-@dataclass(slots=True)
-class _Name:
-    """A run-time name: its places by shape, where it was first assigned, and what integers it holds.
-
-    `only_constants` tells whether those were constants that are as well unsigned. `texts` is its memory for strings, if
-    it is given those by turns.
-    """
-
-    places: dict[Hashable, _Place] = field(default_factory=dict)
-    first: Location | None = None
-    integer: IntType | None = None
-    only_constants: bool = True
-    texts: Texts | None = None
-
-
-class Frame:
+class Frame(Names):
     """One function: the program itself, a subprogram, or an inlined function at one call."""
 
     def __init__(
@@ -97,64 +55,19 @@ class Frame:
         *,
         returns: Join | None = None,
     ) -> None:
-        self.p = p
-        self.source = source
-        self.scope = scope
-        self.times = times
-        self.key = key
+        super().__init__(p, source, scope, times, key)
         #: Where `return` goes in an inlined function; None where it leaves the program or subprogram.
         self.returns = returns
         #: What a subprogram returns; None in a program, whose kind decides.
         self.result: IntType | None = None
         self.is_subprogram = False
-        arguments = source.node.args
-        self.parameters = [
-            argument.arg
-            for argument in (
-                *arguments.posonlyargs,
-                *arguments.args,
-                *arguments.kwonlyargs,
-                arguments.vararg,
-                arguments.kwarg,
-            )
-            if argument is not None
-        ]
-        nodes = source.node.body if isinstance(source.node, ast.FunctionDef) else [source.node.body]
-        self.local_names = frozenset(self.parameters) | frozenset(assigned_names(nodes))
-        self.annotations: dict[str, IntType] = {}
-        self.constants: dict[str, Any] = {}
-        self.loops: list[Around] = []
-        #: How many run-time conditions and loops of this function stand around the current statement.
-        self.depth = 0
-        #: Whether an inlined function has returned a value so far.
-        self.returned_value = False
         self.calls: tuple[Any, ...] = ()
-        self._names: dict[str, _Name] = {}
-        #: Names that have had a value known while compiling, even if they have none any more.
-        self._known: set[str] = set()
-        #: Targets of unrolled loops that are over.
-        self._forgotten: set[str] = set()
-        #: Names of what a `with` held that is over.
-        self._ended: set[str] = set()
         self._places: dict[tuple[int, int, int], Location] = {}
-
-    @property
-    def b(self) -> FunctionBuilder:
-        """The function being built."""
-        return self.p.b
 
     @property
     def walk(self) -> Walk | None:
         """The innermost loop over a map around the statement, in whose body `return` only ends the body."""
         return next((around.walk for around in reversed(self.loops) if around.walk is not None), None)
-
-    @functools.cached_property
-    def named(self) -> frozenset[str]:
-        """Names that `:=` assigns, within a statement."""
-        found = ast.walk(self.source.node)
-        return frozenset(each.target.id for each in found if isinstance(each, ast.NamedExpr))
-
-    # -- places and errors -------------------------------------------------------------------------------------------
 
     def at(self, node: ast.AST) -> Location:
         """The place of a node."""
@@ -176,324 +89,3 @@ class Frame:
                 if reason is not None:
                     return f"; {each.id} is a run-time variable since line {reason.where.line}, where it {reason.what}"
         return ""
-
-    # -- names ---------------------------------------------------------------------------------------------------------
-
-    def mark(self, names: Iterable[str], what: str, where: Location) -> None:
-        """Note that names are run-time variables."""
-        for name in names:
-            self.times.mark(self.key, name, Reason(what, where), relied_on=name in self._known)
-
-    def assign(self, name: str, value: Any) -> None:
-        """Bind a local name at the current place."""
-        where = self.b.where
-        assert where is not None
-        method = run_time_method(value)
-        if method is not None:
-            self.fail(f"{method.describe()} is no value to keep: call it where it is named")
-        if self.depth:
-            self.mark([name], "is assigned under a run-time condition", where)
-        elif is_run_time(value) and name in self.parameters and name not in self._names:
-            self.mark([name], "is a parameter", where)
-        elif is_run_time(value) or (name in self.annotations and isinstance(value, Entity)):
-            self.mark([name], f"is assigned {described(value)}", where)
-        declared = self.annotations.get(name)
-        if not self.times.is_run_time(self.key, name):
-            self.bind_constant(name, value if declared is None else self._constant(name, value, declared))
-            return
-        self.constants.pop(name, None)
-        entry = self._names.setdefault(name, _Name())
-        text = self._text_by_turns(name, entry, value)
-        value = self._variable_value(name, value) if text is None else text
-        if declared is not None:
-            value = to_int(self.p, value.convert(self.p, declared))
-        entry.first = entry.first or where
-        if isinstance(value, Int) and declared is None:
-            value = self._in_place_of_none(entry, value)
-        if isinstance(value, Int) and declared is None:
-            value = self._constant_joins(name, entry, value)
-            self._join_integer(name, entry, value)
-        self._write(name, entry, value)
-
-    def bind_constant(self, name: str, value: Any) -> None:
-        """Bind a name that is known while compiling whatever stands around it: the target of an unrolled loop."""
-        self.constants[name] = value
-        self._known.add(name)
-
-    def _constant(self, name: str, value: Any, declared: IntType) -> Any:
-        if not isinstance(value, int):
-            self.fail(f"{name} is annotated as {declared.name}, and {describe(value)} is no integer")
-        if not declared.minimum <= value <= declared.maximum:
-            self.fail(f"{value} does not fit {declared.name}: it holds {declared.minimum} to {declared.maximum}")
-        return declared.wrap(value)
-
-    def _text_by_turns(self, name: str, entry: _Name, value: Any) -> RunTime | None:
-        """What a name that is given strings by turns stands for, once it has this one; None for all others."""
-        length = self.times.text_length(self.key, name)
-        if not length:
-            return None
-        from pyebpf.dsl.translate.texts import Texts, text_room
-
-        room = text_room(self.p, value, length)
-        if not room:
-            return None
-        self.times.mark_text(self.key, name, room)
-        if entry.texts is None:
-            entry.texts = Texts(max(length, room))
-        values = self.b.environment.values
-        here = [place.prototype for place in entry.places.values() if place.marker in values]
-        return entry.texts.keep(self.p, here, value)
-
-    def _mark_texts(self, name: str, entry: _Name, *more: Any) -> None:
-        """Where a name can't stand for what it is given by turns: strings can take turns in memory of its own."""
-        if name != RETURN:
-            from pyebpf.dsl.translate.texts import text_room
-
-            given = [*(place.prototype for place in entry.places.values()), *more]
-            self.times.mark_text(self.key, name, max(text_room(self.p, each) for each in given))
-
-    def _variable_value(self, name: str, value: Any) -> RunTime:
-        """The value as a run-time variable holds it."""
-        if isinstance(value, RunTime):
-            return value.local(self.p)
-        if isinstance(value, Test):
-            return to_int(self.p, value)
-        if isinstance(value, int):
-            declared = self.annotations.get(name)
-            if declared is not None:
-                value = self._constant(name, value, declared)
-            return to_int(self.p, value)
-        if isinstance(value, tuple):
-            return TupleValue(value).local(self.p)
-        if isinstance(value, Entity) and not isinstance(value, Method) and name not in self.annotations:
-            return HeldEntity(value)
-        if name == RETURN:
-            self.fail(
-                f"which value this function returns is decided on each event, and {described(value)} is known only "
-                f"while compiling: return an integer"
-            )
-        if isinstance(value, str):
-            self._mark_texts(name, self._names[name], value)
-        reason = self.times.reason(self.key, name)
-        why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
-        if value is None:
-            self.fail(
-                f"{name} is a run-time variable{why}, and None alone does not say of what: begin with a number, or "
-                "with what a map's .get(k) gives"
-            )
-        self.fail(
-            f"{name} is a run-time variable{why}; {described(value)} is known only while compiling: give "
-            "it a name of its own"
-        )
-
-    def _constant_joins(self, name: str, entry: _Name, value: Int) -> Int:
-        """A constant that is not negative is as well a u64, if that is what else the name is given."""
-        constant = value.literal is not None and value.literal >= 0
-        unsigned = entry.integer == U64 or self.times.is_unsigned(self.key, name)
-        if constant and value.type == S64 and unsigned:
-            return Int(value.value, U64, literal=value.literal)
-        if entry.integer == S64 and value.type == U64 and entry.only_constants:
-            self.times.mark_unsigned(self.key, name)
-            entry.integer = U64
-        entry.only_constants &= constant
-        return value
-
-    def _in_place_of_none(self, entry: _Name, value: Int) -> RunTime:
-        """After `x = m.get(k)`, `if x is None: x = 0`: the number stands where the look-up's does, and is not None."""
-        for place in entry.places.values():
-            found = place.prototype
-            if isinstance(found, MaybeInt) and self._may_be_none(place):
-                if found.type == U64 != value.type and value.literal is not None and value.literal >= 0:
-                    value = Int(value.value, U64, literal=value.literal)
-                low, high = self.b.bounds(value.value)
-                fits = found.loaded is None or found.loaded.minimum <= low <= high <= found.loaded.maximum
-                if found.type == value.type and fits:
-                    return found.rebuild((self.p.context, value.value))
-        return value
-
-    def settle(self, names: Iterable[str]) -> None:
-        """Before a loop that assigns the names: a look-up found to have a number is that number in the loop, too."""
-        for name in names:
-            entry = self._names.get(name)
-            if entry is None or not any(isinstance(place.prototype, MaybeInt) for place in entry.places.values()):
-                continue
-            value = self.read(name) if self.is_assigned(name) else None
-            if isinstance(value, MaybeInt) and self.b.is_present(value.presence):
-                number = value.settle(self.p)
-                self._join_integer(name, entry, number)
-                self._write(name, entry, number)
-
-    def _may_be_none(self, place: _Place) -> bool:
-        """Whether a look-up's place holds the name's value here, and no test has found it to be a number."""
-        presence = self.b.environment.values.get(place.variables[0])
-        return place.marker in self.b.environment.values and presence is not None and not self.b.is_present(presence)
-
-    def _join_integer(self, name: str, entry: _Name, value: Int) -> None:
-        if entry.integer is None:
-            entry.integer = value.type
-        elif entry.integer != value.type:
-            line = entry.first.line if entry.first else 0
-            shown = "the value returned" if name == RETURN else name
-            remedy = "convert one of them" if name == RETURN else f"annotate it, `{name}: u64 = …` or `{name}: s64 = …`"
-            self.fail(f"{shown} is {entry.integer.name} on line {line} and {value.type.name} here: {remedy}")
-
-    def _write(self, name: str, entry: _Name, value: RunTime) -> None:
-        place = entry.places.get(value.shape)
-        if place is None:
-            variables = tuple(Variable(part.kind, name) for part in value.parts)
-            place = entry.places[value.shape] = _Place(value, variables, Variable(ir.Kind.SCALAR, name))
-        values = self.b.environment.values
-        for other in entry.places.values():
-            if other is place or other.marker not in values:
-                continue
-            for loop in self.loops:
-                if not loop.unrolled and (other.marker in loop.carried or loop.carried.intersection(other.variables)):
-                    self._mark_texts(name, entry)
-                    self.fail(
-                        f"{name} stands for {other.prototype.describe()} before the loop and for {value.describe()} in "
-                        "it: use two names"
-                    )
-            for variable in (*other.variables, other.marker):
-                values.pop(variable, None)
-        for variable, part in zip(place.variables, value.parts, strict=True):
-            self.b.write(variable, part)
-        # One value whatever the path: where paths meet it needs no parameter, and it is never part of the code.
-        self.b.write(place.marker, ir.Value(-1))
-
-    def read(self, name: str) -> Any:
-        """What a name stands for here; `MISSING` if it is no name at all."""
-        shown = "the value returned" if name == RETURN else name
-        if name not in self.local_names and name != RETURN:
-            return self._free(name)
-        if name in self.constants:
-            return self.constants[name]
-        entry = self._names.get(name)
-        if entry is not None:
-            values = self.b.environment.values
-            assigned = [place for place in entry.places.values() if place.marker in values]
-            for place in assigned:
-                parts = [self.b.read(variable) for variable in place.variables]
-                if None not in parts:
-                    if isinstance(place.prototype, HeldEntity):
-                        return place.prototype.entity
-                    found = place.prototype.rebuild(tuple(part for part in parts if part is not None))
-                    # Where the rest of the statement may write to the name's memory, what it was is kept.
-                    moving = name in self.named and entry.texts is not None and entry.texts.is_here(found)
-                    return found.local(self.p) if moving else found
-            if len(entry.places) > 1:
-                self._mark_texts(name, entry)
-            if len({place.prototype.describe() for place in entry.places.values()}) == 1 < len(entry.places):
-                what = next(iter(entry.places.values())).prototype.describe()
-                self.fail(f"{shown} may stand for either of two things here, each {what}: use a name for each")
-            if len(entry.places) > 1:
-                shapes = " or ".join(place.prototype.describe() for place in entry.places.values())
-                self.fail(f"{shown} may stand for {shapes} here: use a name for each")
-        if entry is not None and entry.first is not None and name not in self._ended:
-            self.fail(
-                f"{shown} is assigned on one path only (line {entry.first.line}): assign it on every path to here"
-            )
-        if name in self._forgotten:
-            self.fail(
-                f"{name} was the target of an unrolled loop, and which round was its last is known on each event only: "
-                "assign what you need to another name inside the loop"
-            )
-        if name in self._ended:
-            self.fail(f"what {name} stood for ended with its `with`: use it inside")
-        if self.loops:
-            self.fail(f"{shown} has no value on the first round of the loop: assign it before")
-        if self.scope.knows(name):
-            self.fail(
-                f"{name} is assigned in this function, which makes it a local name, and has no value here: a "
-                "probe can't "
-                f"assign to an outer name; keep the value in a map"
-            )
-        self.fail(f"{shown} has no value here: assign it first")
-
-    def _free(self, name: str) -> Any:
-        try:
-            return self.scope.look_up(name, self.source)
-        except Rebound as change:
-            self.fail(
-                f"{name} was {_short(change.before)} when the probe was made, and is {_short(change.after)} "
-                "now: a probe keeps the value that it "
-                f"saw; give the other one another name"
-            )
-
-    def is_assigned(self, name: str) -> bool:
-        """Whether reading a local would find a value."""
-        if name in self.constants:
-            return True
-        entry = self._names.get(name)
-        values = self.b.environment.values
-        return entry is not None and any(place.marker in values for place in entry.places.values())
-
-    def forget(self, name: str) -> None:
-        """Leave the target of an unrolled loop without a value."""
-        self.constants.pop(name, None)
-        self._forgotten.add(name)
-
-    def end(self, name: str, entity: Entity) -> None:
-        """Leave what a `with` held without its name: it is sent, or given back."""
-        if self.constants.get(name) is entity:
-            del self.constants[name]
-            self._ended.add(name)
-        for place in self._names[name].places.values() if name in self._names else ():
-            found = place.prototype
-            if isinstance(found, HeldEntity) and found.entity is entity:
-                self.b.environment.values.pop(place.marker, None)
-                self._ended.add(name)
-
-    def carried(self, names: Iterable[str]) -> list[Variable]:
-        """Variables with a value here that hold any of the names."""
-        values = self.b.environment.values
-        return [
-            variable
-            for name in names
-            if name in self._names
-            for place in self._names[name].places.values()
-            for variable in place.variables
-            if variable in values
-        ]
-
-    def markers(self, names: Iterable[str]) -> list[Variable]:
-        """Markers of the places that hold any of the names here."""
-        values = self.b.environment.values
-        return [
-            place.marker
-            for name in names
-            if name in self._names
-            for place in self._names[name].places.values()
-            if place.marker in values
-        ]
-
-    def close(self) -> None:
-        """Drop the variables of a function that has been inlined."""
-        for entry in self._names.values():
-            for place in entry.places.values():
-                for variable in (*place.variables, place.marker):
-                    self.b.environment.values.pop(variable, None)
-
-
-def _short(value: Any) -> str:
-    text = describe(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
-    """Names that the nodes assign, in order, without those of functions inside."""
-    return list(dict.fromkeys(name for node in nodes for name in _assigned(node)))
-
-
-@functools.lru_cache(maxsize=4096)
-def _assigned(node: ast.AST) -> tuple[str, ...]:
-    """Names that one node assigns, kept by the node: loops and branches ask for each statement inside them again."""
-    if isinstance(node, ast.Name):
-        return () if isinstance(node.ctx, ast.Load) else (node.id,)
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return (node.name,)
-    if isinstance(node, ast.Lambda):
-        return ()
-    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-        # Their targets are their own; only `:=` inside them binds outside.
-        return tuple(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
-    return tuple(dict.fromkeys(name for child in ast.iter_child_nodes(node) for name in _assigned(child)))

@@ -13,12 +13,14 @@ from pyebpf.builder.integers import Int
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
 from pyebpf.builder.restating import restated_if_computed
 from pyebpf.builder.walks import walk_entries
+from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, is_bounded, leaves
 from pyebpf.dsl.translate.conditions import branch, compile_time
 from pyebpf.dsl.translate.expressions import expression
-from pyebpf.dsl.translate.frame import Around, assigned_names
+from pyebpf.dsl.translate.frame import Around
 from pyebpf.dsl.translate.returns import pass_on, returned_from
-from pyebpf.dsl.translate.tuples import TupleValue
+from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, elements_of, lazily
+from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.dsl.unroll import Unrolled
 
 if TYPE_CHECKING:
@@ -110,8 +112,16 @@ def for_statement(f: Frame, node: ast.For) -> None:
     if bounds is not None:
         _range(f, node, *bounds)
         return
+    over = _by_element(f, node.iter)
+    if over is not None:
+        _unrolled(f, node, over)
+        return
     values = expression(f, node.iter)
     f.b.where = f.at(node.iter)
+    each = lazily(f, values)
+    if each is not None:
+        _unrolled(f, node, each)
+        return
     if isinstance(values, range):
         _range(f, node, values.start, values.stop, values.step)
         return
@@ -122,6 +132,38 @@ def for_statement(f: Frame, node: ast.For) -> None:
     if isinstance(values, TupleValue):
         values = values.elements
     _unrolled(f, node, _elements(f, node, values))
+
+
+def _by_element(f: Frame, node: ast.expr) -> Iterable[Any] | None:
+    """`enumerate(a)`, `reversed(a)`, `zip(a, b)` of arrays: each element is read when its round comes."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
+        return None
+    called = expression(f, node.func)
+    if not any(called is each for each in (enumerate, reversed, zip)) or any(
+        isinstance(each, ast.Starred) for each in node.args
+    ):
+        return None
+    f.b.where = f.at(node)
+    values = [expression(f, each) for each in node.args]
+    arrays = [lazily(f, value, backwards=called is reversed) for value in values]
+    if not any(each is not None for each in arrays):
+        return None if not any(map(is_run_time, values)) else _known(f, called, values)
+    if called is enumerate:
+        first = values[1] if len(values) > 1 else 0
+        if arrays[0] is None or not isinstance(first, int):
+            f.fail("enumerate() takes an array, and where to begin as a number known while compiling")
+        return enumerate(arrays[0], first)
+    if called is reversed:
+        return arrays[0]
+    either = [
+        array if array is not None else _elements(f, None, value) for array, value in zip(arrays, values, strict=True)
+    ]
+    return zip(*either, strict=False)
+
+
+def _known(f: Frame, called: Any, values: list[Any]) -> Iterable[Any]:
+    found: Iterable[Any] = OVER_SEQUENCES[called](f, *values)
+    return found
 
 
 def _range_bounds(f: Frame, node: ast.expr) -> tuple[Any, Any, Any] | None:
@@ -218,35 +260,37 @@ def _may_remove(node: ast.AST) -> bool:
             return any(map(_may_remove, ast.iter_child_nodes(node)))
 
 
-def _elements(f: Frame, node: ast.For, values: Any) -> list[Any]:
+def _elements(f: Frame, node: ast.For | None, values: Any) -> list[Any]:
+    place = None if node is None else node.iter
+    why = "" if place is None else f.why_run_time(place)
     if isinstance(values, Unrolled):
         values = values.values
     if isinstance(values, Entity):
         f.fail(
             f"{describe(values)} can't be iterated over on each event: a `for` in a probe goes over "
             "range(…), over a map, or over a tuple, list or "
-            f"dict.items() known while compiling{f.why_run_time(node.iter)}",
-            node.iter,
+            f"dict.items() known while compiling{why}",
+            place,
         )
     if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, Mapping, ItemsView, KeysView, ValuesView)):
         f.fail(
             "a `for` in a probe goes over range(…), over a map, or over a tuple, list or dict.items(), not over "
             f"{values!r}",
-            node.iter,
+            place,
         )
     if isinstance(values, (set, frozenset)):
-        f.fail("a set has no order, so the code would differ from run to run: use a tuple, or sorted(…)", node.iter)
+        f.fail("a set has no order, so the code would differ from run to run: use a tuple, or sorted(…)", place)
     elements: list[Any] = []
     iterator = compile_time(f, iter, values)
     missing = object()
     while (element := compile_time(f, next, iterator, missing)) is not missing:
         elements.append(element)
         if len(elements) > MOST_ROUNDS:
-            f.fail(f"more than {MOST_ROUNDS} rounds can't be written out: use `for … in range(n)`", node.iter)
+            f.fail(f"more than {MOST_ROUNDS} rounds can't be written out: use `for … in range(n)`", place)
     return elements
 
 
-def _unrolled(f: Frame, node: ast.For, elements: list[Any]) -> None:
+def _unrolled(f: Frame, node: ast.For, elements: Iterable[Any]) -> None:
     """Each round written out; the target is known in each, whatever stands around the loop."""
     from pyebpf.dsl.translate.statements import block
 
@@ -287,7 +331,9 @@ def _bind(f: Frame, target: ast.expr, element: Any, run_time: list[str]) -> None
         case ast.Name(id=name):
             f.bind_constant(name, element)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            parts = compile_time(f, list, element)
+            parts = elements_of(f, element, target)
+            if parts is None:
+                f.fail(f"{describe(element)} can't be unpacked into {len(targets)} names", target)
             if len(parts) != len(targets):
                 f.fail(f"{len(parts)} values can't be unpacked into {len(targets)} names", target)
             for each, part in zip(targets, parts, strict=True):

@@ -16,8 +16,6 @@ _COMPREHENSION = "a comprehension over what only each event knows can't be built
 
 #: Statements. Not here: those that `statements.py` translates.
 STATEMENTS: Mapping[type[ast.AST], str] = {
-    ast.FunctionDef: "a function can't be defined inside a probe: define it outside; a plain function is inlined "
-    "where it is called",
     ast.AsyncFunctionDef: "a function can't be defined inside a probe: define it outside, without `async`",
     ast.ClassDef: "a class can't be defined inside a probe: define the Struct outside",
     ast.Global: "a global name can't be assigned by a probe, which runs in the kernel: keep the value in a map",
@@ -42,7 +40,6 @@ EXPRESSIONS: Mapping[type[ast.AST], str] = {
     ast.List: "a list of run-time values can't be built: use a Struct, or a map",
     ast.Set: "a set of run-time values can't be built: write `x in (a, b)`, or use a map",
     ast.Dict: "a dictionary of run-time values can't be built: use a map, `bpf.hash(key=…, value=…)`",
-    ast.Lambda: "a lambda can't be made of run-time values: define a function outside and call it here",
     ast.JoinedStr: "a string can't be formatted on each event: emit a record with the values, and format in user space",
     ast.FormattedValue: "a string can't be formatted on each event: emit a record with the values, and format in "
     "user space",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import number
 from pyebpf.builder.restating import restated_if_computed
-from pyebpf.dsl.translate.frame import RETURN
+from pyebpf.dsl.translate.names import RETURN
 
 if TYPE_CHECKING:
     import ast
@@ -37,12 +37,7 @@ def end_of_function(f: Frame) -> None:
     if not f.b.reachable:
         return
     if f.returns is not None:
-        if f.returned_value:
-            f.fail(
-                "this function returns a value on another path, but reaches its end without one: end it with `return`",
-                f.source.node,
-            )
-        f.b.jump(f.returns)
+        _return_inlined(f, None)
         return
     node = f.source.node
     if f.is_subprogram:
@@ -66,14 +61,7 @@ def end_of_function(f: Frame) -> None:
 
 def _return_inlined(f: Frame, value: Any) -> None:
     assert f.returns is not None
-    if value is not None:
-        f.returned_value = True
-    elif f.returned_value:
-        f.fail("this function returns a value on another path: return one here, too")
-    if value is None and not f.depth:
-        f.constants[RETURN] = None
-    elif value is not None:
-        f.assign(RETURN, value)
+    f.assign(RETURN, value)
     f.b.jump(f.returns if f.walk is None else f.walk.returned)
 
 

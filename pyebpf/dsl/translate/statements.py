@@ -7,24 +7,26 @@ import functools
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder import operations
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.references import Reference
-from pyebpf.builder.tuples import TupleReference
-from pyebpf.dsl.translate.conditions import branch, comparison, compile_time
+from pyebpf.dsl.annotations import integer_type
+from pyebpf.dsl.translate.assigned import assigned_names
+from pyebpf.dsl.translate.conditions import branch, comparison
 from pyebpf.dsl.translate.expressions import BINARY, binary, expression
-from pyebpf.dsl.translate.frame import RETURN, assigned_names
+from pyebpf.dsl.translate.names import RETURN
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.returns import return_statement
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
-from pyebpf.types import IntType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.types import IntType
 
-__all__ = ["assign_name", "assign_target", "block", "body"]
+__all__ = ["assign_name", "assign_target", "block", "body", "declared_type"]
 
 
 def body(f: Frame) -> None:
@@ -35,6 +37,7 @@ def body(f: Frame) -> None:
         value = expression(f, node.body)
         if f.returns is not None:
             f.assign(RETURN, value)
+            f.b.jump(f.returns)
         return
     _annotations(f, node.body)
     statements = node.body
@@ -50,7 +53,7 @@ def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
         f.b.where = f.at(node)
-        declared = _declared(f, node.annotation)
+        declared = declared_type(f, node.annotation)
         if declared is None:
             continue
         before = f.annotations.setdefault(node.target.id, declared)
@@ -60,7 +63,7 @@ def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
             )
 
 
-def _declared(f: Frame, annotation: ast.expr) -> IntType | None:
+def declared_type(f: Frame, annotation: ast.expr) -> IntType | None:
     """The integer type that an annotation names; None for what says nothing here (`int`, `str`, a Struct)."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
@@ -69,13 +72,9 @@ def _declared(f: Frame, annotation: ast.expr) -> IntType | None:
             return None
     if not isinstance(annotation, (ast.Name, ast.Attribute)):
         return None
-    found: Any
-    found = f.scope.look_up(annotation.id, f.source) if isinstance(annotation, ast.Name) else expression(f, annotation)
-    if found is bool:
-        from pyebpf.types import BOOL
-
-        return BOOL
-    return found if isinstance(found, IntType) else None
+    if isinstance(annotation, ast.Name):
+        return integer_type(f.scope.look_up(annotation.id, f.source))
+    return integer_type(expression(f, annotation))
 
 
 def block(f: Frame, statements: Sequence[ast.stmt]) -> None:
@@ -123,37 +122,53 @@ def assign_target(f: Frame, target: ast.expr, value: Any) -> None:
                 )
             owner.set_item(f.p, index, value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            for each, part in zip(targets, _unpacked(f, target, targets, value), strict=True):
+            for each, part in _unpacked(f, target, targets, value):
                 assign_target(f, each, part)
         case _:
             refuse(f, target)
 
 
-def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> list[Any]:
-    for each in targets:
-        if isinstance(each, ast.Starred):
-            f.fail("`*name` can't collect values in a probe: name each one", each)
-    if isinstance(value, TupleReference):
-        value = value.taken(f.p)
-    if isinstance(value, TupleValue):
-        value = value.elements
-    if isinstance(value, Entity):
+def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> list[tuple[ast.expr, Any]]:
+    """Each target with the value that it is given; `*name` gets a tuple of what is left."""
+    from pyebpf.dsl.translate.sequences import elements_of
+
+    parts = elements_of(f, value, node)
+    if parts is None:
         f.fail(f"{describe(value)} can't be unpacked into {len(targets)} names", node)
-    parts: list[Any] = compile_time(f, list, value)
-    if len(parts) != len(targets):
+    starred = next((number for number, each in enumerate(targets) if isinstance(each, ast.Starred)), None)
+    if len(parts) != len(targets) if starred is None else len(parts) < len(targets) - 1:
         f.fail(f"{len(parts)} values can't be unpacked into {len(targets)} names", node)
-    return parts
+    if starred is None:
+        return list(zip(targets, parts, strict=True))
+    after = len(targets) - starred - 1
+    found: list[tuple[ast.expr, Any]] = list(zip(targets[:starred], parts, strict=False))
+    collects = targets[starred]
+    assert isinstance(collects, ast.Starred)
+    found.append((collects.value, tuple(parts[starred : len(parts) - after])))
+    return [*found, *zip(targets[starred + 1 :], parts[len(parts) - after :], strict=True)]
 
 
 def _assign(f: Frame, node: ast.Assign) -> None:
     value = expression(f, node.value)
     if isinstance(value, tuple) and is_run_time(value) and any(isinstance(t, ast.Tuple) for t in node.targets):
-        # `a, b = b, a`: every value is taken before any name is bound.
-        value = tuple(part.local(f.p) if isinstance(part, RunTime) else part for part in value)
+        # `a, b = b, a`: every value is taken before any name is bound, or any entry written.
+        named = all(isinstance(each, ast.Name) for t in node.targets for each in getattr(t, "elts", [t]))
+        value = tuple(_taken(f, part, named=named) for part in value)
     elif len(node.targets) > 1 and isinstance(value, RunTime):
         value = value.local(f.p)
     for target in node.targets:
         assign_target(f, target, value)
+
+
+def _taken(f: Frame, part: Any, *, named: bool) -> Any:
+    """A value before the others are assigned: what stands in memory that they may write is copied."""
+    if not isinstance(part, RunTime):
+        return part
+    if isinstance(part, Reference) and not named and not part.place.missing(f.p):
+        slot = f.b.slot(-(-part.type.size // 8) * 8, name="swapped")
+        operations.store(f.p, f.b.slot_address(slot), 0, part.type, part)
+        return operations.load(f.p, f.b.slot_address(slot), 0, part.type)
+    return part.local(f.p)
 
 
 def _annotated(f: Frame, node: ast.AnnAssign) -> None:
@@ -298,10 +313,53 @@ def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise
                 _pattern(f, each, subject, then, following)
                 f.b.start(following)
             _pattern(f, patterns[-1], subject, then, otherwise)
-        case ast.MatchAs(pattern=None, name=None):
+        case ast.MatchAs(pattern=inner, name=name):
+            matched = Join()
+            if inner is None:
+                f.b.jump(matched)
+            else:
+                _pattern(f, inner, subject, matched, otherwise)
+            f.b.start(matched)
+            if name is not None:
+                _capture(f, pattern, name, subject)
             f.b.jump(then)
+        case ast.MatchSequence(patterns=patterns) if isinstance(subject, (tuple, TupleValue)):
+            _sequence_pattern(f, pattern, patterns, subject, then, otherwise)
         case _:
             refuse(f, pattern)
+
+
+def _capture(f: Frame, pattern: ast.pattern, name: str, value: Any) -> None:
+    """Bind a name that a pattern captures: other patterns may bind it otherwise."""
+    f.b.where = f.at(pattern)
+    f.depth += 1
+    f.assign(name, value)
+    f.depth -= 1
+
+
+def _sequence_pattern(
+    f: Frame, pattern: ast.pattern, patterns: list[ast.pattern], subject: Any, then: Join, otherwise: Join
+) -> None:
+    """`case (a, 1, *_):` of a tuple, whose length is known."""
+    elements = subject.elements if isinstance(subject, TupleValue) else subject
+    starred = next((number for number, each in enumerate(patterns) if isinstance(each, ast.MatchStar)), None)
+    if len(elements) != len(patterns) if starred is None else len(elements) < len(patterns) - 1:
+        f.b.jump(otherwise)
+        return
+    pairs: list[tuple[ast.pattern, Any]] = list(zip(patterns, elements, strict=False))
+    if starred is not None:
+        after = len(patterns) - starred - 1
+        star = patterns[starred]
+        assert isinstance(star, ast.MatchStar)
+        if star.name is not None:
+            _capture(f, pattern, star.name, tuple(elements[starred : len(elements) - after]))
+        ends = zip(patterns[starred + 1 :], elements[len(elements) - after :], strict=True)
+        pairs = [*pairs[:starred], *ends]
+    for each, element in pairs:
+        following = Join()
+        _pattern(f, each, element, following, otherwise)
+        f.b.start(following)
+    f.b.jump(then)
 
 
 def _with(f: Frame, node: ast.With) -> None:
@@ -368,6 +426,8 @@ def _expression_statement(f: Frame, node: ast.Expr) -> None:
         return
     if isinstance(value, ast.Constant) and value.value is Ellipsis:
         f.fail("`...` has no meaning in a probe: write `pass`")
+    if isinstance(value, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        f.fail("a comprehension alone builds what nothing uses: write a `for` loop")
     if isinstance(value, (ast.Await, ast.Yield, ast.YieldFrom)):
         refuse(f, value)
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -377,7 +437,14 @@ def _expression_statement(f: Frame, node: ast.Expr) -> None:
     f.fail("this expression has no effect: assign it, or leave it out")
 
 
+def _define(f: Frame, node: ast.FunctionDef) -> None:
+    from pyebpf.dsl.translate.closures import define
+
+    define(f, node)
+
+
 HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
+    ast.FunctionDef: _define,
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,

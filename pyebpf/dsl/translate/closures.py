@@ -1,0 +1,148 @@
+"""Functions that a probe makes inside itself, by `lambda` and `def`, and methods of its records."""
+
+from __future__ import annotations
+
+import ast
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import Always
+from pyebpf.builder.entity import Entity, NoPythonOperators
+from pyebpf.builder.records import PendingRecord, Record
+from pyebpf.dataclass import replace
+from pyebpf.dsl.translate.tuples import is_run_time
+
+if TYPE_CHECKING:
+    from inspect import Signature
+
+    from pyebpf.builder.conditions import Test
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.dsl.source import Source
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["BoundFunction", "LocalFunction", "define", "is_plain", "local_function", "realized", "record_member"]
+
+
+class LocalFunction(Entity, NoPythonOperators):
+    """A function made inside the probe: inlined where it is called, with the names around it as they are then."""
+
+    def __init__(self, frame: Frame, node: ast.FunctionDef | ast.Lambda, defaults: dict[str, Any]) -> None:
+        self.frame = frame
+        self.node = node
+        self.defaults = defaults
+        self.__name__ = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+
+    def describe(self) -> str:
+        return f"the function {self.__name__}"
+
+    def truth(self, p: ProgramBuilder) -> Test:  # noqa: ARG002 - the protocol's
+        return Always(holds=True)
+
+    @property
+    def source(self) -> Source:
+        """Where it stands."""
+        return replace(self.frame.source, node=self.node)
+
+    def signature(self) -> Signature:
+        """Its parameters."""
+        from inspect import Parameter, Signature
+
+        arguments = self.node.args
+        kinds: list[tuple[list[Any], Any]] = [
+            (arguments.posonlyargs, Parameter.POSITIONAL_ONLY),
+            (arguments.args, Parameter.POSITIONAL_OR_KEYWORD),
+            ([arguments.vararg], Parameter.VAR_POSITIONAL),
+            (arguments.kwonlyargs, Parameter.KEYWORD_ONLY),
+            ([arguments.kwarg], Parameter.VAR_KEYWORD),
+        ]
+        return Signature(
+            [
+                Parameter(each.arg, kind, default=self.defaults.get(each.arg, Parameter.empty))
+                for group, kind in kinds
+                for each in group
+                if each is not None
+            ]
+        )
+
+
+class BoundFunction(Entity, NoPythonOperators):
+    """A method of a record's class, with the record that it is called for."""
+
+    def __init__(self, function: FunctionType, owner: Any) -> None:
+        self.function = function
+        self.owner = owner
+
+    def describe(self) -> str:
+        return f"the method {self.function.__name__} without its parentheses"
+
+
+def local_function(f: Frame, node: ast.FunctionDef | ast.Lambda) -> LocalFunction:
+    """The function that a node makes; its defaults are evaluated here, as Python does."""
+    from pyebpf.dsl.translate.expressions import expression
+
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    after = positional[len(positional) - len(arguments.defaults) :]
+    defaults = {each.arg: expression(f, value) for each, value in zip(after, arguments.defaults, strict=True)}
+    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if default is not None:
+            defaults[each.arg] = expression(f, default)
+    return LocalFunction(f, node, defaults)
+
+
+def define(f: Frame, node: ast.FunctionDef) -> None:
+    """`def name(…):` inside a probe."""
+    if node.decorator_list:
+        f.fail("a function inside a probe has no decorators: define it outside", node.decorator_list[0])
+    if any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(node)):
+        f.fail("a probe can't yield: write a plain function", node)
+    f.assign(node.name, local_function(f, node))
+
+
+def record_member(f: Frame, owner: Record | PendingRecord, name: str) -> Any:
+    """A property or method of a record's class; None for its fields and for what there is not."""
+    found = owner.type.cls
+    member = None if found is None or name in owner.type.by_name else _declared(found, name)
+    if isinstance(member, property) and isinstance(member.fget, FunctionType):
+        from pyebpf.dsl.translate.inlining import inline
+
+        return inline(f, member.fget, [_kept(f, owner)], {})
+    if isinstance(member, FunctionType):
+        return BoundFunction(member, _kept(f, owner))
+    if isinstance(member, staticmethod):
+        return member.__func__
+    if isinstance(member, (int, str, tuple)) and not name.startswith("_"):
+        return member
+    return None
+
+
+def _declared(cls: Any, name: str) -> Any:
+    """What the author's classes call a name; Struct's own methods are for user space."""
+    for each in cls.__mro__:
+        if each.__module__.startswith("pyebpf.types"):
+            return None
+        if name in vars(each):
+            return vars(each)[name]
+    return None
+
+
+def _kept(f: Frame, owner: Record | PendingRecord) -> Any:
+    return owner.local(f.p) if isinstance(owner, PendingRecord) else owner
+
+
+def realized(f: Frame, value: Any) -> Any:
+    """A function for Python itself to call: a lambda of the probe's that is made of what is known while compiling."""
+    from pyebpf.dsl.translate.expressions import python_value
+
+    if not isinstance(value, LocalFunction) or not isinstance(value.node, ast.Lambda):
+        return value
+    return python_value(f, value.node)
+
+
+def is_plain(f: Frame, value: Any) -> bool:
+    """Whether a function of the probe's is as well one for Python itself to run."""
+    if not isinstance(value, LocalFunction) or not isinstance(value.node, ast.Lambda):
+        return False
+    bound = {argument.arg for argument in ast.walk(value.node) if isinstance(argument, ast.arg)}
+    names = {each.id for each in ast.walk(value.node.body) if isinstance(each, ast.Name)} - bound
+    return not any(is_run_time(found) or isinstance(found, Entity) for found in map(f.read, names))

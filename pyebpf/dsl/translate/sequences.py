@@ -1,0 +1,249 @@
+"""What Python's functions over sequences do in a probe: comprehensions, `any`, `all`, `sum`, `enumerate`, `zip`.
+
+Their rounds are written out: over constants, tuples and arrays, whose length is known.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.arrays import Array
+from pyebpf.builder.conditions import All, Always, Any as AnyOf
+from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.function import Join
+from pyebpf.builder.kernel_objects import KernelArray
+from pyebpf.builder.optional import Maybe
+from pyebpf.builder.tuples import TupleReference
+from pyebpf.dsl.translate.conditions import as_test, branch, compile_time
+from pyebpf.dsl.translate.refusals import refuse
+from pyebpf.dsl.translate.tuples import TupleValue
+from pyebpf.dsl.unroll import Unrolled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["OVER_SEQUENCES", "comprehension", "elements_of", "lazily", "reduce_generator"]
+
+#: More rounds than this are a loop's work.
+_MOST = 256
+
+
+def elements_of(f: Frame, value: Any, node: ast.AST | None = None) -> list[Any] | None:
+    """The elements of a tuple, an array or what Python holds now; None of what has no known length."""
+    if isinstance(value, Maybe):
+        value = value.settle(f.p)
+    if isinstance(value, TupleReference):
+        value = value.taken(f.p)
+    if isinstance(value, TupleValue):
+        return list(value.elements)
+    if isinstance(value, (Array, KernelArray)):
+        length = value.length(f.p)
+        _bounded(f, length, node)
+        return [value.item(f.p, index) for index in range(length)]
+    if isinstance(value, Unrolled):
+        return value.values
+    if isinstance(value, Entity):
+        return None
+    if isinstance(value, (set, frozenset)):
+        f.fail("a set has no order, so the code would differ from run to run: use a tuple, or sorted(…)", node)
+    found: list[Any] = compile_time(f, list, value)
+    _bounded(f, len(found), node)
+    return found
+
+
+def _bounded(f: Frame, length: int, node: ast.AST | None) -> None:
+    if length > _MOST:
+        f.fail(f"{length} rounds are too many to be written out: write a `for` loop over range({length})", node)
+
+
+# -- comprehensions ----------------------------------------------------------------------------------------------------
+
+
+def comprehension(f: Frame, node: ast.ListComp | ast.GeneratorExp) -> list[Any]:
+    """The elements of a comprehension over what has a known length."""
+    from pyebpf.dsl.translate.expressions import expression
+
+    found: list[Any] = []
+
+    def add() -> None:
+        found.append(expression(f, node.elt))
+        _bounded(f, len(found), node)
+
+    _rounds(f, node, 0, add, filtered=False)
+    return found
+
+
+def _rounds(
+    f: Frame, node: ast.ListComp | ast.GeneratorExp, number: int, action: Callable[[], None], *, filtered: bool
+) -> None:
+    """Run `action` for each round of the generators from the `number`-th on, with their targets bound."""
+    from pyebpf.dsl.translate.expressions import expression
+
+    if number == len(node.generators):
+        action()
+        return
+    generator = node.generators[number]
+    if generator.is_async:
+        f.fail("a probe can't wait: write `for` without `async`", generator.iter)
+    values = elements_of(f, expression(f, generator.iter), generator.iter)
+    if values is None:
+        refuse(f, node)
+    for value in values:
+        if not f.b.reachable:
+            return
+        targets: dict[str, Any] = {}
+        _bind(f, generator.target, value, targets)
+        f.targets.append(targets)
+        following = Join()
+        outer = f.depth
+        for test in generator.ifs:
+            chosen = Join()
+            before = len(following.edges)
+            branch(f, test, chosen, following)
+            if chosen.edges and len(following.edges) > before:
+                if not filtered:
+                    f.fail("how many elements pass this test is known on each event only: write a `for` loop", test)
+                f.depth += 1
+            f.b.start(chosen)
+        if f.b.reachable:
+            _rounds(f, node, number + 1, action, filtered=filtered)
+        f.b.jump(following)
+        f.b.start(following)
+        f.depth = outer
+        f.targets.pop()
+
+
+def _bind(f: Frame, target: ast.expr, value: Any, targets: dict[str, Any]) -> None:
+    match target:
+        case ast.Name(id=name):
+            targets[name] = value
+        case ast.Tuple(elts=inner) | ast.List(elts=inner):
+            parts = elements_of(f, value, target)
+            if parts is None or len(parts) != len(inner):
+                f.fail(f"{describe(value)} can't be unpacked into {len(inner)} names", target)
+            for each, part in zip(inner, parts, strict=True):
+                _bind(f, each, part, targets)
+        case _:
+            f.fail("the target of a comprehension in a probe is a name, or a tuple of names", target)
+
+
+def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any) -> Any:
+    """`any(… for …)`, `all(… for …)`, `sum(… for …)`: no element is evaluated that Python would not."""
+    from pyebpf.dsl.translate.expressions import binary, expression
+
+    if function is builtins.sum:
+        # A name that no source can have; the rounds may stand under run-time tests.
+        name = f"<sum {node.lineno} {node.col_offset}>"
+        f.assign(name, start)
+
+        def add() -> None:
+            f.assign(name, binary(f, ast.Add(), f.read(name), expression(f, node.elt)))
+
+        _rounds(f, node, 0, add, filtered=True)
+        return f.read(name)
+    decided, otherwise = Join(), Join()
+
+    def ask() -> None:
+        going = Join()
+        branch(f, node.elt, *((decided, going) if function is builtins.any else (going, decided)))
+        f.b.start(going)
+
+    outer = f.depth
+    f.depth += 1
+    _rounds(f, node, 0, ask, filtered=True)
+    f.depth = outer
+    f.b.jump(otherwise)
+    holds = function is builtins.any
+    return _decided(f, decided, otherwise, holds=holds)
+
+
+def _decided(f: Frame, decided: Join, otherwise: Join, *, holds: bool) -> Any:
+    from pyebpf.builder.integers import Int
+    from pyebpf.types import S64
+
+    if not decided.edges or not otherwise.edges:
+        f.b.start(decided if decided.edges else otherwise)
+        return holds if decided.edges else not holds
+    end, answer = Join(), f.b.variable(hint="test")
+    for join, number in ((decided, int(holds)), (otherwise, int(not holds))):
+        f.b.start(join)
+        f.b.write(answer, f.b.const(number))
+        f.b.jump(end)
+    f.b.start(end)
+    found = f.b.take(answer)
+    f.b.assume_bounds(found, 0, 1)
+    return Int(found, S64)
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+def _elements(f: Frame, name: str, value: Any) -> list[Any]:
+    found = elements_of(f, value)
+    if found is None:
+        f.fail(f"{name}() can't go over {describe(value)} on each event: write a `for` loop")
+    return found
+
+
+def _any(f: Frame, values: Any) -> Any:
+    test = AnyOf(tuple(as_test(f, each) for each in _elements(f, "any", values)))
+    return test if test.conditions else Always(holds=False)
+
+
+def _all(f: Frame, values: Any) -> Any:
+    test = All(tuple(as_test(f, each) for each in _elements(f, "all", values)))
+    return test if test.conditions else Always(holds=True)
+
+
+def _sum(f: Frame, values: Any, start: Any = 0) -> Any:
+    from pyebpf.dsl.translate.expressions import binary
+
+    total = start
+    for each in _elements(f, "sum", values):
+        total = binary(f, ast.Add(), total, each)
+    return total
+
+
+def _enumerate(f: Frame, values: Any, start: Any = 0) -> tuple[Any, ...]:
+    from pyebpf.dsl.translate.expressions import binary
+
+    found = _elements(f, "enumerate", values)
+    return tuple((binary(f, ast.Add(), start, number), each) for number, each in enumerate(found))
+
+
+def _zip(f: Frame, *values: Any) -> tuple[Any, ...]:
+    return tuple(zip(*(_elements(f, "zip", each) for each in values), strict=False))
+
+
+def _reversed(f: Frame, values: Any) -> tuple[Any, ...]:
+    return tuple(reversed(_elements(f, "reversed", values)))
+
+
+def _tuple(f: Frame, values: Any) -> tuple[Any, ...]:
+    return tuple(_elements(f, "tuple", values))
+
+
+OVER_SEQUENCES: dict[Any, Callable[..., Any]] = {
+    builtins.any: _any,
+    builtins.all: _all,
+    builtins.sum: _sum,
+    builtins.enumerate: _enumerate,
+    builtins.zip: _zip,
+    builtins.reversed: _reversed,
+    builtins.tuple: _tuple,
+    builtins.list: _tuple,
+}
+
+
+def lazily(f: Frame, value: Any, *, backwards: bool = False) -> Iterator[Any] | None:
+    """The elements of an array, each read when its round comes; None of anything else."""
+    if isinstance(value, (Array, KernelArray)):
+        length = value.length(f.p)
+        _bounded(f, length, None)
+        order = range(length)
+        return (value.item(f.p, index) for index in (reversed(order) if backwards else order))
+    return None
