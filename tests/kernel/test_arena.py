@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 
 import pytest
@@ -10,7 +11,7 @@ from pyebpf import BPF, CompileError, InvalidValue, NotLoaded, Struct, array, u3
 from tests.support.command import PATIENCE
 from tests.support.needs import needs
 
-PAGE = 4096
+PAGE = resource.getpagesize()
 
 
 class Cell(Struct):
@@ -33,7 +34,7 @@ def sharing():
     @bpf.syscall(Asked)
     def count(ctx):
         index = ctx.index
-        if index >= 3 * 4096 // 16:
+        if index >= 3 * PAGE // 16:
             return -1
         cell = shared.at(index * 16, Cell)
         cell.count += 7

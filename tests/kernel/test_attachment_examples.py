@@ -176,7 +176,7 @@ def test_page_faults():
         for page in range(101):
             memory[page * size] = 1
         found = dict(faults.items())
-    assert [found.get(start // 4096 + page) for page in range(101)] == [1] * 101
+    assert [found.get((start + page * size) // 4096) for page in range(101)] == [1] * 101
 
 
 def test_stacks_with_names(monkeypatch, capsys):

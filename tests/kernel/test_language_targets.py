@@ -28,6 +28,7 @@ from pyebpf.kernel.tracefs import Tracefs
 
 PATH = "/proc/self/comm"
 ME = os.getpid()
+PAGE = mmap.PAGESIZE
 GETPPID = {"x86_64": 110, "aarch64": 173}[os.uname().machine]
 
 
@@ -196,12 +197,12 @@ def test_a_perf_event_tells_where_it_found_the_processor():
     @bpf.software_event("page_faults", pid=ME)
     def on_fault(ctx: PerfEventContext) -> None:
         if ctx.ip != 0 and ctx.sample_period == 1:
-            pages[ctx.addr // 4096] += 1
+            pages[ctx.addr // PAGE] += 1
 
-    with mmap.mmap(-1, 4096 * 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory, bpf:
+    with mmap.mmap(-1, mmap.PAGESIZE * 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory, bpf:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
         for page in range(17):
-            memory[page * 4096] = 1
+            memory[page * mmap.PAGESIZE] = 1
         touched = sorted(page for page, count in pages.items() if count == 1)
         runs = [page for page in touched if all(page + n in touched for n in range(17))]
         assert runs

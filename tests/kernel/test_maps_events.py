@@ -219,7 +219,7 @@ def test_a_program_takes_every_record_once(user_rig):
     with UserRingBuffer(ring, Drop.layout) as writer:
         for number in range(1009):
             while not writer.send(Drop(number, 1)):
-                assert program.test_run().retval == 4096 // 24
+                assert program.test_run().retval == ring.max_entries // 24
                 assert writer.wait(10)
         program.test_run()
         assert writer.waiting == 0
@@ -229,19 +229,21 @@ def test_a_program_takes_every_record_once(user_rig):
 def test_a_full_buffer_says_so(user_rig):
     """What fits is known: a header of 8 bytes each, rounded up to 8."""
     ring, sums, program = user_rig
+    size = ring.max_entries  # a page: 4,096 bytes, or 4 or 16 times as many
+    fit = size // 24
     with UserRingBuffer(ring) as writer:
-        assert [writer.send(bytes(12)) for _ in range(171)] == [True] * 170 + [False]
-        assert writer.waiting == 170 * 24
+        assert [writer.send(bytes(12)) for _ in range(fit + 1)] == [True] * fit + [False]
+        assert writer.waiting == fit * 24
         assert writer.wait(0)
         assert writer.send(bytes(8))
         assert not writer.wait(0)
         assert not writer.send(b"")
-        assert program.test_run().retval == 171
+        assert program.test_run().retval == fit + 1
         assert writer.waiting == 0
-        assert sums[0].count == 171
-        with pytest.raises(InvalidValue, match="4088 at the most"):
-            writer.send(bytes(4089))
-        assert writer.send(bytes(4088))
+        assert sums[0].count == fit + 1
+        with pytest.raises(InvalidValue, match=f"{size - 8} at the most"):
+            writer.send(bytes(size - 7))
+        assert writer.send(bytes(size - 8))
     with pytest.raises(NotLoaded):
         writer.send(b"")
 

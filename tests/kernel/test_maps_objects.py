@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ipaddress
 import json
+import mmap
 import os
 import socket
 import subprocess
@@ -253,7 +254,7 @@ def test_an_arena_is_memory():
     need(MapKind.ARENA)
     with make_map(MapSpec("arena", MapKind.ARENA, None, None, 16, BPF_F_MMAPABLE)) as arena:
         memory = arena.window().memory
-        assert len(memory) == 16 * 4096
+        assert len(memory) == 16 * mmap.PAGESIZE
         memory[4096:4101] = b"pages"
         assert bytes(memory[4095:4102]) == b"\0pages\0"
         with pytest.raises(InvalidValue, match=r"use \.memory"):

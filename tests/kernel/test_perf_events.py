@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import resource
 import subprocess
 from pathlib import Path
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.every_kernel
 #: The PMU that machines with debug registers have.
 BREAKPOINTS = "setting:/sys/bus/event_source/devices/breakpoint"
 PAGES, WRITES, READS, CALLS, GETPPIDS = 1009, 2003, 503, 307, 13
-PAGE = 4096
+PAGE = resource.getpagesize()
 # Each line that it reads is something to do; it answers when it has been done.
 PROGRAM = f"""
 #define _GNU_SOURCE
