@@ -51,10 +51,7 @@ def attach_kprobe_multi(program: Program, target: KprobeMulti, host: Host) -> Li
             error,
             program.name,
             what,
-            meanings={
-                errno.EINVAL: _without(what, session=target.session),
-                errno.EOPNOTSUPP: _without(what, session=False),
-            },
+            meanings=dict.fromkeys((errno.EINVAL, errno.EOPNOTSUPP), _without(what, session=target.session)),
         ) from error
     return Link(what, "kprobe session" if target.session else "kprobe.multi link", links)
 
@@ -87,8 +84,10 @@ def _groups(functions: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[
 
 def _without(what: str, *, session: bool) -> KernelError:
     # fprobe is what such links are made of; Debian's 6.1 is built without.
-    reason = "no kprobe sessions (since Linux 6.10)" if session else "no kprobe.multi links (CONFIG_FPROBE)"
-    return NotSupported(f"{what}: this kernel has {reason}")
+    reason = (
+        "kprobe sessions (since Linux 6.10, with CONFIG_FPROBE)" if session else "kprobe.multi links (CONFIG_FPROBE)"
+    )
+    return NotSupported(f"{what}: this kernel has no {reason}")
 
 
 def _create(

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from pyebpf.errors import NotFound
+from pyebpf.arch import host
+from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.kernel.pmu import open_probe
 from pyebpf.kernel.roots import resolved
 from pyebpf.link.base import Link, attach_error
@@ -55,6 +56,10 @@ def locate(target: Uprobe) -> Located:
     functions = find_functions(
         open_binary(path), target.functions, binary=target.binary, returns=target.returns, most=target.max_probes
     )
+    size = host().instruction_size
+    for place in functions.places:
+        if place.offset % size:
+            raise InvalidValue(f"{place.name} of {target.binary}: no instruction begins there, each has {size} bytes")
     return Located(path, *functions)
 
 

@@ -26,6 +26,8 @@ class Case(NamedTuple):
     lacking: bool = False
 
 
+#: A function that the kernel keeps kprobes out of.
+FORBIDDEN = {"x86_64": "do_int3", "aarch64": "el0t_64_sync_handler"}[os.uname().machine]
 CASES = {
     "a misspelt function": Case(
         'kprobe("shmem_file_llseeek")', "attach:kprobe", r"no function .*llseeek \(did you mean shmem_file_llseek"
@@ -42,9 +44,9 @@ CASES = {
         r"no function pyebpf_none:f: module pyebpf_none is not loaded \(modprobe pyebpf_none\)$",
     ),
     "a forbidden function": Case(
-        'kprobe("do_int3")',
+        f'kprobe("{FORBIDDEN}")',
         "attach:kprobe",
-        r"kprobe do_int3: the kernel forbids probes there \(its kprobes blacklist\)$",
+        rf"kprobe {FORBIDDEN}: the kernel forbids probes there \(its kprobes blacklist\)$",
     ),
     "a function that is gone": Case(
         'kretprobe("tcp_init")', "attach:kprobe", r"kretprobe tcp_init: it ran while the kernel started, and is gone"

@@ -13,7 +13,9 @@ import pytest
 
 from pyebpf import BPF, NotSupported, PyebpfError, VerifierError, function_ip, pid, s64, u64
 from pyebpf.arch import host
+from pyebpf.btf import Kind
 from pyebpf.features import Features
+from pyebpf.kernel.functions import Traceable
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.runtime.host import kernel_btf
 from tests.support.needs import needs, unless
@@ -140,7 +142,7 @@ def test_arguments_on_the_stack() -> None:
             sender.sendto(bytes(size), socket.MSG_DONTWAIT, ("127.0.0.1", 9))
         (choice,) = bpf.choices
         assert choice.way == "fentry" or choice.rejected[0][0] == "fentry"
-        assert choice.way == "fentry" or "more than 6 arguments" in choice.rejected[0][1]
+        assert choice.way == "fentry" or "10 arguments are more than trampolines pass on" in choice.rejected[0][1]
         bpf.detach()
         sender.sendto(b"", socket.MSG_DONTWAIT, ("127.0.0.1", 9))
         assert dict(lengths.items()) == {8 + size: 1 for size in range(17)}  # with UDP's header
@@ -190,6 +192,43 @@ def test_a_trampoline_takes_no_function_of_variable_arguments() -> None:
         assert bpf.choices[0].rejected[0] == ("fentry", "seq_printf() has variable arguments")
 
 
+def too_many() -> str:
+    """A function with more arguments than a trampoline can have (12), which ftrace reaches; "" without one."""
+    btf = kernel_btf()
+    with Tracefs() as tracefs:
+        names = sorted(name.decode() for name in Traceable(tracefs).names() if name.isidentifier())
+    for name in names:
+        ids = btf.find(name, {Kind.FUNC})
+        if len(ids) == 1 and len(btf.prototype(name).params) > 12:
+            return name
+    return ""
+
+
+def test_a_function_that_the_verifier_makes_no_trampoline_for() -> None:
+    """@bpf.function goes on to the next way, with the reason; fentry alone is NotSupported, in one line."""
+    needs("attach:fentry", "attach:kprobe")
+    name = too_many()
+    unless(name, "function:13-arguments")
+    count = len(kernel_btf().prototype(name).params)
+    reason = f"the kernel makes no trampoline for {name}(), which has {count} arguments, too many: use @bpf.kprobe"
+    bpf = BPF()
+
+    @bpf.fentry(name)
+    def alone() -> None:
+        pass
+
+    assert refusal(bpf, NotSupported).endswith(f"loading program alone: {reason}")
+    bpf = BPF()
+
+    @bpf.function(name)
+    def one_way() -> None:
+        pass
+
+    with bpf:
+        assert bpf.choices[0].way in {"kprobe.multi", "kprobe"}
+        assert bpf.choices[0].rejected[0] == ("fentry", f"loading program one_way: {reason}")
+
+
 def test_a_session_that_cannot_be() -> None:
     """A function that is not there gets the closest names; a kernel without sessions one line."""
     needs("attach:kprobe")
@@ -204,4 +243,4 @@ def test_a_session_that_cannot_be() -> None:
     if Features(kernel_btf).has("attach:kprobe_session"):
         assert "did you mean shmem_file_llseek" in message
     else:
-        assert message.endswith("this kernel has no kprobe sessions (since Linux 6.10)")
+        assert message.endswith("this kernel has no kprobe sessions (since Linux 6.10, with CONFIG_FPROBE)")

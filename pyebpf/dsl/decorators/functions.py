@@ -72,7 +72,7 @@ class FunctionDecorators(Decorators):
         optional: bool = False,
         max_probes: int = _MAX_PROBES,
     ) -> TracingDecorator:
-        """Run at the entry of functions, however many by one call (since Linux 5.18).
+        """Run at the entry of functions, however many by one call (since Linux 5.18; on arm64 later, not yet in 6.12).
 
         `cookies` gives functions a number each, which `helpers.get_attach_cookie(ctx)` reads; others have 0.
         """
@@ -85,7 +85,7 @@ class FunctionDecorators(Decorators):
         optional: bool = False,
         max_probes: int = _MAX_PROBES,
     ) -> TracingDecorator:
-        """Run when functions return, however many by one call (since Linux 5.18). `retval` is what one returns."""
+        """Run when functions return, however many by one call (as `kprobe_multi`). `retval` is what one returns."""
         return self._multi("kretprobe_multi", functions, cookies, optional=optional, most=max_probes)
 
     def kprobe_session(

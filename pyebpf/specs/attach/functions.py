@@ -62,7 +62,7 @@ class Kprobe(AttachSpec):
 
 @dataclass(frozen=True, slots=True)
 class KprobeMulti(AttachSpec):
-    """What `Kprobe` is, by one link for all functions (since Linux 5.18). No offsets.
+    """What `Kprobe` is, by one link for all functions (since Linux 5.18, on arm64 later). No offsets.
 
     `session`: the program runs at the entry and, if it returned 0 there, at the return (since Linux 6.10). `cookies`
     are what get_attach_cookie reads, one a function, or none.
