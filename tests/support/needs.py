@@ -2,7 +2,8 @@
 
     needs("isa:sdiv", "kfunc:bpf_iter_num_new", "tracepoint:tcp:tcp_probe")
 
-A skip reads "probe NAME: no"; `tests.vm.report` counts any other as a failure. A probe that cannot tell fails the test.
+A skip reads "probe NAME: no"; `tests.vm.report` counts any other as a failure. A probe that cannot tell fails the test,
+and so does a "no" on a kernel of the test bed that is newer than the feature (`tests.support.releases`).
 A test of what happens where a feature is missing says `lacks("attach:kprobe")`, and is skipped by "probe NAME: yes".
 """
 
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support.releases import overdue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +62,8 @@ def _skip_if(name: str, unwanted: str) -> None:
         from pyebpf.features import Features  # here, so that tests of the pure half can ask for programs
 
         answer = Features(_btf).ask(name).value
+    if answer == unwanted == "no" and (reason := overdue(name)):
+        pytest.fail(f"probe {name}: no, but {reason}")
     if answer == unwanted:
         pytest.skip(f"probe {name}: {answer}")
     if answer not in {"yes", "no"}:

@@ -1,0 +1,84 @@
+"""The release that brought each feature that tests ask for: a kernel of the test bed that is newer has it.
+
+A probe that says "no" there is wrong, or the test bed is: `tests.support.needs` fails the test. Where Debian builds
+a feature later than Linux had it, the release is the first of its kernels that does.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+
+from tests.support.release import kernel_release
+
+__all__ = ["ARM64", "RELEASES", "UNPOLICED", "brought_by", "overdue"]
+
+_OLDEST = (5, 10)
+_SINCE: dict[tuple[int, int], str] = {
+    _OLDEST: "attach:clsact attach:cgroup_inet_sock_create attach:fentry attach:fexit attach:flow_dissector "
+    "attach:fmod_ret attach:freplace attach:iter attach:kprobe attach:kretprobe attach:perf_breakpoint "
+    "attach:perf_software attach:raw_tp attach:raw_tp_writable attach:sk_lookup attach:sk_msg attach:sk_reuseport "
+    "attach:sk_skb_parser attach:sk_skb_stream_verdict attach:socket_filter attach:struct_ops attach:tp_btf "
+    "attach:uprobe attach:uprobe_semaphore attach:uretprobe attach:xdp attach:xdp_netlink isa:jmp32 isa:v1",
+    (5, 12): "isa:atomic isa:v3",
+    (5, 13): "attach:sk_skb",
+    (5, 15): "attach:perf helper:get_func_ip@kprobe",
+    (5, 17): "helper:loop",
+    (5, 19): "helper:dynptr_from_mem@syscall helper:ringbuf_reserve_dynptr@syscall",
+    (6, 1): "attach:lsm attach:lsm_cgroup helper:tcp_raw_gen_syncookie_ipv4@sched_cls "
+    "helper:user_ringbuf_drain@tracepoint",
+    (6, 2): "helper:cgrp_storage_get@tracing kfunc:bpf_rcu_read_lock kfunc:bpf_task_acquire kfunc:bpf_task_from_pid",
+    (6, 3): "kfunc:bpf_xdp_metadata_rx_hash",
+    (6, 4): "attach:netfilter attach:struct_ops_link kfunc:bpf_dynptr_from_skb kfunc:bpf_iter_num_new",
+    (6, 6): "attach:tcx attach:uprobe_multi isa:bswap isa:ldsx isa:movsx isa:sdiv isa:v4",
+    (6, 7): "attach:cgroup_unix_connect attach:netkit",
+    (6, 9): "isa:addr_space_cast isa:may_goto",
+    (6, 10): "attach:raw_tp_cookie",
+    (6, 12): "attach:kprobe_multi attach:kprobe_session",  # Linux 5.18 and 6.10, with CONFIG_FPROBE
+    (6, 13): "attach:uprobe_session",
+    (6, 15): "isa:load_acquire",
+}
+RELEASES = {name: release for release, names in _SINCE.items() for name in names.split()}
+
+#: On arm64 a trampoline takes ftrace with direct calls, and kprobe.multi its own.
+ARM64 = {
+    **dict.fromkeys(("attach:kprobe_multi", "attach:kprobe_session"), (6, 18)),
+    **dict.fromkeys(
+        ("attach:fentry", "attach:fexit", "attach:fmod_ret", "attach:freplace", "attach:lsm", "attach:lsm_cgroup"),
+        (6, 12),
+    ),
+    **dict.fromkeys(("attach:struct_ops", "attach:struct_ops_link"), (6, 12)),
+}
+
+UNPOLICED = {
+    "attach:perf_hardware": "a processor's, which emulation has not",
+    "helper:inode_storage_get@lsm": "by LSM programs, which probes load by their first hook",
+    "helper:get_current_comm@syscall": "of programs of that kind",
+    "helper:sk_storage_get@tracing": "of programs of that kind",
+    "helper:task_storage_get@tracepoint": "of programs of that kind",
+    "kfunc:bpf_list_push_back_impl": "renamed later",
+    "kfunc:bpf_rbtree_add_impl": "renamed later",
+}
+"""Features that tests ask for and no release promises, with the reason."""
+
+
+def brought_by(name: str) -> tuple[int, int] | None:
+    """The release since which the test bed's kernels have a feature; None if that is not known."""
+    kind, _, what = name.partition(":")
+    if kind == "map":
+        from pyebpf.specs import MapKind
+
+        major, _, minor = MapKind[what.upper()].rules.since.partition(".")
+        return max((int(major), int(minor or 0)), _OLDEST)
+    known = RELEASES.get(name)
+    return ARM64.get(name, known) if platform.machine() == "aarch64" else known
+
+
+def overdue(name: str) -> str | None:
+    """What is wrong with a probe's "no", on a machine of the test bed whose kernel should have it; else None."""
+    if "PYEBPF_VM" not in os.environ:  # set by tests/vm; other kernels are built as somebody wants them
+        return None
+    release = brought_by(name)
+    if release is None or kernel_release() < release:
+        return None
+    return f"Linux {os.uname().release} has it since {release[0]}.{release[1]}"
