@@ -303,7 +303,15 @@ _MODULES = {
         "XDP_TX",
     ),
 }
-__getattr__ = lazy_names(__name__, _MODULES)
+_find = lazy_names(__name__, _MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    from pyebpf.tracebacks import install
+
+    install()  # whoever asks for a name may soon see an error
+    return _find(name)
+
 
 __version__ = "0.1.0"
 

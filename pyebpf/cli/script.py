@@ -11,6 +11,7 @@ from types import CodeType, ModuleType
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.errors import CompileError, PyebpfError, VerifierError
 from pyebpf.output.sink import ReaderGone, Sink
+from pyebpf.tracebacks import hide_own_frames
 
 __all__ = ["run_script"]
 
@@ -74,8 +75,8 @@ def _run(code: CodeType, shown: str) -> int:
     except BaseException as error:  # noqa: BLE001 - the script's own mistake: its author wants to see its frames
         from traceback import print_exception
 
-        own = error.__traceback__.tb_next if error.__traceback__ is not None else None
-        print_exception(type(error), error, own)
+        hide_own_frames(error)
+        print_exception(error)
         return FAILED
     return 0
 

@@ -104,7 +104,7 @@ class Module(
         return entity  # type: ignore[no-any-return]  # to a probe's author it is the function
 
     def define(self, text: str, names: dict[str, Any] | None = None) -> SimpleNamespace:
-        """Run source text whose probes belong here: for places without a file, such as `python3 -c` and a prompt.
+        """Run source text whose probes belong here: for places that keep no source, such as piped input.
 
         The text sees the caller's names, then `names`, and `bpf` as this module. Returns what it defines.
         """

@@ -11,10 +11,12 @@ import __future__
 import ast
 import functools
 import linecache
+from contextlib import suppress
 from types import CodeType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pyebpf.dataclass import dataclass
+from pyebpf.dsl.typed_source import typed_sources
 from pyebpf.errors import CompileError, Location
 
 if TYPE_CHECKING:
@@ -78,7 +80,12 @@ class _File:
 def find_source(function: FunctionType) -> Source:
     """Find the source of a function. Raises CompileError if there is none, or if it has changed since the import."""
     code = function.__code__
-    return _found(code, code.co_filename, tuple(linecache.getlines(code.co_filename, function.__globals__)))
+    lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
+    if not lines:
+        for typed in typed_sources(function):
+            with suppress(CompileError):
+                return _found(code, code.co_filename, typed)
+    return _found(code, code.co_filename, lines)
 
 
 @functools.lru_cache(maxsize=128)  # each is asked for twice: for the names of maps, and to be compiled
@@ -87,8 +94,7 @@ def _found(code: CodeType, file_name: str, lines: tuple[str, ...]) -> Source:
     if not lines:
         raise CompileError(
             f"the source of {code.co_name} cannot be read ({code.co_filename}): put it in a file and use "
-            "`pyebpf run FILE`, or give "
-            f"its text to `bpf.define(text)`",
+            "`pyebpf run FILE`, or give its text to `bpf.define(text)`",
             Location(code.co_filename, code.co_firstlineno),
         )
     try:

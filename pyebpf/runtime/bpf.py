@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyebpf.dsl.module import Module
 from pyebpf.errors import InvalidValue, NotFound, NotLoaded, NotPermitted, NotSupported, closest
 from pyebpf.runtime.loaded import Loaded
+from pyebpf.tracebacks import install as show_own_frames_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,6 +89,7 @@ class BPF(Module):
 
     def _start(self, *, attach: bool) -> None:
         """Load, and attach if asked to, each probe in the first way that the kernel does not refuse."""
+        show_own_frames_only()  # in threads, too, whose module is there by now
         struck: dict[tuple[str, int, str], str] = {}
         while True:
             loaded = Loaded(self.progress)

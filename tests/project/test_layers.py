@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "dataclass": "",
     "errors": "",
     "lazy": "",
+    "tracebacks": "",
     "uapi": "",
     "arch": "",
     "asm": "uapi",
@@ -37,7 +38,7 @@ MAY_IMPORT = {
     "events": "kernel features objects +specs",
     "link": "arch kernel features objects symbols +specs",
     "tool": "output",
-    "runtime": "+dsl vm kernel symbols features objects events link",
+    "runtime": "+dsl vm kernel symbols features objects events link tracebacks",
 }
 # Modules over all layers, for use from outside.
 PUBLIC = {"__init__", "helpers", "packet", "testing"}

@@ -1,0 +1,127 @@
+"""What a terminal shows of an error that nobody caught: the user's own frames, and this package's only when asked for.
+
+An error of a probe or a map is about the line that uses it; thirty frames of a compiler below that line say nothing to
+who wrote it. `PYEBPF_TRACEBACK=1` shows them. Only what is printed changes, and only where this package took part: the
+hooks of `sys`, `threading` and IPython call those that were there before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+__all__ = ["hide_own_frames", "install"]
+
+SETTING = "PYEBPF_TRACEBACK"
+_PACKAGE = __name__.partition(".")[0]
+#: Of the standard library, what stands between a user's line and this package: `with tool.open(): ...`.
+_BETWEEN = {"contextlib", "functools", "importlib", "importlib._bootstrap", "importlib._bootstrap_external"}
+
+
+def hide_own_frames(error: BaseException) -> None:
+    """Take this package's frames out of an error's traceback, and causes that show nothing else; once it is caught."""
+    if os.environ.get(SETTING):
+        return
+    shown = _hide(error, set())
+    # Its own errors say all there is to say, and a missing key does. Of others it may be the package's fault.
+    known = isinstance(error, (LookupError, KeyboardInterrupt))
+    if shown and not known and type(error).__module__.partition(".")[0] != _PACKAGE:
+        error.add_note(f"(in {_PACKAGE}: {SETTING}=1 in the environment shows where)")
+
+
+def _hide(error: BaseException, seen: set[int]) -> bool:
+    """Whether the error was raised in this package."""
+    seen.add(id(error))
+    frames, inside = _frames(error.__traceback__)
+    if any(_is_own(traceback.tb_frame) for traceback in frames):
+        kept: list[TracebackType] = []
+        for traceback in frames:
+            if _is_own(traceback.tb_frame):
+                while kept and kept[-1].tb_frame.f_globals.get("__name__") in _BETWEEN:
+                    kept.pop()
+            else:
+                kept.append(traceback)
+        following = None
+        for traceback in reversed(kept):
+            following = type(traceback)(following, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+        error.__traceback__ = following
+    for name in ("__cause__", "__context__"):
+        other = getattr(error, name)
+        if other is not None and id(other) not in seen:
+            _hide(other, seen)
+            if other.__traceback__ is None:  # all of it happened in here
+                suppressed = error.__suppress_context__ and name == "__context__"
+                setattr(error, name, None)
+                error.__suppress_context__ = suppressed
+    for other in getattr(error, "exceptions", ()):
+        if isinstance(other, BaseException) and id(other) not in seen:
+            _hide(other, seen)
+    return inside
+
+
+def _frames(traceback: TracebackType | None) -> tuple[list[TracebackType], bool]:
+    """The frames, outermost first, and whether the innermost is this package's."""
+    found = []
+    while traceback is not None:
+        found.append(traceback)
+        traceback = traceback.tb_next
+    return found, bool(found) and _is_own(found[-1].tb_frame)
+
+
+def _is_own(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] == _PACKAGE
+
+
+def install() -> None:
+    """Put the hooks in place, each once: again after `threading` was imported."""
+    _install_in(sys)
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        _install_in_threads(threading)
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is not None and not shell.custom_exceptions:
+        shell.set_custom_exc((Exception,), _show_in_ipython)
+
+
+def _install_in(module: Any) -> None:
+    before = module.excepthook
+    if getattr(before, "__module__", "") == __name__:
+        return
+
+    def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if error is not None:
+            if traceback is not None:
+                error.__traceback__ = traceback
+            hide_own_frames(error)
+            traceback = error.__traceback__
+        before(kind, error, traceback)
+
+    module.excepthook = excepthook
+
+
+def _install_in_threads(threading: Any) -> None:
+    before = threading.excepthook
+    if getattr(before, "__module__", "") == __name__:
+        return
+
+    def excepthook(arguments: Any) -> None:
+        if arguments.exc_value is not None:
+            hide_own_frames(arguments.exc_value)
+            error = arguments.exc_value
+            arguments = threading.ExceptHookArgs((type(error), error, error.__traceback__, arguments.thread))
+        before(arguments)
+
+    threading.excepthook = excepthook
+
+
+def _show_in_ipython(
+    shell: Any, kind: type[BaseException], error: BaseException, _traceback: object, tb_offset: int | None = None
+) -> None:
+    hide_own_frames(error)
+    shell.showtraceback((kind, error, error.__traceback__), tb_offset=tb_offset, running_compiled_code=True)
