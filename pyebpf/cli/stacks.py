@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
+from pyebpf.output.escape import visible
 from pyebpf.output.stacks import fold, write_stacks
 
 if TYPE_CHECKING:
@@ -78,3 +79,7 @@ def _say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:
     frames = [frame for stack in stacks for frame in stack.kernel or ()]
     if frames and all(frame.module == "" for frame in frames) and tracer.stacks.hidden:
         note(f"functions of the kernel have no names: {tracer.stacks.hidden}")
+    given_up = dict(tracer.stacks.given_up)
+    if given_up:
+        more = f", and so for others: {len(given_up) - 1}" if len(given_up) > 1 else ""
+        note(f"functions of a file have no names: {visible(next(iter(given_up.values())))}{more}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pyebpf.output.escape import json_text
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,12 +19,13 @@ def speedscope(stacks: Mapping[tuple[str, ...], int], *, name: str, unit: str = 
     """JSON text of one sampled profile: stacks are tuples of names, outermost first, with their weights.
 
     `unit` is that of the weights: "none" for counts, or "nanoseconds", "microseconds", "milliseconds", "seconds",
-    "bytes".
+    "bytes". Bytes of names that are no text are written as their numbers, as in all JSON of the tools.
     """
+    name = json_text(name)
     frames: dict[str, int] = {}
     samples, weights = [], []
     for stack, weight in sorted(stacks.items(), key=lambda item: (-item[1], item[0])):
-        samples.append([frames.setdefault(frame, len(frames)) for frame in stack])
+        samples.append([frames.setdefault(json_text(frame), len(frames)) for frame in stack])
         weights.append(weight)
     profile = {
         "type": "sampled",

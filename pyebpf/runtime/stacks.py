@@ -64,6 +64,11 @@ class Stacks(StackTraces):
             return _missed(number) or self._symbols.user_frames(pid, addresses)
 
     @property
+    def given_up(self) -> Mapping[str, str]:
+        """Files whose symbols are not read, since that would take too much time or memory, with the reasons."""
+        return self._symbols.processes.given_up
+
+    @property
     def hidden(self) -> str:
         """Why functions of the kernel have no names, in one line; empty if they have."""
         return self._symbols.kernel.hidden

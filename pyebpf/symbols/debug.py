@@ -5,6 +5,7 @@ Where debug files lie: https://sourceware.org/gdb/current/onlinedocs/gdb.html/Se
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import MalformedData, PyebpfError
@@ -18,7 +19,9 @@ __all__ = ["include_debug_symbols"]
 
 _FOLDER = "/usr/lib/debug"
 # What a distribution puts into .gnu_debugdata is some 100 kB; a file that claims more is not unpacked.
-_MOST_UNPACKED = 1 << 26
+_MOST_PACKED, _MOST_UNPACKED, _DICTIONARY = 1 << 23, 1 << 24, 1 << 26
+# A debug file's checksum is made only of what takes a tenth of a second; those with a build id need none.
+_MOST_SUMMED = 1 << 27
 _SMALLEST_ID = 2  # bytes: the first is the folder
 _CHUNK = 1 << 20
 
@@ -32,7 +35,7 @@ def include_debug_symbols(elf: ElfSymbols, *, root: str = "", path: str = "") ->
     if elf.section(".symtab") is not None:
         return ""
     for candidate in _candidates(elf, root, path or elf.path):
-        other = _read(candidate)
+        other = _read(candidate, elf.budget.seconds)
         if other is not None and _belongs(elf, other):
             elf.include(other)
             return candidate
@@ -55,9 +58,9 @@ def _candidates(elf: ElfSymbols, root: str, path: str) -> Iterator[str]:
             yield f"{top}{_FOLDER}{folder}/{link[0]}"
 
 
-def _read(path: str) -> ElfSymbols | None:
+def _read(path: str, seconds: float) -> ElfSymbols | None:
     try:
-        return ElfSymbols(path)
+        return ElfSymbols(path, seconds=seconds)
     except PyebpfError:
         return None  # not there, not readable or something else: the file is traced without its names
 
@@ -77,6 +80,8 @@ def _crc32(path: str) -> int:
     value = 0
     try:
         with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > _MOST_SUMMED:
+                return -1
             while chunk := file.read(_CHUNK):
                 value = crc32(chunk, value)
     except (PyebpfError, OSError):
@@ -86,16 +91,16 @@ def _crc32(path: str) -> int:
 
 def _unpack(elf: ElfSymbols) -> bool:
     section = elf.section(".gnu_debugdata")
-    if section is None:
+    if section is None or section.size > _MOST_PACKED:
         return False
     from lzma import LZMADecompressor, LZMAError
 
     try:
-        unpacker = LZMADecompressor()
+        unpacker = LZMADecompressor(memlimit=_DICTIONARY)
         data = unpacker.decompress(elf.contents(section), _MOST_UNPACKED)
         if not unpacker.eof:
             return False
-        elf.include(ElfSymbols.from_bytes(data, f"{elf.path} .gnu_debugdata"))
+        elf.include(ElfSymbols.from_bytes(data, f"{elf.path} .gnu_debugdata", seconds=elf.budget.seconds))
     except (LZMAError, MalformedData):
         return False
     return True

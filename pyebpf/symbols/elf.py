@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import struct
 from fnmatch import translate
-from struct import iter_unpack, unpack_from
+from struct import unpack_from
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from pyebpf.errors import MalformedData
+from pyebpf.symbols.budget import MAX_SYMBOLS
 from pyebpf.symbols.elf_headers import ElfHeaders, Note, Section, Segment, raw, text
 from pyebpf.symbols.table import SymbolTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyebpf.symbols.budget import Budget
+
 __all__ = ["ElfSymbols", "Note", "Section", "Segment", "Symbol"]
 
 FUNCTION, IFUNC, OBJECT, NO_TYPE = "STT_FUNC", "STT_GNU_IFUNC", "STT_OBJECT", "STT_NOTYPE"
 _KINDS = {0: NO_TYPE, 1: OBJECT, 2: FUNCTION, 10: IFUNC}
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
+_U64_MAX = (1 << 64) - 1
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _SHT_GNU_VERDEF, _SHT_GNU_VERSYM = 0x6FFF_FFFD, 0x6FFF_FFFF
 _VERSION_HIDDEN, _VERSION_NUMBER, _VER_FLG_BASE = 0x8000, 0x7FFF, 1
@@ -62,11 +66,35 @@ class _Entries(NamedTuple):
     """A symbol table as it lies in the file: names by offset in `strings`, versions by the symbol's number."""
 
     strings: bytes
-    # (offset of the name, info, section number, value, size, number in the table), defined symbols alone
-    symbols: list[tuple[int, int, int, int, int, int]]
+    data: bytes
+    layout: struct.Struct
+    wide: bool
     versions: tuple[int, ...]
     version_names: dict[int, str]
     executable: frozenset[int]
+    budget: Budget
+
+    def symbols(self) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """Offset of the name, info, section number, value, size, number in the table: of defined symbols alone."""
+        clock = self.budget.clock
+        # In the order that Elf64_Sym has; Elf32_Sym has value and size before info.
+        if self.wide:
+            for number, (name, info, _, place, value, length) in enumerate(self.layout.iter_unpack(self.data), 1):
+                if not number & 0xFFF:
+                    clock(number)
+                if place and info & 0xF in _KINDS and name:
+                    yield name, info, place, value, length, number - 1
+        else:
+            for number, (name, value, length, info, _, place) in enumerate(self.layout.iter_unpack(self.data), 1):
+                if not number & 0xFFF:
+                    clock(number)
+                if place and info & 0xF in _KINDS and name:
+                    yield name, info, place, value, length, number - 1
+
+    def size_and_name(self, number: int) -> tuple[int, int]:
+        """Size of the symbol of a number, and where its name is."""
+        fields = self.layout.unpack_from(self.data, number * self.layout.size)
+        return (fields[5], fields[0]) if self.wide else (fields[2], fields[0])
 
 
 class ElfSymbols(ElfHeaders):
@@ -82,12 +110,23 @@ class ElfSymbols(ElfHeaders):
         self._others: list[ElfSymbols] = []
         self._entries: tuple[_Entries, ...] | None = None
         self._table: SymbolTable | None = None
+        self._string_bytes = 0
         super()._load()
 
     def include(self, other: ElfSymbols) -> None:
         """Have the symbols of a debug file of this one, too; file offsets stay those of this file."""
         self._others.append(other)
         self._table = None
+
+    @property
+    def string_bytes(self) -> int:
+        """Size of the string tables that `table()` holds on to."""
+        return self._string_bytes
+
+    def forget(self) -> None:
+        """Give back what is not needed once the `table()` is made; it is read again if asked for."""
+        self._entries = self._table = None
+        self._others = []
 
     def find(self, name: str) -> tuple[Symbol, ...]:
         """The symbols of a name: several if it has versions, unless one is named ("name@VER", "name@@VER").
@@ -118,28 +157,54 @@ class ElfSymbols(ElfHeaders):
     def table(self) -> SymbolTable:
         """What names virtual addresses: functions and labels of code, of this file and those included."""
         if self._table is None:
-            best: dict[int, tuple[int, int, int, int, bytes]] = {}
-            for entries in self._all_entries():
-                for name, info, place, value, size, _ in entries.symbols:
+            tables = list(self._all_entries())
+            for entries in tables:
+                entries.budget.start()
+            # Numbers in place of tuples, which take a quarter of the memory: address, rank, place in the tables.
+            ranked: list[int] = []
+            for which, entries in enumerate(tables):
+                code = entries.executable
+                for _, info, place, value, size, number in entries.symbols():
                     kind = info & 0xF
-                    if kind not in {2, 10} and not (kind == 0 and place in entries.executable):
+                    if kind not in {2, 10} and not (kind == 0 and place in code):
                         continue
                     # Of names for one address: a function, one with a size, a global one.
-                    rank = (_TYPE_ORDER[kind], size == 0, _BINDING.get(info >> 4, 3))
-                    known = best.get(value)
-                    if known is None or rank < known[:3]:
-                        best[value] = (*rank, size, raw(entries.strings, name))
-            symbols = [(value, entry[3], entry[4]) for value, entry in best.items()]
-            ends = {s.address + s.size for s in self.sections if s.flags & _EXECUTABLE} - best.keys()
-            self._table = SymbolTable([*symbols, *((end, 0, b"") for end in ends)])
+                    rank = _TYPE_ORDER[kind] << 3 | (size == 0) << 2 | _BINDING.get(info >> 4, 3)
+                    ranked.append(value << 48 | rank << 40 | which << 32 | number)
+            ranked.sort()
+            self._table = self._table_of(ranked, tables)
         return self._table
+
+    def _table_of(self, ranked: list[int], tables: list[_Entries]) -> SymbolTable:
+        """The first symbol of each address."""
+        starts = []
+        strings = [entries.strings for entries in tables]
+        self._string_bytes = sum(map(len, strings))
+        before = -1
+        for index, packed in enumerate(ranked, 1):
+            if not index & 0xFFF:
+                self.budget.clock(index)
+            value = packed >> 48
+            if value != before:
+                before = value
+                which = packed >> 32 & 0xFF
+                size, name = tables[which].size_and_name(packed & 0xFFFF_FFFF)
+                starts.append((value, size, which << 32 | name))
+        ends = {s.address + s.size for s in self.sections if s.flags & _EXECUTABLE}
+        ends -= {start[0] for start in starts}
+        no_name = len(strings) << 32
+        starts += [(min(end, _U64_MAX), 0, no_name) for end in ends]
+        return SymbolTable.of_offsets(
+            starts, lambda name: b"" if name == no_name else raw(strings[name >> 32], name & 0xFFFF_FFFF)
+        )
 
     def _symbols(self, offsets: Callable[[_Entries], set[int] | None]) -> Iterator[Symbol]:
         seen: set[tuple[str, int]] = set()
         for entries in self._all_entries():
+            entries.budget.start()
             wanted = offsets(entries)
             new = []
-            for place, info, _, value, size, number in entries.symbols:
+            for place, info, _, value, size, number in entries.symbols():
                 if wanted is not None and place not in wanted:
                     continue
                 # Static tables spell versions as part of the name.
@@ -162,8 +227,9 @@ class ElfSymbols(ElfHeaders):
 
     def _own_entries(self) -> tuple[_Entries, ...]:
         if self._entries is None:
-            tables = [section for section in self.sections if section.type in {_SHT_DYNSYM, _SHT_SYMTAB}]
-            tables.sort(key=lambda section: section.type != _SHT_DYNSYM)
+            # One of each type (gABI, "Sections").
+            found = (self._first(kind) for kind in (_SHT_DYNSYM, _SHT_SYMTAB))
+            tables = [section for section in found if section is not None]
             try:
                 with self._open() as stream:
                     self._entries = tuple(self._read_table(stream, section) for section in tables)
@@ -171,31 +237,23 @@ class ElfSymbols(ElfHeaders):
                 raise MalformedData(f"{self.path}: the symbol table is garbled") from error
         return self._entries
 
+    def _first(self, kind: int) -> Section | None:
+        return next((section for section in self.sections if section.type == kind), None)
+
     def _read_table(self, stream: BinaryIO, section: Section) -> _Entries:
-        layout = self._layout.symbol
-        size = 24 if self._layout.wide else 16
+        layout = struct.Struct(self._layout.symbol)
+        size = layout.size
+        self.budget.check(section.size // size, MAX_SYMBOLS, "symbols")
         data = self._bytes(stream, section.offset, section.size // size * size, f"section {section.name}")
         names = self.sections[section.link]
         strings = self._bytes(stream, names.offset, names.size, f"section {names.name}")
-        # In the order that Elf64_Sym has; Elf32_Sym has value and size before info.
-        if self._layout.wide:
-            symbols = [
-                (name, info, place, value, length, number)
-                for number, (name, info, _, place, value, length) in enumerate(iter_unpack(layout, data))
-                if place and info & 0xF in _KINDS and name
-            ]
-        else:
-            symbols = [
-                (name, info, place, value, length, number)
-                for number, (name, value, length, info, _, place) in enumerate(iter_unpack(layout, data))
-                if place and info & 0xF in _KINDS and name
-            ]
         versions: tuple[int, ...] = ()
         version_names: dict[int, str] = {}
         if section.type == _SHT_DYNSYM:
             versions, version_names = self._read_versions(stream)
         executable = frozenset(n for n, each in enumerate(self.sections) if each.flags & _EXECUTABLE)
-        return _Entries(strings, symbols, versions, version_names, executable)
+        wide = self._layout.wide
+        return _Entries(strings, data, layout, wide, versions, version_names, executable, self.budget)
 
     def _read_versions(self, stream: BinaryIO) -> tuple[tuple[int, ...], dict[int, str]]:
         marks = next((section for section in self.sections if section.type == _SHT_GNU_VERSYM), None)
@@ -211,7 +269,7 @@ class ElfSymbols(ElfHeaders):
         place = 0
         # Elf64_Verdef: vd_version, vd_flags, vd_ndx, vd_cnt u16, vd_hash, vd_aux, vd_next u32. Elf64_Verdaux:
         # vda_name u32.
-        for _ in range(defined.info):
+        for _ in range(min(defined.info, _VERSION_NUMBER)):
             _, flags, number, _, _, first, following = unpack_from(order + "HHHHIII", table, place)
             if not flags & _VER_FLG_BASE:  # the file's own name
                 (name,) = unpack_from(order + "I", table, place + first)

@@ -8,6 +8,15 @@ from struct import Struct, unpack_from
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from pyebpf.errors import MalformedData, NotFound
+from pyebpf.symbols.budget import (
+    MAX_HEADER_BYTES,
+    MAX_NAME,
+    MAX_NOTE_SECTIONS,
+    MAX_SECTIONS,
+    MAX_STRING_BYTES,
+    PATIENCE,
+    Budget,
+)
 from pyebpf.symbols.files import open_regular
 
 if TYPE_CHECKING:
@@ -19,8 +28,8 @@ __all__ = ["ElfHeaders", "Note", "Section", "Segment", "raw", "text"]
 _LOAD, _PT_NOTE, _PF_X = 1, 4, 1
 _SHT_NOTE, _SHT_NOBITS = 7, 8
 _NT_GNU_BUILD_ID = 3
+_LONGEST_SECTION_NAME = 256
 _FILE_TYPES = {1: "ET_REL", 2: "ET_EXEC", 3: "ET_DYN", 4: "ET_CORE"}
-_MOST_HEADERS = 1 << 20
 
 
 class Section(NamedTuple):
@@ -88,19 +97,24 @@ _LAYOUTS = {
 class ElfHeaders:
     """An ELF file's sections, segments and notes, read at once; `ElfSymbols` says which errors are raised."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, seconds: float = PATIENCE) -> None:
         self.path = path
+        self.budget = Budget(path, seconds)
         #: Device and inode number; (0, 0) of bytes in memory.
         self.identity = (0, 0)
+        #: Who may have written the file; root of bytes in memory.
+        self.owner = 0
         self._open: Callable[[], BinaryIO] = self._open_file
         self._load()
 
     @classmethod
-    def from_bytes(cls, data: bytes, name: str) -> Self:
+    def from_bytes(cls, data: bytes, name: str, *, seconds: float = PATIENCE) -> Self:
         """Of an ELF file in memory, such as the vDSO; errors call it `name`."""
         self = cls.__new__(cls)
         self.path = name
+        self.budget = Budget(name, seconds)
         self.identity = (0, 0)
+        self.owner = 0
         self._open = lambda: BytesIO(data)
         self._load()
         return self
@@ -113,6 +127,7 @@ class ElfHeaders:
             stream.close()
             raise NotFound(f"{self.path} has been replaced by another file")
         self.identity = identity
+        self.owner = status.st_uid
         return stream
 
     def _load(self) -> None:
@@ -136,6 +151,7 @@ class ElfHeaders:
     # Headers -------------------------------------------------------------------------------------------------------
 
     def _bytes(self, stream: BinaryIO, offset: int, size: int, what: str) -> bytes:
+        self.budget.check(size, MAX_STRING_BYTES, f"bytes of its {what}")
         if size < 0 or offset + size > self._total:
             raise MalformedData(f"{self.path}: the {what} is not inside the file: was it cut short?")
         stream.seek(offset)
@@ -146,8 +162,10 @@ class ElfHeaders:
 
     def _records(self, stream: BinaryIO, offset: int, count: int, size: int, what: str) -> Iterator[tuple[int, ...]]:
         layout = self._layout.program if what == "program headers" else self._layout.section
-        if count and (size < layout.size or count > _MOST_HEADERS):
+        if count and size < layout.size:
             raise MalformedData(f"{self.path}: the {what} are garbled")
+        self.budget.check(count, MAX_SECTIONS, what)
+        self.budget.check(count * size, MAX_HEADER_BYTES, f"bytes of {what}")
         data = self._bytes(stream, offset, count * size, what)
         for start in range(0, count * size, size or 1):
             yield layout.unpack_from(data, start)
@@ -170,8 +188,11 @@ class ElfHeaders:
         names_at = first[6] if names_at == 0xFFFF else names_at
         if names_at >= len(headers):
             raise MalformedData(f"{self.path}: the section headers are garbled")
+        self.budget.check(headers[names_at][5], MAX_HEADER_BYTES, "bytes of section names")
         names = self._bytes(stream, headers[names_at][4], headers[names_at][5], "table of section names")
-        self.sections = tuple(Section(text(names, fields[0]), *fields[1:]) for fields in headers)
+        self.sections = tuple(
+            Section(text(names, fields[0])[:_LONGEST_SECTION_NAME], *fields[1:]) for fields in headers
+        )
 
     @property
     def wide(self) -> bool:
@@ -245,9 +266,11 @@ class ElfHeaders:
         places = [(s.name, s.offset, s.size, s.alignment) for s in self.sections if s.type == _SHT_NOTE]
         if not self.sections:
             places = [("", s.offset, s.file_size, s.alignment) for s in self.segments if s.type == _PT_NOTE]
+        self.budget.check(len(places), MAX_NOTE_SECTIONS, "sections of notes")
         for section, offset, size, alignment in places:
             if offset + size > self._total:
                 continue  # a debug file keeps the headers of what it leaves out
+            self.budget.notes(size)
             data = self._bytes(stream, offset, size, f"section {section}")
             yield from _parse_notes(data, self._layout.order, 8 if alignment == 8 else 4, section)
 
@@ -257,9 +280,9 @@ def _is_elf(ident: bytes) -> bool:
 
 
 def raw(strings: bytes, offset: int) -> bytes:
-    """The bytes of a string table from `offset` to the next NUL."""
-    end = strings.find(b"\0", offset)
-    return strings[offset:end] if end >= 0 else strings[offset:]
+    """The bytes of a string table from `offset` to the next NUL; of a name that is no name's length, its beginning."""
+    end = strings.find(b"\0", offset, offset + MAX_NAME)
+    return strings[offset:end] if end >= 0 else strings[offset : offset + MAX_NAME]
 
 
 def text(strings: bytes, offset: int) -> str:

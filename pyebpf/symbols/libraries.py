@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.errors import MalformedData, NotFound, NotPermitted, PyebpfError, closest
 from pyebpf.kernel.roots import path_exists, resolved
 from pyebpf.symbols.files import open_regular
-from pyebpf.symbols.mappings import parse_mappings
+from pyebpf.symbols.mappings import read_mappings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,6 +41,8 @@ _BYTE_ORDERS = {0: "<", 2: "<", 3: ">"}
 # file_entry.flags: FLAG_ELF_LIBC6 in the low byte, the ABI above (FLAG_X8664_LIB64, FLAG_AARCH64_LIB64).
 _ABIS = {"x86_64": 0x0303, "aarch64": 0x0A03}
 _CACHE = "/etc/ld.so.cache"
+# ldconfig's for 2,500 libraries has 200 kB. Entries may share their names, so the text is counted, too.
+_LARGEST_CACHE, _LONGEST_PATH, _LONGEST_NAME, _MOST_TEXT, _MOST_FILES = 1 << 23, 4096, 255, 1 << 24, 65_536
 # Where ld.so looks without a cache, Debian's folders among them, and musl's.
 _FOLDERS = (
     "/lib/{arch}-linux-gnu", "/usr/lib/{arch}-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib",
@@ -83,13 +86,18 @@ def _parse_new(data: bytes, start: int) -> Iterator[CachedLibrary]:
 def _entries(data: bytes, layout: Struct, start: int, count: int, strings: int) -> Iterator[CachedLibrary]:
     if start + count * layout.size > len(data):
         raise MalformedData("the linker's cache is cut short")
+    length = 0
     for place in range(start, start + count * layout.size, layout.size):
         flags, key, value, *_ = layout.unpack_from(data, place)
-        yield CachedLibrary(_text(data, strings + key), _text(data, strings + value), flags)
+        found = CachedLibrary(_text(data, strings + key), _text(data, strings + value), flags)
+        length += len(found.name) + len(found.path) + 8 * layout.size
+        if length > _MOST_TEXT:
+            raise MalformedData("the linker's cache has more text than any file system has libraries")
+        yield found
 
 
 def _text(data: bytes, start: int) -> str:
-    end = data.find(b"\0", start)
+    end = data.find(b"\0", start, start + _LONGEST_PATH)
     if start >= len(data) or end < 0:
         raise MalformedData("the linker's cache has a name outside of itself")
     return data[start:end].decode(errors="surrogateescape")
@@ -166,8 +174,7 @@ def _root_of(pid: int) -> str:
 def _mapped(name: str, pid: int, root: str) -> str | None:
     """The file of that name that a process has code of; None if it has none."""
     try:
-        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as file:
-            mappings = parse_mappings(file.read())
+        mappings = read_mappings(pid)
     except (FileNotFoundError, ProcessLookupError):
         raise NotFound(f"there is no process {pid}") from None
     except PermissionError as error:
@@ -186,7 +193,10 @@ def _cached(root: str, arch: str) -> tuple[CachedLibrary, ...]:
     """What the linker of a file system knows for this architecture; nothing without a cache that can be read."""
     try:
         with open_regular(root + _CACHE) as file:
-            found = parse_cache(file.read())
+            data = file.read(_LARGEST_CACHE + 1)
+        if len(data) > _LARGEST_CACHE:
+            return ()  # nothing that ldconfig wrote: what the folders have is found
+        found = parse_cache(data)
     except PyebpfError:
         return ()
     abi = _ABIS.get(arch)
@@ -198,15 +208,15 @@ def _matching(name: str, libraries: Iterable[CachedLibrary]) -> Iterator[str]:
     known = list(libraries)
     yield from (library.path for library in known if library.name == name)
     for library in known:
-        match = _VERSIONED.match(library.name)
+        match = _VERSIONED.match(library.name) if len(library.name) <= _LONGEST_NAME else None
         if match is not None and match[1] in {f"lib{name}", name}:
             yield library.path
 
 
 def _in_folder(name: str, folder: str) -> Iterator[str]:
     try:
-        with resolved(folder) as found:
-            files = sorted(os.listdir(found))
+        with resolved(folder) as found, os.scandir(found) as entries:
+            files = sorted(entry.name for entry in islice(entries, _MOST_FILES))
     except OSError:
         return
     yield from _matching(name, [CachedLibrary(file, f"{folder}/{file}", 0) for file in files if ".so" in file])

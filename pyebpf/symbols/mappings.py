@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Mapping", "parse_mappings"]
+__all__ = ["Mapping", "parse_mappings", "read_mappings"]
 
+# A process may have 65,530 mappings (vm.max_map_count), with names of 4 kB; those of code are a few hundred at most.
+_MOST_TEXT, _MOST_MAPPINGS = 1 << 22, 4096
 _DELETED = " (deleted)"
 # start-end perms offset major:minor inode path
 _LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) (\d+) *(.*)")
@@ -35,10 +37,21 @@ class Mapping(NamedTuple):
         return self.inode != 0
 
 
+def read_mappings(pid: int) -> tuple[Mapping, ...]:
+    """The executable mappings of a living process; of one that has made them without measure, the first few thousand.
+
+    Raises OSError.
+    """
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as file:
+        return parse_mappings(file.read(_MOST_TEXT))
+
+
 def parse_mappings(text: str) -> tuple[Mapping, ...]:
     """The executable mappings of the content of a `maps` file, by address."""
-    found = []
+    found: list[Mapping] = []
     for line in text.split("\n"):
+        if len(found) == _MOST_MAPPINGS:
+            break
         match = _LINE.fullmatch(line)
         if match is None:
             continue

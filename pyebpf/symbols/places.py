@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, NotFound, NotPermitted, closest
 from pyebpf.symbols.debug import include_debug_symbols
-from pyebpf.symbols.mappings import Mapping, parse_mappings
+from pyebpf.symbols.mappings import Mapping, read_mappings
 from pyebpf.symbols.process import mount_namespace, open_mapped
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ def address_in_process(pid: int, symbol: str) -> int:
     """
     file, _, name = symbol.rpartition(":")
     try:
-        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            mappings = parse_mappings(maps.read())
+        mappings = read_mappings(pid)
         program = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
     except (FileNotFoundError, ProcessLookupError):
         raise NotFound(f"{symbol}: there is no process {pid}") from None

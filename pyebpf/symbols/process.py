@@ -5,51 +5,70 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_right
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from pyebpf.errors import PyebpfError
+from pyebpf.symbols.budget import MAX_SECONDS, PATIENCE, Allowances, OverBudget, Room
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.frame import Frame
-from pyebpf.symbols.mappings import Mapping, parse_mappings
+from pyebpf.symbols.mappings import Mapping, read_mappings
 from pyebpf.symbols.perf_map import PerfMap
-from pyebpf.symbols.table import SymbolTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.symbols.table import SymbolTable
 
 __all__ = ["Processes", "mount_namespace", "open_mapped"]
 
 _VDSO = "[vdso]"
+_LARGEST_VDSO, _MOST_VDSOS = 1 << 20, 64
 _PERF_MAP = "/tmp/perf-{}.map"  # noqa: S108 - where just-in-time compilers and perf have agreed to look for it
 _MOST_PROCESSES = 16_384
 _LOOK_AGAIN = 1.0  # seconds
+# What is kept at most: mappings of all processes, 350 bytes each, and of one process how often it was found changed,
+# and frames that have been asked for; files, and bytes of their symbols and of names in perf maps.
+_MOST_MAPPINGS, _MOST_SNAPSHOTS, _MOST_FRAMES = 131_072, 4, 8192
+_MOST_FILES, _SYMBOLS_ROOM, _PERF_MAPS_ROOM = 16_384, 1 << 25, 1 << 25
+_SYMBOL_COST = 28
+#: Looks at one process in a second, whatever names it takes on.
+_MOST_LOOKS = 8
 
 
 class _Module:
     """A mapped file. Its headers are read when it is first seen, its symbols when one is asked for."""
 
     def __init__(self, elf: ElfSymbols, root: str, path: str) -> None:
-        self._elf = elf
-        self._root = root
-        self._path = path
-        self._table: SymbolTable | None = None
-
-    def table(self) -> SymbolTable | None:
-        if self._table is None:
-            try:
-                include_debug_symbols(self._elf, root=self._root, path=self._path)
-                self._table = self._elf.table()
-            except PyebpfError:  # replaced since, or garbled: addresses keep the file's name
-                self._table = SymbolTable(())
-        return self._table
+        self.elf = elf
+        self.root = root
+        self.path = path
+        self.table: SymbolTable | None = None
+        self.failed = False
 
     def address_of(self, offset: int) -> int | None:
-        return self._elf.address_of(offset)
+        return self.elf.address_of(offset)
+
+    @property
+    def cost(self) -> int:
+        """About how much memory its symbols take."""
+        return 0 if self.table is None else len(self.table) * _SYMBOL_COST + self.elf.string_bytes
 
 
 class _Modules:
-    """Files by what identifies them, shared by all processes that map them."""
+    """Files by what identifies them, shared by all processes that map them; those asked for least lately are dropped.
+
+    `given_up` has the files whose symbols were too many, or took too long, with the reasons.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, str, str], _Module | None] = {}
         self._vdso: dict[bytes, _Module] = {}
+        self._tables: dict[_Module, int] = {}
+        self.allowances = Allowances()
+        self.given_up: dict[str, str] = {}
+        self._spent = 0.0
 
     def get(self, pid: int, mapping: Mapping, namespace: str) -> _Module | None:
         """The file of a mapping of the living process `pid`; `namespace` is "" where it has our view of files."""
@@ -58,27 +77,85 @@ class _Modules:
         if not mapping.is_file:
             return None
         key = (mapping.device, mapping.inode, mapping.path, namespace)
-        if key not in self._known:
-            self._known[key] = self._open(pid, mapping, namespace)
-        return self._known[key]
+        if key in self._known:
+            module = self._known.pop(key)
+        else:
+            module = self._open(pid, mapping, namespace)
+            if len(self._known) >= _MOST_FILES:
+                del self._known[next(iter(self._known))]
+        self._known[key] = module
+        return module
 
-    @staticmethod
-    def _open(pid: int, mapping: Mapping, namespace: str) -> _Module | None:
-        opened = open_mapped(pid, mapping, namespace)
+    def table(self, module: _Module) -> SymbolTable | None:
+        """The symbols of a file; None if they cannot be read."""
+        if module.table is not None:
+            self._tables[module] = self._tables.pop(module, 0)
+            return module.table
+        if module.failed:
+            return None
+        elf = module.elf
+        try:
+            with self.spending(elf.owner) as seconds:
+                elf.budget.seconds = seconds
+                include_debug_symbols(elf, root=module.root, path=module.path)
+                module.table = elf.table()
+                elf.forget()
+        except OverBudget as error:
+            self.give_up(module.path, str(error))
+            module.failed = True
+        except PyebpfError:
+            module.failed = True  # replaced since, or garbled: addresses keep the file's name
+        if module.table is not None:
+            self._tables[module] = module.cost
+            while sum(self._tables.values()) > _SYMBOLS_ROOM and len(self._tables) > 1:
+                oldest = next(iter(self._tables))
+                del self._tables[oldest]
+                oldest.table = None
+        return module.table
+
+    @contextmanager
+    def spending(self, owner: int) -> Iterator[float]:
+        """Count the time of the body as spent on a user's files; gives how many seconds there are.
+
+        What is spent inside on another's is that one's.
+        """
+        seconds, start, before = self.allowances.left(owner), time.thread_time(), self._spent
+        if not seconds:
+            raise OverBudget(f"files of user {owner} take longer than is spent on them")
+        try:
+            yield min(seconds, MAX_SECONDS)
+        finally:
+            mine = time.thread_time() - start - (self._spent - before)
+            self._spent += mine
+            self.allowances.spend(owner, mine)
+
+    def give_up(self, path: str, reason: str) -> None:
+        """Note that a file's names are not read."""
+        if len(self.given_up) < _MOST_FILES:
+            self.given_up.setdefault(path, reason)
+
+    def _open(self, pid: int, mapping: Mapping, namespace: str) -> _Module | None:
+        try:
+            opened = open_mapped(pid, mapping, namespace, MAX_SECONDS)
+        except OverBudget as error:
+            self.give_up(mapping.path, str(error))
+            return None
         if opened is None:
             return None
         elf, root = opened
         module = _Module(elf, root, mapping.path)
         if elf.path != mapping.path:
-            module.table()  # out of reach once the process has ended
+            self.table(module)  # out of reach once the process has ended
         return module
 
     def _read_vdso(self, pid: int, mapping: Mapping) -> _Module | None:
         try:
             with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
                 memory.seek(mapping.start)
-                data = memory.read(mapping.end - mapping.start)
+                data = memory.read(min(mapping.end - mapping.start, _LARGEST_VDSO))
             if data not in self._vdso:
+                if len(self._vdso) >= _MOST_VDSOS:
+                    return None
                 self._vdso[data] = _Module(ElfSymbols.from_bytes(data, _VDSO), "", "")
         except (OSError, PyebpfError):
             return None
@@ -88,44 +165,82 @@ class _Modules:
 class _Process:
     """A process's mappings, as often as they were found changed: the last first asked."""
 
-    def __init__(self, pid: int, modules: _Modules) -> None:
+    def __init__(self, pid: int, modules: _Modules, room: Room) -> None:
         self._pid = pid
         self._modules = modules
+        self._room = room
         self._snapshots: list[tuple[tuple[Mapping, ...], tuple[_Module | None, ...]]] = []
         self._perf_map: PerfMap | None = None
         self._frames: dict[int, Frame] = {}
-        self._looked = 0.0
+        self._looks: list[float] = []
+
+    @property
+    def size(self) -> int:
+        """How many mappings are kept."""
+        return sum(len(mappings) for mappings, _ in self._snapshots)
 
     def look(self) -> bool:
         """Take note of the mappings; False if the process has ended, or has none."""
-        self._looked = time.monotonic()
+        now = time.monotonic()
+        self._looks = [*(look for look in self._looks if now - look < 1), now]
+        if len(self._looks) > _MOST_LOOKS:
+            return bool(self._snapshots)
         try:
-            with open(f"/proc/{self._pid}/maps", encoding="utf-8", errors="surrogateescape") as file:
-                mappings = parse_mappings(file.read())
             owner = os.stat(f"/proc/{self._pid}").st_uid
+            with self._modules.spending(owner) as seconds:
+                return self._look(owner, time.thread_time() + seconds)
         except (OSError, ValueError):
             return False
+        except OverBudget as error:
+            self._modules.give_up(f"process {self._pid}", str(error))
+            return bool(self._snapshots)
+
+    def _look(self, owner: int, until: float) -> bool:
+        mappings = read_mappings(self._pid)
         if not mappings:
             return False
         namespace = mount_namespace(self._pid)
         if not self._snapshots or self._snapshots[-1][0] != mappings:
-            modules = tuple(self._modules.get(self._pid, mapping, namespace) for mapping in mappings)
-            self._snapshots.append((mappings, modules))
+            modules = []
+            for mapping in mappings:
+                # A process may have mapped thousands of files: what comes when the time is over has no names.
+                in_time = time.thread_time() < until
+                modules.append(self._modules.get(self._pid, mapping, namespace) if in_time else None)
+            self._snapshots.append((mappings, tuple(modules)))
+            del self._snapshots[:-_MOST_SNAPSHOTS]
             self._frames.clear()
         root = f"/proc/{self._pid}/root" if namespace else ""
         path = root + _PERF_MAP.format(_own_pid(self._pid))
         if self._perf_map is None or self._perf_map.path != path:
-            self._perf_map = PerfMap(path, owner)
-        self._perf_map.table()
+            self.forget_perf_map()
+            self._perf_map = PerfMap(path, owner, self._room)
+        self._look_at_perf_map(self._perf_map)
         return True
+
+    def _look_at_perf_map(self, found: PerfMap) -> None:
+        try:
+            with self._modules.spending(found.owner) as seconds:
+                found.look(seconds)
+        except OverBudget as error:
+            self._modules.give_up(found.path, str(error))
+        if found.given_up:
+            self._modules.give_up(found.path, found.given_up)
+
+    def forget_perf_map(self) -> None:
+        """Give its memory back."""
+        if self._perf_map is not None:
+            self._perf_map.forget()
 
     def resolve(self, address: int) -> Frame:
         frame = self._frames.get(address)
         if frame is None:
             frame = self._resolve(address)
-            if not frame.module and time.monotonic() - self._looked > _LOOK_AGAIN and self.look():
+            looked = self._looks[-1] if self._looks else 0.0
+            if not frame.module and time.monotonic() - looked > _LOOK_AGAIN and self.look():
                 frame = self._resolve(address)
             if frame.name:
+                if len(self._frames) >= _MOST_FRAMES:
+                    self._frames.clear()
                 self._frames[address] = frame
         return frame
 
@@ -141,15 +256,20 @@ class _Process:
         if module is None:
             return self._made(address) or Frame("", offset, mapping.path or "[anon]", address)
         place = module.address_of(offset)
-        table = module.table()
+        table = self._modules.table(module)
         found = table.find(place) if place is not None and table is not None else None
         if found is None:
             return Frame("", offset if place is None else place, mapping.path, address)
         return Frame(found.name, found.offset, mapping.path, address)
 
     def _made(self, address: int) -> Frame | None:
-        """Code that the process made itself."""
-        found = self._perf_map.table().find(address) if self._perf_map is not None else None
+        """Code that the process made itself, perhaps since the last look."""
+        if self._perf_map is None:
+            return None
+        found = self._perf_map.table().find(address)
+        if found is None:
+            self._look_at_perf_map(self._perf_map)
+            found = self._perf_map.table().find(address)
         return Frame(found.name, found.offset, "[jit]", address) if found is not None else None
 
 
@@ -159,45 +279,72 @@ class Processes:
     What is asked about a process that has ended is answered from what was seen while it lived: `see` it early, as
     when its first event arrives. Mappings that come later are found when an address is in none, and those that have
     gone, by exec(2) or munmap(2), stay known. Files that only the process can name (deleted, in another mount
-    namespace) are read when it is seen; of others only the headers are.
+    namespace) are read when it is seen; of others only the headers are. What is kept, and the time spent on each
+    user's files, have limits (`pyebpf.symbols.budget`).
     """
 
     def __init__(self) -> None:
         self._modules = _Modules()
+        self._room = Room(_PERF_MAPS_ROOM)
         self._processes: dict[int, _Process] = {}
+        self._mappings = 0
+
+    @property
+    def given_up(self) -> dict[str, str]:
+        """Files whose names are not known since reading them would take too much, with the reasons."""
+        return self._modules.given_up
 
     def see(self, pid: int) -> bool:
         """Take note of what a process has mapped by now; False if it has ended, or has no memory, as kernel threads."""
-        return self._process(pid).look()
+        return self._look(self._process(pid))
+
+    def _look(self, process: _Process) -> bool:
+        before = process.size
+        found = process.look()
+        self._mappings += process.size - before
+        self._make_room(_MOST_PROCESSES)
+        return found
 
     def resolve(self, pid: int, address: int) -> Frame:
         """The name of an address in a process; a frame without name if there is none."""
         known = pid in self._processes
         process = self._process(pid)
         if not known:
-            process.look()
-        return process.resolve(address)
+            self._look(process)
+        before = process.size
+        frame = process.resolve(address)
+        self._mappings += process.size - before
+        return frame
 
     def _process(self, pid: int) -> _Process:
         process = self._processes.pop(pid, None)
         if process is None:
-            process = _Process(pid, self._modules)
-            if len(self._processes) >= _MOST_PROCESSES:
-                del self._processes[next(iter(self._processes))]  # the one asked for least lately
+            process = _Process(pid, self._modules, self._room)
+            self._make_room(_MOST_PROCESSES - 1)
         self._processes[pid] = process
         return process
 
+    def _make_room(self, most: int) -> None:
+        """Forget those asked for least lately, but never the last."""
+        while len(self._processes) > most or (self._mappings > _MOST_MAPPINGS and len(self._processes) > 1):
+            oldest = self._processes.pop(next(iter(self._processes)))
+            oldest.forget_perf_map()
+            self._mappings -= oldest.size
 
-def open_mapped(pid: int, mapping: Mapping, namespace: str) -> tuple[ElfSymbols, str] | None:
+
+def open_mapped(pid: int, mapping: Mapping, namespace: str, seconds: float = PATIENCE) -> tuple[ElfSymbols, str] | None:
     """The file of a mapping of a living process, and where its file system begins; None if it is no ELF file.
 
-    `namespace` as `mount_namespace` tells it.
+    `namespace` as `mount_namespace` tells it; `seconds` is how long a pass over its symbols may take. Raises
+    OverBudget.
     """
     root = f"/proc/{pid}/root" if namespace else ""
     link = f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"  # the very file, whatever its name is by now
     for path in (link,) if mapping.deleted else (root + mapping.path, link):
         try:
-            return ElfSymbols(path), root
+            return ElfSymbols(path, seconds=seconds), root
+        except OverBudget:
+            raise
         except PyebpfError:
             continue
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue
@@ -10,7 +11,7 @@ from pyebpf.symbols.frame import Frame
 from pyebpf.symbols.kernel import KERNEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["FunctionAddresses", "SimulatedSymbols"]
 
@@ -57,6 +58,8 @@ class SimulatedSymbols:
 
     #: Why functions of the kernel have no names: they have.
     hidden = ""
+    #: Files that were not read: none is.
+    given_up: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
         self.text = FunctionAddresses(_KERNEL_TEXT, KERNEL)

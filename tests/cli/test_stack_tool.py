@@ -24,7 +24,7 @@ class Frame(NamedTuple):
 class Tracer:
     lost = MappingProxyType({})
     attachments = ()
-    stacks = SimpleNamespace(hidden="the kernel hides its addresses")
+    stacks = SimpleNamespace(hidden="the kernel hides its addresses", given_up={})
 
     def __enter__(self):
         return self
@@ -113,6 +113,12 @@ def test_missing_names_are_explained(capsys):
     assert run(capsys, "-N", "-f").err == (
         f"{START}functions of the kernel have no names: the kernel hides its addresses\n"
     )
+
+
+def test_files_that_were_given_up_are_told_in_one_line(capsys, monkeypatch):
+    """The first with its reason, and how many more."""
+    monkeypatch.setattr(Tracer.stacks, "given_up", {"/x": "/x: too large", "/y": "/y: too slow"})
+    assert run(capsys, "-f").err == f"{START}functions of a file have no names: /x: too large, and so for others: 1\n"
 
 
 def test_options():

@@ -204,6 +204,15 @@ def test_speedscope(stacks):
     assert len(set(frames)) == len(frames)
 
 
+def test_speedscope_has_no_lone_surrogates():
+    """Bytes of names that are no text are shown as numbers: strict parsers refuse the escapes of surrogates."""
+    text = speedscope({("caf\udce9", "main"): 1}, name="tool \udcff")
+    assert "\\ud" not in text
+    document = json.loads(text)
+    assert [frame["name"] for frame in document["shared"]["frames"]] == ["caf\\xe9", "main"]
+    assert document["name"] == "tool \\xff"
+
+
 class Frame(NamedTuple):
     """As symbols give it."""
 
