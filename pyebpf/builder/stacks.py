@@ -23,6 +23,7 @@ from pyebpf.builder.integers import Int
 from pyebpf.builder.loops import hidden_zero, range_loop
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.processes import tell_process
+from pyebpf.builder.tracer_frames import own_frames
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import InvalidValue, OnlyInProbe
@@ -169,7 +170,15 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
             if flags & USER_STACK:
                 tell_process(p)
             value = b.emit(Op.OFFSET, buffer, b.const(_VALUE))
-            b.write(answer, _kept(p, value, _cut(p, value, count, depth)))
+            own = own_frames(p, start) if depth is not None and not flags & USER_STACK else None
+            if own is None:
+                b.write(answer, _kept(p, value, _cut(p, value, count, depth)))
+            else:
+                rest = b.binary(Op.SUB, count, own)
+                with b.if_(Compare(Relation.SGE, rest, b.const(1))):
+                    b.assume_bounds(rest, 1, DEPTH)
+                    value = b.emit(Op.OFFSET, value, b.binary(Op.SHL, own, b.const(3)))
+                    b.write(answer, _kept(p, value, _cut(p, value, rest, depth)))
         with b.else_():
             # There is no such stack, as of a kernel thread in user space, and nothing is lost.
             b.write(answer, b.const(-_EFAULT))

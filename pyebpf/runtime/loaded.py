@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Loaded"]
 
+_TRACEPOINTS = ("Tracepoint", "RawTracepoint", "BtfTracepoint")
+
 
 class Loaded:
     """Owns every descriptor of a module. What attaching opens in common is opened once, and only if asked for.
@@ -75,6 +77,11 @@ class Loaded:
         for map_spec in spec.maps:
             if map_spec.kind is MapKind.ARENA:
                 self._open_arena(map_spec.name)
+        if ".tracer" in self.maps:
+            from pyebpf.runtime.tracer_frames import tracer_ranges
+
+            places: list[Any] = [each.attach for each in spec.programs if type(each.attach).__name__ in _TRACEPOINTS]
+            self.maps[".tracer"][0] = tracer_ranges(dict.fromkeys(str(place.name) for place in places))
         self._spec = spec
         shared: dict[Any, Program] = {}
         for number, program_spec in enumerate(spec.programs):

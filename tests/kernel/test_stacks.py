@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -205,6 +205,37 @@ def test_the_tracers_own_frames_are_left_out(kind):
             assert plain[0].name in {"kernel_clone", "copy_process", "_do_fork"}
             assert kind == "tracepoint" or any(frame.name.startswith("bpf_prog_") for frame in all_frames)
         assert len(counts) >= 1
+
+
+@pytest.mark.parametrize("kind", ["tracepoint", "raw_tracepoint", "btf_tracepoint"])
+@pytest.mark.parametrize("others", [0, 1])
+def test_depth_counts_from_behind_the_tracers_frames(kind, others):
+    """The innermost function of the kernel's own, whether or not others listen at the same tracepoint."""
+    bpf, other = BPF(), BPF()
+    whole, first = bpf.hash(key=s32, value=u64), bpf.hash(key=s32, value=u64)
+    mine = os.getpid()
+    name = "sched:sched_process_fork" if kind == "tracepoint" else "sched_process_fork"
+
+    @getattr(bpf, kind)(name)
+    def on_fork() -> None:
+        if pid() == mine:
+            whole[kstack()] += 1
+            first[kstack(2)] += 1
+
+    @other.raw_tracepoint("sched_process_fork")
+    def on_other() -> None:
+        pass
+
+    with ExitStack() as stack:
+        stack.enter_context(bpf)
+        if others:
+            stack.enter_context(other)
+        subprocess.run(["true"], check=True)
+        (number,) = whole
+        (short,) = first
+        frames = bpf.stacks.kernel(number)
+        assert [frame.name for frame in bpf.stacks.kernel(short)] == [frame.name for frame in frames[:2]]
+        assert len(frames) > 2
 
 
 def test_frames_of_processes_that_have_ended_have_names(program):
