@@ -6,12 +6,14 @@ dictionaries. Without one it raises NotLoaded.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.maps import MapEntity
 from pyebpf.errors import InvalidValue, NotLoaded
 from pyebpf.types import U32, type_of
+from pyebpf.types.snapshot import Merging, SnapshotMapping
 from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ def map_size(size: object) -> int:
     return size
 
 
-class KeyedMap(Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):
+class KeyedMap(Merging, Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):
     """A map with keys."""
 
     def __init__(self, kind: MapKind, key: Any, value: Any, size: int, name: str) -> None:
@@ -142,7 +144,10 @@ class KeyedMap(Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):
         return f"<{type(self).__name__} {self.current_name()}>"
 
     def __getitem__(self, key: K) -> V:
-        value: V = self.backend[key]
+        if self._merge is not None and self._is_next(key, sys._getframe(1)):
+            value: V = self._values_ahead.pop()
+        else:
+            value = self.backend[key]
         return value
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -155,8 +160,7 @@ class KeyedMap(Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):
 
     def keys(self) -> KeysView[K]:
         """All keys, as they are now."""
-        found: KeysView[K] = self.backend.keys()
-        return found
+        return self._merging_keys(SnapshotMapping.of(self.backend.items()), sys._getframe(1))
 
     def values(self) -> ValuesView[V]:
         """All values, as they are now."""
@@ -171,6 +175,18 @@ class KeyedMap(Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):
     def clear(self) -> None:
         """Remove all entries; set those of an array to zero."""
         self.backend.clear()
+
+    def popitem(self) -> tuple[K, V]:
+        """Take any entry out; KeyError if there is none."""
+        taken: tuple[K, V] = self.backend.popitem()
+        return taken
+
+    def update(self, *arguments: Any, **more: Any) -> None:
+        """Set many entries, as `dict.update` does: in batches where the kernel has them."""
+        self.backend.update(*arguments, **more)
+
+    def __bool__(self) -> bool:
+        return bool(self.backend)
 
     def interval(self) -> dict[K, V]:
         """The gain of each integer, or record of integers, since the last call; unchanged keys are left out."""

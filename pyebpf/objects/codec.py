@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from itertools import islice, repeat
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,8 @@ def encode_all(kind: Type, values: Collection[Any]) -> bytes:
 
 
 def _decoder(kind: Type, packer: Packer) -> Callable[[Buffer], list[Any]]:
+    if _is_plain(kind) and packer.size == kind.size and sys.byteorder == "little":
+        return lambda data: memoryview(data).cast(kind.format).tolist()  # type: ignore[call-overload]  # an integer's
     iter_unpack, size, assemble = packer.iter_unpack, packer.size, assembler(kind)
     return lambda data: assemble(iter_unpack(data), len(data) // size)
 

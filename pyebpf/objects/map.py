@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+import sys
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, KernelError
 from pyebpf.kernel import map_elements
-from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects import elements
 from pyebpf.objects.codec import decoder, encode_all, slot_decoder, slot_size
 from pyebpf.objects.kernel_map import KernelMap
 from pyebpf.specs import MapKind
 from pyebpf.specs.map_kinds import Can, Key
-from pyebpf.types import IntType
+from pyebpf.types import U32, IntType
 from pyebpf.types.differences import check_counters, gained
+from pyebpf.types.snapshot import Merging, SnapshotMapping
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.specs import MapSpec
 
 __all__ = ["Map", "PerCpuValues"]
 
 _MISSING: Any = object()
-_U32_SIZE = 4
 _NOEXIST = 1
 _UNSIZED = 1 << 20
 
 
-class Map(KernelMap, MutableMapping[Any, Any]):
+class Map(Merging, KernelMap, MutableMapping[Any, Any]):
     """One kernel map; owns its descriptor. Keys and values are Python values of the spec's types.
 
     A per-CPU map's integers are summed over all processors, and `per_cpu[k]` lists them; its other values are lists
@@ -48,6 +50,9 @@ class Map(KernelMap, MutableMapping[Any, Any]):
             self._decode_slots = slot_decoder(value) if spec.kind.per_cpu else decoder(value)
             self._sums = spec.kind.per_cpu and isinstance(value, IntType)
         self._previous: dict[Any, Any] = {}
+        # Keys that popitem() tries next, the last first, and where more of them come from.
+        self._spare: list[bytes] = []
+        self._more: Iterator[elements.Batch] = iter(())
 
     __eq__ = object.__eq__  # one map is not another of equal content, which may change the next moment
     __hash__ = object.__hash__
@@ -59,14 +64,13 @@ class Map(KernelMap, MutableMapping[Any, Any]):
             raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) has no keys: read it as events")
         return self.key_type.encode(key)
 
-    def _decode(self, values: bytes, count: int) -> list[Any]:
-        """`count` values as user space sees them."""
+    def _decode(self, values: bytes) -> list[Any]:
+        """Values laid end to end, as user space sees them."""
         flat = self._decode_slots(values)
         if not self.spec.kind.per_cpu:
             return flat
-        slots = self._slots
-        parts = [flat[start : start + slots] for start in range(0, count * slots, slots)]
-        return [sum(part) for part in parts] if self._sums else parts
+        parts = zip(*[iter(flat)] * self._slots, strict=True)
+        return list(map(sum if self._sums else list, parts))
 
     def _encode(self, value: Any) -> bytes:
         kind = self.value_type
@@ -85,7 +89,9 @@ class Map(KernelMap, MutableMapping[Any, Any]):
 
     def lookup(self, key: Any, *, flags: int = 0) -> bytes | None:
         """The value's bytes (a per-CPU map's: all slots), or None for a missing key."""
-        encoded = self._key(key)
+        return self._lookup(self._key(key), flags)
+
+    def _lookup(self, encoded: bytes, flags: int = 0) -> bytes | None:
         try:
             return map_elements.map_lookup_elem(self.fileno(), encoded, self._value_size, flags | self._lock_flag)
         except FileNotFoundError:
@@ -94,10 +100,12 @@ class Map(KernelMap, MutableMapping[Any, Any]):
             raise self._diagnose(error, "reading") from error
 
     def __getitem__(self, key: Any) -> Any:
+        if self._merge is not None and self._is_next(key, sys._getframe(1)):
+            return self._values_ahead.pop()
         value = self.lookup(key)
         if value is None:
             raise KeyError(key)
-        return self._decode(value, 1)[0]
+        return self._decode(value)[0]
 
     def __contains__(self, key: object) -> bool:
         return self.lookup(key) is not None
@@ -158,7 +166,44 @@ class Map(KernelMap, MutableMapping[Any, Any]):
             return default
         except OSError as error:
             raise self._diagnose(error, "removing from") from error
-        return self._decode(value, 1)[0]
+        return self._decode(value)[0]
+
+    def popitem(self) -> tuple[Any, Any]:
+        """Take any entry out; KeyError if there is none. Keys are read in batches, each value in one step."""
+        self._removable_kind()
+        try:
+            value = self._first(lambda key: elements.take(self.fileno(), key, self._value_size))
+        except OSError as error:
+            raise self._diagnose(error, "removing from") from error
+        if value is None:
+            raise KeyError(f"map {self.spec.name} is empty")
+        return self._decode_keys(self._spare.pop())[0], self._decode(value)[0]
+
+    def __bool__(self) -> bool:
+        if self.spec.kind.is_array:
+            return self.max_entries > 0
+        return self._first(self._lookup) is not None
+
+    def _first(self, attempt: Callable[[bytes], bytes | None]) -> bytes | None:
+        """What `attempt` gives for the first key that it finds, the last of `_spare` then; None for an empty map."""
+        self.fileno()
+        for _ in range(2):  # the keys that were read before, then those that there are now
+            while True:
+                while self._spare:
+                    try:
+                        found = attempt(self._spare[-1])
+                    except FileNotFoundError:
+                        found = None
+                    if found is not None:
+                        return found
+                    self._spare.pop()  # removed since it was read
+                keys = next(self._more, (b"",))[0]
+                if not keys:
+                    break
+                size = self._key_size
+                self._spare = [keys[at : at + size] for at in range(len(keys) - size, -1, -size)]
+            self._more = self._batches()
+        return None
 
     def update(self, *arguments: Any, **more: Any) -> None:
         """Set many entries, as `dict.update` does: in batches where the kernel has them.
@@ -230,20 +275,31 @@ class Map(KernelMap, MutableMapping[Any, Any]):
     def snapshot(self) -> dict[Any, Any]:
         """All items now, as a dictionary."""
         result: dict[Any, Any] = {}
-        for keys, values, count in self._batches():
-            result.update(zip(self._decode_keys(keys), self._decode(values, count), strict=True))
+        for keys, values, _ in self._batches():
+            result.update(zip(self._decode_keys(keys), self._decode(values), strict=True))
         return result
 
-    def items(self) -> Any:
-        """A view of all items as they are now (a dictionary's items: the map may change meanwhile)."""
-        return self.snapshot().items()
+    def _now(self) -> SnapshotMapping:
+        found = SnapshotMapping([], [])
+        for keys, values, _ in self._batches():
+            found.key_list += self._decode_keys(keys)
+            found.value_list += self._decode(values)
+        return found
 
-    def values(self) -> Any:
+    def items(self) -> ItemsView[Any, Any]:
+        """All items as they are now: the map may change meanwhile."""
+        return self._now().items()
+
+    def keys(self) -> KeysView[Any]:
+        """All keys as they are now."""
+        return self._merging_keys(self._now(), sys._getframe(1))
+
+    def values(self) -> ValuesView[Any]:
         """All values as they are now."""
-        return self.snapshot().values()
+        return self._now().values()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.snapshot())
+        return iter([key for keys, _, _ in self._batches() for key in self._decode_keys(keys)])
 
     def __len__(self) -> int:
         if self.spec.kind.is_array:
@@ -255,8 +311,8 @@ class Map(KernelMap, MutableMapping[Any, Any]):
         self._removable_kind()
         result: dict[Any, Any] = {}
         try:
-            for keys, values, count in elements.drain(self.fileno(), self._key_size, self._value_size, self._capacity):
-                result.update(zip(self._decode_keys(keys), self._decode(values, count), strict=True))
+            for keys, values, _ in elements.drain(self.fileno(), self._key_size, self._value_size, self._capacity):
+                result.update(zip(self._decode_keys(keys), self._decode(values), strict=True))
         except OSError as error:
             raise self._diagnose(error, "emptying") from error
         return result
@@ -267,14 +323,15 @@ class Map(KernelMap, MutableMapping[Any, Any]):
 
     def clear(self) -> None:
         """Remove all entries; set those of an array to zero."""
-        if not self.spec.kind.is_array:
-            self.drain()
-            return
-        keys = b"".join(index.to_bytes(_U32_SIZE, "little") for index in range(self.max_entries))
         try:
-            elements.write(self.fileno(), self.max_entries, keys, bytes(self._value_size * self.max_entries))
+            if self.spec.kind.is_array:
+                count = self.max_entries
+                elements.write(self.fileno(), count, encode_all(U32, range(count)), bytes(self._value_size * count))
+                return
+            for _ in elements.drain(self.fileno(), self._key_size, self._value_size, self._capacity):
+                pass
         except OSError as error:
-            raise diagnose(error, f"clearing map {self.spec.name}", needs=("CAP_BPF",)) from error
+            raise self._diagnose(error, "clearing") from error
 
     def interval(self) -> dict[Any, Any]:
         """What integers, or records of integers, gained since the last call (the first: since the map was made).
@@ -299,6 +356,14 @@ class Map(KernelMap, MutableMapping[Any, Any]):
         """Decode the values in a raw value: one, or a per-CPU map's one a processor."""
         return self._decode_slots(value)
 
+    def lists(self) -> SnapshotMapping:
+        """All entries of a per-CPU map as they are now, each value a list with one item a processor."""
+        found = SnapshotMapping([], [])
+        for keys, values, _ in self._batches():
+            found.key_list += self._decode_keys(keys)
+            found.value_list += map(list, zip(*[iter(self._decode_slots(values))] * self._slots, strict=True))
+        return found
+
 
 class PerCpuValues(Mapping[Any, list[Any]]):
     """A per-CPU map as lists, one item for each possible processor."""
@@ -311,6 +376,14 @@ class PerCpuValues(Mapping[Any, list[Any]]):
         if value is None:
             raise KeyError(key)
         return self._owner.decode_slots(value)
+
+    def items(self) -> ItemsView[Any, list[Any]]:
+        """All items as they are now."""
+        return self._owner.lists().items()
+
+    def values(self) -> ValuesView[list[Any]]:
+        """All values as they are now."""
+        return self._owner.lists().values()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._owner)

@@ -1,0 +1,128 @@
+"""The entries of a map at one moment, as lists: what `items()`, `keys()`, `values()` and `dict(m)` are made of."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+__all__ = ["Merging", "SnapshotMapping"]
+
+
+class SnapshotMapping(Mapping[Any, Any]):
+    """Keys and their values, in the same order. The table that finds a key is made when one is asked for."""
+
+    def __init__(self, keys: list[Any], values: list[Any]) -> None:
+        self.key_list, self.value_list = keys, values
+
+    @classmethod
+    def of(cls, items: ItemsView[Any, Any]) -> Self:
+        """The mapping that a view belongs to, or one of the same items."""
+        if isinstance(items, _Items) and isinstance(items._mapping, cls):
+            return items._mapping
+        keys, values = [], []
+        for key, value in items:
+            keys.append(key)
+            values.append(value)
+        return cls(keys, values)
+
+    @cached_property
+    def _table(self) -> dict[Any, Any]:
+        return dict(zip(self.key_list, self.value_list, strict=True))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._table[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.key_list)
+
+    def __len__(self) -> int:
+        return len(self.key_list)
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Pairs of key and value."""
+        return _Items(self)
+
+    def keys(self) -> KeysView[Any]:
+        """The keys."""
+        return _Keys(self)
+
+    def values(self) -> ValuesView[Any]:
+        """The values."""
+        return _Values(self)
+
+
+class _View:
+    """One aspect of a snapshot, in its order."""
+
+    _mapping: SnapshotMapping
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__[1:].lower()}({list(self)!r})"
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[Any]:
+            """Given by each view."""
+
+    def __reversed__(self) -> Iterator[Any]:
+        yield from reversed(list(self))
+
+
+class _Items(_View, ItemsView[Any, Any]):
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return zip(self._mapping.key_list, self._mapping.value_list, strict=True)
+
+
+class _Values(_View, ValuesView[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._mapping.value_list)
+
+
+class _Keys(_View, KeysView[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._mapping.key_list)
+
+
+class Merging:
+    """What lets `dict(m)`, `{**m}` and `d.update(m)` take the values that `keys()` has read with the keys.
+
+    These call `keys()`, list what it gives, and ask for each key in turn, from code in C: within one instruction of
+    their caller, so that nothing of the caller's comes between. That is what is recognised, by the caller's frame and
+    the place in it: keys() and the iteration over its result, then the same keys, the very objects, in their order.
+    Whatever else asks for a key, another thread or a handler of a signal, is given what the map holds.
+    """
+
+    # The caller's frame, the instruction in it, and the keys that are still to be asked for, the last first.
+    _merge: tuple[Any, int, list[Any]] | None = None
+    _values_ahead: list[Any] = []  # noqa: RUF012 - each merge has its own; this one stays empty
+
+    def _merging_keys(self, found: SnapshotMapping, frame: Any) -> KeysView[Any]:
+        """View of the keys of `found`, given to whom `frame` belongs."""
+        return _MergingKeys(found, self, (id(frame), frame.f_lasti))
+
+    def _is_next(self, key: Any, frame: Any) -> bool:
+        """Whether a merge asks for `key`: its value is the last of `_values_ahead`. If not, the merge is over."""
+        assert self._merge is not None
+        caller, at, keys = self._merge
+        if frame is caller and frame.f_lasti == at and keys.pop() is key:
+            if not keys:
+                self._merge = None
+            return True
+        self._merge = None
+        self._values_ahead = []
+        return False
+
+
+class _MergingKeys(_Keys):
+    def __init__(self, mapping: SnapshotMapping, owner: Merging, caller: tuple[int, int]) -> None:
+        super().__init__(mapping)
+        self._owner, self._caller = owner, caller
+
+    def __iter__(self) -> Iterator[Any]:
+        found, frame = self._mapping, sys._getframe(1)
+        if found.key_list and (id(frame), frame.f_lasti) == self._caller:
+            self._owner._merge = (frame, frame.f_lasti, found.key_list[::-1])
+            self._owner._values_ahead = found.value_list[::-1]
+        return iter(found.key_list)
