@@ -85,8 +85,13 @@ class ElfFile(NamedTuple):
         return next((section for section in self.sections if section.name == name), None)
 
     def functions(self, section: Section) -> tuple[Symbol, ...]:
-        """The functions of a section by where they start."""
-        found = (s for s in self.symbols if s.section == section.number and s.kind == "STT_FUNC")
+        """The functions of a section by where they start. LLVM before 10 gave them no type, and labels neither."""
+
+        def is_function(symbol: Symbol) -> bool:
+            untyped = symbol.kind == "STT_NOTYPE" and not symbol.local and bool(symbol.name)
+            return symbol.section == section.number and (symbol.kind == "STT_FUNC" or untyped)
+
+        found = filter(is_function, self.symbols)
         return tuple(sorted(found, key=lambda symbol: symbol.value))
 
     def code_section(self, name: str) -> Section:

@@ -3,38 +3,53 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from pyebpf.btf import Array, DataSec, Int, Ptr, Struct, Var
+from pyebpf.btf import Array, DataSec, Enumeration, Ptr, Struct, Var
 from pyebpf.dataclass import replace
+from pyebpf.elf.records import bytes_of, type_from_btf
 from pyebpf.elf.values import is_kernel_owned
 from pyebpf.errors import MalformedData, closest
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.specs.described import MapTypes
 from pyebpf.specs.map_kinds import Key, Value
-from pyebpf.types import INTEGERS, U8 as BYTE, U32, CharArray, IntType, array_of
+from pyebpf.types import U8 as BYTE, U32, BytesType, array_of
 from pyebpf.types.prefix import prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from pyebpf.btf import Btf, Node
+    from pyebpf.btf import Btf
     from pyebpf.elf.file import ElfFile, Section, Symbol
     from pyebpf.types import Type
 
-__all__ = ["BTF_MAPS", "LEGACY_MAPS", "data_map", "is_data", "map_name", "read_maps"]
+__all__ = [
+    "ARENA_DATA",
+    "BTF_MAPS",
+    "LEGACY_MAPS",
+    "ElfMaps",
+    "data_map",
+    "is_data",
+    "map_name",
+    "read_contents",
+    "read_maps",
+    "read_pinned",
+]
 
 BTF_MAPS, LEGACY_MAPS = ".maps", "maps"
+ARENA_DATA = ".addr_space.1"
+"""Section of the variables that lie in the arena."""
 _DATA = re.compile(r"\.(?:data|rodata|bss)(?:\..*)?")
 _READ_ONLY_FOR_PROGRAMS, _MAPPABLE = 1 << 7, 1 << 10  # BPF_F_RDONLY_PROG, BPF_F_MMAPABLE
 _MOST_NAME = 15
 _LEGACY_SIZE = 20
 _PREFIX_LENGTH = 4  # bytes before an LPM key's data
+_PINNING = "pinning"
 _OPEN_VALUES = (Value.ANY, Value.TRACE)
-_NUMBERS = {"type", "key_size", "value_size", "max_entries", "map_flags", "numa_node", "map_extra"}
+_NUMBERS = {_PINNING, "type", "key_size", "value_size", "max_entries", "map_flags", "numa_node", "map_extra"}
 _TYPES = {"key", "value"}
-_VALUES, _PINNING = "values", "pinning"
+_VALUES = "values"
 
 
 def map_name(name: str) -> str:
@@ -68,27 +83,86 @@ def data_map(section: Section, name: str, described: MapTypes | None = None) -> 
     )
 
 
-def read_maps(elf: ElfFile, btf: Btf | None, types: Callable[[], bytes]) -> dict[str, MapSpec]:
-    """The maps that an object defines, by symbol, in the order of the file. MalformedData names what is wrong.
+class ElfMaps(Mapping[str, MapSpec]):
+    """The maps of an object by symbol. Each is read when it is asked for, so that one that can't be spoils no other.
+
+    Names in the kernel are cut to 15 characters; where two would be the same, they get a number.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], MapSpec]]) -> None:
+        self._makers = makers
+        self._made: dict[str, MapSpec] = {}
+        #: The name that the kernel is given, by symbol.
+        self.names: dict[str, str] = {}
+        for symbol in makers:
+            name = short = map_name(symbol)
+            while name in self.names.values():
+                name = f"{short[:12]}.{len(self.names)}"
+            self.names[symbol] = name
+
+    def __getitem__(self, symbol: str) -> MapSpec:
+        if symbol not in self._made:
+            self._made[symbol] = replace(self._makers[symbol](), name=self.names[symbol])
+        return self._made[symbol]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+def read_maps(elf: ElfFile, btf: Btf | None, types: Callable[[], bytes]) -> ElfMaps:
+    """The maps that an object defines, by symbol, in the order of the file.
 
     `types` gives the object's BTF as a kernel takes it, asked for if a map needs it.
     """
-    maps: dict[str, MapSpec] = {}
+    maps: dict[str, Callable[[], MapSpec]] = {}
     section = elf.find(BTF_MAPS)
     if section is not None:
         if btf is None:
             raise MalformedData("the object has maps but no BTF that describes them: compile it with -g")
         for name, var in _variables(btf, section):
-            maps[name] = _btf_map(btf, name, var.type, types)
-        if elf.relocations.get(section.number):
-            filled = elf.relocations[section.number][0].symbol.name
-            raise MalformedData(
-                f"a map begins with `{filled}` in it: maps of maps and programs are filled after loading"
-            )
+            maps[name] = partial(_btf_map, btf, name, var.type, types, arena=elf.find(ARENA_DATA))
     legacy = elf.find(LEGACY_MAPS)
     if legacy is not None:
-        maps |= {symbol.name: _legacy_map(elf, legacy, symbol) for symbol in _objects(elf, legacy)}
-    return maps
+        maps |= {symbol.name: partial(_legacy_map, elf, legacy, symbol) for symbol in _objects(elf, legacy)}
+    return ElfMaps(maps)
+
+
+def read_contents(elf: ElfFile, btf: Btf | None) -> dict[str, dict[int, str]]:
+    """The maps or programs that a map begins with, `.values = { [3] = &inner }`: by its symbol, then by index."""
+    section = elf.find(BTF_MAPS)
+    if section is None or btf is None:
+        return {}
+    places = {symbol.name: symbol.value for symbol in elf.symbols if symbol.section == section.number}
+    found: dict[str, dict[int, str]] = {}
+    for name, var in _variables(btf, section):
+        definition = btf.type_by_id(btf.resolve(var.type))
+        values = next((m for m in getattr(definition, "members", ()) if m.name == _VALUES), None)
+        if values is None or name not in places:
+            continue
+        start = places[name] + values.bit_offset // 8
+        following = min((place for place in places.values() if place > places[name]), default=section.size)
+        for relocation in elf.relocations.get(section.number, ()):
+            if start <= relocation.offset < following:
+                found.setdefault(name, {})[(relocation.offset - start) // 8] = relocation.symbol.name
+    return found
+
+
+def read_pinned(elf: ElfFile, btf: Btf | None) -> frozenset[str]:
+    """Symbols of the maps that the source wants pinned by their names, `__uint(pinning, LIBBPF_PIN_BY_NAME)`."""
+    section = elf.find(BTF_MAPS)
+    found = set()
+    for name, var in _variables(btf, section) if btf is not None and section is not None else ():
+        assert btf is not None
+        definition = btf.type_by_id(btf.resolve(var.type))
+        for member in getattr(definition, "members", ()):
+            pointer = btf.type_by_id(btf.resolve(member.type))
+            array = btf.type_by_id(btf.resolve(pointer.type)) if isinstance(pointer, Ptr) else None
+            if member.name == _PINNING and isinstance(array, Array) and array.length:
+                found.add(name)
+    return frozenset(found)
 
 
 def _objects(elf: ElfFile, section: Section) -> Iterator[Symbol]:
@@ -118,7 +192,14 @@ def _variables(btf: Btf, section: Section) -> Iterator[tuple[str, Var]]:
                     yield var.name, var
 
 
-def _btf_map(btf: Btf, name: str, type_id: int, object_types: Callable[[], bytes], depth: int = 0) -> MapSpec:
+def _btf_map(
+    btf: Btf,
+    name: str,
+    type_id: int,
+    object_types: Callable[[], bytes],
+    depth: int = 0,
+    arena: Section | None = None,
+) -> MapSpec:
     """A map as libbpf's macros declare it: numbers are lengths of arrays pointed to, types are pointed to."""
     definition = btf.type_by_id(btf.resolve(type_id))
     if not isinstance(definition, Struct):
@@ -128,10 +209,6 @@ def _btf_map(btf: Btf, name: str, type_id: int, object_types: Callable[[], bytes
     ids = dict.fromkeys(_TYPES, 0)
     inner: MapSpec | None = None
     for member in definition.members:
-        if member.name == _PINNING:
-            raise MalformedData(
-                f"map {name}, pinning: loading does not pin: pin the map afterwards, and leave this out"
-            )
         if member.name == _VALUES:
             inner = _inner_map(btf, name, member.type, object_types, depth)
             continue
@@ -139,16 +216,25 @@ def _btf_map(btf: Btf, name: str, type_id: int, object_types: Callable[[], bytes
             hint = closest(member.name, _NUMBERS | _TYPES | {_VALUES})
             raise MalformedData(f"map {name} has the unknown attribute {member.name!r}{hint}")
         pointer = btf.type_by_id(btf.resolve(member.type))
+        if isinstance(pointer, Enumeration) and member.name in _NUMBERS and pointer.enumerators:
+            numbers[member.name] = pointer.enumerators[
+                0
+            ].value  # libbpf's __ulong, for what an array's length can't say
+            continue
         if not isinstance(pointer, Ptr):
             raise MalformedData(f"map {name}, {member.name}: not written with __uint or __type")
         pointed = btf.type_by_id(btf.resolve(pointer.type))
         if member.name in _TYPES:
-            types[member.name], ids[member.name] = _codec(btf, name, pointed), pointed.id
+            owned = is_kernel_owned(btf, pointed.id)
+            types[member.name] = BytesType(btf.size_of(pointed.id)) if owned else type_from_btf(btf, name, pointed)
+            ids[member.name] = pointed.id
         elif isinstance(pointed, Array):
             numbers[member.name] = pointed.length
         else:
             raise MalformedData(f"map {name}, {member.name}: not written with __uint")
     made = _spec(name, numbers, types, inner)
+    if made.kind is MapKind.ARENA and arena is not None and arena.data.strip(b"\0"):
+        made = replace(made, initial=((b"", arena.data),))
     if not is_kernel_owned(btf, ids["value"]):
         return made
     if made.kind.rules.key is not Key.NONE and not ids["key"]:
@@ -181,7 +267,7 @@ def _spec(name: str, numbers: Mapping[str, int], types: Mapping[str, Type], inne
         if given is not None and size not in (None, given.size):
             raise MalformedData(f"map {name}: {side}_size is {size}, but the {side}'s type has {given.size} bytes")
         # What the kind fixes is left to it, unless the source says more.
-        sides[side] = given if given is not None or fixed else _bytes(name, size or 0)
+        sides[side] = given if given is not None or fixed else bytes_of(name, size or 0)
     if rules.key is Key.NONE:
         sides["key"] = None
     elif rules.key is Key.PREFIX and sides["key"] is not None and sides["key"].size > _PREFIX_LENGTH:
@@ -199,29 +285,3 @@ def _spec(name: str, numbers: Mapping[str, int], types: Mapping[str, Type], inne
         extra=numbers.get("map_extra", 0),
         inner=inner,
     )
-
-
-def _bytes(name: str, size: int) -> Type | None:
-    if size > 1 << 20:
-        raise MalformedData(f"map {name} has keys or values of {size} bytes")
-    return array_of(BYTE, size) if size else None
-
-
-def _integers() -> Mapping[tuple[int, bool], IntType]:
-    plain = (kind for kind in INTEGERS.values() if not kind.big_endian and not kind.is_bool)
-    return {(kind.size, kind.signed): kind for kind in plain}
-
-
-def _codec(btf: Btf, name: str, node: Node) -> Type:
-    """The Python side of a key or value: integers and char arrays as such, everything else as its bytes."""
-    if isinstance(node, Int) and (node.size, node.signed) in _integers():
-        return _integers()[node.size, node.signed]
-    if isinstance(node, Array):
-        element = btf.type_by_id(btf.resolve(node.type))
-        if isinstance(element, Int) and element.size == 1 and element.signed and 0 < node.length < 1 << 20:
-            return CharArray(node.length)
-    size = btf.size_of(node.id)
-    made = _bytes(name, size)
-    if made is None:
-        raise MalformedData(f"map {name}: a key or value of type {node.name or 'struct'} has no size")
-    return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,24 @@ from pyebpf.elf.core import LOCAL_TYPE, apply
 from pyebpf.elf.debug import DebugInfo, read_debug_info
 from pyebpf.elf.file import read_elf
 from pyebpf.elf.kconfig import KCONFIG, read_constants
-from pyebpf.elf.maps import BTF_MAPS, LEGACY_MAPS, data_map, is_data, map_name, read_maps
+from pyebpf.elf.maps import (
+    ARENA_DATA,
+    BTF_MAPS,
+    LEGACY_MAPS,
+    data_map,
+    is_data,
+    map_name,
+    read_contents,
+    read_maps,
+    read_pinned,
+)
 from pyebpf.elf.types import loadable
 from pyebpf.elf.values import is_kernel_owned
 from pyebpf.errors import MalformedData, NotFound, closest
 from pyebpf.specs import (
     BtfTracepoint,
     Code,
+    MapKind,
     ModuleSpec,
     ProgramKind,
     ProgramSpec,
@@ -34,10 +46,11 @@ from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from pyebpf.elf.file import ElfFile, Relocation, Section, Symbol
     from pyebpf.elf.kconfig import KernelConfig, KernelConstants
+    from pyebpf.elf.maps import ElfMaps
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec
 
@@ -50,15 +63,19 @@ _R_64_64, _R_64_32 = 1, 10
 
 @dataclass(frozen=True, slots=True)
 class ElfProgram:
-    """A program of an object: the function `name` of `section`, and what the section's name says about it.
+    """A program of an object: the function `name` of `section`.
 
     It is `optional` if that name begins with a question mark: loaded only when it is asked for.
     """
 
     name: str
     section: str
-    convention: Convention
     optional: bool = False
+
+    @property
+    def convention(self) -> Convention:
+        """What the section's name says about it. NotFound for one that says nothing."""
+        return convention(self.section)
 
 
 def read_object(data: bytes) -> ElfObject:
@@ -89,9 +106,28 @@ class ElfObject:
         return section.data.partition(b"\0")[0].decode(errors="replace") if section is not None else ""
 
     @cached_property
-    def maps(self) -> Mapping[str, MapSpec]:
-        """The maps that the source defines, by the name of the variable. MalformedData for what cannot be made."""
+    def maps(self) -> ElfMaps:
+        """The maps that the source defines, by the name of the variable. Asking for one that can't be made raises."""
         return read_maps(self.elf, self.btf, lambda: self.types)
+
+    @cached_property
+    def contents(self) -> Mapping[str, Mapping[int, str]]:
+        """The maps or programs that a map begins with, by the names in the source: to be put in after loading."""
+        return read_contents(self.elf, self.btf)
+
+    @cached_property
+    def pinned(self) -> frozenset[str]:
+        """Variables of the maps that the source wants pinned by name. Loading pins nothing: `map.pin(path)` does."""
+        return read_pinned(self.elf, self.btf)
+
+    @cached_property
+    def arena(self) -> str | None:
+        """Variable of the arena, whose memory holds the variables of section .addr_space.1."""
+        for name in self.maps:
+            with suppress(MalformedData):
+                if self.maps[name].kind is MapKind.ARENA:
+                    return name
+        return None
 
     @cached_property
     def types(self) -> bytes:
@@ -140,28 +176,44 @@ class ElfObject:
 
     @cached_property
     def programs(self) -> tuple[ElfProgram, ...]:
-        """Every function outside of .text, in the order of the file. NotFound for a section name that says nothing."""
+        """Every function outside of .text, in the order of the file, whatever its section's name says."""
         return tuple(
-            ElfProgram(symbol.name, section.name, convention(section.name.removeprefix("?")), section.name[:1] == "?")
+            ElfProgram(symbol.name, section.name, section.name[:1] == "?")
             for section in self.elf.sections
             if section.executable and section.name != _TEXT
             for symbol in self.elf.functions(section)
             if not symbol.local
         )
 
-    def module_spec(self, kernel: Btf | None = None, config: KernelConfig | None = None) -> ModuleSpec:
-        """All programs but the optional ones, and the maps that they use. See `program_spec`."""
-        wanted = (program.name for program in self.programs if not program.optional)
-        programs = tuple(self.program_spec(name, kernel, config) for name in wanted)
+    def module_spec(
+        self,
+        kernel: Btf | None = None,
+        config: KernelConfig | None = None,
+        kinds: Mapping[str, ProgramKind | None] | None = None,
+    ) -> ModuleSpec:
+        """All programs but the optional ones, and the maps that they use. See `program_spec`.
+
+        `kinds` gives programs by name the type that their section does not say, or None to leave one out.
+        """
+        given = kinds or {}
+        unknown = [name for name in given if name not in {program.name for program in self.programs}]
+        if unknown:
+            raise NotFound(f"the object has no program {unknown[0]!r}, whose kind is given")
+        wanted = (p.name for p in self.programs if not p.optional and given.get(p.name, ProgramKind) is not None)
+        programs = tuple(self.program_spec(name, kernel, config, kind=given.get(name)) for name in wanted)
         used = {i.symbol for p in programs for i in p.code.instructions if i.op.form is Form.LDDW_MAP}
-        return ModuleSpec(tuple(spec for spec in self.map_specs(config) if spec.name in used), programs)
+        return ModuleSpec(self._map_specs(config, used), programs)
 
     def map_specs(self, config: KernelConfig | None = None) -> tuple[MapSpec, ...]:
-        """All maps that loading needs: those of the source, of global data and, with `config`, of .kconfig."""
+        """All maps: those of the source, of global data and, with `config`, of .kconfig."""
+        return self._map_specs(config, None)
+
+    def _map_specs(self, config: KernelConfig | None, used: Container[str | None] | None) -> tuple[MapSpec, ...]:
         self._check_byte_order()
         constants = read_constants(self.elf, self.btf, config) if config is not None else None
-        made = (*self.maps.values(), *self.data.values(), *((constants.map,) if constants is not None else ()))
-        return tuple({spec.name: spec for spec in made}.values())
+        wanted = [symbol for symbol, name in self.maps.names.items() if used is None or name in used]
+        data = (*self.data.values(), *((constants.map,) if constants is not None else ()))
+        return (*(self.maps[symbol] for symbol in wanted), *(s for s in data if used is None or s.name in used))
 
     def _check_byte_order(self) -> None:
         """Global data would be loaded, and read, with its bytes the wrong way round."""
@@ -171,8 +223,18 @@ class ElfObject:
                 f"the object is {order}-endian and this machine is not: list it here, load it where it belongs"
             )
 
-    def program_spec(self, name: str, kernel: Btf | None = None, config: KernelConfig | None = None) -> ProgramSpec:
+    def program_spec(
+        self,
+        name: str,
+        kernel: Btf | None = None,
+        config: KernelConfig | None = None,
+        *,
+        kind: ProgramKind | None = None,
+        attach_type: AttachType | None = None,
+    ) -> ProgramSpec:
         """One program, ready to load.
+
+        Its section's name says what it is, unless `kind` (and `attach_type`, where the kind has several) does.
 
         `kernel`, the BTF to load into, is asked for the function or tracepoint that the section names, and for what
         CO-RE relocations want to know; `config` for externs of .kconfig. NotFound for a name that is no program's, or
@@ -186,16 +248,17 @@ class ElfObject:
         section = self.elf.code_section(program.section)
         symbol = next(symbol for symbol in self.elf.functions(section) if symbol.name == name)
         code = _Linker(self, kernel, config).link(symbol)
-        attach, attach_btf = _attachment(program.convention, kernel)
+        said = _said(program, kind, attach_type)
+        attach, attach_btf = _attachment(said, kernel)
         return ProgramSpec(
             name,
-            ProgramKind(program.convention.program_type),
+            ProgramKind(said.program_type),
             code,
             attach,
-            expected_attach_type=program.convention.attach_number,
+            expected_attach_type=said.attach_number,
             attach_btf=attach_btf,
             license=self.license,
-            flags=program.convention.flags,
+            flags=said.flags,
         )
 
 
@@ -208,6 +271,20 @@ _FUNCTIONS = {
     AttachType.LSM_CGROUP: "bpf_lsm_",
     AttachType.TRACE_ITER: "bpf_iter_",
 }
+
+
+def _said(program: ElfProgram, kind: ProgramKind | None, attach_type: AttachType | None) -> Convention:
+    """What the program is: as the section's name says, or as is given; the rest of the name counts if it agrees."""
+    try:
+        said = program.convention
+    except NotFound as error:
+        if kind is None:
+            hint = f"give its type, program_spec({program.name!r}, kind=ProgramKind.XDP), or kinds= of module_spec()"
+            raise NotFound(f"program {program.name}: {error}: {hint}") from None
+        return Convention("", ProgramType(kind), attach_type, 0, "")
+    if kind is not None and int(kind) != int(said.program_type):
+        return Convention(said.kind, ProgramType(kind), attach_type, 0, "")
+    return said._replace(attach_type=attach_type) if attach_type is not None else said
 
 
 def _attachment(said: Convention, kernel: Btf | None) -> tuple[AttachSpec | None, int]:
@@ -327,13 +404,16 @@ class _Linker:
         offset = symbol.value + (item.imm & _LOW)
         if section.name in (BTF_MAPS, LEGACY_MAPS):
             for each in self.elf.symbols:
-                if each.section == section.number and each.value == offset and each.name in self.whole.maps:
+                if each.section == section.number and each.value == offset and each.name in self.whole.maps.names:
                     op = find_op("lddw_map", Form.LDDW_MAP)
-                    return Instruction(op, item.dst, symbol=self.whole.maps[each.name].name)
+                    return Instruction(op, item.dst, symbol=self.whole.maps.names[each.name])
             raise MalformedData(f"{place}: no map begins at byte {offset} of section {section.name}")
         if section.number in self.whole.data:
             op = find_op("lddw_map_value", Form.LDDW_MAP)
             return Instruction(op, item.dst, imm=offset << 32, symbol=self.whole.data[section.number].name)
+        if section.name == ARENA_DATA and self.whole.arena is not None:
+            op = find_op("lddw_map_value", Form.LDDW_MAP)
+            return Instruction(op, item.dst, imm=offset << 32, symbol=self.whole.maps.names[self.whole.arena])
         if section.executable:
             op = find_op("lddw_function", Form.LDDW_FUNCTION)
             return Instruction(op, item.dst, symbol=self._called(section, offset, place))

@@ -180,7 +180,10 @@ class KernelMap:
 
     def _fill(self) -> None:
         spec = self.spec
-        if spec.initial:
+        if spec.kind is MapKind.ARENA:
+            for _, content in spec.initial:
+                self.window().memory[: len(content)] = content
+        elif spec.initial:
             keys = b"".join(key for key, _ in spec.initial)
             values = b"".join(self._spread(value) for _, value in spec.initial)
             done, error = map_elements.map_update_batch(self.fileno(), keys, values, len(spec.initial))

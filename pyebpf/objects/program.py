@@ -12,7 +12,7 @@ from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
-from pyebpf.specs import ProgramKind
+from pyebpf.specs import MapKind, ProgramKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +59,9 @@ class Program:
         self.spec = spec
         #: The maps that it was given, by name: some kinds of attachment put into one what they find out.
         self.maps = maps
+        for used in maps.values():
+            if used.spec.kind is MapKind.ARENA:
+                used.window()  # the kernel wants its address in user space before a program names it
         starts = slot_starts(spec.code.instructions)
         with KernelSymbols(spec.code.instructions, btf or _vmlinux, spec.code.weak) as symbols:
             instructions = resolve(

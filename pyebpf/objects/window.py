@@ -42,8 +42,9 @@ class Window:
         self._step = slot_size(self._type.size) if self._type is not None else PAGE_SIZE
         self._count = owner.max_entries
         size = -(-self._step * self._count // PAGE_SIZE) * PAGE_SIZE
+        place = spec.extra if spec.kind is MapKind.ARENA else 0
         try:
-            self._mapping: Mapping | None = Mapping(owner.fileno(), size, writable=writable)
+            self._mapping: Mapping | None = Mapping(owner.fileno(), size, writable=writable, address=place)
         except OSError as error:
             raise diagnose(error, f"mapping map {spec.name}", needs=("CAP_BPF",)) from error
         self._bytes = self._mapping.part(0, size, "B")

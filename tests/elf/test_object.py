@@ -54,7 +54,7 @@ def test_maps_defined_by_btf(whole):
     assert [m.name for m in maps.values()] == ["flows", "slots", "a_map_with_a_lo", "events"]
     assert [m.kind for m in maps.values()] == [MapKind.HASH, MapKind.ARRAY, MapKind.PERCPU_ARRAY, MapKind.RINGBUF]
     assert [(m.key and m.key.name, m.value and m.value.name) for m in maps.values()] == [
-        ("u8[8]", "u64"), (None, "u8[24]"), ("u32", "char[16]"), (None, None),
+        ("flow", "u64"), (None, "u8[24]"), ("u32", "char[16]"), (None, None),
     ]  # fmt: skip
     assert [(m.max_entries, m.flags) for m in maps.values()] == [(257, 0), (3, 0), (1, 4), (4096, 0)]
 
@@ -204,10 +204,6 @@ REFUSED = [
         "map m is of type 99, which no kernel up to Linux 6.18 has",
     ),
     (
-        "struct { __uint(type, 2); __uint(pinning, 1); }" + USE_M,
-        "map m, pinning: loading does not pin: pin the map afterwards, and leave this out",
-    ),
-    (
         "struct { __uint(type, 2); __type(key, u32); __uint(key_size, 8); }" + USE_M,
         "map m: key_size is 8, but the key's type has 4 bytes",
     ),
@@ -259,8 +255,11 @@ def test_an_extern_without_type_information(compile_c):
 def test_a_section_that_names_nothing(compile_c):
     """The closest names are given."""
     whole = read_object(compile_c('SEC("kprobes/x") int f(void *c) { return 0; }', name="section"))
-    with pytest.raises(NotFound, match=r"^section 'kprobes/x' names no kind of program \(did you mean kprobe"):
-        _ = whole.programs
+    said = r"section 'kprobes/x' names no kind of program \(did you mean kprobe"
+    with pytest.raises(NotFound, match="^" + said):
+        _ = whole.programs[0].convention
+    with pytest.raises(NotFound, match=rf"^program f: {said}.*: give its type, program_spec\('f', kind="):
+        whole.module_spec()
 
 
 def test_a_program_that_is_not_there(whole):
