@@ -14,12 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pyebpf.asm.comments import COMMENT, without_blocks
+from pyebpf.asm.data import DATA, Data, read_data, slots_of
 from pyebpf.asm.encoding import ByteOrder, decode
 from pyebpf.asm.instruction import Instruction, Label, Raw
 from pyebpf.asm.numbered_labels import has_numbered_labels, name_numbered_labels
 from pyebpf.asm.op import Form
 from pyebpf.asm.opcodes import find_op
-from pyebpf.asm.operands import Operands, integer, unquoted
+from pyebpf.asm.operands import Operands, unquoted
 from pyebpf.asm.shapes import TOKEN, Shape, Token, shapes, token_kinds
 from pyebpf.errors import AssemblyError, Location
 
@@ -77,7 +78,7 @@ def parse(text: str, file: str = "<text>") -> tuple[Item | Raw, ...]:
     A call of a bare name (`call f`) is a call of that label if there is one, else of the helper of that name.
     AssemblyError, with `location`, for a line that means nothing.
     """
-    items: list[Item | Raw] = []
+    items: list[Item | Raw | Data] = []
     text = text.removeprefix("\ufeff")  # some editors begin a file with it
     numbered = has_numbered_labels(text)
     codes = without_blocks(text, file).split("\n") if "/*" in text else None
@@ -90,10 +91,11 @@ def parse(text: str, file: str = "<text>") -> tuple[Item | Raw, ...]:
                 start = len(line) - len(line.lstrip())
                 raise AssemblyError(error.message, Location(file, number, start, len(line.rstrip()), line)) from None
             raise
+    found = slots_of(items)
     if numbered:
-        items = name_numbered_labels(items)
-    labels = {item.name for item in items if isinstance(item, Label)}
-    return tuple(_decided(item, labels) for item in items)
+        found = name_numbered_labels(found)
+    labels = {item.name for item in found if isinstance(item, Label)}
+    return tuple(_decided(item, labels) for item in found)
 
 
 def _place(file: str, number: int, line: str, start: int, end: int) -> Location:
@@ -108,7 +110,7 @@ def parse_line(line: str) -> Instruction | Raw:
     return items[0]
 
 
-def _line(line: str, items: list[Item | Raw], at: Callable[[int, int], Location], *, numbered: bool) -> None:
+def _line(line: str, items: list[Item | Raw | Data], at: Callable[[int, int], Location], *, numbered: bool) -> None:
     code, after_comment, start = line, -1, 0
     if ":" in line:
         if _HEADING.match(line):
@@ -198,13 +200,13 @@ def _shape(texts: Sequence[str]) -> tuple[Shape | None, list[str]]:
     return shape, kinds
 
 
-def _instruction(code: str, start: int, at: Callable[[int, int], Location]) -> Instruction | Raw | None:
+def _instruction(code: str, start: int, at: Callable[[int, int], Location]) -> Instruction | Raw | Data | None:
     """The instruction that starts there; None for a directive that makes none."""
     texts = TOKEN.findall(code, start)
     shape, kinds = _shape(texts)
     if shape is None:
-        if texts[:1] == [".byte"]:
-            return _bytes(_tokens(code, start), at)
+        if texts[:1] and texts[0] in DATA:
+            return read_data(_tokens(code, start), at)
         if texts[:1] and texts[0] in _DIRECTIVES:
             return None
         from pyebpf.asm.parse_errors import explain
@@ -229,17 +231,6 @@ def _tokens(code: str, start: int) -> list[Token]:
     return [Token(kind_of[found[0]], found[0], found.start(), found.end()) for found in TOKEN.finditer(code, start)]
 
 
-def _bytes(tokens: Sequence[Token], at: Callable[[int, int], Location]) -> Raw:
-    where = at(tokens[0].start, tokens[-1].end)
-    if [token.kind for token in tokens[1:]] != ["#", *[",", "#"] * 7]:
-        raise AssemblyError(".byte takes the eight bytes of one slot, with commas between them", where)
-    numbers = tokens[1::2]
-    for token in numbers:
-        if integer(token.text) > 0xFF:
-            raise AssemblyError(f"{token.text} is no byte (0 to 0xff)", at(token.start, token.end))
-    return Raw(bytes(integer(token.text) for token in numbers), where)
-
-
 def _decided(item: Item | Raw, labels: set[str]) -> Item | Raw:
     """A call of a name that is no label becomes the call of the helper of that name."""
     if isinstance(item, Label | Raw) or item.op.form is not Form.CALL_LOCAL or item.symbol is None:
@@ -252,7 +243,7 @@ def _decided(item: Item | Raw, labels: set[str]) -> Item | Raw:
     return Instruction(find_op("call", Form.CALL), imm=number, where=item.where) if number is not None else item
 
 
-def _relocate(items: list[Item | Raw], width: str, name: str) -> None:
+def _relocate(items: list[Item | Raw | Data], width: str, name: str) -> None:
     """Apply what llvm-objdump prints below an instruction that a relocation changes."""
     last = items[-1] if items else None
     if not isinstance(last, Instruction):

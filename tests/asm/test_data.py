@@ -1,0 +1,39 @@
+"""Directives that make bytes: any number of them, of any width, as long as they fill slots together."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.asm import Raw, assemble, encode
+from pyebpf.errors import AssemblyError
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        (".8byte 0x95", "9500000000000000"),
+        (".quad 1, -1", "0100000000000000ffffffffffffffff"),
+        (".byte 1, 2, 3, 4\n.long 5", "0102030405000000"),
+        (".short 1, 2\n.2byte 3\n.byte 4, 5", "0100020003000405"),
+        (".byte " + ", ".join(map(str, range(24))), bytes(range(24)).hex()),
+        (".byte 0xb7\n.byte 0, 0, 0\n.4byte -2\nexit", "b7000000feffffff9500000000000000"),
+    ],
+)
+def test_data_fills_slots(text, data):
+    """Lines in a row are one piece of data."""
+    assert encode(assemble(text)).hex() == data
+
+
+def test_jumps_count_the_slots_of_data():
+    """And each slot knows the line that its first byte came from."""
+    jump, first, second, _ = assemble(
+        "goto end\n.byte 1, 2, 3\n.byte 4, 5, 6, 7, 8, 9\n.int 10\n.byte 0, 0, 0\nend: exit"
+    )
+    assert (jump.offset, first, second.where.line) == (2, Raw(bytes(range(1, 9))), 3)
+
+
+@pytest.mark.parametrize("text", [".byte 1", ".quad 1\n.byte 2\nexit", ".long 1\nhere: .long 2"])
+def test_data_that_fills_no_slot_is_refused(text):
+    """A label inside a slot, too."""
+    with pytest.raises(AssemblyError, match="bytes of data make no whole slots of 8"):
+        assemble(text)
