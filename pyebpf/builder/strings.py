@@ -237,7 +237,9 @@ class StringSource(RunTime):
         read_into: Callable[[ProgramBuilder, ir.Value, int], None],
         size: int | None = None,
         where: Location | None = None,
+        remedy: str = "give one, size=64 for example",
     ) -> None:
+        self.remedy = remedy
         self.name = name
         self.read_into = read_into
         self.size = size
@@ -260,8 +262,12 @@ class StringSource(RunTime):
     def local(self, p: ProgramBuilder) -> String:
         """Read it now, to the stack."""
         if self.size is None:
-            p.fail(f"{self.name} has no destination that tells its size: give one, size=64 for example")
+            p.fail(f"{self.name} has no destination that tells its size: {self.remedy}")
         return self._read(p, self.size)
+
+    def sized(self, size: int) -> StringSource:
+        """The same string, of at most `size` bytes with its NUL."""
+        return StringSource(self.name, self.read_into, size, self.where, self.remedy)
 
     def beside(self, p: ProgramBuilder, others: Iterable[Any]) -> String:
         """Read it now; where nothing tells its size, what it is compared with does: one byte more than the longest."""
@@ -311,6 +317,8 @@ class StringSource(RunTime):
         return self.local(p).length(p)
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
+        if self.size is None and isinstance(index, int) and index >= 0:
+            return self._read(p, index + 2).item(p, index)
         return self.local(p).item(p, index)
 
 

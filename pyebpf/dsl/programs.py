@@ -6,12 +6,13 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.contexts.base import ASKED_TARGET
+from pyebpf.builder.contexts.base import ASKED_TARGET, DECLARED
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.builder.lost import LossTable
 from pyebpf.builder.notes import CALLBACK, CHANGED, CHANGING, MOVED, MOVING
 from pyebpf.builder.program import ProgramBuilder
+from pyebpf.builder.strings import StringSource
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.binding_time import BindingTimes
@@ -155,9 +156,17 @@ def _parameters(f: Frame, probe: Probe[Any, Any]) -> None:
             f.bind_constant("ctx", Context())
             continue
         name = "ctx" if argument.arg == "ctx_" else argument.arg
-        value = f.p.place.parameter(f.p, name, _annotation(probe, argument), position)
+        annotation = _annotation(probe, argument)
+        value = f.p.place.parameter(f.p, name, annotation, position)
+        f.p.notes.setdefault(DECLARED, {})[argument.arg] = (annotation, position)
         position += 1
-        if isinstance(value, RunTime):
+        if isinstance(value, StringSource):
+            bound[argument.arg] = BoundParameter(("text", value.size), value.describe(), f.at(argument))
+            if value.size is None and not f.times.is_run_time(f.key, argument.arg):
+                # Read where it is used, which tells how much of it.
+                f.bind_constant(argument.arg, value)
+                continue
+        elif isinstance(value, RunTime):
             bound[argument.arg] = BoundParameter(value.shape, value.describe(), f.at(argument))
         f.assign(argument.arg, value)
 

@@ -29,7 +29,8 @@ MESSAGES = {
     "called": '"Probe[[ptr[char], int], None]" not callable  [operator]',
     "argument of a subprogram": 'Argument 1 to "twice" has incompatible type "str"; expected "int"  [arg-type]',
     "no type": (
-        'Argument "key" to "hash" of "MapMethods" has incompatible type "int"; expected "type[Never] | tuple[Any, ...]"  [arg-type]'
+        'Argument "key" to "hash" of "MapMethods" has incompatible type "int"; '
+        'expected "type[Never] | tuple[Any, ...]"  [arg-type]'
     ),
     "no such parameter": 'Unexpected keyword argument "key" for "array" of "MapMethods"  [call-arg]',
     "argument is missing": 'Missing positional argument "pointer" in call to "user_string"  [call-arg]',

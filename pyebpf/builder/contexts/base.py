@@ -9,9 +9,10 @@ from pyebpf.builder.entity import Entity, NoPythonOperators
 from pyebpf.builder.kernel_objects import plain_name
 from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import Pointer
+from pyebpf.builder.strings import StringSource
 from pyebpf.dataclass import dataclass
 from pyebpf.specs import AttachSpec, ProgramKind
-from pyebpf.types import IntType, PointerType
+from pyebpf.types import CharArray, IntType, PointerType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -155,6 +156,9 @@ class Context(Entity, NoPythonOperators):
         if name == "target":
             p.notes[ASKED_TARGET] = True
             return p.attach.target if p.attach is not None else str(p.attach)
+        declared = p.notes.get(DECLARED, {}).get(name)
+        if declared is not None:
+            return p.place.parameter(p, name, *declared)
         return p.place.attribute(p, name)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
@@ -163,6 +167,8 @@ class Context(Entity, NoPythonOperators):
 
 #: The key in a program's notes that says that it reads `ctx.target`, so that its code is one target's own.
 ASKED_TARGET = "contexts: target"
+#: The key under which a program's notes have the annotation and the position of each parameter that it declares.
+DECLARED = "contexts: parameters"
 
 
 def annotated(p: ProgramBuilder, found: Any, annotation: Any, space: Space = Space.KERNEL) -> Any:
@@ -172,6 +178,8 @@ def annotated(p: ProgramBuilder, found: Any, annotation: Any, space: Space = Spa
     """
     if annotation is None or annotation is int or annotation is KernelObject:
         return found
+    if isinstance(annotation, CharArray) and isinstance(found, StringSource):
+        return found.sized(annotation.length)
     if isinstance(annotation, PointerType) and hasattr(found, "as_int"):
         return Pointer(found.as_int(p).value, annotation.target, getattr(found, "space", space))
     if isinstance(annotation, IntType) and hasattr(found, "convert"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pyebpf.builder.contexts import registers, sessions
-from pyebpf.builder.contexts.base import Loading, Place, annotated
+from pyebpf.builder.contexts.base import ASKED_TARGET, Loading, Place, annotated
 from pyebpf.builder.kernel_objects import as_number, from_register, plain_name
 from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import Pointer
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.target import KernelFunction, KernelType, Target
+    from pyebpf.types.tracepoint import TracepointField
 
 __all__ = ["FentryPlace", "FexitPlace", "FmodRetPlace", "KprobeMultiPlace", "KprobePlace"]
 
@@ -194,6 +195,19 @@ class FunctionPlace(Place[S]):
         has = f"it has {', '.join(names)}" if names else "it has none"
         p.fail(f"{known.name}() has no parameter {plain}{closest(plain, names)}: {has}")
 
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        """`ctx.name` is what the parameter `name` would be; what is none, is the kind's own affair."""
+        known, plain = self.callee(p.target), plain_name(name)
+        names = [each.name for each in known.passed or ()] if not known.call else _call_arguments(p.target, known)
+        if plain not in (names or ()) and (plain != RETVAL or not self.returns):
+            return self.other_attribute(p, name)
+        p.notes[ASKED_TARGET] = True
+        return self.parameter(p, name, None, 0)
+
+    def other_attribute(self, p: ProgramBuilder, name: str) -> Any:
+        """`ctx.name` of a name that is no parameter's."""
+        raise NotImplementedError
+
     def _look_for(self, target: Target, known: Callee) -> None:
         """Raise NotFound, with the closest names, for a function that neither BTF nor the kernel's symbols have."""
         module, name, _ = split(self.function)
@@ -228,12 +242,9 @@ class FunctionPlace(Place[S]):
         """An argument of a system call, by the name that its tracepoint gives it, from the registers it saved."""
         from pyebpf.builder.integers import Int
 
-        try:
-            fields = p.target.tracepoint_format("syscalls", f"sys_enter_{known.call}").fields
-        except (NotFound, NotSupported):
-            value = self.saved(p, position)
-            return registers.typed(p, value, annotation, name, Space.USER)
-        arguments = {each.name: each for each in fields if each.offset >= _FIRST_ARGUMENT}
+        arguments = _call_arguments(p.target, known)
+        if arguments is None:
+            return registers.typed(p, self.saved(p, position), annotation, name, Space.USER)
         field = arguments.get(name)
         if field is None:
             p.fail(
@@ -271,10 +282,19 @@ class FunctionPlace(Place[S]):
         return registers.saved_call_argument(p, self.argument(p, 0), position)
 
 
+def _call_arguments(target: Target, known: Callee) -> dict[str, TracepointField] | None:
+    """The arguments of a system call by the names that its tracepoint gives them; None where that is not to be had."""
+    try:
+        fields = target.tracepoint_format("syscalls", f"sys_enter_{known.call}").fields
+    except (NotFound, NotSupported):
+        return None
+    return {each.name: each for each in fields if each.offset >= _FIRST_ARGUMENT}
+
+
 class _RegisterPlace(FunctionPlace[S]):
     """A function seen through `struct pt_regs`. The context's attributes are registers."""
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def other_attribute(self, p: ProgramBuilder, name: str) -> Any:
         return registers.named_register(p, name)
 
     def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
@@ -430,8 +450,10 @@ class TrampolinePlace(FunctionPlace[Trampoline]):
             return not_loaded(self.function)
         return NotFound(f"no function {name} in module {module}{where or closest(name, names)}")
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        p.fail(f"ctx.{name}: this program has no registers; a function's arguments are parameters of the probe")
+    def other_attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if name not in registers.machine(p).registers:
+            return self.parameter(p, name, None, 0)
+        p.fail(f"ctx.{name}: this program has no registers; a function's arguments are ctx.NAME by their names")
 
     def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
         return p.b.load(p.context, 8 * slot, 8)

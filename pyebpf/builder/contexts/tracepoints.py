@@ -162,4 +162,5 @@ def _dynamic(p: ProgramBuilder, field: TracepointField) -> Any:
             offset = program.b.emit(Op.ADD, offset, program.b.const(field.offset + 4))
         program.b.call(115, destination, program.b.const(length), program.b.emit(Op.OFFSET, program.context, offset))
 
-    return StringSource(f"field {field.name}", read_into, None, p.b.where)
+    remedy = f"annotate the parameter, {field.name}: char[64] for example"
+    return StringSource(f"field {field.name}", read_into, None, p.b.where, remedy)

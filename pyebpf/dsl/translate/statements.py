@@ -11,6 +11,7 @@ from pyebpf.builder import operations
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.references import Reference
+from pyebpf.builder.strings import StringSource
 from pyebpf.dsl.annotations import integer_type
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.conditions import branch, comparison
@@ -19,6 +20,7 @@ from pyebpf.dsl.translate.names import RETURN
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.returns import return_statement
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
+from pyebpf.types import CharArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -174,7 +176,12 @@ def _taken(f: Frame, part: Any, *, named: bool) -> Any:
 def _annotated(f: Frame, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
-    assign_target(f, node.target, expression(f, node.value))
+    value = expression(f, node.value)
+    if isinstance(value, StringSource) and value.size is None:
+        # `name: char[32] = …` tells the size of a string that is still to be read.
+        declared = expression(f, node.annotation) if isinstance(node.annotation, ast.Subscript) else None
+        value = value.sized(declared.length) if isinstance(declared, CharArray) else value
+    assign_target(f, node.target, value)
 
 
 def _augmented(f: Frame, node: ast.AugAssign) -> None:
