@@ -9,7 +9,7 @@ from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import string_at
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Kind
-from pyebpf.errors import NotFound, OnlyInProbe
+from pyebpf.errors import NotFound, NotSupported, OnlyInProbe
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -20,6 +20,7 @@ __all__ = [
     "current_task",
     "enum",
     "has_field",
+    "has_function",
     "has_tracepoint",
     "kernel_string",
     "sizeof",
@@ -65,6 +66,25 @@ def _has_tracepoint(p: ProgramBuilder, name: Any) -> bool:
 @word(_has_tracepoint)
 def has_tracepoint(name: str) -> bool:
     """Whether the kernel has a tracepoint, "category:name", or a raw tracepoint, "name". Known while compiling."""
+    raise OnlyInProbe
+
+
+def _has_function(p: ProgramBuilder, name: Any) -> bool:
+    _text(p, "has_function", name)
+    if p.target.has_function(name):
+        return True
+    try:
+        return bool(p.target.functions(name))
+    except (NotFound, NotSupported):
+        return False
+
+
+@word(_has_function)
+def has_function(name: str) -> bool:
+    """Whether the kernel has a function, by its types (BTF) or in the list of those that can be probed.
+
+    Known while compiling.
+    """
     raise OnlyInProbe
 
 

@@ -13,6 +13,7 @@ from pyebpf.dsl.probe import Attachment
 from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError, NotSupported
 from pyebpf.specs import Choice, ModuleSpec, ProgramSpec
+from pyebpf.specs.programs import LEFT_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -64,6 +65,8 @@ def assemble(
         for number, request in enumerate(probe.requests):
             way, choice = _choose(name, number, request, target, struck or {})
             choices.append(choice)
+            if way is None:
+                continue
             made = []
             for attach, kind, built in _programs(probe, way, name, target, losses):
                 losses = built.losses
@@ -138,8 +141,9 @@ def _larger(one: MapSpec, other: MapSpec) -> MapSpec:
     return other if other.value.size > one.value.size else one
 
 
-def _choose(name: str, number: int, request: Request, target: Target, struck: Struck) -> tuple[Way, Choice]:
-    """The first way of a request that nothing is known against."""
+def _choose(name: str, number: int, request: Request, target: Target, struck: Struck) -> tuple[Way | None, Choice]:
+    """The first way of a request that nothing is known against; none of an optional one that has no such way."""
+    optional = all(attachment.optional for way in request.ways for attachment in way.attachments)
     rejected: list[tuple[str, str]] = []
     alone = len(request.ways) == 1
     for way in request.ways:
@@ -155,8 +159,10 @@ def _choose(name: str, number: int, request: Request, target: Target, struck: St
                 reason = next((each for each in unfit if each is not None), None)
         if reason is None:
             last = way is request.ways[-1]
-            return way, Choice(name, str(request), number, way.name, tuple(rejected), last)
+            return way, Choice(name, str(request), number, way.name, tuple(rejected), last, optional)
         rejected.append((way.name, reason))
+    if optional:
+        return None, Choice(name, str(request), number, LEFT_OUT, tuple(rejected), optional=True)
     reasons = "; ".join(f"{way}: {reason}" for way, reason in rejected)
     raise NotSupported(f"{request} on {name}: there is no way to run it here: {reasons}")
 

@@ -101,7 +101,9 @@ class BPF(Module):
             except (NotSupported, NotPermitted) as error:
                 self._release(loaded)
                 choice = loaded.failing
-                if choice is None or (choice.last and not choice.rejected):
+                # What is optional is left out where the kernel does not have it; that it may not be had is an error.
+                left_out = choice is not None and choice.optional and isinstance(error, NotSupported)
+                if choice is None or (choice.last and not choice.rejected and not left_out):
                     raise
                 # The next way is another program: it is compiled, loaded and attached anew.
                 struck[choice.probe, choice.number, choice.way] = str(error)

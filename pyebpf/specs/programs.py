@@ -111,12 +111,16 @@ class ProgramSpec:
     attach_module: str = ""
 
 
+#: The way of an optional request that this kernel has no way to run.
+LEFT_OUT = "left out"
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Which of several ways a probe's request takes, and why not those before.
 
     `probe` is the probe's name, `request` what its decorator was given, `number` which of the probe's requests it is;
-    `rejected` has each way that comes before, with the reason.
+    `rejected` has each way that comes before, with the reason. An `optional` request that has no way is `LEFT_OUT`.
     """
 
     probe: str
@@ -125,6 +129,7 @@ class Choice:
     way: str
     rejected: tuple[tuple[str, str], ...] = ()
     last: bool = True
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
