@@ -101,10 +101,11 @@ KNOWN: dict[str, dict[str, bool]] = {
     },
 }
 
-#: Where arm64 differs: ftrace calls trampolines since Linux 6.4, and fprobe came later than with Linux 6.12.
+#: Where arm64's machines differ: ftrace calls trampolines since Linux 6.4, and fprobe came later than with Linux 6.12.
 ON_ARM64 = {
     **{f"attach:{name}": {"6.1": False} for name in ("fentry", "fexit", "fmod_ret", "lsm", "lsm_cgroup")},
     **{f"attach:{name}": {"6.12": False} for name in ("kprobe_multi", "kprobe_session")},
+    "attach:perf_hardware": {"6.1": True, "6.12": True},  # QEMU emulates arm64's counters
 }
 
 pytestmark = pytest.mark.every_kernel

@@ -421,7 +421,7 @@ def test_what_the_kernel_forbids_is_named() -> None:
     assert message == (
         "no function no_such_module:some_function: module no_such_module is not loaded (modprobe no_such_module)"
     )
-    assert refusal("kprobe", "jiffies", kind=NotFound) == "no function jiffies: jiffies is data"
+    assert refusal("kprobe", "init_task", kind=NotFound) == "no function init_task: init_task is data"
     assert refusal("kprobe", "tcp_init", kind=NotSupported).endswith(
         "kprobe tcp_init: it ran while the kernel started, and is gone (__init)"
     )
