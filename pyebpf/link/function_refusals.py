@@ -77,7 +77,8 @@ def without_trampoline(function: str) -> str:
     except (NotFound, NotSupported):
         count = 0
     if count > _LEAST_PASSED:
-        return f"its {count} arguments are more than trampolines pass on here (x86-64 before Linux 6.3: 6; arm64: 8)"
+        # 6 on x86-64 before Linux 6.3, 8 on arm64 in 6.12.
+        return f"its {count} arguments are more than trampolines pass on here (6 or 8, by architecture and release)"
     return "this kernel's trampolines do not do for it"
 
 
