@@ -18,6 +18,8 @@ __all__ = ["UsageError", "describe", "failed", "guarded", "note", "read_input"]
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 TRACEBACK = "PYEBPF_TRACEBACK"
+#: File systems that a container may lack, and what mount(8) calls them.
+_MOUNTS = {"/proc": "proc", "/sys": "sysfs"}
 
 
 class UsageError(Exception):
@@ -65,6 +67,14 @@ def describe(error: BaseException) -> str:
         return (
             "there is not enough memory: raise the limit (ulimit -v, or memory.max of the control group), or free some"
         )
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
+        for place, kind in _MOUNTS.items():
+            if error.filename.startswith(f"{place}/") and not os.path.ismount(place):
+                return f"{place} is not mounted, so there is no {error.filename}: mount -t {kind} {kind} {place}"
+    if isinstance(error, ImportError) and "ctypes" in str(error):
+        return (
+            f"this Python has no ctypes ({error}): use one that was built with libffi, such as the distribution's own"
+        )
     if isinstance(error, OSError) and error.strerror:
         subject = f"{visible(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
         return f"{subject}{error.strerror}"
@@ -77,7 +87,8 @@ def failed(program: str, error: BaseException) -> int:
         from traceback import print_exception
 
         print_exception(error)
-    if isinstance(error, PyebpfError | OSError | MemoryError):
+    known = isinstance(error, PyebpfError | OSError | MemoryError)
+    if known or (isinstance(error, ImportError) and "ctypes" in str(error)):
         note(f"{program}: {describe(error)}")
     else:
         note(f"{program}: internal error, please report it with {TRACEBACK}=1 set: {describe(error)}")
