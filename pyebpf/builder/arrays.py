@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import All, Compare, Test, negate
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.operations import store, to_int
-from pyebpf.builder.places import Place, copy, pieces
+from pyebpf.builder.places import Place, copy, movable, pieces
 from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference
 from pyebpf.builder.restating import restated
@@ -37,6 +37,11 @@ class Array(Reference):
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         self.check_writable(p)
+        if self.place.fixed and not isinstance(index, int):
+            whole = self._movable(p)
+            whole.set_item(p, index, value)
+            copy(p, *self.place.address(p), *whole.place.address(p), self.type.size)
+            return
         store(p, *self._element(p, index).address(p), self.type.element, value)
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
@@ -48,9 +53,16 @@ class Array(Reference):
         else:
             super().augment_item(p, index, operator, value)
 
+    def _movable(self, p: ProgramBuilder) -> Array:
+        """A copy that can be read and written at run-time indices."""
+        return Array(self.type, replace(movable(p, self.place, self.type.size), writable=True))
+
     def _element(self, p: ProgramBuilder, index: Any) -> Place:
         if isinstance(index, int) and -self.type.length <= index < 0:
             index += self.type.length  # from the end, as Python counts
+        if self.place.fixed and not isinstance(index, int):
+            whole = Array(self.type, movable(p, self.place, self.type.size))
+            return whole._element(p, index)
         return element_place(
             p, self, replace(self.place, presence=None), self.type.element.size, self.type.length, index
         )

@@ -145,6 +145,10 @@ def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
             f"loop() goes 0 to {MOST_ROUNDS} rounds, and this number is not known to be one: write loop(min(n, …), …)"
         )
 
+    if high == 0:
+        # Verifiers do not walk what is called no time, drop its code, and miss it ("No program to jit").
+        return Int(p.b.const(0), S64)
+
     def arguments(registers: Sequence[ir.Value]) -> Sequence[Any]:
         index = p.b.emit(Op.ZEXT, registers[0], size=U32.size)
         p.b.assume_bounds(index, 0, max(high - 1, 0))

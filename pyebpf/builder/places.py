@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Place", "copy", "pieces", "temporary", "write_bytes", "zero"]
+__all__ = ["Place", "copy", "movable", "pieces", "temporary", "write_bytes", "zero"]
 
 _FREE = "places: free temporaries"
 
@@ -28,7 +28,7 @@ class Place:
     may be read before a check. Other programs may write a `shared` place at the same time. In a packet the presence is
     decided by where that ends: `packet` is the context's attribute that knows ("packet", "data_meta"). Of a `foreign`
     place nobody knows that its strings end with a NUL, and zeros. `space` is the memory that pointers found there lead
-    to: it is a copy of something there.
+    to: it is a copy of something there. A `fixed` place is read and written at offsets that are known while compiling.
     """
 
     base: ir.Value | None = None
@@ -41,6 +41,7 @@ class Place:
     packet: str = ""
     foreign: bool = False
     space: Space = Space.KERNEL
+    fixed: bool = False
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
@@ -53,7 +54,7 @@ class Place:
         """All but the parts, as `RunTime.shape`: two stack slots are two shapes."""
         same = self.base is not None and self.base == self.presence
         present = self.presence is not None
-        kind = (self.owner, self.shared, self.writable, self.packet, self.foreign, self.space)
+        kind = (self.owner, self.shared, self.writable, self.packet, self.foreign, self.space, self.fixed)
         return (self.slot, self.base is not None, present, same, self.offset, *kind)
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> Place:
@@ -104,6 +105,15 @@ class Place:
 def moved(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
     """Return `address` + `offset`."""
     return address if offset == 0 else p.b.emit(Op.OFFSET, address, p.b.const(offset))
+
+
+def movable(p: ProgramBuilder, place: Place, size: int) -> Place:
+    """Return a place that can be read at run-time offsets: the same, or of one that is `fixed` a copy."""
+    if not place.fixed:
+        return place
+    slot = p.b.slot(-(-size // 8) * 8, name="copy")
+    copy(p, p.b.slot_address(slot), 0, *place.address(p), size)
+    return Place(slot=slot, owner=place.owner, writable=False, foreign=place.foreign)
 
 
 @contextmanager

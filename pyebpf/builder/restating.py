@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["restated", "restated_if_computed"]
+__all__ = ["masked", "restated", "restated_if_computed"]
 
 _NOT_FOLLOWED = frozenset({Op.UDIV, Op.UMOD, Op.SDIV, Op.SMOD, Op.SWAP, Op.NEG, Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _SHIFTS = frozenset({Op.SHL, Op.LSHR, Op.ASHR})
@@ -49,6 +49,15 @@ def restated_if_computed(p: ProgramBuilder, number: ir.Value) -> ir.Value:
     if high - low >= 1 << 62 or not _lost(p, number, _FARTHEST):
         return number
     return restated(p, number, low, high)
+
+
+def masked(p: ProgramBuilder, number: ir.Value) -> ir.Value:
+    """Return a number so that verifiers see some end of it, if one is known here: for loops, which need no more."""
+    low, high = p.b.bounds(number)
+    if low < 0 or p.b.definition(number) is not None or high >= 1 << 32:
+        return restated_if_computed(p, number)
+    # What several paths give: passes look whether verifiers follow each of them.
+    return restated(p, number, 0, (1 << high.bit_length()) - 1)
 
 
 def _lost(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:

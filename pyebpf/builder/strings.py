@@ -14,7 +14,7 @@ from pyebpf.builder.integers import Character, Int, relation
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.notes import CHANGING
 from pyebpf.builder.operations import any_in_turn
-from pyebpf.builder.places import Place, copy, moved, pieces, zero
+from pyebpf.builder.places import Place, copy, movable, moved, pieces, zero
 from pyebpf.builder.references import Reference
 from pyebpf.builder.search import find_bytes
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -102,10 +102,10 @@ class String(Reference):
         """Bytes before the NUL, by bisection: behind the first zero there are only zeros."""
         self.check(p)
         b = p.b
-        base, offset = self.place.address(p)
         most = self.type.length - 1
         if most == 0:
             return 0
+        base, offset = movable(p, self.place, self.type.size).address(p)
         count = b.variable(hint="length")
         b.write(count, b.const(0))
         step = 1 << most.bit_length() - 1
@@ -130,7 +130,8 @@ class String(Reference):
         self.check(p)
         if isinstance(index, slice):
             p.fail(f"{self.describe()} has no slices: {_NO_OPERATOR}")
-        address, offset = element_place(p, self, self.place, 1, self.type.length, index).address(p)
+        place = self.place if isinstance(index, int) else movable(p, self.place, self.type.size)
+        address, offset = element_place(p, self, place, 1, self.type.length, index).address(p)
         return Character(p.b.load(address, offset, 1), S64, U8)
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:

@@ -31,7 +31,7 @@ class SyscallPlace(Place[SyscallProgram]):
         record = self.attach.record
         if record is None:
             p.fail(f"{name}: this program is run without a record: name one in the decorator, @bpf.syscall(Record)")
-        return Record(record, Memory(base=p.context, owner="the caller"))
+        return Record(record, Memory(base=p.context, owner="the caller", fixed=True))
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
         return self._record(p, name).attribute(p, name)

@@ -93,7 +93,7 @@ class SkBuffPlace(Place[S], Generic[S]):
     def named(self, p: ProgramBuilder, name: str) -> Any:
         offset, type_ = self._field(p, name)
         writable = name in _WRITABLE.get(p.kind, ())
-        return read(p, Memory(base=p.context, offset=offset, owner=name, writable=writable), type_)
+        return read(p, Memory(base=p.context, offset=offset, owner=name, writable=writable, fixed=True), type_)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         offset, type_ = self._field(p, name)

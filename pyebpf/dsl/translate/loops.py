@@ -11,7 +11,7 @@ from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
-from pyebpf.builder.restating import restated_if_computed
+from pyebpf.builder.restating import masked
 from pyebpf.builder.walks import walk_entries
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, is_bounded, leaves
@@ -80,7 +80,7 @@ def _restate(f: Frame, test: ast.expr) -> None:
     for name in sorted({each.id for each in ast.walk(test) if isinstance(each, ast.Name)} & set(f.local_names)):
         value = f.read(name) if f.is_assigned(name) else None
         if isinstance(value, Int):
-            restated = restated_if_computed(f.p, value.value)
+            restated = masked(f.p, value.value)
             if restated is not value.value:
                 f.assign(name, Int(restated, value.type, value.loaded))
 

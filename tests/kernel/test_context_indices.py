@@ -1,0 +1,108 @@
+"""Arrays and strings in a context, at indices that each event knows: the verifier wants constant offsets there."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from pyebpf import BPF, Struct, char, field, loop, u8, u32, u64
+
+SIZE = 8
+
+
+class Question(Struct):
+    """What a program is asked."""
+
+    a: u64
+    name: str = field(char[21], default="")
+    words: tuple[int, ...] = field(u32[SIZE], default=(0,) * SIZE)
+    bytes_: bytes = field(u8[5], default=bytes(5))
+    found: u64 = 0
+
+
+def answers(body, questions):
+    """Run a syscall program on each question; what is in its record then."""
+    bpf = BPF()
+    made = bpf.syscall(Question)(body)
+    with closing(bpf):
+        bpf.load()
+        for question in questions:
+            yield made.run(question).record
+
+
+def ask(**values):
+    return Question(**{"a": 0, **values})
+
+
+def test_elements_are_read_and_written_at_run_time_indices():
+    """Whatever the type of the array, and however the index is bounded."""
+
+    def probe(ctx: Question) -> int:
+        ctx.words[ctx.a % 5] = 7
+        ctx.words[ctx.a & 7] += 100
+        ctx.bytes_[ctx.a % 5] = ctx.words[7 - (ctx.a & 7)]
+        total = 0
+        for i in range(SIZE):
+            total += ctx.words[i] * (i + 1)
+        ctx.found = total
+        return 0
+
+    for a, question in enumerate(answers(probe, [ask(a=a, words=tuple(range(SIZE))) for a in range(13)])):
+        words, bytes_ = list(range(SIZE)), bytearray(5)
+        words[a % 5] = 7
+        words[a & 7] += 100
+        bytes_[a % 5] = words[7 - (a & 7)]
+        assert (tuple(question.words), question.bytes_) == (tuple(words), bytes(bytes_))
+        assert question.found == sum(word * (i + 1) for i, word in enumerate(words))
+
+
+def test_strings_are_measured_indexed_and_searched():
+    """Each works on a copy."""
+
+    def probe(ctx: Question) -> int:
+        ctx.found = len(ctx.name) * 1000
+        if ctx.name[ctx.a % 20] == "x":
+            ctx.found += 1
+        if "by" in ctx.name:
+            ctx.found += 10
+        if ctx.name.endswith("z"):
+            ctx.found += 100
+        return 0
+
+    names = ["", "x", "bypass", "12345678901234567890", "xyz", "abyz"]
+    for name, question in zip(names, answers(probe, [ask(a=20, name=name) for name in names]), strict=True):
+        wanted = len(name) * 1000 + name.startswith("x") + 10 * ("by" in name) + 100 * name.endswith("z")
+        assert question.found == wanted, name
+
+
+def test_an_array_of_a_packets_context_is_indexed():
+    """`cb` of struct __sk_buff."""
+    bpf = BPF()
+    numbers = bpf.array(value=u64, size=2)
+
+    @bpf.cgroup_skb_egress()
+    def passed(ctx) -> int:
+        numbers[1] = ctx.cb[numbers[0] % 5]
+        ctx.cb[numbers[0] % 5] = 3
+        return 1
+
+    with closing(bpf):
+        bpf.load()
+
+
+def test_a_loop_of_no_round_stands_beside_one_over_a_map():
+    """Both call functions of the program's own."""
+    bpf = BPF()
+    table = bpf.hash(key=u32, value=u64)
+    counts = bpf.array(value=u64, size=2)
+
+    def add(i):
+        counts[0] += i
+
+    @bpf.raw_tracepoint("sys_enter")
+    def probe() -> None:
+        for key, value in table.items():
+            counts[1] += key + value
+        loop(0, add)
+
+    with closing(bpf):
+        bpf.load()
