@@ -341,7 +341,7 @@ def test_a_software_event_counts_in_all_threads_of_a_process_and_in_no_other():
     old = Thread(target=work)
     old.start()
     ours = PerfEvent(SOFTWARE, PAGE_FAULTS, period=1, pid=os.getpid())
-    with Counter(ProgramKind.PERF_EVENT, counter()) as our, attach(our.program, ours):
+    with Counter(ProgramKind.PERF_EVENT, counter()) as our, attach(our.program, ours) as link:
         go.set()
         assert done.wait(60)
         old.join()
@@ -357,7 +357,11 @@ def test_a_software_event_counts_in_all_threads_of_a_process_and_in_no_other():
         os.waitpid(pid, 0)
         third = our.count
     assert first >= 503
-    assert second - first >= 503
+    if link.notes:  # before Linux 5.13
+        assert "threads that the process starts from now on are left out" in link.notes[0]
+        assert second - first < 503
+    else:
+        assert second - first >= 503
     assert third - second < 50_021
 
 
