@@ -1,4 +1,4 @@
-"""SYN backlog length by limit, and a record for each SYN about to be dropped."""
+"""Accept queue length by limit, and a record for each connection that finds the queue full."""
 
 import sys
 import time

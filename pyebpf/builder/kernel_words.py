@@ -19,6 +19,7 @@ __all__ = [
     "container_of",
     "current_task",
     "enum",
+    "has_enum",
     "has_field",
     "has_function",
     "has_tracepoint",
@@ -99,6 +100,24 @@ def _enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> int:
 @word(_enum)
 def enum(name: str, enum: str = "") -> int:
     """Value of a kernel's enumerator, `enum("TCP_LISTEN")`, of any enum or of the one named. Known while compiling."""
+    raise OnlyInProbe
+
+
+def _has_enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> bool:
+    _text(p, "has_enum", name, enum_name)
+    try:
+        p.target.enumerator(name, enum_name)
+    except NotFound:
+        return False
+    return True
+
+
+@word(_has_enum)
+def has_enum(name: str, enum: str = "") -> bool:
+    """Whether the kernel has an enumerator, in any enum or in the one named. Known while compiling.
+
+    `has_enum("SKB_DROP_REASON_QUEUE_PURGE")`.
+    """
     raise OnlyInProbe
 
 

@@ -23,10 +23,10 @@ class Column:
     `name` is the heading with its unit, `LAT(ms)`, and the key in JSON. `key` is the record's attribute, or a function
     of the record; the default is the heading in lower case. `width` is the width in characters, 0 for a last column
     of any length. Text longer than the width is cut unless `cut` is False; a number never is. Numbers are divided by
-    `scale` (bytes to `TX_KB`: 1024; nanoseconds to milliseconds: 1_000_000) and shown with `decimals` places in text;
-    JSON and CSV have the quotient unrounded. None shows as `-`, null in JSON, nothing in CSV. A column `below`, such as
-    a stack, has no place in the line: each of its items is a line of its own, indented, after it; a list in JSON, one
-    cell with semicolons in CSV.
+    `scale` (bytes to `TX_KB`: 1024; nanoseconds to milliseconds: 1_000_000) and shown with `decimals` places in text,
+    where 0 places mean whole units, cut as the book's tools cut them; JSON and CSV have the quotient unrounded. None
+    shows as `-`, null in JSON, nothing in CSV. A column `below`, such as a stack, has no place in the line: each of its
+    items is a line of its own, indented, after it; a list in JSON, one cell with semicolons in CSV.
     """
 
     name: str
@@ -55,7 +55,10 @@ class Column:
             return self._fit(visible(value), cut=self.cut)
         if isinstance(value, int | float):
             number = self.scaled(value)
-            return self._fit(str(number) if self.decimals is None else f"{number:.{self.decimals}f}", cut=False)
+            if self.decimals is None:
+                return self._fit(str(number), cut=False)
+            whole = self.decimals == 0 and isinstance(value, int)
+            return self._fit(str(int(value / self.scale)) if whole else f"{number:.{self.decimals}f}", cut=False)
         return self._fit("-" if value is None else visible(str(value)), cut=self.cut)
 
     def _fit(self, text: str, *, cut: bool) -> str:

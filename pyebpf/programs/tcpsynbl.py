@@ -1,10 +1,11 @@
 """Length of TCP's accept queue as connections complete: a histogram for each limit, and a line for each drop.
 
 The queue (listen(2)'s backlog) holds connections that are established and wait for accept(2). Its length is taken when
-the last packet of a handshake comes in; where it is above the limit by then, that packet is dropped, and printed with
-the time, the remote and the local end. Connections that were dropped are in the histograms, too.
+the last packet of a handshake (an ACK) comes in. A SYN or such an ACK that finds more in the queue than its limit is
+dropped by the kernel, which counts it as ListenOverflows (`nstat`), and is printed with the time, the remote and the
+local end. ACKs that were dropped are in the histograms, too.
 
-Overhead: one probe and one count for each connection that is completed.
+Overhead: one probe for each SYN, one probe and one count for each connection that is completed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from time import strftime
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, KernelObject, Struct, array, field, u8, u16, u32
+from pyebpf import BPF, KernelObject, Struct, array, cast, char, field, u8, u16, u32, u64
 from pyebpf.programs._addresses import endpoint, ip_address
 from pyebpf.tool import Column, EventLines, Example, Histogram, Stop, SummaryTool, dataclass, events
 
@@ -35,14 +36,16 @@ class Dropped(Struct):
     local_port: u16
     remote_port: u16
     version: u16
+    packet: str = field(char[4])
     local6: bytes = field(array(u8, 16))
     remote6: bytes = field(array(u8, 16))
 
 
 @dataclass(frozen=True)
 class Drop:
-    """The last packet of a handshake, dropped since the queue had `length` connections, more than `limit`."""
+    """A `packet` ("SYN" or "ACK") of a handshake, dropped since the queue had `length` connections, above `limit`."""
 
+    packet: str
     limit: int
     length: int
     local: IPv4Address | IPv6Address
@@ -76,6 +79,7 @@ def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
                     local_port=common.skc_num,
                     remote_port=common.skc_dport,
                     version=version,
+                    packet="ACK",
                     local6=common.skc_v6_rcv_saddr.in6_u.u6_addr8,
                     remote6=common.skc_v6_daddr.in6_u.u6_addr8,
                 )
@@ -91,6 +95,36 @@ def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
         if skb.protocol != ETH_P_IP:
             handshake(6, sk, req)
 
+    # A SYN that finds the queue full does not get as far as these.
+    @bpf.function("tcp_conn_request")
+    def on_syn(sk: KernelObject, skb: KernelObject) -> None:
+        limit, length = sk.sk_max_ack_backlog, sk.sk_ack_backlog
+        if length <= limit:
+            return
+        tcp = cast("struct tcphdr", u64(skb.head) + skb.transport_header)
+        drop = Dropped(
+            limit=limit,
+            length=length,
+            local4=0,
+            remote4=0,
+            local_port=tcp.dest,
+            remote_port=tcp.source,
+            version=4,
+            packet="SYN",
+            local6=bytes(16),
+            remote6=bytes(16),
+        )
+        if skb.protocol == ETH_P_IP:
+            ip = cast("struct iphdr", u64(skb.head) + skb.network_header)
+            drop.local4 = ip.daddr
+            drop.remote4 = ip.saddr
+        else:
+            ip6 = cast("struct ipv6hdr", u64(skb.head) + skb.network_header)
+            drop.version = 6
+            drop.local6 = ip6.daddr.in6_u.u6_addr8
+            drop.remote6 = ip6.saddr.in6_u.u6_addr8
+        drops.emit(drop)
+
     return bpf
 
 
@@ -105,13 +139,13 @@ def drops(bpf: BPF, options: Options, stop: Stop) -> Iterator[Drop]:  # noqa: AR
     for found in events(bpf["drops"], stop):
         local = ip_address(found.version, found.local4, found.local6)
         remote = ip_address(found.version, found.remote4, found.remote6)
-        yield Drop(found.limit, found.length, local, found.local_port, remote, found.remote_port)
+        yield Drop(found.packet, found.limit, found.length, local, found.local_port, remote, found.remote_port)
 
 
 def sentence(drop: Drop) -> str:
     """A line for a drop, behind the time."""
     ends = (endpoint(drop.remote, drop.remote_port), endpoint(drop.local, drop.local_port))
-    return f"dropped {ends[0]} -> {ends[1]}: {drop.length} in the queue, limit {drop.limit}"
+    return f"{drop.packet} dropped, {ends[0]} -> {ends[1]}: {drop.length} in the queue, limit {drop.limit}"
 
 
 TOOL = SummaryTool(
@@ -127,6 +161,7 @@ TOOL = SummaryTool(
         records=drops,
         columns=(
             Column("TIME", 8, key=lambda _: strftime("%H:%M:%S")),
+            Column("PACKET"),
             Column("RADDR", key="remote"),
             Column("RPORT", key="remote_port"),
             Column("LADDR", key="local"),

@@ -59,7 +59,7 @@ def namespace() -> dict[str, Any]:
     }
     names |= {type_.name: type_ for type_ in (u8, u16, u32, u64, s8, s16, s32, s64)}
     names |= {name: getattr(words, name) for name in ("pid", "tid", "uid", "gid", "comm", "cpu", "now")}
-    names |= {name: getattr(kernel_words, name) for name in ("has_field", "enum", "user_string", "cast")}
+    names |= {name: getattr(kernel_words, name) for name in ("has_field", "enum", "has_enum", "user_string", "cast")}
     return names
 
 

@@ -184,6 +184,7 @@ MEANINGS: list[tuple[str, str, list[int]]] = [
     ("if VERBOSE or delta > 0:\n    results[0] = 1", "VERBOSE = True", [1]),
     ("x = 3\nif VERBOSE:\n    x = 4\nfor i in unroll(range(x)):\n    results[i] = 1", "VERBOSE = True", [1, 1, 1, 1]),
     ("if has_field('struct sock', 'sk_cookie'):\n    results[0] = enum('TCP_LISTEN')", "", [10]),
+    ("results[0] = 1 if has_enum('TCP_LISTEN') and not has_enum('TCP_MISSPELT') else enum('TCP_MISSPELT')", "", [1]),
     ("results[0] = 2**62 // 2**60 - 10**30 // 10**30", "", [3]),
     # Records
     ("r = Pair(low=delta, high=7)\nr.low += 1\nresults[0] = r.low * r.high", "", [-14]),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
 from pyebpf.programs import tcpdrop
-from tests.support.command import PATIENCE, running
+from tests.support.command import PATIENCE, pyebpf, running
 from tests.support.namespaces import namespace
 
 CONNECTS, CONNECTS6 = 17, 13
@@ -38,6 +39,31 @@ with socket.create_server(("127.0.0.1", {PORT})) as server, socket.create_connec
     end.setsockopt(socket.SOL_SOCKET, 27, 0)  # SO_DETACH_FILTER
     assert end.recv(100) == b"dropped"  # sent again
     end.close()
+"""
+# So many sessions with 1,009 bytes each way, ended by the client, every second one by shutdown(2) first.
+HEALTHY = """
+import socket, sys, threading
+address, times = sys.argv[1], int(sys.argv[2])
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
+with socket.create_server((address, 4127), family=family) as server:
+    def serve():
+        for _ in range(times):
+            end, _ = server.accept()
+            with end:
+                while data := end.recv(4096):
+                    end.sendall(data)
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    for number in range(times):
+        with socket.create_connection((address, 4127)) as end:
+            end.sendall(b"x" * 1009)
+            missing = 1009
+            while missing:
+                missing -= len(end.recv(4096))
+            if number % 2:
+                end.shutdown(socket.SHUT_WR)
+                assert end.recv(1) == b""
+    thread.join()
 """
 
 
@@ -77,6 +103,37 @@ def test_segments_to_a_closed_port(net):
         assert lines[place + 1] == "\tNO_SOCKET"
         assert any(line.startswith("\ttcp_v4_rcv+0x") for line in lines[place + 2 : place + 20])
     assert all(len(line) <= 80 for line in lines if not line.startswith("\t"))
+
+
+def test_healthy_sessions_have_no_drops(net):
+    """47 over each family: nothing is reported for them, but with --all what the closed sockets had in their queues."""
+    with running("tcpdrop", "--json") as tool, running("tcpdrop", "--all", "--json") as every:
+        for address in ("127.0.0.1", "::1"):
+            run(net, HEALTHY, address, "47")
+        run(net, CLOSED, "127.0.0.1", "1")  # is printed after them
+        for each in (tool, every):
+            each.await_text("NO_SOCKET")
+            each.stop()
+    assert [o for o in tool.objects() if ":4127" in o["SADDR:SPORT"] + o["DADDR:DPORT"]] == []
+    purged = [o for o in every.objects() if ":4127" in o["SADDR:SPORT"] + o["DADDR:DPORT"]]
+    assert {(o["STATE"], "FIN" in o["FLAGS"]) for o in purged} == {("CLOSE", True)}
+
+
+def test_one_reason(net):
+    """Only drops with it are reported; the prefix and capitals may be left out. One that there is not is an error."""
+    with running("tcpdrop", "-r", "no_socket", "--json") as tool, running("tcpdrop", "--json") as every:
+        run(net, FILTERED)
+        run(net, CLOSED, "127.0.0.1", "1")
+        for each in (tool, every):
+            each.await_text("NO_SOCKET")
+            each.stop()
+    assert {o["REASON"] for o in tool.objects()} == {"NO_SOCKET"}
+    assert {"NO_SOCKET", "SOCKET_FILTER"} <= {o["REASON"] for o in every.objects()}
+    result = pyebpf("tcpdrop", "-r", "NO_SOCKETS")
+    assert result.returncode == 1
+    assert re.fullmatch(
+        r"pyebpf tcpdrop: .*'SKB_DROP_REASON_NO_SOCKETS'.*SKB_DROP_REASON_NO_SOCKET .*\n", result.stderr
+    )
 
 
 def test_the_state_of_the_connection(net):

@@ -96,7 +96,7 @@ def test_23_sessions_in_every_format():
         check(of(peers.port, [typed(row) for row in rows.rows()]), peers)
         shown = of(peers.port, printed)
         assert [(r["PID"], r["LPORT"], r["TX_KB"]) for r in shown] == [
-            (r["PID"], r["LPORT"], round(r["TX_KB"])) for r in of(peers.port, objects.objects())
+            (r["PID"], r["LPORT"], int(r["TX_KB"])) for r in of(peers.port, objects.objects())
         ]
         assert sorted((r["PID"], r["COMM"], r["LADDR"], r["RADDR"]) for r in shown) == [
             expected[:4] for expected in peers.expected()

@@ -40,6 +40,12 @@ def test_heading_and_lines_are_aligned_alike():
     assert ROW.line(Session()) == "42      server           127.0.0.1           2 1.23"
 
 
+def test_whole_units_are_cut_not_rounded():
+    """No decimals: 2,047 bytes are 1 KB, as bcc and the book's tools have it; below zero likewise."""
+    shown = [ROW.line(Session(sent=sent)).split()[3] for sent in (513, 1023, 1024, 2047, -1023, 1 << 60)]
+    assert shown == ["0", "0", "1", "1", "0", str(1 << 50)]
+
+
 def test_text_is_cut_to_its_column_and_numbers_never():
     """A ragged line is better than a wrong number."""
     line = ROW.line(Session(pid=1234567890, comm="a name of more than 16", laddr="x" * 40))

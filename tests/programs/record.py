@@ -28,6 +28,7 @@ VARIANTS = (
     "biolatency -D -F -L -Q",
     "opensnoop -e -t 7 -u 0",
     "syscount -P -L -p 7",
+    "tcpdrop -a -r NO_SOCKET,socket_filter",
     "tcplife -p 7 -L 1,2 -D 3,4",
 )
 #: What a tool says of a driver that is not there: that is a fact, too.

@@ -145,5 +145,5 @@ def test_names_are_compared_in_user_space():
 )
 def test_a_drop_is_a_sentence(local, remote, ends):
     """From whom to whom, and what it found."""
-    drop = tcpsynbl.Drop(2, 3, ip_address(local), 80, ip_address(remote), 3001)
-    assert tcpsynbl.sentence(drop) == f"dropped {ends}: 3 in the queue, limit 2"
+    drop = tcpsynbl.Drop("SYN", 2, 3, ip_address(local), 80, ip_address(remote), 3001)
+    assert tcpsynbl.sentence(drop) == f"SYN dropped, {ends}: 3 in the queue, limit 2"

@@ -1,7 +1,8 @@
 """TCP handshakes made by hand, through a TUN device of this network namespace: their last packets come when wanted.
 
-Run as `handshakes.py BACKLOG`. A listener with that backlog gets twice as many connections from an address that nobody
-else has: half of them complete, then the others, of which the queue takes one.
+Run as `handshakes.py BACKLOG SYNS`. A listener with that backlog gets twice as many connections from an address that
+nobody else has: half of them complete, then the others, of which the queue takes one; then so many SYNs, for which it
+has no room. Prints how many packets the kernel says it dropped since the queue was full.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import socket
 import struct
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 HERE, THERE = socket.inet_aton("10.249.0.1"), socket.inet_aton("10.249.0.2")
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x1, 0x1000
@@ -53,9 +56,23 @@ def handshakes(tun: int, port: int, sources: range) -> None:
         os.write(tun, segment(source, port, 1001, answers[source] + 1, ACK))
 
 
+def overflows() -> int:
+    """TcpExtListenOverflows of this network namespace."""
+    names, numbers = Path("/proc/self/net/netstat").read_text().splitlines()[:2]
+    return int(numbers.split()[names.split().index("ListenOverflows")])
+
+
+def await_overflows(number: int) -> None:
+    """Return once the kernel has counted so many."""
+    deadline = time.monotonic() + PATIENCE
+    while overflows() < number:
+        assert time.monotonic() < deadline, overflows()
+        time.sleep(0.01)
+
+
 def main() -> None:
     """Make the device, the listener and the connections."""
-    backlog = int(sys.argv[1])
+    backlog, syns = int(sys.argv[1]), int(sys.argv[2])
     tun = os.open("/dev/net/tun", os.O_RDWR)
     fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", b"tun0", IFF_TUN | IFF_NO_PI))
     for command in ("address add 10.249.0.1/24 dev tun0", "link set tun0 up"):
@@ -64,6 +81,11 @@ def main() -> None:
         port = server.getsockname()[1]
         handshakes(tun, port, range(2000, 2000 + backlog))
         handshakes(tun, port, range(3000, 3000 + backlog))
+        await_overflows(backlog - 1)
+        for source in range(4000, 4000 + syns):
+            os.write(tun, segment(source, port, 1000, 0, SYN))
+        await_overflows(backlog - 1 + syns)
+        sys.stdout.write(f"{overflows()}\n")
     os.close(tun)
 
 
