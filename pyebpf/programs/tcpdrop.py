@@ -6,7 +6,8 @@ kernel does not tell which (before Linux 6.11), as the reason before Linux 5.17.
 dropped, often not its owner.
 
 Left out, unless --all asks for them, are segments that the kernel frees in this way although nothing was lost: those
-in the queues of a closed socket (the FIN of most sessions), and those whose data another segment in the queue has.
+in the queues of a closed socket (the FIN of most sessions), those that a connection in TIME_WAIT has dealt with, and
+those whose data another segment in the queue has.
 
 Overhead: 2.5 us for each packet reported, 0.05 us for others that are dropped. What is not dropped costs nothing.
 """
@@ -51,6 +52,8 @@ IPPROTO_TCP = 6
 PREFIX = "SKB_DROP_REASON_"
 #: The reason of what a socket's queues hold when it is closed. Older kernels have none for it.
 PURGED = "SKB_DROP_REASON_QUEUE_PURGE"
+#: Where there is nothing more to say; in TIME_WAIT it was looked at, and answered where it had to be.
+UNSPECIFIED = "SKB_DROP_REASON_NOT_SPECIFIED"
 #: The reason of segments out of order whose data another one has.
 MERGED = "SKB_DROP_REASON_TCP_OFOMERGE"
 #: The TCP header's flags, from the lowest bit.
@@ -191,6 +194,8 @@ def build(options: Options) -> BPF:
                     return
             elif tcp.fin:
                 return
+        if not options.all and packet.state == TcpState.TIME_WAIT and ctx.reason == enum(UNSPECIFIED):
+            return
         packet.pid = pid()
         packet.stack = kstack()
         drops.emit(packet)
