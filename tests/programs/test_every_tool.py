@@ -233,7 +233,7 @@ SIZES = {
     "opensnoop": 350,
     "profile": 441,
     "syscount": 30,
-    "tcpdrop": 564,
+    "tcpdrop": 577,
     "tcplife": 385,
 }
 

@@ -50,6 +50,7 @@ def test_a_block_that_imports_something_imports_all_that_it_uses():
         for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
         if re.search(r"^(?:from|import) ", block, re.MULTILINE)
         and "from pyebpf import *" not in block
+        and page.name != "language.md"  # where all blocks begin with the first one
         and (names := undefined(block))
     ]
     assert found == []
