@@ -20,17 +20,27 @@ SHALLOW, DEEP = CLASSES
 SCRATCH = ".stack"
 
 
+class Newest(Everything):
+    pid_namespace = None
+
+
+class Oldest(Nothing):
+    pid_namespace = None
+
+
 class Kernel:
     """The hidden maps, and the stack that the helper gives: frames, or an error below 0."""
 
     def __init__(self, name: str = "kstack", target: Any = None, **keywords: Any) -> None:
         self.frames: list[int] | int = []
         self.maps: dict[str, dict[int, bytes]] = {SHALLOW.map: {}, DEEP.map: {}}
+        self.told: dict[bytes, int] = {}
+        self.processes: list[int] = []
         self.scratch = Region.of("scratch", bytes(4 * 2048))
         self.lost = Region.of("lost", bytes(16))
         self.flags = -1
         self.update: Any = None
-        p = Probe(target)
+        p = Probe(target or Oldest())
         p.ret(WORDS[name].call(p, (), keywords))
         self.reasons = [str(loss) for loss in losses_of(p).losses]
         self.module = p.finish()
@@ -39,10 +49,15 @@ class Kernel:
     def lookup(self, _run: Any, table: MapHandle, key: Pointer) -> Any:
         if table.name == SCRATCH:
             return Pointer(self.scratch, 0)
+        if table.name == ".told":
+            return Pointer(self.lost, 0) if bytes(key.region.load(key.offset, 24)) in self.told else 0
         found = self.maps[table.name].get(int.from_bytes(key.region.load(key.offset, 4), "little"))
         return 0 if found is None else Pointer(Region.of("entry", found), 0)
 
     def insert(self, _run: Any, table: MapHandle, key: Pointer, value: Pointer, flags: int) -> int:
+        if table.name == ".told":
+            self.told[bytes(key.region.load(key.offset, 24))] = 1
+            return 0
         assert flags == 1
         number = int.from_bytes(key.region.load(key.offset, 4), "little")
         if self.update is not None:
@@ -60,11 +75,28 @@ class Kernel:
         to.region.store(to.offset, raw.ljust(size, b"\0"))
         return len(raw)
 
+    def get_comm(self, _run: Any, to: Pointer, size: int) -> int:
+        to.region.store(to.offset, b"python3".ljust(size, b"\0"))
+        return 0
+
+    def tell(self, _run: Any, _ring: MapHandle, data: Pointer, size: int, _flags: int) -> int:
+        self.processes.append(int.from_bytes(data.region.load(data.offset, size), "little"))
+        return 0
+
+    def helpers(self) -> dict[int, Any]:
+        return {
+            1: self.lookup,
+            2: self.insert,
+            14: lambda _: 42 << 32 | 43,
+            16: self.get_comm,
+            67: self.get_stack,
+            130: self.tell,
+        }
+
     def run(self, frames: list[int] | int) -> int:
         self.frames = frames
         values = {LOST_MAP: self.lost, ZERO_MAP: Region.of("zero", bytes(8))}
-        helpers = {1: self.lookup, 2: self.insert, 67: self.get_stack}
-        answer = Probe.run_module(self.module, helpers=helpers, values=values)
+        answer = Probe.run_module(self.module, helpers=self.helpers(), values=values)
         for level in range(4):
             assert self.scratch.load(level * 2048, 8) == bytes(8), "a buffer was not given back"
         return answer
@@ -78,7 +110,7 @@ class Kernel:
     ("name", "keywords", "flags"),
     [("kstack", {}, 0), ("ustack", {}, USER_STACK), ("kstack", {"skip": 3}, 3), ("ustack", {"skip": 255}, 0x1FF)],
 )
-@pytest.mark.parametrize("target", [Everything(), Nothing()])
+@pytest.mark.parametrize("target", [Newest(), Oldest()])
 def test_equal_stacks_have_one_number_and_others_another(
     name: str, keywords: dict[str, int], flags: int, target: Any
 ) -> None:
@@ -94,6 +126,7 @@ def test_equal_stacks_have_one_number_and_others_another(
     traces = StackTraces({key: Loaded(entries) for key, entries in kernel.maps.items()})
     assert [traces[number] for number in numbers] == stacks
     assert kernel.counted() == {}
+    assert kernel.processes == ([42] if name == "ustack" else []), "told once"
 
 
 def test_stacks_of_one_hash_are_kept_beside_each_other() -> None:
@@ -164,7 +197,7 @@ def test_programs_that_interrupt_each_other_have_buffers_of_their_own() -> None:
             kernel.scratch.store(busy * 2048, (1).to_bytes(8, "little"))
         kernel.frames = [5, 6]
         values = {LOST_MAP: kernel.lost, ZERO_MAP: Region.of("zero", bytes(8))}
-        helpers = {1: kernel.lookup, 2: kernel.insert, 67: kernel.get_stack}
+        helpers = kernel.helpers()
         assert Probe.run_module(kernel.module, helpers=helpers, values=values) == number
         assert [kernel.scratch.load(each * 2048, 1)[0] for each in range(4)] == [each < level for each in range(4)]
     kernel.scratch.store(3 * 2048, (1).to_bytes(8, "little"))

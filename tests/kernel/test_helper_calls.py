@@ -35,12 +35,18 @@ class Pair(Struct):
     right: u64
 
 
+class Host(Features):
+    """Whoever asks for more than features asks for the process's own namespace."""
+
+    pid_namespace = None
+
+
 class Running:
     """A probe that stores its answers into an array, `results`, whose helpers are asked of this kernel."""
 
     def __init__(self, size: int = 8, type_: IntType = S64) -> None:
         self.p = Probe()
-        self.p.target = Features()  # type: ignore[assignment]  # nothing but features is asked
+        self.p.target = Host()  # type: ignore[assignment]  # features and namespace are all that is asked
         self.results = MapEntity("results", MapKind.ARRAY, U32, type_, size)
 
     def call(self, name: str, *arguments: Any) -> Any:
