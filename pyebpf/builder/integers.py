@@ -206,6 +206,8 @@ class Int(RunTime):
         second = number(p, other)
         if second is None:
             remedy = ": an IPv4 address is a number here, int(ip_address(…))" if _is_ipv4(other) else ""
+            if isinstance(other, str | bytes) and not remedy:
+                remedy = ": if it is the address of a text, compare user_string(…) or kernel_string(…) of it"
             self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}{remedy}")
         if self.literal is not None and second.literal is None:
             second._decided(p, _MIRRORED[operator], self.literal)

@@ -16,6 +16,7 @@ from pyebpf.builder.strings import StringSource
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.binding_time import BindingTimes
+from pyebpf.dsl.depth import room
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.subprograms import EXPORTED, TIMES
 from pyebpf.dsl.translate import Frame, body
@@ -103,8 +104,10 @@ def build_program(
         p.notes[CALLBACK] = _called_back
         p.notes.update(known)
         try:
-            with memory(p):
+            with memory(p), room():
                 _translate(p, probe, source, times)
+        except RecursionError:
+            p.fail("what is written out here is nested too deep: take a part out into a @bpf.subprogram")
         except CompileError:
             # What this pass took for known while compiling was not: its errors mean nothing.
             if not times.changed:

@@ -51,6 +51,10 @@ class Scope:
             return function.__globals__[name]
         return getattr(builtins, name, MISSING)
 
+    def outside(self, name: str) -> Any:
+        """What a name means outside the function now; MISSING if nothing."""
+        return self._now(name)
+
     def knows(self, name: str) -> bool:
         """Whether the name means something outside the function."""
         return self._now(name) is not MISSING

@@ -16,6 +16,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pyebpf.dataclass import dataclass
+from pyebpf.dsl.depth import MOST_LEVELS, room, too_deep
 from pyebpf.dsl.typed_source import typed_sources
 from pyebpf.errors import CompileError, Location
 
@@ -81,11 +82,12 @@ def find_source(function: FunctionType) -> Source:
     """Find the source of a function. Raises CompileError if there is none, or if it has changed since the import."""
     code = function.__code__
     lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
-    if not lines:
-        for typed in typed_sources(function):
-            with suppress(CompileError):
-                return _found(code, code.co_filename, typed)
-    return _found(code, code.co_filename, lines)
+    with room():
+        if not lines:
+            for typed in typed_sources(function):
+                with suppress(CompileError):
+                    return _found(code, code.co_filename, typed)
+        return _found(code, code.co_filename, lines)
 
 
 @functools.lru_cache(maxsize=128)  # each is asked for twice: for the names of maps, and to be compiled
@@ -101,12 +103,25 @@ def _found(code: CodeType, file_name: str, lines: tuple[str, ...]) -> Source:
         file = _parsed(lines)
     except (SyntaxError, ValueError):
         raise _changed(code) from None
+    except RecursionError:
+        raise CompileError(
+            f"{code.co_filename} nests statements and expressions too deep to be read: take a part out into a function",
+            Location(code.co_filename, code.co_firstlineno),
+        ) from None
     candidates = [
         (node, loops)
         for node, loops in file.functions.get(code.co_firstlineno, [])
         if _name(node) == code.co_name and _spans(node, code)
     ]
     for node, loops in candidates:
+        deep = too_deep(node)
+        if deep is not None:
+            source = Source(file_name, lines, node, loops)
+            raise CompileError(
+                f"more than {MOST_LEVELS} statements and expressions stand inside each other here, operators and "
+                "`elif`s among them: take a part out into a function, or write a loop or a table",
+                source.at(deep),
+            )
         if _same(_compiled(node, code, file.imports), code):
             return Source(file_name, lines, node, loops)
     raise _changed(code)

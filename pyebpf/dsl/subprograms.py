@@ -98,7 +98,13 @@ def signature(p: Refusing, entity: SubprogramEntity) -> tuple[dict[str, IntType]
             p.fail(f"{function.__name__}: a subprogram takes no *{name}", source.location)
         type_ = _integer(entity, parameter.annotation)
         if type_ is None:
-            p.fail(f"{function.__name__}: annotate {name} with an integer type, such as `{name}: u64`", source.location)
+            given = parameter.annotation is not inspect.Parameter.empty
+            has = (
+                f"{name} is annotated with what is no integer type of a width: give it"
+                if given
+                else f"annotate {name} with"
+            )
+            p.fail(f"{function.__name__}: {has} an integer type, such as `{name}: u64`", source.location)
         types[name] = type_
     most = MOST_PARAMETERS + entity.replaceable
     if len(types) > most:

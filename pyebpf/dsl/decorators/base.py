@@ -84,8 +84,29 @@ def is_decorated(value: object) -> bool:
     return isinstance(value, FunctionType | Probe)
 
 
+def _with_parentheses(method: FunctionType) -> Any:
+    """A decorator's method that says so where it stands without its parentheses."""
+
+    @wraps(method)
+    def decorator(module: Any, *targets: Any, **options: Any) -> Any:
+        if targets and is_decorated(targets[0]):
+            name = method.__name__
+            raise InvalidValue(
+                f"@bpf.{name} stands here without its parentheses: write @bpf.{name}(…), with its targets"
+            )
+        return method(module, *targets, **options)
+
+    return decorator
+
+
 class Decorators:
     """The probes of a module, in the order of their decorators."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and method.__annotations__.get("return") == "TracingDecorator":
+                setattr(cls, name, _with_parentheses(method))
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["assigned_names"]
+__all__ = ["assigned_names", "loop_targets"]
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
@@ -17,28 +17,34 @@ def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
     return list(dict.fromkeys(name for node in nodes for name in _assigned(node)))
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=16384)
 def _assigned(node: ast.AST) -> tuple[str, ...]:
     """Names that one node assigns, kept by the node: loops and branches ask for each statement inside them again."""
-    found: dict[str, None] = {}
-    waiting = [node]
-    # No recursion: a tree may be deeper than Python's stack.
-    while waiting:
-        each = waiting.pop()
-        match each:
-            case ast.Name(id=name, ctx=context):
-                if not isinstance(context, ast.Load):
-                    found[name] = None
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                found[name] = None
-            case ast.Lambda():
-                pass
-            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                # Their targets are their own; only `:=` inside them binds outside.
-                found.update((n.target.id, None) for n in ast.walk(each) if isinstance(n, ast.NamedExpr))
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                found[name] = None
-                waiting += reversed(list(ast.iter_child_nodes(each)))
-            case _:
-                waiting += reversed(list(ast.iter_child_nodes(each)))
-    return tuple(found)
+    match node:
+        case ast.Name(id=name, ctx=context):
+            return () if isinstance(context, ast.Load) else (name,)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.Lambda():
+            return ()
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            # Their targets are their own; only `:=` inside them binds outside.
+            return tuple(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            own = [name]
+        case _:
+            own = []
+    return tuple(dict.fromkeys([*own, *(name for child in ast.iter_child_nodes(node) for name in _assigned(child))]))
+
+
+def loop_targets(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names that `for` loops in the nodes bind."""
+    return {name for node in nodes for name in _loop_targets(node)}
+
+
+@functools.lru_cache(maxsize=16384)
+def _loop_targets(node: ast.AST) -> tuple[str, ...]:
+    own = _assigned(node.target) if isinstance(node, ast.For) else ()
+    return tuple(
+        dict.fromkeys([*own, *(name for child in ast.iter_child_nodes(node) for name in _loop_targets(child))])
+    )

@@ -15,6 +15,7 @@ from pyebpf.builder.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.entries import Entries
 from pyebpf.builder.integers import Int
 from pyebpf.builder.map_word import MapWord
+from pyebpf.builder.words import Word
 from pyebpf.dsl.purity import Impure, impure_call
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.translate.closures import BoundFunction, LocalFunction, is_plain, realized
@@ -51,6 +52,9 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
             found = reduce_generator(f, callee, over, start)
             f.b.where = before
             return found
+    if isinstance(node.func, ast.Name) and not isinstance(callee, Word) and f.hides_word(node.func.id):
+        name = node.func.id
+        f.fail(f"{name} is a parameter or local here, which hides the word {name}(): give it another name", node.func)
     arguments: list[Any] = []
     for each in node.args:
         if isinstance(each, ast.Starred):
@@ -108,6 +112,8 @@ def _called(
         return inline(f, callee, arguments, keywords)
     if isinstance(callee, type) and issubclass(callee, tuple) and hasattr(callee, "_fields"):
         return compile_time(f, callee, *arguments, **keywords)
+    if callee is hasattr and arguments and isinstance(arguments[0], Entity):
+        f.fail('hasattr() can\'t look into what only each event knows: write has_field("struct NAME", "field")')
     if callee is getattr and arguments and isinstance(arguments[0], Entity):
         return _member(f, arguments)
     if isinstance(callee, type) and issubclass(callee, Struct):

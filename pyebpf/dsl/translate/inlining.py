@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.function import Join
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["inline", "inline_local"]
 
-#: Calls written out in one program; ten levels of functions that call another twice are a thousand.
-_MOST_CALLS = 4096
+#: Calls written out in one program; ten levels of functions that call another twice are two thousand.
+_MOST_CALLS = 2048
+#: Functions that call each other, each written out in the one before.
+_MOST_NESTED = 64
 #: The key in a program's notes of how many there are.
 _CALLS = "dsl: inlined calls"
 
@@ -43,7 +46,7 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
         source = find_source(function)
     except CompileError as error:
         f.fail(error.message)
-    signature = inspect.signature(function)
+    signature = _signature(function)
     inner = _frame(f, source, Scope(function), function.__qualname__, function)
     for name, annotation in function.__annotations__.items():
         found = annotation_value(function, annotation) if isinstance(annotation, str) else annotation
@@ -51,6 +54,13 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
         if type_ is not None:
             inner.annotations[RETURN if name == "return" else name] = type_
     return _inlined(f, inner, function.__name__, signature, arguments, keywords)
+
+
+@functools.lru_cache(maxsize=256)
+def _signature(function: FunctionType) -> Signature:
+    import inspect
+
+    return inspect.signature(function)
 
 
 def inline_local(f: Frame, function: LocalFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -74,6 +84,8 @@ def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: Any
     if function in f.calls:
         shown = source.node.name if hasattr(source.node, "name") else "this lambda"
         f.fail(f"{shown} calls itself: what is inlined can't; write a loop")
+    if len(f.calls) >= _MOST_NESTED:
+        f.fail(f"functions that call functions are written out {_MOST_NESTED} deep: make one of them a @bpf.subprogram")
     count = f.p.notes[_CALLS] = f.p.notes.get(_CALLS, 0) + 1
     if count > _MOST_CALLS:
         f.fail(

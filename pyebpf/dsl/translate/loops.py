@@ -46,6 +46,8 @@ def while_statement(f: Frame, node: ast.While) -> None:
     names = assigned_names([node.test, *node.body])
     where = f.at(node)
     f.mark(names, f"is assigned in the `while` of line {node.lineno}", where)
+    if isinstance(node.test, ast.Constant) and node.test.value and not _has_way_out(node.body):
+        f.fail("this `while` has no way out: leave it by `break` or `return`, or write a test that fails", node.test)
     if leaves(node.body):
         _once(f, node, where)
         return
@@ -83,6 +85,18 @@ def _restate(f: Frame, test: ast.expr) -> None:
             restated = masked(f.p, value.value)
             if restated is not value.value:
                 f.assign(name, Int(restated, value.type, value.loaded))
+
+
+def _has_way_out(nodes: Iterable[ast.AST], *, inner: bool = False) -> bool:
+    """Whether statements may leave the loop around them: by `return`, or by a `break` that is no inner loop's."""
+    for node in nodes:
+        if isinstance(node, ast.Return) or (isinstance(node, ast.Break) and not inner):
+            return True
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            continue
+        if _has_way_out(ast.iter_child_nodes(node), inner=inner or isinstance(node, (ast.For, ast.While))):
+            return True
+    return False
 
 
 def _once(f: Frame, node: ast.While, where: Location) -> None:

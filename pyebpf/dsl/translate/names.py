@@ -14,6 +14,7 @@ from pyebpf.builder.methods import Method
 from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.operations import to_int
 from pyebpf.builder.optional import Maybe, Nothing, bare, nothing_of, with_flag
+from pyebpf.builder.words import Word
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass, field
 from pyebpf.dsl.binding_time import BindingTimes, Reason
@@ -116,8 +117,7 @@ class Names:
     @functools.cached_property
     def named(self) -> frozenset[str]:
         """Names that `:=` assigns, within a statement."""
-        found = ast.walk(self.source.node)
-        return frozenset(each.target.id for each in found if isinstance(each, ast.NamedExpr))
+        return _named(self.source.node)
 
     def fail(self, message: str) -> NoReturn:
         """Raise CompileError at the current place."""
@@ -315,7 +315,13 @@ class Names:
         elif entry.integer != value.type:
             line = entry.first.line if entry.first else 0
             shown = "the value returned" if name == RETURN else name
-            remedy = "convert one of them" if name == RETURN else f"annotate it, `{name}: u64 = …` or `{name}: s64 = …`"
+            remedy = f"annotate it, `{name}: u64 = …` or `{name}: s64 = …`"
+            if name == RETURN:
+                remedy = "convert one of them"
+            elif name in self.parameters:
+                remedy = f"annotate the parameter, `{name}: u64` or `{name}: s64`"
+            elif name in _annotated(self.source.node):
+                remedy = f"annotate it with its width, `{name}: u64` or `{name}: s64`, which `int` does not say"
             self.fail(f"{shown} is {entry.integer.name} on line {line} and {value.type.name} here: {remedy}")
 
     def _write(self, name: str, entry: _Name, value: RunTime) -> None:
@@ -417,6 +423,10 @@ class Names:
             return True
         return self.outer is not None and self.outer.binds(name)
 
+    def hides_word(self, name: str) -> bool:
+        """Whether a local name means something else than the word of that name outside."""
+        return name in self.local_names and isinstance(self.scope.outside(name), Word)
+
     def is_assigned(self, name: str) -> bool:
         """Whether reading a local would find a value."""
         if name in self.constants:
@@ -470,6 +480,18 @@ class Names:
             for place in entry.places.values():
                 for variable in (*place.variables, place.marker):
                     self.b.environment.values.pop(variable, None)
+
+
+@functools.lru_cache(maxsize=256)
+def _annotated(node: ast.AST) -> frozenset[str]:
+    """Locals with an annotation, be it one that says no width."""
+    found = (each.target for each in ast.walk(node) if isinstance(each, ast.AnnAssign))
+    return frozenset(target.id for target in found if isinstance(target, ast.Name))
+
+
+@functools.lru_cache(maxsize=256)
+def _named(node: ast.AST) -> frozenset[str]:
+    return frozenset(each.target.id for each in ast.walk(node) if isinstance(each, ast.NamedExpr))
 
 
 def _short(value: Any) -> str:

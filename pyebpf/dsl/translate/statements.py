@@ -13,7 +13,7 @@ from pyebpf.builder.function import Join
 from pyebpf.builder.references import Reference
 from pyebpf.builder.strings import StringSource
 from pyebpf.dsl.annotations import integer_type
-from pyebpf.dsl.translate.assigned import assigned_names
+from pyebpf.dsl.translate.assigned import assigned_names, loop_targets
 from pyebpf.dsl.translate.conditions import branch, comparison
 from pyebpf.dsl.translate.expressions import BINARY, binary, expression
 from pyebpf.dsl.translate.names import RETURN
@@ -51,9 +51,8 @@ def body(f: Frame) -> None:
 
 def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
     """Collect the annotated locals: an annotation holds for every assignment to its name."""
-    for node in ast.walk(ast.Module(list(statements), [])):
-        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-            continue
+    for node in _annotated_locals(tuple(statements)):
+        assert isinstance(node.target, ast.Name)
         f.b.where = f.at(node)
         declared = declared_type(f, node.annotation)
         if declared is None:
@@ -63,6 +62,12 @@ def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
             f.fail(
                 f"{node.target.id} is annotated as {before.name} and as {declared.name}: choose one", node.annotation
             )
+
+
+@functools.lru_cache(maxsize=256)
+def _annotated_locals(statements: tuple[ast.stmt, ...]) -> list[ast.AnnAssign]:
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return [node for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
 
 
 def declared_type(f: Frame, annotation: ast.expr) -> IntType | None:
@@ -265,13 +270,7 @@ def _choose(f: Frame, ways: list[tuple[Join, list[ast.stmt]]], end: Join, what: 
 
 def _rebound_names(statements: list[ast.stmt]) -> list[str]:
     """Names that the statements assign, but for targets of loops, which decide for themselves."""
-    targets = {
-        name
-        for statement in statements
-        for n in ast.walk(statement)
-        if isinstance(n, ast.For)
-        for name in assigned_names([n.target])
-    }
+    targets = loop_targets(statements)
     return [name for name in assigned_names(statements) if name not in targets]
 
 
