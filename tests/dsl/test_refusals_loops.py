@@ -137,10 +137,7 @@ while True:
     pass
 """,
         "",
-        (
-            "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there "
-            "can be, and `if not …: break`"
-        ),
+        ("this `while` has no way out: leave it by `break` or `return`, or write a test that fails"),
         "True",
     ),
     (

@@ -227,7 +227,15 @@ results[0] = e.limit
         "a u64 cannot be compared with '127.0.0.1' by ==: an IPv4 address is a number here, int(ip_address(…))",
         'count == "127.0.0.1"',
     ),
-    ('if count == "1.2": pass', "", "a u64 cannot be compared with '1.2' by ==", 'count == "1.2"'),
+    (
+        'if count == "1.2": pass',
+        "",
+        (
+            "a u64 cannot be compared with '1.2' by ==: if it is the address of a text, compare user_string(…) or "
+            "kernel_string(…) of it"
+        ),
+        'count == "1.2"',
+    ),
     (
         "sizes[comm()] += 1",
         'sizes = bpf.counter(key=char[16], name="sizes")',

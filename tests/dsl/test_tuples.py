@@ -125,7 +125,8 @@ REFUSED = {
         "a tuple of 2 is never equal to one of 3: nothing in [(1, 2, 3), (1,)] can be it"
     ),
     "(count, 1) < 5": "(an s32, 1) cannot be compared with 5 by <",
-    "(count, 1) == ('a', 1)": "an s32 cannot be compared with 'a' by ==",
+    "(count, 1) == ('a', 1)": "an s32 cannot be compared with 'a' by ==: if it is the address of a text, "
+    "compare user_string(…) or kernel_string(…) of it",
     "(pid, 1) == (3, 1)": "pid stands here without its parentheses: write pid()",
     "(pid, 1) in ((3, 1),)": "pid stands here without its parentheses: write pid()",
     "(opens, 1) == (opens, 1)": "the map opens cannot be compared with the map opens by ==",
