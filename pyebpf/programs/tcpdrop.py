@@ -194,7 +194,8 @@ def build(options: Options) -> BPF:
                     return
             elif tcp.fin:
                 return
-        if not options.all and packet.state == TcpState.TIME_WAIT and ctx.reason == enum(UNSPECIFIED):
+        waited = packet.state == TcpState.TIME_WAIT
+        if waited and not options.all and has_enum(UNSPECIFIED) and ctx.reason == enum(UNSPECIFIED):
             return
         packet.pid = pid()
         packet.stack = kstack()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 
 import pytest
@@ -24,6 +23,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.kernel.interfaces import interface_index
+from pyebpf.kernel.owners import owned_name
 from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
 from pyebpf.link.netlink import rtnetlink
 from pyebpf.packet import ETH_P_IP, IPPROTO_UDP, UDP, Ethernet, IPv4
@@ -297,7 +297,7 @@ def test_a_filter_stands_beside_others(pair):
             with dropping("tc", "veth0", "ingress", by="clsact", priority=3) as first:
                 found = bpf_filters(netlink.fileno(), interface_index("veth0"), "ingress")
                 assert sorted(each.info >> 16 for each in found) == [3, 7]
-                assert all(each.name.startswith(f"pyebpf_{os.getpid()}_") for each in found)
+                assert all(each.name.startswith(owned_name()) for each in found)
                 send(here, ("10.251.0.2", PORT), 5)
                 assert settled(arrived, 0) == 0
                 assert (first["seen"][0], second["seen"][0]) == (5, 0)
