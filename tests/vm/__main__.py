@@ -81,7 +81,7 @@ def _names(options: argparse.Namespace) -> list[str]:
         return list(plan.RUNS)
     if options.shard and not options.kernel:
         return [*(name for name in plan.DEALT if not plan.RUNS[name].flavour), shards.turn(shards.commit())]
-    return options.kernel or list(plan.DEFAULT)
+    return options.kernel or list(plan.DEALT)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         metavar="NAME",
         choices=tuple(plan.RUNS),
-        help=f"may be repeated; one of {', '.join(plan.RUNS)} (default: {', '.join(plan.DEFAULT)})",
+        help=f"may be repeated; one of {', '.join(plan.RUNS)} (default: {', '.join(plan.DEALT)})",
     )
     parser.add_argument("--all", action="store_true", help="every kernel")
     parser.add_argument("--shard", action="store_true", help="each kernel's share for this commit; every plain kernel")
