@@ -9,18 +9,21 @@ from pyebpf.builder.contexts.base import Context
 from pyebpf.builder.contexts.packets import packet_moved
 from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime, describe
 from pyebpf.builder.integers import Int
+from pyebpf.builder.loops import range_loop
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, store, to_int
+from pyebpf.builder.operations import binary, minimum, settled, store, to_int
 from pyebpf.builder.places import Place, zero
 from pyebpf.builder.reading import read
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
+from pyebpf.builder.restating import restated
 from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import NotFound, OnlyInProbe
-from pyebpf.types import BOOL, S64, BytesType, IntType, Struct, type_of
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import BOOL, S64, U8, U32, ArrayType, BytesType, IntType, Struct, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +41,9 @@ SIZE = 16
 #: Functions that make a dynptr of a packet, by the kind of program (since Linux 6.4).
 PACKETS = {"SCHED_CLS": "bpf_dynptr_from_skb", "CGROUP_SKB": "bpf_dynptr_from_skb", "XDP": "bpf_dynptr_from_xdp"}
 _PACKET = "the packet"
+
+#: Zeros that reservations are cleared with, so many at a time, and most such rounds.
+_ZEROS, _ROUNDS = 4096, 64
 
 
 class Dynptr(Entity, NoPythonOperators):
@@ -134,12 +140,35 @@ class Reservation(Entity, NoPythonOperators):
         status = p.b.call(RESERVE, handle, self.size.value, p.b.const(0), made.address(p))
         with p.b.if_(Compare(Relation.NE, p.b.emit(Op.SEXT, status, size=4), p.b.const(0))):
             count_loss(p, NO_ROOM, self.ring.map_name)
+        with p.b.else_():
+            _clear(p, made, self.size)
         return made
 
     def leave(self, p: ProgramBuilder) -> None:
         assert self._made is not None
         # Also where there was no room: the dynptr is then of nothing, and must be given back all the same.
         p.b.call(SUBMIT, self._made.address(p), p.b.const(0))
+
+
+def _clear(p: ProgramBuilder, made: Dynptr, size: Int) -> None:
+    """Zero what is reserved: the kernel leaves there what earlier records held."""
+    b = p.b
+    _, high = b.bounds(size.value)
+    most = max(_ZEROS, 1 << (-(-high // _ROUNDS) - 1).bit_length())
+    zeros = p.use_map(MapSpec(f".zeros{most}", MapKind.ARRAY, U32, ArrayType(U8, most), 1))
+
+    def clear(offset: ir.Value, length: ir.Value) -> None:
+        # Verifiers do not know what a reservation's size is bounded by.
+        length = restated(p, length, *b.bounds(length))
+        b.call(WRITE, made.address(p), offset, b.emit(Op.MAP_VALUE, symbol=zeros), length, b.const(0))
+
+    if high <= most:
+        clear(b.const(0), size.value)
+        return
+    with range_loop(p, 0, size, most, []) as (_, offset):
+        rest = to_int(p, minimum(p, binary(p, "-", size, offset), most)).value
+        b.assume_bounds(rest, 1, most)
+        clear(offset.value, rest)
 
 
 class ByteRingEntity(RingBufferEntity):

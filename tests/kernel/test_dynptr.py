@@ -68,6 +68,42 @@ def test_records_of_any_length():
         assert len(events.poll()) == 1
 
 
+@pytest.mark.parametrize(
+    ("size", "most", "piece"), [(4096, 1000, 64), (1 << 16, 40_000, 1000), (1 << 20, 1_000_000, 4000)]
+)
+def test_records_show_nothing_of_earlier_ones(size, most, piece):
+    """What a probe does not write of a reservation is zero, wherever in the ring's memory it lies."""
+    bpf = BPF()
+    events = bpf.byte_ring(size=size)
+
+    @bpf.syscall(Asked)
+    def fill(ctx):
+        with events.reserve(piece) as data:
+            for at in range(0, piece, 8):
+                data.write(at, 0xFFFF_FFFF_FFFF_FFFF, u64)
+        return 0
+
+    @bpf.syscall(Asked)
+    def send(ctx):
+        with events.reserve(max(1, min(ctx.length, most))) as data:
+            data.write(0, 7, u8)
+        return 0
+
+    def filled():
+        for _ in range(size // (piece + 8)):
+            fill.run(Asked(0, 0))
+        assert set(b"".join(events.poll())) == {0xFF}
+
+    with bpf:
+        lengths = [1, 2, 7, 8, 9, 63, 64, 65, 999, 4095, 4096, 4097, 20_000, most - 1, most]
+        for length in sorted(n for n in set(lengths) if n <= most):
+            filled()
+            send.run(Asked(0, length))
+            (record,) = events.poll()
+            assert record == b"\7".ljust(length, b"\0")
+        assert not bpf.lost
+
+
 def test_an_entry_as_memory():
     """A map's entry is read and written at offsets of the caller's; beyond its end there is nothing."""
     bpf = BPF()
