@@ -28,6 +28,7 @@ MAX_FRAMES = 8
 """MAX_CALL_FRAMES of include/linux/bpf_verifier.h; a callback has its frames beside its caller's."""
 MAX_TAIL_CALLS = 33
 MAY_GOTO_ROUNDS = 8 * 1024 * 1024
+"""BPF_MAX_LOOPS. Since Linux 6.15 it is a quarter of a second instead, where the processor's JIT can tell."""
 _ALL = 0xFFFF_FFFF_FFFF_FFFF
 _NET, _LINK = -0x100000, -0x200000
 _TAIL_CALL = 12
@@ -71,6 +72,7 @@ class LoadedProgram:
             "unreadable": _unreadable,
             "unknown_helper": _unknown_helper,
             "fell_off_the_end": _fell_off_the_end,
+            "frame_pointer_written": _frame_pointer_written,
             "atomic": vm.memory.atomic,
             "ran": self._ran,
             "function_address": self._function_address,
@@ -169,7 +171,7 @@ class LoadedProgram:
             if depth >= MAX_FRAMES:
                 raise VmError(f"the call stack of {depth + 1} frames is too deep !")
             written = bytearray(FRAME_SIZE) if self.machine.strict else None
-            frame = Region("stack", "stack", bytearray(FRAME_SIZE), written=written)
+            frame = Region("stack", "stack", bytearray(FRAME_SIZE), written=written, aligned=True)
             self.machine.memory.add(frame)
             self._frames.append(frame)
         self._depth = depth + 1
@@ -276,6 +278,10 @@ def _unreadable(register: int) -> NoReturn:
 
 def _unknown_helper(number: int) -> NoReturn:
     raise VmError(f"invalid func unknown#{number}")
+
+
+def _frame_pointer_written() -> NoReturn:
+    raise VmError("frame pointer is read only")
 
 
 def _fell_off_the_end() -> NoReturn:

@@ -44,10 +44,13 @@ class Region:
     data      its bytes
     written   for each byte whether it was initialised; None: all are
     fields    for a context whose members stand for something else: (offset, size) to the value that a load gives
-    aligned   whether accesses must be multiples of their size (contexts)
+    aligned   whether loads and stores must lie at multiples of their size (contexts, the stack)
+    loadable  whether it may be read at all (not the values of a map with BPF_F_WRONLY_PROG)
     """
 
-    __slots__ = ("aligned", "base", "data", "fields", "kind", "name", "readable", "size", "writable", "written")
+    __slots__ = (
+        "aligned", "base", "data", "fields", "kind", "loadable", "name", "readable", "size", "writable", "written",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class Region:
         written: bytearray | None = None,
         fields: Mapping[tuple[int, int], int] | None = None,
         aligned: bool = False,
+        loadable: bool = True,
     ) -> None:
         self.kind = kind
         self.name = name
@@ -69,8 +73,10 @@ class Region:
         self.written = written
         self.fields = fields
         self.aligned = aligned
+        self.loadable = loadable
+        plain = written is None and fields is None and kind not in ("kernel", "map_ptr", "func")
         #: Whether a load inside the bounds needs no further check.
-        self.readable = written is None and fields is None and not aligned and kind not in ("kernel", "map_ptr", "func")
+        self.readable = plain and loadable and not aligned
 
 
 class ArenaRegion(Region):
@@ -246,7 +252,7 @@ class Memory:
             # BPF_PROBE_MEM: a load that faults gives 0.
             found = self.peek(address, size)
             return 0 if found is None else int.from_bytes(found, "little")
-        region, place = self.check(address, size, write=False)
+        region, place = self.check(address, size, write=False, aligned=True)
         if region.fields is not None:
             value = region.fields.get((place, size))
             if value is not None:
@@ -259,7 +265,7 @@ class Memory:
             if start is not None:
                 self.arena.data[start : start + size] = value.to_bytes(size, "little")
             return
-        region, place = self.check(address, size, write=True)
+        region, place = self.check(address, size, write=True, aligned=True)
         region.data[place : place + size] = value.to_bytes(size, "little")
         if region.written is not None:
             region.written[place : place + size] = b"\1" * size
@@ -270,16 +276,19 @@ class Memory:
             old = self._load(address, size)
             self._store(address, size, change(old))
             return old
-        region, place = self.check(address, size, write=False)
+        region, place = self.check(address, size, write=False, aligned=True)
         self.check(address, size, write=True)
         if place % size:
-            raise Refusal(f"misaligned {'stack' if region.kind == 'stack' else 'value'} access off {place} size {size}")
+            raise Refusal(_misaligned(region, place, size), address)
         old = int.from_bytes(region.data[place : place + size], "little")
         region.data[place : place + size] = change(old).to_bytes(size, "little")
         return old
 
-    def check(self, address: int, size: int, *, write: bool) -> tuple[Region, int]:
-        """The region and place of an access that is allowed; Refusal says why another is not."""
+    def check(self, address: int, size: int, *, write: bool, aligned: bool = False) -> tuple[Region, int]:
+        """The region and place of an access that is allowed; Refusal says why another is not.
+
+        `aligned`: it is a load or a store; helpers copy byte by byte.
+        """
         number, place = address >> 32, address & _LOW
         if place >= 1 << 31:
             # Somewhat below the next region: that one was meant.
@@ -294,8 +303,11 @@ class Memory:
             raise Refusal(_outside(region, place, size, write=write), address)
         if write and not region.writable:
             raise Refusal(_read_only(region, place, size), address)
-        if region.aligned and place % size:
-            raise Refusal(f"misaligned context access off {place} size {size}", address)
+        if aligned and region.aligned and place % size:
+            raise Refusal(_misaligned(region, place, size), address)
+        if not write and not region.loadable:
+            where = f"value_size={region.size} off={place} size={size} (map {region.name})"
+            raise Refusal(f"read from map forbidden, {where}")
         written = region.written
         if not write and written is not None and 0 in written[place : place + size]:
             unset = written.index(0, place) - place
@@ -319,6 +331,11 @@ class Memory:
             region.data[place : place + len(data)] = data
             if region.written is not None:
                 region.written[place : place + len(data)] = b"\1" * len(data)
+
+
+def _misaligned(region: Region, place: int, size: int) -> str:
+    name = {"stack": "stack", "ctx": "context"}.get(region.kind, "value")
+    return f"misaligned {name} access off {place - region.size if name == 'stack' else place} size {size}"
 
 
 def _unknown(address: int) -> str:

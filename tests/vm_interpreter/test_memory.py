@@ -27,12 +27,13 @@ from pyebpf.asm.build import (
 from pyebpf.errors import InvalidValue, Location, VmError
 from pyebpf.specs import MapKind, MapSpec, ProgramKind
 from pyebpf.types import U32, U64
-from pyebpf.uapi.flags import BPF_F_RDONLY_PROG
+from pyebpf.uapi.flags import BPF_F_RDONLY_PROG, BPF_F_WRONLY_PROG
 from pyebpf.uapi.helpers import HELPER_IDS
 from pyebpf.vm import Machine, run
 
 VALUE = MapSpec("value", MapKind.ARRAY, U32, U64, 1)
 FROZEN = MapSpec("frozen", MapKind.ARRAY, U32, U64, 1, flags=BPF_F_RDONLY_PROG)
+SINK = MapSpec("sink", MapKind.ARRAY, U32, U64, 1, flags=BPF_F_WRONLY_PROG)
 RING = MapSpec("ring", MapKind.RINGBUF, None, None, 4096)
 
 
@@ -45,6 +46,18 @@ RING = MapSpec("ring", MapKind.RINGBUF, None, None, 4096)
         ([st(8, R10, -516, 0)], "invalid write to stack R10 off -516 size 8"),
         ([mov64(R2, 0), ldx(4, R0, R2, 8)], "R2 invalid mem access 'map_value_or_null'"),
         ([mov64(R2, 1 << 30), ldx(4, R0, R2, 0)], "R2 invalid mem access 'scalar'"),
+        ([ldx(4, R0, R10, -6)], "misaligned stack access off -6 size 4"),
+        ([st(8, R10, -12, 0)], "misaligned stack access off -12 size 8"),
+        ([mov64(R2, R10), add64(R2, -12), stx(8, R2, 0, R1)], "misaligned stack access off -12 size 8"),
+        ([load_map_value(R2, "sink"), ldx(4, R0, R2, 4)], "read from map forbidden, value_size=8 off=4 size=4"),
+        ([load_map_value(R2, "sink"), atomic("add", 8, R2, 0, R1)], "read from map forbidden"),
+        (
+            [
+                *(load_map(R1, "frozen"), st(8, R10, -8, 0), mov64(R2, R10), add64(R2, -8), mov64(R3, R2)),
+                *(mov64(R4, 0), call(HELPER_IDS["map_update_elem"])),
+            ],
+            "write into map forbidden",
+        ),
         ([load_map_value(R2, "value"), ldx(4, R0, R2, 5)], "invalid access to map value, value_size=8 off=5 size=4"),
         ([load_map_value(R2, "value"), stx(1, R2, -1, R1)], "invalid access to map value, value_size=8 off=-1 size=1"),
         ([load_map_value(R2, "frozen"), st(1, R2, 0, 1)], "write into map forbidden, value_size=8 off=0 size=1"),
@@ -62,7 +75,16 @@ RING = MapSpec("ring", MapKind.RINGBUF, None, None, 4096)
 def test_refusals(program, message):
     """What the verifier would say."""
     with pytest.raises(VmError, match=message):
-        run([*program, mov64(R0, 0), exit_()], bytes(16), maps=[VALUE, FROZEN])
+        run([*program, mov64(R0, 0), exit_()], bytes(16), maps=[VALUE, FROZEN, SINK])
+
+
+def test_maps_that_programs_only_write_and_stacks_in_bytes():
+    """A store is taken; so are helpers' accesses at any place of the stack, and loads of each byte of it."""
+    sink = Machine([SINK])
+    sink.run([load_map_value(R2, "sink"), st(4, R2, 4, 9), mov64(R0, 0), exit_()])
+    assert sink.maps["sink"].entries() == {bytes(4): bytes(4) + b"\x09\0\0\0"}
+    copied = [mov64(R1, R10), add64(R1, -7), mov64(R2, 5), mov64(R3, 0x1000), call(HELPER_IDS["probe_read_user"])]
+    assert run([*copied, ldx(1, R0, R10, -5), exit_()], memory={0x1000: b"abcde"}).value == ord("c")
 
 
 def test_a_refusal_knows_the_line():

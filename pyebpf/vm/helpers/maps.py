@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.uapi.flags import BPF_F_RDONLY_PROG
 from pyebpf.vm.helpers.registry import emulates
 from pyebpf.vm.maps.base import E2BIG, EAGAIN, EBUSY, EINVAL, ENOENT
 from pyebpf.vm.maps.others import BloomFilterMap, CgroupArrayMap, PerCpuStorageMap, RedirectMap, StorageMap
@@ -12,10 +13,17 @@ from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
+    from pyebpf.vm.maps.base import VmMap
 
 _LOW = 0xFFFF_FFFF
 MAX_LOOPS = 8 * 1024 * 1024
 """BPF_MAX_LOOPS of include/linux/bpf.h."""
+
+
+def _check_written(found: VmMap) -> None:
+    """Refuse a change of a map that programs may only read."""
+    if found.spec.flags & BPF_F_RDONLY_PROG:
+        raise VmError(f"write into map forbidden (map {found.name})")
 
 
 @emulates("map_lookup_elem")
@@ -37,6 +45,7 @@ def map_lookup_percpu_elem(vm: Machine, at: int, key: int, cpu: int) -> int:
 def map_update_elem(vm: Machine, at: int, key: int, value: int, flags: int) -> int:
     """Store a value."""
     found = vm.map_at(at)
+    _check_written(found)
     raw, data = vm.memory.read(key, found.key_size), vm.memory.read(value, found.value_size)
     return found.update(raw, data, flags, vm.cpu)
 
@@ -45,6 +54,7 @@ def map_update_elem(vm: Machine, at: int, key: int, value: int, flags: int) -> i
 def map_delete_elem(vm: Machine, at: int, key: int) -> int:
     """Remove a key."""
     found = vm.map_at(at)
+    _check_written(found)
     return found.delete(vm.memory.read(key, found.key_size))
 
 
@@ -52,6 +62,7 @@ def map_delete_elem(vm: Machine, at: int, key: int) -> int:
 def map_push_elem(vm: Machine, at: int, value: int, flags: int) -> int:
     """Put a value into a queue or stack."""
     found = vm.map_at(at)
+    _check_written(found)
     return found.push(vm.memory.read(value, found.value_size), flags)
 
 
@@ -59,6 +70,8 @@ def _take(vm: Machine, at: int, value: int, *, remove: bool) -> int:
     found = vm.map_at(at)
     if isinstance(found, BloomFilterMap) and not remove:
         return found.holds(vm.memory.read(value, found.value_size))
+    if remove:
+        _check_written(found)
     data = found.take(remove=remove)
     # Without an item the kernel clears the caller's buffer.
     vm.memory.write(value, bytes(found.value_size) if data is None else data)

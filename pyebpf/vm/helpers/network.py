@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
 _LOW = 0xFFFF_FFFF
-_CSUM_MOST = 512
 _REDIRECT_FLAGS = 1
 EACCES = 13
 #: Room in front of a frame less struct xdp_frame, which the kernel keeps there. Linux 6.1 gives 32 bytes at most.
@@ -97,19 +96,34 @@ def redirect(vm: Machine, _ifindex: int, flags: int) -> int:
 
 @emulates("csum_diff")
 def csum_diff(vm: Machine, old: int, old_size: int, new: int, new_size: int, seed: int) -> int:
-    """One's complement sum of `new` and of `old` inverted and of `seed`, folded to 16 bits: the checksum's difference.
+    """One's complement sum of `new` less that of `old`, with `seed`, folded to 16 bits: the checksum's difference.
 
-    Since Linux 6.13 the result is folded; before, it was some 32-bit number with that sum.
+    Since Linux 6.13 the result is folded; before, it was some 32-bit number with that sum. Zero has two forms, 0 and
+    0xffff: which one comes out follows from the kernel's order of operations, as csum_partial() has it on x86-64.
+    Before 6.13, too, more than 512 bytes and sizes that are no multiples of 4 were -EINVAL.
     """
     old_size, new_size = old_size & _LOW, new_size & _LOW
-    if (old_size | new_size) & 3 or old_size + new_size > _CSUM_MOST:
-        return -EINVAL
-    total = seed & _LOW
-    for address, size, flip in ((old, old_size, 0xFFFF), (new, new_size, 0)):
-        data = vm.memory.read(address, size)
-        total += sum(int.from_bytes(data[place : place + 2], "little") ^ flip for place in range(0, size, 2))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
+    seed &= _LOW
+    before, after = vm.memory.read(old, old_size), vm.memory.read(new, new_size)
+    if before and after:
+        total = _carried(_partial(after, seed) + (_partial(before, 0) ^ _LOW))
+    elif before:
+        total = _partial(before, seed ^ _LOW) ^ _LOW
+    else:
+        total = _partial(after, seed)
+    # csum_from32to16
+    total += total >> 16 | (total << 16 & _LOW)
+    return total >> 16 & 0xFFFF
+
+
+def _partial(data: bytes, seed: int) -> int:
+    """`csum_partial`: the one's complement sum of the 32-bit words and `seed`; 0 only if all of them are."""
+    return _carried(seed + sum(int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)))
+
+
+def _carried(total: int) -> int:
+    while total >> 32:
+        total = (total & _LOW) + (total >> 32)
     return total
 
 

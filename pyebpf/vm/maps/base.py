@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
-from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST, BPF_F_LOCK, BPF_NOEXIST
+from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST, BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_F_WRONLY_PROG, BPF_NOEXIST
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class VmMap:
         return f"<{self.spec.kind.name} {self.name} of the vm>"
 
     def _region(self, value: bytes) -> Region:
-        region = Region("map_value", self.name, bytearray(value))
+        flags = self.spec.flags
+        writable, loadable = not flags & BPF_F_RDONLY_PROG, not flags & BPF_F_WRONLY_PROG
+        region = Region("map_value", self.name, bytearray(value), writable=writable, loadable=loadable)
         self.memory.add(region)
         return region
 
