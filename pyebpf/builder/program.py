@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.compiler import ir
+from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +85,10 @@ class ProgramBuilder:
 
     def use_map(self, spec: MapSpec) -> str:
         """Note that the program uses a map, and return the name that IR calls it by."""
+        if self.attach is not None and self.attach.load_flags & BPF_F_SLEEPABLE:
+            from pyebpf.builder.sleepable import check_sleepable
+
+            check_sleepable(self, spec)
         self.maps.setdefault(spec.name, spec)
         return spec.name
 

@@ -22,10 +22,11 @@ _SLOW = frozenset({"fentry", "fexit", "fmod_ret", "lsm"})
 class Features:
     """Probes with three answers: yes, no, could not tell. Only the first two are remembered, for the process.
 
-    A feature is named with its kind: "isa:sdiv" and "isa:v4", "map:ringbuf" and "map:growing_hash", "program:tracing",
-    "helper:loop" (any tracing program) and "helper:get_current_comm@xdp", "kfunc:bpf_iter_num_new", "attach:fentry",
-    and "load:fentry" for what `promise` asks. Nothing is inferred from anything else, and never from the kernel's
-    version. `btf` gives vmlinux's BTF, without which some probes can't tell.
+    A feature is named with its kind: "isa:sdiv" and "isa:v4", "map:ringbuf" and "map:growing_hash",
+    "map:queue@sleepable" (in programs that may sleep), "program:tracing", "helper:loop" (any tracing program) and
+    "helper:get_current_comm@xdp", "kfunc:bpf_iter_num_new", "attach:fentry", and "load:fentry" for what `promise`
+    asks. Nothing is inferred from anything else, and never from the kernel's version. `btf` gives vmlinux's BTF,
+    without which some probes can't tell.
     """
 
     def __init__(self, btf: Callable[[], Btf] | None = None) -> None:
@@ -57,11 +58,13 @@ class Features:
             case "isa":
                 return self._isa(what)
             case "map":
-                from pyebpf.features.kinds import growing_hash, map_type
+                from pyebpf.features.kinds import growing_hash, map_type, sleepable_map
                 from pyebpf.uapi.bpf import MapType
 
                 if what == "growing_hash":
                     return growing_hash()
+                if what.endswith("@sleepable"):
+                    return sleepable_map(MapType[_member(name, what.removesuffix("@sleepable"), MapType.__members__)])
                 return map_type(MapType[_member(name, what, MapType.__members__)])
             case "program":
                 from pyebpf.features.kinds import program_type

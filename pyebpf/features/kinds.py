@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
 
-__all__ = ["growing_hash", "helper", "kernel_function", "map_type", "program_type"]
+__all__ = ["growing_hash", "helper", "kernel_function", "map_type", "program_type", "sleepable_map"]
 
 
 def program_type(kind: ProgramType, btf: Callable[[], Btf] | None) -> Answer:
@@ -106,6 +106,21 @@ def growing_hash() -> Answer:
     if outcome.errno == 0:
         return Answer.YES
     return Answer.NO if "preallocated" in outcome.log else Answer.UNKNOWN
+
+
+def sleepable_map(kind: MapType) -> Answer:
+    """Whether programs that may sleep can use maps of this kind, which are made of plain keys and values."""
+    shape = _SHAPES.get(kind, _Shape())
+    try:
+        with bpf.map_create(
+            kind, shape.key_size, shape.value_size, shape.max_entries, flags=shape.flags, name="probe"
+        ) as table:
+            outcome = attempt((build.load_map(build.R1, table.fileno()), *finish()), ProgramType.SYSCALL)
+    except OSError as error:
+        return from_errno(error.errno or 0)
+    if outcome.errno == 0:
+        return Answer.YES
+    return Answer.NO if "leepable programs can only use" in outcome.log else Answer.UNKNOWN
 
 
 def _typed_map(kind: MapType, shape: _Shape) -> Answer:
