@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.operations import binary, settled, to_int
 from pyebpf.errors import InvalidValue
+from pyebpf.types import S64, U64
 from pyebpf.types.bits import Bits
 
 if TYPE_CHECKING:
@@ -39,4 +40,7 @@ def changed_bits(p: ProgramBuilder, held: Any, bits: Bits, value: Any) -> Any:
     else:
         count = binary(p, "//", to_int(p, value), bits.unit) if bits.unit > 1 else to_int(p, value)
         count = binary(p, "<<", binary(p, "&", count, bits.mask), bits.shift)
-    return binary(p, "|", binary(p, "&", held, ~(bits.mask << bits.shift)), count)
+    others = ~(bits.mask << bits.shift)
+    if others < S64.minimum:
+        others &= U64.maximum  # of 64 bits, the top one among those that change
+    return binary(p, "|", binary(p, "&", held, others), count)
