@@ -129,10 +129,23 @@ class String(Reference):
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         self.check(p)
         if isinstance(index, slice):
-            p.fail(f"{self.describe()} has no slices: {_NO_OPERATOR}")
+            return self._slice(p, *_ends(p, index))
         place = self.place if isinstance(index, int) else movable(p, self.place, self.type.size)
         address, offset = element_place(p, self, place, 1, self.type.length, index).address(p)
         return Character(p.b.load(address, offset, 1), S64, U8)
+
+    def _slice(self, p: ProgramBuilder, start: int, stop: int | None) -> String:
+        # Behind the end there are only zeros: what they are a part of is shorter, or empty.
+        most = self.type.length - 1
+        start, stop, _ = slice(start, stop).indices(most)
+        kept = max(stop - start, 0)
+        size = -(-(kept + 1) // 8) * 8
+        slot = p.b.slot(size, name="string")
+        address = p.b.slot_address(slot)
+        source, offset = self.place.address(p)
+        copy(p, address, 0, source, offset + start, kept)
+        zero(p, address, kept, size - kept)
+        return String(CharArray(kept + 1), Place(slot=slot, owner="a local", writable=False))
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         p.fail(f"{self.describe()} is not written byte by byte: assign a whole string")
@@ -318,8 +331,9 @@ class StringSource(RunTime):
         return self.local(p).length(p)
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
-        if self.size is None and isinstance(index, int) and index >= 0:
-            return self._read(p, index + 2).item(p, index)
+        last = _ends(p, index)[1] if isinstance(index, slice) else index
+        if self.size is None and isinstance(last, int) and last >= 0:
+            return self._read(p, last + 2).item(p, index)
         return self.local(p).item(p, index)
 
 
@@ -334,6 +348,18 @@ def local_string(p: ProgramBuilder, operand: Any) -> String | None:
 
 def _raw(literal: str | bytes) -> bytes:
     return literal.encode("utf-8", "surrogateescape") if isinstance(literal, str) else literal
+
+
+def _ends(p: ProgramBuilder, part: slice) -> tuple[int, int | None]:
+    """The ends of a slice: bytes from the first to before the second, to the last if that is None."""
+    if part.step not in {None, 1}:
+        p.fail("a slice of a string takes every byte: leave the step out")
+    ends = [end for end in (part.start, part.stop) if end is not None]
+    if any(not isinstance(end, int) for end in ends):
+        p.fail("the ends of a string's slice are integers known while compiling")
+    if any(end < 0 for end in ends):
+        p.fail("the ends of a string's slice count from its beginning; for its end there is .endswith()")
+    return part.start or 0, part.stop
 
 
 def literals(p: ProgramBuilder, method: str, given: Any) -> tuple[str | bytes, ...]:

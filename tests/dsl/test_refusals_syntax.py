@@ -180,7 +180,13 @@ except* ValueError:
     ("opens[1:2] = 3", "", "a slice can't be assigned on each event: assign single elements", "1:2"),
     ("table[1:2] += 3", "", "a slice can't be assigned on each event: assign single elements", "1:2"),
     ("del opens[1:2]", "", "a slice can't be deleted on each event: delete single entries", "1:2"),
-    ("x = comm()[1:3]", "", "a slice of comm() can't be taken on each event: index single elements", "1:3"),
+    ("x = comm()[::2]", "", "a slice of a string takes every byte: leave the step out", "comm()[::2]"),
+    (
+        "x = comm()[-3:]",
+        "",
+        "the ends of a string's slice count from its beginning; for its end there is .endswith()",
+        "comm()[-3:]",
+    ),
     (
         'x = "abc"[1:count]',
         "",

@@ -15,6 +15,7 @@ from pyebpf.builder.integers import Int
 from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.optional import Maybe
 from pyebpf.builder.records import PendingRecord, Record
+from pyebpf.builder.strings import String, StringSource
 from pyebpf.builder.words import Word
 from pyebpf.dsl.purity import has_code
 from pyebpf.dsl.scope import MISSING
@@ -221,7 +222,7 @@ def _named(f: Frame, node: ast.NamedExpr) -> Any:
 
 def _subscript(f: Frame, node: ast.Subscript) -> Any:
     owner = expression(f, node.value)
-    if isinstance(owner, Entity) and isinstance(node.slice, ast.Slice):
+    if isinstance(owner, Entity) and isinstance(node.slice, ast.Slice) and not isinstance(owner, String | StringSource):
         f.fail(f"a slice of {describe(owner)} can't be taken on each event: index single elements", node.slice)
     index = expression(f, node.slice)
     return item(f, owner, index, node)
