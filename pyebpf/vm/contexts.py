@@ -38,7 +38,13 @@ _WRITABLE = (
     ProgramKind.CGROUP_SYSCTL,
     ProgramKind.SOCK_OPS,
 )
-_ALIGNED = (ProgramKind.TRACEPOINT, ProgramKind.RAW_TRACEPOINT, ProgramKind.TRACING, ProgramKind.PERF_EVENT)
+_ALIGNED = (
+    ProgramKind.SYSCALL,
+    ProgramKind.TRACEPOINT,
+    ProgramKind.RAW_TRACEPOINT,
+    ProgramKind.TRACING,
+    ProgramKind.PERF_EVENT,
+)
 
 
 def plain_context(kind: ProgramKind | None, data: bytes) -> Region:

@@ -116,6 +116,10 @@ class Machine:
         self.socket: Socket | None = None
         self.assigned: Socket | None = None
         self.netns_cookie = 1
+        #: Devices' MTUs by their index; the class of net_cls; what sk_select_reuseport chose, a map's value.
+        self.mtus = {1: 65536}
+        self.cgroup_classid = 0
+        self.selected: bytes | None = None
         #: The tunnel's key that packets come with; what the last program had its packet leave with.
         self.tunnel: TunnelKey | None = None
         self.tunnel_set: bytes | None = None
@@ -220,7 +224,7 @@ class Machine:
         if region is not None:
             arguments = (self.memory.add(region),)
         self.printed.clear()
-        self.assigned = self.tunnel_set = None
+        self.assigned = self.tunnel_set = self.selected = None
         self.tunnel_options = b""
         self.ran = []
         self.memory.trusted = loaded.kind is ProgramKind.TRACING

@@ -31,7 +31,7 @@ def both(text: str, packet: bytes, **surroundings: Any) -> tuple[tuple[int, byte
     result = bpf.prog_load(ProgramKind.SCHED_CLS, encode(resolve(program)), log_level=1, log_size=1 << 16)
     assert result.descriptor is not None, result.log
     with result.descriptor as descriptor:
-        ran = bpf.prog_test_run(descriptor.fileno(), data=packet, data_out=2 * len(packet))
+        ran = bpf.prog_test_run(descriptor.fileno(), data=packet, data_out=1 << 15)
     machine = Machine(strict=False)
     for name, value in surroundings.items():
         setattr(machine, name, value)
@@ -281,3 +281,64 @@ def test_metadata_is_made_and_kept_as_the_kernel_does():
         seen = Machine(strict=False).run(program, packet=frame, kind=ProgramKind.XDP)
         written = (len(seen.packet), seen.packet[:4], seen.packet[-40:])
         assert (ran.retval, len(ran.data), ran.data[:4], ran.data[-40:]) == (seen.value & 0xFFFF_FFFF, *written)
+
+
+IP = bytes.fromhex("450000280000400040060000" + "0a000001" + "0a000002" + "00500051") + bytes(40)
+VLAN_STEPS = {
+    "push": "r1 = r6\nr2 = {protocol}\nr3 = {tci}\ncall bpf_skb_vlan_push\nr7 <<= 1\nr7 += r0",
+    "pop": "r1 = r6\ncall bpf_skb_vlan_pop\nr7 <<= 1\nr7 += r0",
+}
+#: The tag beside the packet and its length, as one number.
+VLAN_END = (
+    "r0 = *(u32 *)(r6 + 20)\nr0 <<= 16\nr1 = *(u32 *)(r6 + 24)\nr0 += r1\nr0 <<= 2\n"
+    "r1 = *(u32 *)(r6 + 28)\nr0 += r1\nr0 += r7\nr1 = *(u32 *)(r6 + 0)\nr1 <<= 20\nr0 += r1\nexit"
+)
+
+
+@pytest.mark.parametrize(
+    "frame", [b"\x08\x00" + IP, b"\x81\x00\x01\x23\x08\x00" + IP, b"\x88\xa8\x00\x07\x81\x00\x01\x23\x08\x00" + IP]
+)
+def test_vlan_tags_go_on_and_come_off(frame):
+    """Every order of four; protocols that are none; frames that come with none, one and two tags in them."""
+    for number, steps in enumerate(itertools.product(VLAN_STEPS, repeat=4)):
+        protocols = (socket.htons(0x8100), socket.htons(0x88A8), 0, socket.htons(0x0800))
+        lines = [
+            VLAN_STEPS[step].format(protocol=protocols[(number + at) % 4], tci=(0, 5, 0xFFFF, 0x1064)[at])
+            for at, step in enumerate(steps)
+        ]
+        kernel, vm = both("\n".join(["r6 = r1\nr7 = 0", *lines, VLAN_END]), bytes(range(12)) + frame)
+        assert vm == kernel, (steps, number)
+
+
+@pytest.mark.parametrize("helper", ["skb_change_head", "skb_change_tail"])
+def test_packets_grow_and_shrink(helper):
+    """Zeros come; less than an Ethernet header, more than the kernel allocates and flags do not."""
+    for size, flags in [*((n, 0) for n in (0, 1, 4, 14, 13, 15, 34, 40, 64, 80, -1, 1 << 31, 17000)), (20, 1)]:
+        text = f"r2 = {size} ll\nr3 = {flags}\ncall bpf_{helper}\nexit"
+        kernel, vm = both(text, bytes(range(12)) + b"\x08\x00" + IP)
+        assert vm == kernel, (size, flags)
+
+
+MTU = "r2 = {size}\n*(u32 *)(r10 - 4) = r2\nr2 = {device}\nr3 = r10\nr3 += -4\nr4 = {difference}\nr5 = {flags}\n"
+MTU += "call bpf_check_mtu\nr0 <<= 20\nr1 = *(u32 *)(r10 - 4)\nr0 += r1\nexit"
+
+
+@pytest.mark.parametrize("size", [0, 100, 65536, 65537])
+@pytest.mark.parametrize("difference", [0, 5, -5, 70000])
+@pytest.mark.parametrize(("device", "flags"), [(0, 0), (1, 0), (999999, 0), (0, 1), (0, 2)])
+def test_the_mtu_of_loopback(size, difference, device, flags):
+    """The packet's own size or one that is asked for; a device that is not there."""
+    needs("helper:check_mtu@sched_cls")
+    text = MTU.format(size=size, device=device, difference=difference, flags=flags)
+    kernel, vm = both(text, ETHERNET + bytes(50))
+    assert vm == kernel
+
+
+def test_a_flow_has_one_hash_in_both_directions():
+    """Which hash it is differs; the class of the process that runs the test is that of no class."""
+    hashes = "r6 = r1\ncall bpf_get_hash_recalc\nr1 = *(u32 *)(r6 + 68)\nif r0 == r1 goto end\nr0 = 0\nend: exit"
+    back = IP[:12] + IP[16:20] + IP[12:16] + IP[22:24] + IP[20:22] + IP[24:]
+    other = IP[:20] + b"\1\2" + IP[22:]
+    (one, vm1), (two, vm2), (three, vm3) = (both(hashes, bytes(12) + b"\x08\x00" + each) for each in (IP, back, other))
+    assert one[0] == two[0] != three[0] != 0
+    assert vm1[0] == vm2[0] != vm3[0] != 0

@@ -220,3 +220,25 @@ def test_an_emulation_by_the_kernels_own_name():
     """With the prefix bpf_, as without."""
     machine = Machine(helpers={"bpf_jiffies64": lambda _: 42}, seed=1 << 200)
     assert machine.run(assemble("call bpf_jiffies64\nexit")).value == 42
+
+
+def test_a_socket_of_the_reuseport_group_is_chosen():
+    """What the map holds under the key; -ENOENT without an entry."""
+    sockets = MapSpec("sockets", MapKind.REUSEPORT_SOCKARRAY, U32, U64, 4)
+    program = [st(4, R10, -4, 2), load_map(R2, "sockets"), mov64(R3, R10), add64(R3, -4), mov64(R4, 0)]
+    program += [call(HELPER_IDS["sk_select_reuseport"]), exit_()]
+    machine = Machine([sockets])
+    assert machine.run(program, bytes(8)).value == (1 << 64) - 2
+    assert machine.selected is None
+    machine.maps["sockets"].write((2).to_bytes(4, "little"), (7).to_bytes(8, "little"))
+    assert machine.run(program, bytes(8)).value == 0
+    assert machine.selected == (7).to_bytes(8, "little")
+
+
+def test_the_class_and_the_size_of_a_packet():
+    """As the machine and the run were given them."""
+    classed, size = ([call(HELPER_IDS[name]), exit_()] for name in ("get_cgroup_classid", "xdp_get_buff_len"))
+    machine = Machine()
+    machine.cgroup_classid = 0x10001
+    assert machine.run(classed, packet=bytes(60), kind=ProgramKind.SCHED_CLS).value == 0x10001
+    assert machine.run(size, packet=bytes(61), kind=ProgramKind.XDP).value == 61

@@ -3,6 +3,7 @@
 from pyebpf.vm.helpers import (
     checksums,
     dynptr,
+    frames,
     maps,
     network,
     output,
@@ -19,6 +20,7 @@ __all__ = [
     "checksums",
     "dynptr",
     "emulates",
+    "frames",
     "maps",
     "network",
     "output",
