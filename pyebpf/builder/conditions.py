@@ -29,7 +29,7 @@ NEGATED = {
 
 
 class _Condition(NoPythonOperators):
-    """What all tests are."""
+    """The base of all tests."""
 
     __slots__ = ()
 

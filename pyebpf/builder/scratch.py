@@ -92,7 +92,7 @@ def scratch_memory(p: ProgramBuilder) -> Iterator[None]:
 
 
 def _let_pass(p: ProgramBuilder) -> int:
-    """What a program returns that could not run: nothing is refused for it."""
+    """The result of a program that could not run: nothing is refused for it."""
     silent = p.place.silent(p.kind)
     if silent is not None:
         return silent

@@ -363,7 +363,7 @@ def _ends(p: ProgramBuilder, part: slice) -> tuple[int, int | None]:
 
 
 def literals(p: ProgramBuilder, method: str, given: Any) -> tuple[str | bytes, ...]:
-    """What `startswith` or `endswith` is given: a literal, or a tuple of such."""
+    """The argument of `startswith` or `endswith`: a literal, or a tuple of literals."""
     found = given if isinstance(given, tuple) else (given,)
     for each in found:
         if not isinstance(each, str | bytes):

@@ -175,7 +175,7 @@ def _local(p: ProgramBuilder, element: Any) -> Any:
 
 
 def elements_of(value: Any) -> tuple[Any, ...] | list[Any] | None:
-    """What a tuple or list holds, with run-time values or without; None of anything else."""
+    """The elements of a tuple or list, with run-time values or without; None of anything else."""
     if isinstance(value, TupleValue):
         return value.elements
     return value if isinstance(value, tuple | list) else None

@@ -10,7 +10,7 @@ __all__ = ["annotation_value", "integer_type"]
 
 
 def annotation_value(function: Any, text: str) -> Any:
-    """What an annotation means that `from __future__ import annotations` has left as text; None for nothing at all."""
+    """The meaning of an annotation that `from __future__ import annotations` has left as text; None if it has none."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     names = dict(function.__globals__)
     for name, cell in cells:

@@ -80,7 +80,7 @@ class BindingTimes:
             self.changed = True
 
     def optional(self, function: Hashable, name: str) -> RunTime | None:
-        """What a name that is None on some paths stands for on others; None for all other names."""
+        """The value, on other paths, of a name that is None on some; None for all other names."""
         return self._optional.get((function, name))
 
     def mark_optional(self, function: Hashable, name: str, value: RunTime) -> None:

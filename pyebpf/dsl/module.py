@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf import aggregations
-from pyebpf.compiler.collector import collector_paused
+from pyebpf.collector import collector_paused
 from pyebpf.dataclass import replace
 from pyebpf.dsl.assembly import assemble
 from pyebpf.dsl.declaring import Declaring

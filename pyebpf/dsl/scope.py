@@ -52,7 +52,7 @@ class Scope:
         return getattr(builtins, name, MISSING)
 
     def outside(self, name: str) -> Any:
-        """What a name means outside the function now; MISSING if nothing."""
+        """The present meaning of a name outside the function; MISSING if it has none."""
         return self._now(name)
 
     def knows(self, name: str) -> bool:

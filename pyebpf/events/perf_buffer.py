@@ -8,9 +8,10 @@ from operator import length_hint
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyebpf.collector import collector_paused
 from pyebpf.errors import InvalidValue, MalformedData
 from pyebpf.events.perf_records import SAMPLE_HEADER, Uniform, read_backward, read_records, uniform, uniform_backward
-from pyebpf.events.stream import PORTION, EventStream, collected_afterwards
+from pyebpf.events.stream import PORTION, EventStream
 from pyebpf.kernel import map_elements, perf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.diagnosis import diagnose
@@ -183,7 +184,7 @@ class PerfBuffer(EventStream[Any]):
             return self._next(PORTION) if self._waiting else []
         records: list[Any] = []
         try:
-            with collected_afterwards():
+            with collector_paused():
                 while self._waiting:
                     records += self._next(None)
                 for buffer in self._buffers:

@@ -6,9 +6,10 @@ from operator import length_hint
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.collector import collector_paused
 from pyebpf.errors import InvalidValue, MalformedData
 from pyebpf.events.records import HEADER_SIZE, next_run, stride
-from pyebpf.events.stream import PORTION, EventStream, collected_afterwards
+from pyebpf.events.stream import PORTION, EventStream
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.objects.codec import assembler
@@ -92,7 +93,7 @@ class RingBuffer(EventStream[Any]):
             if not length_hint(self._rows):
                 self._rows = self._unpacked(_PIECE)
             return self._assemble(self._rows, min(length_hint(self._rows), PORTION))
-        with collected_afterwards():
+        with collector_paused():
             result = self._assemble(self._rows, length_hint(self._rows))
             self._rows = self._unpacked(self.size)
             latest = self._assemble(self._rows, length_hint(self._rows))
@@ -110,7 +111,7 @@ class RingBuffer(EventStream[Any]):
         if self._record is None:
             raise InvalidValue(f"ring buffer {self._map_name} has no record type to unpack")
         self._waiter()
-        with self._lock, collected_afterwards():
+        with self._lock, collector_paused():
             return [*self._rows, *self._unpacked(self.size)]
 
     def _read(self, copy: Callable[[memoryview, int], list[bytes]], size: int) -> list[bytes]:

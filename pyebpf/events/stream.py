@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
 from itertools import chain
 from operator import length_hint
 from threading import Lock
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from types import TracebackType
 
-__all__ = ["PORTION", "EventStream", "collected_afterwards"]
+__all__ = ["PORTION", "EventStream"]
 
 PORTION = 256
 """Records decoded at a time while iterating: they are still in the processor's cache when they are used, and so few
@@ -28,18 +26,6 @@ that Python's garbage collector, which looks at every 700 new objects, is never 
 T = TypeVar("T")
 _PERIOD = 0.1
 """Seconds between looks at the memory itself: a program may submit without waking anybody."""
-
-
-@contextmanager
-def collected_afterwards() -> Iterator[None]:
-    """Make many records without a garbage collection at every 700: one looks at all of them after."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class EventStream(ABC, Generic[T]):

@@ -11,10 +11,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pyebpf"
 
-# What each layer may import, besides itself, `dataclass`, `errors` and `lazy`. "+x" is x and all that x may import.
+# What each layer may import, besides itself, `collector`, `dataclass`, `errors` and `lazy`. "+x" is x and all that x
+# may import.
 MAY_IMPORT = {
     "dataclass": "",
     "errors": "",
+    "collector": "",
     "lazy": "",
     "tracebacks": "",
     "uapi": "",
@@ -49,7 +51,7 @@ OPERATING_SYSTEM = {"ctypes", "fcntl", "mmap"}
 
 
 def _allowed(layer: str) -> set[str]:
-    allowed = {layer, "dataclass", "errors", "lazy"}
+    allowed = {layer, "collector", "dataclass", "errors", "lazy"}
     for word in MAY_IMPORT[layer].split():
         allowed |= _allowed(word[1:]) if word.startswith("+") else {word}
     return allowed

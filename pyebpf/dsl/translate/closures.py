@@ -117,7 +117,7 @@ def record_member(f: Frame, owner: Record | PendingRecord, name: str) -> Any:
 
 
 def _declared(cls: Any, name: str) -> Any:
-    """What the author's classes call a name; Struct's own methods are for user space."""
+    """The meaning of a name in the author's classes; Struct's own methods are for user space."""
     for each in cls.__mro__:
         if each.__module__.startswith("pyebpf.types"):
             return None

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from pyebpf.builder.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["as_test", "boolean", "branch", "check_called", "comparison", "compile_time", "is_boolean", "test_of"]
+__all__ = [
+    "as_test",
+    "boolean",
+    "branch",
+    "check_called",
+    "comparison",
+    "compile_time",
+    "decided",
+    "is_boolean",
+    "test_of",
+]
 
 COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("==", operator.eq),
@@ -190,13 +200,18 @@ def boolean(f: Frame, node: ast.expr) -> Any:
         if isinstance(test, Always):
             return test.holds
         return Int(f.b.truth_value(test), S64)
-    then, otherwise, end = Join(), Join(), Join()
+    then, otherwise = Join(), Join()
     branch(f, node, then, otherwise)
+    return decided(f, then, otherwise)
+
+
+def decided(f: Frame, then: Join, otherwise: Join) -> Any:
+    """True where `then` is arrived at and False where `otherwise` is; an integer 1 or 0 where each event decides."""
     if not otherwise.edges or not then.edges:
         holds = bool(then.edges)
         f.b.start(then if holds else otherwise)
         return holds
-    answer = f.b.variable(hint="test")
+    end, answer = Join(), f.b.variable(hint="test")
     for join, number in ((then, 1), (otherwise, 0)):
         f.b.start(join)
         f.b.write(answer, f.b.const(number))

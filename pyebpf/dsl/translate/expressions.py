@@ -323,7 +323,7 @@ def needs_events(f: Frame, node: ast.expr) -> bool:
 
 
 def _module_member(f: Frame, node: ast.Attribute) -> Any:
-    """What `module.name` is; None for attributes of anything else."""
+    """The value of `module.name`; None for attributes of anything else."""
     owner = _name(f, node.value) if isinstance(node.value, ast.Name) else None
     return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None
 

@@ -16,7 +16,7 @@ from pyebpf.builder.function import Join
 from pyebpf.builder.kernel_objects import KernelArray
 from pyebpf.builder.optional import Maybe
 from pyebpf.builder.tuples import TupleReference
-from pyebpf.dsl.translate.conditions import as_test, branch, compile_time
+from pyebpf.dsl.translate.conditions import as_test, branch, compile_time, decided
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.tuples import TupleValue
 from pyebpf.dsl.unroll import Unrolled
@@ -145,38 +145,20 @@ def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any
 
         _rounds(f, node, 0, add, filtered=True)
         return f.read(name)
-    decided, otherwise = Join(), Join()
+    then, otherwise = Join(), Join()
+    found, exhausted = (then, otherwise) if function is builtins.any else (otherwise, then)
 
     def ask() -> None:
         going = Join()
-        branch(f, node.elt, *((decided, going) if function is builtins.any else (going, decided)))
+        branch(f, node.elt, *((found, going) if function is builtins.any else (going, found)))
         f.b.start(going)
 
     outer = f.depth
     f.depth += 1
     _rounds(f, node, 0, ask, filtered=True)
     f.depth = outer
-    f.b.jump(otherwise)
-    holds = function is builtins.any
-    return _decided(f, decided, otherwise, holds=holds)
-
-
-def _decided(f: Frame, decided: Join, otherwise: Join, *, holds: bool) -> Any:
-    from pyebpf.builder.integers import Int
-    from pyebpf.types import S64
-
-    if not decided.edges or not otherwise.edges:
-        f.b.start(decided if decided.edges else otherwise)
-        return holds if decided.edges else not holds
-    end, answer = Join(), f.b.variable(hint="test")
-    for join, number in ((decided, int(holds)), (otherwise, int(not holds))):
-        f.b.start(join)
-        f.b.write(answer, f.b.const(number))
-        f.b.jump(end)
-    f.b.start(end)
-    found = f.b.take(answer)
-    f.b.assume_bounds(found, 0, 1)
-    return Int(found, S64)
+    f.b.jump(exhausted)
+    return decided(f, then, otherwise)
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Compiling without Python's garbage collector, which would look again and again at what compiling makes and keeps."""
+"""Work without Python's garbage collector, which would look again and again at what the work makes and keeps."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ __all__ = ["collector_paused"]
 def collector_paused() -> Iterator[None]:
     """Keep the collector from running by itself in the body; afterwards it is as it was.
 
-    Nearly all that a compilation makes lives until its end, so that looking for garbage among it finds none and takes
-    a third of the time. What is counted up meanwhile is looked at when the collector is next due.
+    Nearly all that a compilation makes lives until its end, as do the records of a batch: looking for garbage among
+    them, at every 700 new objects, finds none and takes a third of the time. What is counted up meanwhile is looked at
+    when the collector is next due.
     """
     enabled = gc.isenabled()
     gc.disable()
