@@ -142,7 +142,7 @@ def counter(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleCounter | KeyedCounter[Any]:
     """How many: `add()` counts one, `add(n)` n."""
-    from pyebpf.aggregations.counter import Counter
+    from pyebpf.aggregations.counters import Counter
 
     kind = Counter()
     return SingleCounter(kind, name) if key is None else KeyedCounter(kind, key, size, name, label)
@@ -156,7 +156,7 @@ def total(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleTotal | KeyedTotal[Any]:
     """The sum of the values, modulo 2^64 on each processor and read as s64."""
-    from pyebpf.aggregations.total import Total
+    from pyebpf.aggregations.totals import Total
 
     kind = Total()
     return SingleTotal(kind, name) if key is None else KeyedTotal(kind, key, size, name, label)

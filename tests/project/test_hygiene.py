@@ -48,6 +48,25 @@ def test_all_lists_real_names():
     assert wrong == []
 
 
+def test_no_module_hides_a_name_of_its_package():
+    """Importing a submodule sets an attribute of its name on the package: whatever had that name before is lost."""
+    names = [".".join(path.relative_to(ROOT).parent.parts) for path in MODULES if path.name == "__init__.py"]
+    script = f"""
+import importlib, pkgutil
+for name in {names!r}:
+    package = importlib.import_module(name)
+    before = {{each: getattr(package, each) for each in getattr(package, "__all__", ())}}
+    for module in pkgutil.iter_modules(package.__path__, f"{{name}}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for each, value in before.items():
+        if getattr(package, each) is not value:
+            print(name, each)
+"""
+    hidden = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert hidden == ""
+
+
 def test_files_are_of_readable_length():
     """A file has one subject and fewer than 500 lines, unless a tool wrote it and says so at its top."""
     lengths = {}
