@@ -16,11 +16,11 @@ from pyebpf import BPF, u64
 from pyebpf.errors import MalformedData, NotFound
 from pyebpf.features import Answer, _remembered
 from pyebpf.kernel.roots import path_exists, resolved, split_root
+from pyebpf.symbols.budget import PATIENCE, Room
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.files import open_regular
 from pyebpf.symbols.libraries import find_binary
-from pyebpf.symbols.budget import Room
 from pyebpf.symbols.perf_map import PerfMap
 from pyebpf.symbols.process import Processes
 from tests.support.needs import needs
@@ -152,12 +152,17 @@ def test_a_map_of_made_code_is_the_containers(place):
     (place / "opt/perf").mkdir()
     (place / "opt/perf/a.map").write_text("7f0010000000 100 of_the_host\n")
     with container(place, f"mkdir {place}/opt/perf && echo '10000 100 made_there' > {place}/opt/perf/a.map") as traced:
-        table = PerfMap(f"/proc/{traced.pid}/root{place}/usr/perf/a.map", 0, Room(1 << 20)).table()
-        found = table.find(0x10010)
+
+        def names(path):
+            perf = PerfMap(f"/proc/{traced.pid}/root{path}", 0, Room(1 << 20))
+            perf.look(PATIENCE)
+            return perf.table()
+
+        found = names(f"{place}/usr/perf/a.map").find(0x10010)
         assert found is not None
         assert found.name == "made_there"
         (place / "usr/link").symlink_to(f"{place}/usr/perf/a.map")
-        assert PerfMap(f"/proc/{traced.pid}/root{place}/usr/link", 0, Room(1 << 20)).table().find(0x10010) is None
+        assert names(f"{place}/usr/link").find(0x10010) is None
 
 
 def test_names_of_a_containers_process(place):
