@@ -42,13 +42,13 @@ def test_a_local_assigned_only_known_values_outside_conditions_is_known():
 
 
 def test_a_local_that_a_run_time_if_assigns_is_a_run_time_variable_everywhere():
-    error = Case("x = 2\ny = (5, 6, 7)[x]\nif s > 0:\n    x = 1\nout[0].r0 = y", "s").refused()
+    error = Case("x = 2\nfor y in unroll(range(x)):\n    out[0].r0 = y\nif s > 0:\n    x = 1", "s").refused()
     message, under = message_of(error)
     assert message == (
-        "a Python tuple exists only while compiling, and the index only on each event: keep the values in a bpf.array; "
-        "x is a run-time variable since line 6, where it is assigned under the run-time `if` of line 6"
+        "unroll() needs what is known while compiling, not a range with run-time ends; "
+        "x is a run-time variable since line 7, where it is assigned under the run-time `if` of line 7"
     )
-    assert (under, error.location.line) == ("(5, 6, 7)[x]", 5)
+    assert (under, error.location.line) == ("unroll(range(x))", 5)
 
 
 def test_probes_made_in_a_loop_each_see_their_own_value():

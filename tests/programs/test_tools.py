@@ -131,7 +131,7 @@ def test_error_names_are_the_kernels():
 def test_names_are_compared_in_user_space():
     """-n keeps processes whose name has the text in it."""
     ring = SimpleNamespace(fileno=lambda: -1, poll=lambda _: [call(comm="sshd"), call(comm="bash")])
-    stop = SimpleNamespace(is_set=lambda: True)
+    stop = SimpleNamespace(is_set=lambda: True, is_overdue=lambda: False)
     found = list(opensnoop.opens({"opens": ring}, opensnoop.Options(name="ssh"), stop))
     assert [each.comm for each in found] == ["sshd"]
 
