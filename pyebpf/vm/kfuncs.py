@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.vm import kobjects
+from pyebpf.vm.helpers.dynptr import Dynptr, dynptr_at, make_dynptr
 from pyebpf.vm.helpers.maps import MAX_LOOPS
-from pyebpf.vm.maps.base import E2BIG, EINVAL
+from pyebpf.vm.maps.base import E2BIG, EFAULT, EINVAL
 from pyebpf.vm.maps.others import ArenaMap
 from pyebpf.vm.memory import Region
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
 __all__ = ["KFUNCS"]
+
+
+_BITS_MOST = 511
+"""BITS_ITER_NR_WORDS_MAX of kernel/bpf/helpers.c."""
 
 
 def _s32(value: int) -> int:
@@ -54,6 +60,70 @@ def bpf_iter_num_destroy(vm: Machine, iterator: int) -> None:
     vm.memory.remove(vm.iterators.pop(iterator)[0])
 
 
+def bpf_iter_bits_new(vm: Machine, iterator: int, at: int, words: int) -> int:
+    """Begin to go through the bits that are set in `words` numbers of 64 bits."""
+    words &= 0xFFFF_FFFF
+    found = vm.memory.peek(at, 8 * words) if at and 0 < words <= _BITS_MOST else b""
+    error = -EINVAL if not at or not words else -E2BIG if words > _BITS_MOST else 0 if found else -EFAULT
+    region = Region("mem", "bit", bytearray(4), writable=False)
+    vm.memory.add(region)
+    vm.iterators[iterator] = (region, int.from_bytes(found or b"", "little"), 0)
+    vm.memory.write(iterator, region.base.to_bytes(8, "little") + bytes(8))
+    return error
+
+
+def bpf_iter_bits_next(vm: Machine, iterator: int) -> int:
+    """Address of the next bit's number, NULL after the last."""
+    if iterator not in vm.iterators:
+        raise VmError("expected an initialized iter_bits as arg #0")
+    region, left, _ = vm.iterators[iterator]
+    if not left:
+        return 0
+    region.data[:] = ((left & -left).bit_length() - 1).to_bytes(4, "little")
+    vm.iterators[iterator] = (region, left & (left - 1), 0)
+    return region.base
+
+
+def bpf_iter_bits_destroy(vm: Machine, iterator: int) -> None:
+    """End it."""
+    if iterator not in vm.iterators:
+        raise VmError("expected an initialized iter_bits as arg #0")
+    vm.memory.remove(vm.iterators.pop(iterator)[0])
+
+
+def bpf_rdonly_cast(vm: Machine, address: int, _type: int) -> int:
+    """The same address; from here on kernel memory may be loaded from, as zeros where there is none."""
+    vm.memory.trusted = True
+    return address
+
+
+def bpf_dynptr_from_packet(vm: Machine, _context: int, flags: int, at: int) -> int:
+    """Stand for the whole packet."""
+    size = len(vm.packet_data())
+    assert vm.packet is not None
+    start = vm.packet.region.base + vm.packet.metadata
+    make_dynptr(vm, at, Dynptr(0 if flags else start, 0 if flags else size, vm.packet.region.writable, packet=True))
+    return -EINVAL if flags else 0
+
+
+def bpf_dynptr_slice(vm: Machine, at: int, offset: int, _buffer: int, size: int) -> int:
+    """Address of a part, NULL if it is not all inside. Packets are in one piece here: the buffer is not needed."""
+    pointer, offset = dynptr_at(vm, at), offset & 0xFFFF_FFFF
+    inside = pointer.address and offset + (size & 0xFFFF_FFFF) <= pointer.size
+    return pointer.address + offset if inside else 0
+
+
+def bpf_dynptr_size(vm: Machine, at: int) -> int:
+    """Its size; -EINVAL for one that could not be made."""
+    pointer = dynptr_at(vm, at)
+    return pointer.size if pointer.address else -EINVAL
+
+
+def bpf_dynptr_is_null(vm: Machine, at: int) -> int:
+    """Whether it could not be made."""
+    return int(not dynptr_at(vm, at).address)
+
+
 def bpf_arena_alloc_pages(vm: Machine, at: int, _address: int, count: int, _node: int, flags: int) -> int:
     """User address of zeroed pages of an arena; NULL if there are not as many."""
     found = vm.map_at(at)
@@ -86,6 +156,16 @@ KFUNCS: dict[str, Callable[..., int | None]] = {
     "bpf_iter_num_new": bpf_iter_num_new,
     "bpf_iter_num_next": bpf_iter_num_next,
     "bpf_iter_num_destroy": bpf_iter_num_destroy,
+    "bpf_iter_bits_new": bpf_iter_bits_new,
+    "bpf_iter_bits_next": bpf_iter_bits_next,
+    "bpf_iter_bits_destroy": bpf_iter_bits_destroy,
+    "bpf_rdonly_cast": bpf_rdonly_cast,
+    "bpf_dynptr_from_xdp": bpf_dynptr_from_packet,
+    "bpf_dynptr_from_skb": bpf_dynptr_from_packet,
+    "bpf_dynptr_slice": bpf_dynptr_slice,
+    "bpf_dynptr_size": bpf_dynptr_size,
+    "bpf_dynptr_is_null": bpf_dynptr_is_null,
+    **kobjects.KFUNCS,
     "bpf_session_is_return": bpf_session_is_return,
     "bpf_session_cookie": bpf_session_cookie,
     "bpf_arena_alloc_pages": bpf_arena_alloc_pages,

@@ -110,6 +110,11 @@ class Machine:
         self.cpu = cpu
         self.cpus = cpus
         self.cgroup_id = 1
+        #: Addresses of control groups by id, for bpf_cgroup_from_id; masks of processors by address.
+        self.cgroups: dict[int, int] = {}
+        self.cpumasks: dict[int, int] = {}
+        #: References to such objects that a program took and has not given back, by address.
+        self.acquired: dict[int, int] = {}
         self.task = 0
         #: What look-ups find; the packet's or event's own socket, and the one that sk_assign gave it.
         self.sockets = Sockets()
@@ -237,6 +242,8 @@ class Machine:
             self.iterators.clear()
             self.dynptrs.clear()
             self.sockets.held.clear()
+            self.acquired.clear()
+            self.cpumasks.clear()
             for each in (region, self.packet.region if self.packet is not None else None):
                 if each is not None:
                     self.memory.remove(each)
@@ -259,6 +266,8 @@ class Machine:
                 )
         if any(self.sockets.held.values()):
             raise VmError("Unreleased reference: a socket that was looked up is not given back by bpf_sk_release")
+        if any(self.acquired.values()):
+            raise VmError("Unreleased reference: an object that a kernel function handed out is not given back")
         if self.locked is not None:
             raise VmError("bpf_spin_lock is still held at the exit")
 

@@ -15,7 +15,7 @@ from pyebpf.vm.memory import Region
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
-__all__ = ["Dynptr"]
+__all__ = ["Dynptr", "dynptr_at", "make_dynptr"]
 
 SIZE = 16
 MOST = (1 << 24) - 1
@@ -25,20 +25,23 @@ _WAKEUP = 3
 
 @dataclass(frozen=True, slots=True)
 class Dynptr:
-    """`size` bytes at `address`; address 0 for one that could not be made."""
+    """`size` bytes at `address`, of a `packet` or not; address 0 for one that could not be made."""
 
     address: int
     size: int
     writable: bool = True
+    packet: bool = False
 
 
-def _make(vm: Machine, at: int, made: Dynptr) -> None:
+def make_dynptr(vm: Machine, at: int, made: Dynptr) -> None:
+    """Let the 16 bytes at `at` be this one."""
     # What it consists of is the kernel's own; its bytes count as written.
     vm.memory.write(at, bytes(SIZE))
     vm.dynptrs[at] = made
 
 
-def _at(vm: Machine, at: int) -> Dynptr:
+def dynptr_at(vm: Machine, at: int) -> Dynptr:
+    """The one that the 16 bytes at `at` are."""
     if at not in vm.dynptrs:
         raise VmError("Expected an initialized dynptr")
     return vm.dynptrs[at]
@@ -48,7 +51,7 @@ def _at(vm: Machine, at: int) -> Dynptr:
 def dynptr_from_mem(vm: Machine, data: int, size: int, flags: int, at: int) -> int:
     """Stand for memory of the program, such as a map's value."""
     error = -E2BIG if size & 0xFFFF_FFFF > MOST else -EINVAL if flags else 0
-    _make(vm, at, Dynptr(0 if error else data, size & 0xFFFF_FFFF))
+    make_dynptr(vm, at, Dynptr(0 if error else data, size & 0xFFFF_FFFF))
     return error
 
 
@@ -61,7 +64,7 @@ def _error(pointer: Dynptr, offset: int, size: int, flags: int, *, write: bool =
 @emulates("dynptr_read")
 def dynptr_read(vm: Machine, to: int, size: int, at: int, offset: int, flags: int) -> int:
     """Copy out of it."""
-    pointer = _at(vm, at)
+    pointer = dynptr_at(vm, at)
     error = _error(pointer, offset, size, flags)
     if not error:
         vm.memory.write(to, vm.memory.read(pointer.address + offset, size))
@@ -71,7 +74,7 @@ def dynptr_read(vm: Machine, to: int, size: int, at: int, offset: int, flags: in
 @emulates("dynptr_write")
 def dynptr_write(vm: Machine, at: int, offset: int, source: int, size: int, flags: int) -> int:
     """Copy into it."""
-    pointer = _at(vm, at)
+    pointer = dynptr_at(vm, at)
     error = _error(pointer, offset, size, flags, write=True)
     if not error:
         vm.memory.write(pointer.address + offset, vm.memory.read(source, size))
@@ -81,8 +84,9 @@ def dynptr_write(vm: Machine, at: int, offset: int, source: int, size: int, flag
 @emulates("dynptr_data")
 def dynptr_data(vm: Machine, at: int, offset: int, size: int) -> int:
     """Address of a part, NULL if it is not all inside."""
-    pointer = _at(vm, at)
-    return 0 if _error(pointer, offset, size, 0, write=True) else pointer.address + offset
+    pointer = dynptr_at(vm, at)
+    # Of a packet, which may be in pieces, only bpf_dynptr_slice() gives addresses.
+    return 0 if pointer.packet or _error(pointer, offset, size, 0, write=True) else pointer.address + offset
 
 
 @emulates("ringbuf_reserve_dynptr")
@@ -92,14 +96,14 @@ def ringbuf_reserve_dynptr(vm: Machine, ring: int, size: int, flags: int, at: in
     size &= 0xFFFF_FFFF
     error = -EINVAL if flags else -E2BIG if size > MOST else 0
     region = None if error else found.reserve(size)
-    _make(vm, at, Dynptr(0, 0) if region is None else Dynptr(region.base, size))
+    make_dynptr(vm, at, Dynptr(0, 0) if region is None else Dynptr(region.base, size))
     return error or (-EINVAL if region is None else 0)
 
 
 @emulates("ringbuf_submit_dynptr")
 def ringbuf_submit_dynptr(vm: Machine, at: int, flags: int) -> None:
     """Send the record."""
-    pointer = _at(vm, at)
+    pointer = dynptr_at(vm, at)
     del vm.dynptrs[at]
     if pointer.address:
         ringbuf_submit(vm, pointer.address, flags)
@@ -108,7 +112,7 @@ def ringbuf_submit_dynptr(vm: Machine, at: int, flags: int) -> None:
 @emulates("ringbuf_discard_dynptr")
 def ringbuf_discard_dynptr(vm: Machine, at: int, flags: int) -> None:
     """Give the record up."""
-    pointer = _at(vm, at)
+    pointer = dynptr_at(vm, at)
     del vm.dynptrs[at]
     if pointer.address:
         ringbuf_discard(vm, pointer.address, flags)
