@@ -7,7 +7,6 @@ import stat
 from typing import BinaryIO
 
 from pyebpf.errors import KernelError, MalformedData, NotFound, NotPermitted
-from pyebpf.kernel.roots import resolved
 
 __all__ = ["open_regular"]
 
@@ -18,6 +17,8 @@ def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
     Links below /proc/PID/root are followed inside of that root. Raises NotFound, NotPermitted, KernelError, and
     MalformedData for what is no regular file.
     """
+    from pyebpf.kernel.roots import resolved  # simulations name the frames of stacks without the layer `kernel`
+
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         with resolved(path, follow=follow) as name:
