@@ -70,9 +70,12 @@ def build(options: Options) -> BPF:
     bpf = BPF()
     key = Process if options.by_process else u32
     counts = bpf.percpu_hash(key=key, value=u64)
-    times = bpf.percpu_hash(key=key, value=u64)
-    # By the kernel's own numbers: from inside a pid namespace, whatever is outside has 0 for tid().
-    pending = bpf.hash(key=u64, value=Call)
+    # A hash for each processor takes milliseconds to make: what the options leave unused is left out.
+    if options.latency:
+        times = bpf.percpu_hash(key=key, value=u64)
+    if options.failed or options.latency:
+        # By the kernel's own numbers: from inside a pid namespace, whatever is outside has 0 for tid().
+        pending = bpf.hash(key=u64, value=Call)
 
     @bpf.raw_tracepoint("sys_enter")
     def on_enter(id: int) -> None:  # noqa: A002 - the kernel's name for it
@@ -101,10 +104,12 @@ def build(options: Options) -> BPF:
             if options.by_process:
                 process = Process(pid=pid(), comm=comm())
                 counts[process] += 1
-                times[process] += elapsed
+                if options.latency:
+                    times[process] += elapsed
             else:
                 counts[number] += 1
-                times[number] += elapsed
+                if options.latency:
+                    times[number] += elapsed
 
     return bpf
 

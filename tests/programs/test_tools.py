@@ -67,6 +67,21 @@ def test_system_calls_by_count_and_by_time(fake_map):
     assert [(row.pid, row.name, row.count) for row in rows] == [(8, "a", 4), (7, "a", 2)]
 
 
+@pytest.mark.parametrize(
+    ("options", "maps"),
+    [
+        ({}, 1),
+        ({"by_process": True}, 1),
+        ({"failed": True}, 2),
+        ({"latency": True}, 3),
+    ],
+)
+def test_system_calls_have_the_maps_that_the_options_use(options, maps):
+    """Hashes for each processor take milliseconds to make."""
+    bpf = syscount.build(syscount.Options(**options))
+    assert len(bpf.maps) == maps
+
+
 def session(address, **changes):
     values = {
         "pid": 4194304, "comm": "a-name-of-fifteen"[:15], "local": ip_address(address), "local_port": 65535,
