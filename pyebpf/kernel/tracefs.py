@@ -48,7 +48,7 @@ class Tracefs:
                 descriptor = _detached()
             except PermissionError as error:
                 raise NotPermitted(
-                    "tracefs needs root: it is not readable for this user, and mounting it needs CAP_SYS_ADMIN",
+                    "tracefs needs root, or CAP_DAC_READ_SEARCH where it is mounted and CAP_SYS_ADMIN where it is not",
                     error.errno,
                 ) from error
             except OSError as error:

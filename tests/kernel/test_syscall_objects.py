@@ -193,7 +193,7 @@ def test_an_iterator_is_read_to_its_end():
 WITH_TWO_CAPABILITIES = """
 import ctypes, os, struct, sys
 import pyebpf.objects.verifier_log, pyebpf.objects.refusals, pyebpf.link.raw_tracepoint, pyebpf.link.tracepoint
-import pyebpf.kernel.tracefs
+import pyebpf.kernel.memlock, pyebpf.kernel.tracefs
 from pyebpf.asm import build
 from pyebpf.errors import PyebpfError
 from pyebpf.link import attach
@@ -231,8 +231,8 @@ attempt(ProgramKind.TRACEPOINT, Tracepoint("sched", "sched_process_exit"))
 """
 
 
-def lines_with(*capabilities: int) -> list[str]:
-    command = [sys.executable, "-W", "error", "-c", WITH_TWO_CAPABILITIES, *map(str, capabilities)]
+def lines_with(*capabilities: int, before: tuple[str, ...] = ()) -> list[str]:
+    command = [*before, sys.executable, "-W", "error", "-c", WITH_TWO_CAPABILITIES, *map(str, capabilities)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()
@@ -243,6 +243,17 @@ def test_two_capabilities_are_enough_for_raw_tracepoints():
     made, raw, tracepoint = lines_with(38, 39)
     assert (made, raw) == ("made", "attached")
     assert tracepoint.startswith("NotPermitted tracefs needs root")
+
+
+def test_a_mounted_tracefs_takes_one_capability_more():
+    """CAP_DAC_READ_SEARCH reads its formats, as the error without it says."""
+    _, _, without = lines_with(38, 39)
+    assert without.endswith("or CAP_DAC_READ_SEARCH where it is mounted and CAP_SYS_ADMIN where it is not")
+    # In a mount namespace of its own, so that there is a mounted one.
+    mounted = 'mount -t tracefs none /sys/kernel/tracing && exec "$@"'
+    _, _, tracepoint = lines_with(38, 39, 2, before=("unshare", "--mount", "sh", "-c", mounted, "sh"))
+    # Perf events, which come next, may need more: kernel.perf_event_paranoid decides.
+    assert tracepoint == "attached" or "tracefs" not in tracepoint
 
 
 def test_without_capabilities_each_is_named():
