@@ -131,7 +131,7 @@ def gid() -> int:
 def now() -> int:
     """Nanoseconds of the monotonic clock (a u64), which stands still in suspend.
 
-    What Python's time.monotonic_ns() reads.
+    What Python's time.monotonic_ns() reads outside of time namespaces.
     """
     raise OnlyInProbe
 

@@ -21,6 +21,7 @@ from pyebpf.tool import (
     events,
     failures_option,
     flag,
+    monotonic_time,
     option,
     pid_option,
     tid_option,
@@ -137,6 +138,7 @@ def opens(bpf: BPF, options: Options, stop: Stop) -> Iterator[Open]:
     """Calls as they return."""
     for call in events(bpf["opens"], stop):
         if options.name is None or options.name in call.comm:
+            call.time = monotonic_time(call.time)
             yield call
 
 

@@ -34,7 +34,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.programs._addresses import ip_address
-from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, flag, option, pid_option
+from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, flag, monotonic_time, option, pid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,8 +200,8 @@ def sessions(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Session]:
             remote_port=found.remote_port,
             sent=found.sent,
             received=found.received,
-            began=found.began,
-            ended=found.ended,
+            began=monotonic_time(found.began),
+            ended=monotonic_time(found.ended),
         )
 
 

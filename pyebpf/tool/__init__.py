@@ -43,6 +43,7 @@ from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.stacks import Stack
+from pyebpf.tool.clock import monotonic_time
 from pyebpf.tool.stop import Stop, events
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ __all__ = [
     "failures_option",
     "flag",
     "milliseconds_option",
+    "monotonic_time",
     "option",
     "pid_option",
     "tid_option",
