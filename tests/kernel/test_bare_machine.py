@@ -11,6 +11,8 @@ import pytest
 from tests.support.command import PATIENCE, ROOT
 from tests.support.needs import needs
 
+pytestmark = pytest.mark.any_kernel
+
 
 @pytest.mark.parametrize("tool", ["opensnoop", "profile", "doctor"])
 @pytest.mark.parametrize(("place", "kind"), [("/proc", "proc"), ("/sys", "sysfs")])

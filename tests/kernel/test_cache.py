@@ -11,6 +11,8 @@ import pytest
 from pyebpf.kernel import cache
 from tests.support.needs import needs
 
+pytestmark = pytest.mark.any_kernel
+
 if TYPE_CHECKING:
     from pathlib import Path
 

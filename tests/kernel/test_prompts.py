@@ -16,6 +16,8 @@ import pytest
 from pyebpf.errors import NotLoaded
 from tests.support.command import PATIENCE, ROOT
 
+pytestmark = pytest.mark.any_kernel
+
 DECLARED = """\
 from pyebpf import BPF, u64
 bpf = BPF()

@@ -2,7 +2,8 @@
 
 Without a command it runs pytest over tests/kernel with this interpreter, in each kernel asked for, and ends
 with a summary of each (`tests.vm.plan` says which tests). `--all` is every kernel with all of its tests, `--shard`
-every kernel with its share for this commit (`tests.vm.shards`). Needs qemu-system-x86, busybox-static, kmod and, for
+every kernel with its share for this commit (`tests.vm.shards`), `--core` the same kernels with what each of them runs in
+any case. Needs qemu-system-x86, busybox-static, kmod and, for
 a kernel not fetched before, apt.
 """
 
@@ -55,9 +56,11 @@ def main() -> int:
     asked = bool(options.command or options.interactive)
     wishes = [] if asked else plan.collect(options.tests or plan.TESTS)
     plain = [name for name in names if not plan.RUNS[name].flavour]
-    options.shares = (
-        shards.deal(wishes, plain, shards.commit(), shards.changed()) if options.shard and not asked else {}
-    )
+    options.shares = {}
+    if options.core:
+        options.shares = dict.fromkeys(plain, ())
+    elif options.shard and not asked:
+        options.shares = shards.deal(wishes, plain, shards.commit(), shards.changed())
     results = Path(options.results or tempfile.mkdtemp(prefix="pyebpf-vm-")).resolve()
     results.mkdir(parents=True, exist_ok=True)
     (results / MACHINES).write_text("".join(f"{name}\n" for name in names))
@@ -79,7 +82,7 @@ def _names(options: argparse.Namespace) -> list[str]:
     """The kernels to run, those that take longest first."""
     if options.all:
         return list(plan.RUNS)
-    if options.shard and not options.kernel:
+    if (options.shard or options.core) and not options.kernel:
         return [*(name for name in plan.DEALT if not plan.RUNS[name].flavour), shards.turn(shards.commit())]
     return options.kernel or list(plan.DEALT)
 
@@ -95,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--all", action="store_true", help="every kernel")
     parser.add_argument("--shard", action="store_true", help="each kernel's share for this commit; every plain kernel")
+    parser.add_argument("--core", action="store_true", help="of each share only what is marked every_kernel")
     parser.add_argument(
         "--tests", action="append", metavar="PATH", help="run these tests instead of all; may be repeated"
     )
