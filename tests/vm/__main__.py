@@ -2,9 +2,8 @@
 
 Without a command it runs pytest over tests/kernel with this interpreter, in each kernel asked for, and ends
 with a summary of each (`tests.vm.plan` says which tests). `--all` is every kernel with all of its tests, `--shard`
-every kernel with its share for this commit (`tests.vm.shards`), `--core` the same kernels with what each of them runs in
-any case. Needs qemu-system-x86, busybox-static, kmod and, for
-a kernel not fetched before, apt.
+every kernel with its share for this commit (`tests.vm.shards`), `--core` the same kernels with what each of them
+runs in any case. Needs qemu-system-x86, busybox-static, kmod and, for a kernel not fetched before, apt.
 """
 
 from __future__ import annotations
