@@ -252,7 +252,11 @@ def held(process):
     """Kind and id of the programs, maps and links that a process holds."""
     found = set()
     for info in Path(f"/proc/{process.pid}/fdinfo").iterdir():
-        for line in info.read_text().splitlines():
+        try:
+            text = info.read_text()
+        except FileNotFoundError:  # closed meanwhile
+            continue
+        for line in text.splitlines():
             if match := re.fullmatch(r"(prog|map|link)_id:\s*(\d+)", line):
                 found.add(({"prog": "program"}.get(match[1], match[1]), int(match[2])))
     return found
