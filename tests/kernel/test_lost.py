@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -204,6 +205,10 @@ def test_the_command_reports_what_was_lost(tmp_path):
             process.stdin.close()
             assert process.wait(PATIENCE) == 0
             tool.process.send_signal(signal.SIGCONT)
+            # A tool that is asked to end prints what it can in a moment: all that is there is printed before.
+            shown = -1
+            while shown != (shown := len(tool.out)) or not shown:
+                time.sleep(2)
             tool.stop()
     printed = [o for o in tool.objects() if o["PATH"] == str(tmp_path)]
     report = re.fullmatch(r"Lost (\d+) events so far \(opens: ring buffer full: (\d+)\)", tool.err.splitlines()[-1])

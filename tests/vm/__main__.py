@@ -137,6 +137,8 @@ def _run(
         run = replace(run, select="")
     elif name in options.shares:
         run = replace(run, whole=options.shares[name])
+        if options.core:
+            run = replace(run, thread=plan.short_thread(run.series))
     results.mkdir(parents=True, exist_ok=True)
     record = results / RECORD
     record.unlink(missing_ok=True)

@@ -59,9 +59,16 @@ def _run(series: str, flavour: str, architecture: str = "amd64") -> Run:
         return Run(series, flavour, select, limit, 600, architecture=architecture)
     if not flavour:
         return Run(series, "", "not any_kernel", 2300)
-    # Linux 6.12 patches its own code so often that processors emulated at the same time have met half of a change: a
-    # panic ("int3" in __schedule()). In turn takes two to three times as long, which only the short runs can afford.
-    return Run(series, flavour, "every_kernel", 420, thread="single" if series == "6.12" else "multi")
+    return Run(series, flavour, "every_kernel", 900, thread=short_thread(series))
+
+
+def short_thread(series: str) -> str:
+    """How a short run's processors are emulated.
+
+    Linux 6.12 patches its own code so often that processors emulated at the same time have met half of a change: a
+    panic ("int3" in __schedule()). In turn takes two to three times as long, which only the short runs can afford.
+    """
+    return "single" if series == "6.12" else "multi"
 
 
 _PAIRS = [
