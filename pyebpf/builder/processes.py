@@ -1,4 +1,4 @@
-"""What `ustack()` tells user space of processes: that there is one, while it lives and can be looked at.
+"""Word of new processes, which `ustack()` sends to user space while they live and can be looked at.
 
 A process that an event came from is told once, and again when it has another name, as after exec(2): its number goes
 through a hidden ring buffer, at whose other end `pyebpf.runtime.processes` takes note of what it has mapped.

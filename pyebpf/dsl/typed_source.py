@@ -41,7 +41,7 @@ def typed_sources(function: FunctionType) -> Iterator[tuple[str, ...]]:
 
 
 def _argument(arguments: list[str]) -> str | None:
-    """What stands behind -c, which may be one of several letters: `-Ic TEXT`."""
+    """The text behind -c, which may be one of several letters: `-Ic TEXT`."""
     rest = iter(arguments)
     for argument in rest:
         if not argument.startswith("-") or argument == "-":

@@ -74,7 +74,7 @@ class ElfProgram:
 
     @property
     def convention(self) -> Convention:
-        """What the section's name says about it. NotFound for one that says nothing."""
+        """The meaning of the section's name. NotFound for one that has none."""
         return convention(self.section)
 
 

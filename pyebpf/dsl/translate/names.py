@@ -349,7 +349,7 @@ class Names:
         self.b.write(place.marker, ir.Value(-1))
 
     def read(self, name: str) -> Any:
-        """What a name stands for here; `MISSING` if it is no name at all."""
+        """The meaning of a name here; `MISSING` if it is no name at all."""
         shown = "the value returned" if name == RETURN else name
         for targets in reversed(self.targets):
             if name in targets:

@@ -1,4 +1,4 @@
-"""What Python's functions over sequences do in a probe: comprehensions, `any`, `all`, `sum`, `enumerate`, `zip`.
+"""Python's functions over sequences in a probe: comprehensions, `any`, `all`, `sum`, `enumerate`, `zip`.
 
 Their rounds are written out: over constants, tuples and arrays, whose length is known.
 """
