@@ -19,21 +19,26 @@ _SINCE: dict[tuple[int, int], str] = {
     "attach:fmod_ret attach:freplace attach:iter attach:kprobe attach:kretprobe attach:perf_breakpoint "
     "attach:perf_software attach:raw_tp attach:raw_tp_writable attach:sk_lookup attach:sk_msg attach:sk_reuseport "
     "attach:sk_skb_parser attach:sk_skb_stream_verdict attach:socket_filter attach:struct_ops attach:tp_btf "
-    "attach:uprobe attach:uprobe_semaphore attach:uretprobe attach:xdp attach:xdp_netlink isa:jmp32 isa:v1",
-    (5, 12): "isa:atomic isa:v3",
+    "attach:uprobe attach:uprobe_semaphore attach:uretprobe attach:xdp attach:xdp_netlink isa:jmp32 isa:v1 "
+    "program:tracepoint",
+    (5, 12): "helper:check_mtu@sched_cls isa:atomic isa:v3",
     (5, 13): "attach:sk_skb",
+    (5, 14): "program:syscall",
     (5, 15): "attach:perf helper:get_func_ip@kprobe",
     (5, 17): "helper:loop",
     (5, 19): "helper:dynptr_from_mem@syscall helper:ringbuf_reserve_dynptr@syscall",
     (6, 1): "attach:lsm attach:lsm_cgroup helper:tcp_raw_gen_syncookie_ipv4@sched_cls "
     "helper:user_ringbuf_drain@tracepoint",
-    (6, 2): "helper:cgrp_storage_get@tracing kfunc:bpf_rcu_read_lock kfunc:bpf_task_acquire kfunc:bpf_task_from_pid",
-    (6, 3): "kfunc:bpf_xdp_metadata_rx_hash",
-    (6, 4): "attach:netfilter attach:struct_ops_link kfunc:bpf_dynptr_from_skb kfunc:bpf_iter_num_new",
+    (6, 2): "helper:cgrp_storage_get@tracing kfunc:bpf_rcu_read_lock kfunc:bpf_rdonly_cast kfunc:bpf_task_acquire "
+    "kfunc:bpf_task_from_pid",
+    (6, 3): "kfunc:bpf_cpumask_create kfunc:bpf_xdp_metadata_rx_hash",
+    (6, 4): "attach:netfilter attach:struct_ops_link kfunc:bpf_cgroup_from_id kfunc:bpf_dynptr_from_skb "
+    "kfunc:bpf_dynptr_from_xdp kfunc:bpf_iter_num_new",
     (6, 6): "attach:tcx attach:uprobe_multi isa:bswap isa:ldsx isa:movsx isa:sdiv isa:v4",
     (6, 7): "attach:cgroup_unix_connect attach:netkit",
     (6, 9): "isa:addr_space_cast isa:may_goto",
     (6, 10): "attach:raw_tp_cookie",
+    (6, 11): "kfunc:bpf_iter_bits_new",
     (6, 12): "attach:kprobe_multi attach:kprobe_session",  # Linux 5.18 and 6.10, with CONFIG_FPROBE
     (6, 13): "attach:uprobe_session",
     (6, 15): "isa:load_acquire",

@@ -40,6 +40,7 @@ MACHINES = "machines"  # the names of those to run, in the folder of all results
 RECORD = "record"  # what the tests' results are written to, in a machine's folder of results
 SLOTS = 2  # machines up at once
 _WORTH_BOOTING = 30.0  # seconds
+STARTS = 3  # of a machine whose kernel panics: the emulation's races with kernels that patch their code cause panics
 LOST = 125  # exit status when a machine did not report one, which no test runner uses
 
 
@@ -161,6 +162,7 @@ def _run(
             [*plan.drivers(devices), *modules, *options.module],
             interactive=options.interactive,
         )
+        panics = []
         machine = Machine(
             kernel,
             options.memory,
@@ -174,8 +176,15 @@ def _run(
         )
         with _slot(options.cache, options.deadline):
             limit = min(options.limit or run.limit, options.deadline - time.monotonic())
-            limit = float("inf") if options.interactive else limit
-            outcome = machine.run(task, results, limit=limit, output=lambda piece: output.add(name, piece))
+            deadline = time.monotonic() + (float("inf") if options.interactive else limit)
+            while True:
+                limit = deadline - time.monotonic()
+                outcome = machine.run(task, results, limit=limit, output=lambda piece: output.add(name, piece))
+                panics += [outcome.reason] if outcome.panicked else []
+                if asked or not outcome.panicked or len(panics) == STARTS or limit - outcome.seconds < _WORTH_BOOTING:
+                    break
+                outcome.console.rename(results / f"console-{len(panics)}.log")
+                task = replace(task, command=[*command, "--resume"] if record.exists() else command)
     except (KernelUnavailable, MachineUnusable, FileNotFoundError) as error:
         return LOST, f"machine unusable: {error}"
     output.end(name)
@@ -186,6 +195,7 @@ def _run(
         return status, f"{lost or f'exit status {status}'} ({took})"
     tests = report.read(record)
     lines = [f"{tests} ({took})", *([lost] if lost else []), *tests.lines()]
+    lines += [f"started again after a panic: {reason}" for reason in (panics[:-1] if outcome.panicked else panics)]
     return status or (1 if tests.failed else 0), "\n  ".join(lines)
 
 

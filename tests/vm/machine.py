@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _PORTS = ("console", "output", "status")
 
 _VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")  # where QEMU 7's package puts it
+_PANIC = b"Kernel panic - not syncing"
 _SOCKET_PATIENCE = 10.0  # seconds until a daemon has its socket
 
 
@@ -41,6 +42,11 @@ class Outcome:
     reason: str
     seconds: float
     console: Path
+
+    @property
+    def panicked(self) -> bool:
+        """Whether the machine was lost to a panic of its kernel."""
+        return self.status is None and _PANIC in self.console.read_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +175,6 @@ def _shares_over_9p(results: Path, root: Path | None) -> list[str]:
         arguments += ["-fsdev", f"local,id={tag},path={escaped},security_model=none,multidevs=remap,{mode}"]
         arguments += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
     return arguments
-
-
-_PANIC = b"Kernel panic - not syncing"
 
 
 def _last_errors(process: subprocess.Popen[bytes]) -> str:

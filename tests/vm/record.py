@@ -2,7 +2,7 @@
 
 `-p tests.vm.record --record FILE` writes lines of JSON: first the kernel and how many tests there are, then for each
 test that it begins and how it went, at the end pytest's exit status. `--test-limit SECONDS` fails a test that takes
-longer. `--plan FILE`, with --collect-only, writes what tests ask of a machine (`tests.vm.plan`). With `--whole FILE,…`
+longer. `--resume` leaves out tests whose results FILE holds already, and adds to it. `--plan FILE`, with --collect-only, writes what tests ask of a machine (`tests.vm.plan`). With `--whole FILE,…`
 only tests of these files run, and those of others that are marked `every_kernel`.
 """
 
@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The plugin's options."""
     group = parser.getgroup("record")
     group.addoption("--record", type=Path, metavar="FILE", help="write results as lines of JSON, at once")
+    group.addoption("--resume", action="store_true", help="run only what --record's file has no result of")
     group.addoption("--plan", type=Path, metavar="FILE", help="write what the collected tests ask of a machine")
     group.addoption("--whole", metavar="FILE,...", help="of other files run only what is marked every_kernel")
     group.addoption("--test-limit", type=float, metavar="SECONDS", help="fail a test that takes longer")
@@ -35,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register what the options ask for."""
     if path := config.getoption("--record"):
+        with path.open("a" if config.getoption("--resume") else "w") as file:
+            file.write("\n" if file.tell() else "")  # the last line may be cut short
         config.pluginmanager.register(_Recorder(path), "recorder")
     if path := config.getoption("--plan"):
         config.pluginmanager.register(_Planner(path), "planner")
@@ -43,15 +46,31 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what `--whole` does not name."""
+    """Leave out what `--whole` does not name, and with `--resume` what has a result."""
     names = config.getoption("--whole")
-    if names is None:
-        return
-    whole = frozenset(names.split(","))
-    out = [item for item in items if item.nodeid.partition("::")[0] not in whole and not _is_for_every_kernel(item)]
+    whole = None if names is None else frozenset(names.split(","))
+    done = _results(config.getoption("--record")) if config.getoption("--resume") else set()
+
+    def is_out(item: pytest.Item) -> bool:
+        if item.nodeid in done:
+            return True
+        return whole is not None and item.nodeid.partition("::")[0] not in whole and not _is_for_every_kernel(item)
+
+    out = {item for item in items if is_out(item)}
     if out:
-        config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if item not in set(out)]
+        config.hook.pytest_deselected(items=list(out))
+        items[:] = [item for item in items if item not in out]
+
+
+def _results(path: Path) -> set[str]:
+    """The tests that a file of results says the end of."""
+    found = set()
+    for line in path.read_text().splitlines():
+        try:
+            found.add(json.loads(line).get("test"))
+        except ValueError:  # cut short: the machine was lost while it wrote
+            continue
+    return found
 
 
 def _is_for_every_kernel(item: pytest.Item) -> bool:
@@ -63,7 +82,6 @@ class _Recorder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._path.write_bytes(b"")
         self._current: dict[str, Any] = {}
 
     def _write(self, line: dict[str, Any]) -> None:

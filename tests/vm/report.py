@@ -89,7 +89,10 @@ class Report:
 
 
 def read(path: Path) -> Report:
-    """What a file of results says; a file that is missing or cut short is trouble."""
+    """What a file of results says; a file that is missing or cut short is trouble.
+
+    A run that was resumed (`tests.vm.record`) begins more than once; the first beginning counts all tests.
+    """
     try:
         text = path.read_text()
     except OSError as error:
@@ -99,10 +102,10 @@ def read(path: Path) -> Report:
     for line in text.splitlines():
         try:
             item = json.loads(line)
-        except ValueError:  # the last one, of a machine that was killed while it wrote
-            break
+        except ValueError:  # written by a machine while it was lost
+            continue
         if "kernel" in item:
-            kernel, wanted = item["kernel"], item["tests"]
+            kernel, wanted = item["kernel"], max(wanted, item["tests"])
         elif "begin" in item:
             running = item["begin"]
         elif "test" in item:

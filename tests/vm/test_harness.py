@@ -173,6 +173,20 @@ def test_results_cut_short_are_trouble(tmp_path):
     assert report.read(tmp_path / "none").failed == 1
 
 
+def test_a_run_that_is_resumed_gives_the_results_of_a_whole_one(tmp_path):
+    """The test that the machine was lost in runs again, those before it do not."""
+    record = tmp_path / "record"
+    run_pytest(tmp_path, "--record", str(record), "--test-limit=1")
+    whole, lines = report.read(record), record.read_text().splitlines()
+    begin = next(number for number, line in enumerate(lines) if "test_bad" in line)
+    record.write_text("\n".join([*lines[: begin + 1], lines[begin + 1][:9]]))
+    resumed = run_pytest(tmp_path, "--record", str(record), "--test-limit=1", "--resume")
+    assert b"6 deselected" in resumed.stdout
+    read = report.read(record)
+    assert [(test.id, test.outcome) for test in read.tests] == [(test.id, test.outcome) for test in whole.tests]
+    assert (read.kernel, read.trouble) == (whole.kernel, ())
+
+
 @pytest.mark.parametrize(
     ("reason", "accepted"),
     [
