@@ -1,9 +1,10 @@
 """A pytest plugin for runs whose end nobody may see: each result is written down as soon as it is known.
 
 `-p tests.vm.record --record FILE` writes lines of JSON: first the kernel and how many tests there are, then for each
-test that it begins and how it went, at the end pytest's exit status. `--test-limit SECONDS` fails a test that takes
-longer. `--resume` leaves out tests whose results FILE holds already, and adds to it. `--plan FILE`, with --collect-only, writes what tests ask of a machine (`tests.vm.plan`). With `--whole FILE,…`
-only tests of these files run, and those of others that are marked `every_kernel`.
+test that it begins and how it went, at the end pytest's exit status. `--resume` leaves out tests whose results FILE
+holds already, and adds to it. `--test-limit SECONDS` fails a test that takes longer. `--plan FILE`, with
+--collect-only, writes what tests ask of a machine (`tests.vm.plan`). With `--whole FILE,…` only tests of these files
+run, and those of others that are marked `every_kernel`.
 """
 
 from __future__ import annotations
