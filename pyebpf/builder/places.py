@@ -26,9 +26,10 @@ class Place:
 
     `owner` is what messages call it. `presence` is the address whose being NULL means that there is no value: nothing
     may be read before a check. Other programs may write a `shared` place at the same time. In a packet the presence is
-    decided by where that ends: `packet` is the context's attribute that knows ("packet", "data_meta"). Of a `foreign`
-    place nobody knows that its strings end with a NUL, and zeros. `space` is the memory that pointers found there lead
-    to: it is a copy of something there. A `fixed` place is read and written at offsets that are known while compiling.
+    decided by where that ends: `packet` is the context's attribute that knows ("packet", "data_meta"); and, where
+    there is a `reach`, by that number, too, which must be at most `farthest`, unsigned. Of a `foreign` place nobody
+    knows that its strings end with a NUL, and zeros. `space` is the memory that pointers found there lead to: it is a
+    copy of something there. A `fixed` place is read and written at offsets that are known while compiling.
     """
 
     base: ir.Value | None = None
@@ -39,6 +40,8 @@ class Place:
     shared: bool = False
     writable: bool = True
     packet: str = ""
+    reach: ir.Value | None = None
+    farthest: int = 0
     foreign: bool = False
     space: Space = Space.KERNEL
     fixed: bool = False
@@ -46,7 +49,7 @@ class Place:
     @property
     def parts(self) -> tuple[ir.Value, ...]:
         """The SSA values, as `RunTime.parts`."""
-        found = [value for value in (self.base, self.presence) if value is not None]
+        found = [value for value in (self.base, self.presence, self.reach) if value is not None]
         return tuple(dict.fromkeys(found))
 
     @property
@@ -54,8 +57,9 @@ class Place:
         """All but the parts, as `RunTime.shape`: two stack slots are two shapes."""
         same = self.base is not None and self.base == self.presence
         present = self.presence is not None
+        reach = self.reach is not None
         kind = (self.owner, self.shared, self.writable, self.packet, self.foreign, self.space, self.fixed)
-        return (self.slot, self.base is not None, present, same, self.offset, *kind)
+        return (self.slot, self.base is not None, present, same, self.offset, reach, self.farthest, *kind)
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> Place:
         """Return the place of this shape with these parts."""
@@ -63,7 +67,8 @@ class Place:
         base = next(rest) if self.base is not None else None
         if self.presence is None:
             return replace(self, base=base)
-        return replace(self, base=base, presence=base if self.presence == self.base else next(rest))
+        presence = base if self.presence == self.base else next(rest)
+        return replace(self, base=base, presence=presence, reach=None if self.reach is None else next(rest))
 
     def at(self, offset: int) -> Place:
         """Return the place `offset` bytes further on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Always, Compare, Test, negate
+from pyebpf.builder.conditions import All, Always, Compare, Test, negate
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.notes import CHANGED
 from pyebpf.compiler.ir import Condition as Relation
@@ -68,7 +68,11 @@ class Reference(RunTime):
             from pyebpf.builder.contexts.packets import inside
 
             self.place.check_gone(p, self.describe())
-            return negate(inside(p, presence, self.type.size, self.place.packet))
+            there = inside(p, presence, self.type.size, self.place.packet)
+            if self.place.reach is not None:
+                near = Compare(Relation.ULE, self.place.reach, p.b.const(self.place.farthest))
+                there = All((near, there))
+            return negate(there)
         return Compare(Relation.EQ, presence, p.b.const(0), presence=True)
 
     def truth(self, p: ProgramBuilder) -> Test:

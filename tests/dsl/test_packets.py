@@ -98,7 +98,8 @@ def test_a_header_is_gone_in_the_next_round():
     assert refused(bpf).startswith("the record Ethernet (the packet) is used after helpers.xdp_adjust_tail() in an")
 
 
-def test_an_offset_needs_bounds():
+def test_an_offset_needs_no_bounds():
+    """One that only each event knows may lie anywhere: there is no header then."""
     bpf = Module()
 
     @bpf.tc("ingress")
@@ -106,7 +107,7 @@ def test_an_offset_needs_bounds():
         udp = ctx.packet.header(UDP, at=ctx.mark)
         return TCX_NEXT if udp is None else 0
 
-    assert refused(bpf).startswith("this offset may lie outside 0 to 65527")
+    assert code(bpf)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ MOVES = frozenset(
 
 #: MAX_PACKET_OFF: further out the verifier believes no comparison.
 _FURTHEST = 0xFFFF
+#: Further out helpers that copy find nothing (net/core/filter.c, bpf_skb_load_bytes).
+_LOADABLE = (1 << 31) - 1
 #: Helper numbers of enum bpf_func_id.
 _SKB_LOAD_BYTES, _XDP_GET_BUFF_LEN, _XDP_LOAD_BYTES = 26, 188, 189
 
@@ -121,14 +123,16 @@ class Packet(Entity, NoPythonOperators):
         return Int(value, S64, U32)
 
     def _header(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
-        """`header(T, at=n)`: the T that begins n bytes into the packet, in place, or None where it ends before."""
+        """`header(T, at=n)`: the T that begins n bytes into the packet, in place; None if it does not lie inside."""
         found = _type(p, type, "header")
         if self.ends is None:
             p.fail(f"this kind of program reads copies of its packet: write ctx.packet.load({found.name}, at=…)")
-        address = moved_in(p, self._end(p, 0), _offset(p, at, found))
+        data, farthest = self._end(p, 0), _FURTHEST - found.size
+        offset, reach = _offset(p, at, farthest)
+        address = moved_in(p, data, offset)
         p.b.assume_origin(address, ORIGIN)
         place = Place(base=address, owner=self.name, presence=address, writable=self.writable)
-        return read(p, replace(place, packet=self.where, foreign=True), found)
+        return read(p, replace(place, packet=self.where, reach=reach, farthest=farthest, foreign=True), found)
 
     def _load(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
         """`load(T, at=n)`: a copy of the T that begins n bytes into the packet, or None where it ends before.
@@ -146,10 +150,12 @@ class Packet(Entity, NoPythonOperators):
             if p.kind is ProgramKind.XDP
             else (_SKB_LOAD_BYTES, "bpf_skb_load_bytes")
         )
+        offset = to_int(p, at).value
+        if not 0 <= p.b.bounds(offset)[0] <= p.b.bounds(offset)[1] <= _LOADABLE:
+            # The helper takes 32 bits: what has more is told to lie outside, too.
+            offset = _at_most(p, offset, _LOADABLE, U32.maximum)
         slot = p.b.slot(-(-found.size // 8) * 8, name="packet")
-        status = p.b.call(
-            helper, p.context, to_int(p, at).value, p.b.slot_address(slot), p.b.const(found.size), comment=name
-        )
+        status = p.b.call(helper, p.context, offset, p.b.slot_address(slot), p.b.const(found.size), comment=name)
         there = p.b.truth_value(Compare(Relation.EQ, status, p.b.const(0)))
         return read(p, Place(slot=slot, owner="a copy from the packet", presence=there, foreign=True), found)
 
@@ -219,28 +225,37 @@ def moved_in(p: ProgramBuilder, data: ir.Value, offset: int | ir.Value) -> ir.Va
     return p.b.emit(Op.OFFSET, data, p.b.const(offset) if isinstance(offset, int) else offset)
 
 
-def _offset(p: ProgramBuilder, at: Any, type_: Type) -> int | ir.Value:
-    """Where a header begins: a constant, or a number with bounds that the verifier sees, too."""
+def _offset(p: ProgramBuilder, at: Any, most: int) -> tuple[int | ir.Value, ir.Value | None]:
+    """Where a header begins: a constant, or a number from 0 to `most` that verifiers see to be one.
+
+    Where nothing shows that it is, the number as given comes second: is it greater, unsigned, no header is there.
+    """
     at = settled(p, at)
-    most = _FURTHEST - type_.size
     if isinstance(at, int):
         if not 0 <= at <= most:
             p.fail(f"at={int(at)} lies outside every packet: give 0 to {most}")
-        return int(at)
+        return int(at), None
     number = to_int(p, at)
     low, high = p.b.bounds(number.value)
     mask = (1 << max(high, 1).bit_length()) - 1
     if low < 0 or mask > most:
-        p.fail(
-            f"this offset may lie outside 0 to {most}, where no verifier believes it: test if 0 <= n <= 1500, "
-            "or mask it"
-        )
+        return _at_most(p, number.value, most, 0), number.value
     if _certain(p, number.value):
-        return number.value
+        return number.value, None
     # REFINE keeps the mask, which says nothing that is not known here, but may be all that the verifier knows.
     masked = p.b.binary(Op.AND, p.b.emit(Op.REFINE, number.value), p.b.const(mask))
     p.b.assume_bounds(masked, low, high)
-    return masked
+    return masked, None
+
+
+def _at_most(p: ProgramBuilder, number: ir.Value, most: int, other: int) -> ir.Value:
+    """The number where it lies from 0 to `most`, else `other`."""
+    found = p.b.variable(hint="offset")
+    with p.b.if_(Compare(Relation.ULE, number, p.b.const(most))):
+        p.b.write(found, p.b.emit(Op.REFINE, number))
+    with p.b.else_():
+        p.b.write(found, p.b.const(other))
+    return p.b.take(found)
 
 
 def _certain(p: ProgramBuilder, value: ir.Value) -> bool:
