@@ -17,6 +17,7 @@ from pyebpf.vm.maps import VmMap, make_map
 from pyebpf.vm.maps.arrays import PerfEventArrayMap, ProgramArrayMap
 from pyebpf.vm.maps.buffers import RingBufferMap
 from pyebpf.vm.memory import Memory, Region
+from pyebpf.vm.routes import Routes
 from pyebpf.vm.sockets import Sockets
 from pyebpf.vm.timers import Timers
 
@@ -124,6 +125,8 @@ class Machine:
         #: Devices' MTUs by their index; the class of net_cls; what sk_select_reuseport chose, a map's value.
         self.mtus = {1: 65536}
         self.cgroup_classid = 0
+        #: What bpf_fib_lookup finds.
+        self.routes = Routes()
         self.selected: bytes | None = None
         #: The tunnel's key that packets come with; what the last program had its packet leave with.
         self.tunnel: TunnelKey | None = None

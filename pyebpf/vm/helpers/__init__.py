@@ -3,6 +3,7 @@
 from pyebpf.vm.helpers import (
     checksums,
     dynptr,
+    fib,
     frames,
     maps,
     network,
@@ -20,6 +21,7 @@ __all__ = [
     "checksums",
     "dynptr",
     "emulates",
+    "fib",
     "frames",
     "maps",
     "network",

@@ -24,6 +24,8 @@ _TAG = 4
 #: BPF_SKB_MAX_LEN: 16 KiB less struct skb_shared_info, 320 bytes.
 _MOST = 16384 - 320
 _SEGMENTS, _FRAG_NEEDED = 1, 1
+#: A device's MTU where `machine.mtus` has none.
+_MTU = 1500
 #: Protocols whose headers begin with the two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 _PORTS = (6, 17, 33, 132, 136)
 
@@ -117,6 +119,16 @@ def skb_change_tail(vm: Machine, _skb: int, size: int, flags: int) -> int:
     return 0
 
 
+def device_mtu(vm: Machine, index: int) -> int | None:
+    """A device's MTU; None if there is no such device."""
+    return vm.mtus.get(index, _MTU if index in vm.routes.devices else None)
+
+
+def is_segmented(vm: Machine) -> bool:
+    """Whether the packet is one of many segments, which are cut to size when they leave."""
+    return not vm.xdp and _get(vm, "gso_size") != 0
+
+
 @emulates("check_mtu")
 def check_mtu(vm: Machine, _context: int, ifindex: int, at: int, difference: int, flags: int) -> int:
     """Whether the packet, or the size in `*at`, fits a device of `machine.mtus`; its MTU is left there."""
@@ -127,11 +139,11 @@ def check_mtu(vm: Machine, _context: int, ifindex: int, at: int, difference: int
         return -EINVAL
     # 0 is the device that the packet is on.
     own = _get(vm, "ingress_ifindex" if vm.xdp else "ifindex") or 1
-    mtu = vm.mtus.get(ifindex & _LOW or own)
+    mtu = device_mtu(vm, ifindex & _LOW or own)
     if mtu is None:
         return -ENODEV
     length = (size + _ETHERNET if size else len(vm.packet_data())) + difference
-    segmented = not vm.xdp and _get(vm, "gso_size")
+    segmented = is_segmented(vm)
     if segments and segmented and length > mtu + _ETHERNET:
         raise VmError(
             "bpf_check_mtu with BPF_MTU_CHK_SEGS of a segmented packet has no emulation: helpers={'check_mtu': …}"
