@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
-from pyebpf.vm import kobjects
+from pyebpf.vm import cpumasks, kobjects
 from pyebpf.vm.helpers.dynptr import Dynptr, dynptr_at, make_dynptr
 from pyebpf.vm.helpers.maps import MAX_LOOPS
 from pyebpf.vm.maps.base import E2BIG, EFAULT, EINVAL
@@ -165,6 +165,7 @@ KFUNCS: dict[str, Callable[..., int | None]] = {
     "bpf_dynptr_slice": bpf_dynptr_slice,
     "bpf_dynptr_size": bpf_dynptr_size,
     "bpf_dynptr_is_null": bpf_dynptr_is_null,
+    **cpumasks.KFUNCS,
     **kobjects.KFUNCS,
     "bpf_session_is_return": bpf_session_is_return,
     "bpf_session_cookie": bpf_session_cookie,

@@ -111,9 +111,11 @@ class Machine:
         self.cpu = cpu
         self.cpus = cpus
         self.cgroup_id = 1
-        #: Addresses of control groups by id, for bpf_cgroup_from_id; masks of processors by address.
+        #: Addresses of control groups by id, for bpf_cgroup_from_id.
         self.cgroups: dict[int, int] = {}
-        self.cpumasks: dict[int, int] = {}
+        #: Masks of processors by address; the processor that bpf_cpumask_any_distribute gave last.
+        self.cpumasks: dict[int, Region] = {}
+        self.distributed = -1
         #: References to such objects that a program took and has not given back, by address.
         self.acquired: dict[int, int] = {}
         self.task = 0
@@ -246,6 +248,8 @@ class Machine:
             self.dynptrs.clear()
             self.sockets.held.clear()
             self.acquired.clear()
+            for mask in self.cpumasks.values():
+                self.memory.remove(mask)
             self.cpumasks.clear()
             for each in (region, self.packet.region if self.packet is not None else None):
                 if each is not None:

@@ -74,10 +74,10 @@ def spec(items, *functions):
     return ProgramSpec("forms", ProgramKind.SYSCALL, code, flags=SLEEPABLE)
 
 
-def in_both(items, body=(), maps=()):
+def in_both(items, body=(), maps=(), cpus=2):
     """The values of the map `result` and the entries of `maps`, in the kernel and in the interpreter.
 
-    `body` is a subprogram of that name.
+    `body` is a subprogram of that name. The interpreter has `cpus` processors.
     """
     end = [load_map_value(R1, "result"), stx(8, R1, 0, R0), mov64(R0, 0), exit_()]
     program = spec([*items, *end, *body], *(["body"] if body else []))
@@ -93,12 +93,12 @@ def in_both(items, body=(), maps=()):
             raise
         loaded.test_run()
         kernel = [list(made["result"][0]), {each.name: made[each.name].snapshot() for each in maps}]
-    return kernel, interpreted(program, specs)
+    return kernel, interpreted(program, specs, cpus)
 
 
-def interpreted(program, specs):
+def interpreted(program, specs, cpus=2):
     """The values of the map `result` and the entries of the other maps, in the interpreter."""
-    machine = Machine(specs)
+    machine = Machine(specs, cpus=cpus)
     machine.run(program)
     raw = machine.maps["result"].entries()[bytes(4)]
     values = [int.from_bytes(raw[at : at + 8], "little") for at in range(0, 32, 8)]

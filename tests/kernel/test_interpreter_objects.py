@@ -1,4 +1,4 @@
-"""The interpreter against the kernel: bits, casts, packets' dynamic pointers, control groups, masks.
+"""The interpreter against the kernel: bits, casts, packets' dynamic pointers, control groups.
 
 A kernel function's int or bool fills the lower part of R0 only: its lowest byte is compared.
 """
@@ -138,29 +138,3 @@ def test_control_groups_by_id():
     assert kernel[0][0] == 1
     with pytest.raises(VmError, match="Unreleased reference"):
         run([mov64(R1, 1), call_kfunc("bpf_cgroup_from_id"), mov64(R0, 0), exit_()])
-
-
-CHANGES = ["bpf_cpumask_set_cpu", "bpf_cpumask_clear_cpu", "bpf_cpumask_test_and_set_cpu", "bpf_cpumask_test_cpu"]
-PAIRS = ["bpf_cpumask_equal", "bpf_cpumask_intersects", "bpf_cpumask_subset"]
-
-
-def test_masks_of_processors():
-    """Two masks: single processors, one that there is not, and what both have; the results as one number."""
-    needs("kfunc:bpf_cpumask_create")
-    create = [call_kfunc("bpf_cpumask_create"), jump_if("jeq", R0, 0, "end")]
-    release = [mov64(R1, R6), call_kfunc("bpf_cpumask_release"), Label("end"), mov64(R0, R7)]
-    more = [alu("and64", R0, 255), alu("mul64", R7, 3), add64(R7, R0)]
-    for first in CHANGES:
-        for then in (*CHANGES, "bpf_cpumask_setall", "bpf_cpumask_clear"):
-            items = [mov64(R7, 0), *create, mov64(R6, R0)]
-            for function, cpu in ((first, 0), (then, 0), (first, 100_000)):
-                alone = function in ("bpf_cpumask_setall", "bpf_cpumask_clear")
-                items += [mov64(R1, R6)] if alone else [mov64(R1, cpu), mov64(R2, R6)]
-                items += [call_kfunc(function), *(more if "test" in function else [])]
-            for function in ("bpf_cpumask_empty", "bpf_cpumask_weight"):
-                if then != "bpf_cpumask_setall" or function == "bpf_cpumask_empty":
-                    items += [mov64(R1, R6), call_kfunc(function), *more]
-            for function in PAIRS:
-                items += [mov64(R1, R6), mov64(R2, R6), call_kfunc(function), *more]
-            kernel, vm = in_both([*items, *release])
-            assert kernel == vm, (first, then)
