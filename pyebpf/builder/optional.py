@@ -9,8 +9,10 @@ from pyebpf.builder.entity import RunTime
 from pyebpf.builder.integers import Int
 from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.references import Reference
-from pyebpf.compiler.ir import Condition as Relation, Kind
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
+from pyebpf.specs import MapKind, MapSpec
+from pyebpf.types import U32, U64, array
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -151,10 +153,16 @@ def with_flag(p: ProgramBuilder, value: RunTime, source: str) -> Maybe:
 
 def nothing_of(p: ProgramBuilder, prototype: RunTime, source: str) -> Maybe:
     """Return None where another path gives a value like the prototype."""
-    # Any address will do: where the flag is 0, nobody reads there.
-    parts = tuple(p.b.const(0) if part.kind is Kind.SCALAR else _any_address(p) for part in prototype.parts)
+    # Any address will do: where the flag is 0, nobody reads there. But in the body of a loop over a map verifiers have
+    # forgotten the flag: they look whether as much could be read, and take an address of the stack for one that must
+    # not be kept.
+    size = prototype.type.size if isinstance(prototype, Reference) else 8
+    parts = tuple(p.b.const(0) if part.kind is Kind.SCALAR else _any_address(p, size) for part in prototype.parts)
     return Maybe(p.b.const(0), prototype.rebuild(parts), source)
 
 
-def _any_address(p: ProgramBuilder) -> ir.Value:
-    return p.b.slot_address(p.b.slot(8, name="none"))
+def _any_address(p: ProgramBuilder, size: int) -> ir.Value:
+    words = -(-size // 8)
+    name = f".none{words * 8}"
+    p.maps[name] = MapSpec(name, MapKind.ARRAY, U32, array(U64, words), 1)
+    return p.b.emit(Op.MAP_VALUE, symbol=name)

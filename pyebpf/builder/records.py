@@ -30,6 +30,8 @@ class Record(Reference):
     """A reference to a Struct in memory. Its fields are read and written where the source does."""
 
     type: StructType
+    #: Whether it has just been made, and no name stands for it.
+    fresh = False
 
     def describe(self) -> str:
         owner = f" ({self.place.owner})" if self.place.owner else ""

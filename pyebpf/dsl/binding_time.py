@@ -38,6 +38,8 @@ class BindingTimes:
         self._unsigned: set[tuple[Hashable, str]] = set()
         self._texts: dict[tuple[Hashable, str], int] = {}
         self._numbers: set[tuple[Hashable, str]] = set()
+        self._optional_texts: set[tuple[Hashable, str]] = set()
+        self._anywhere: set[tuple[Hashable, str]] = set()
         self._optional: dict[tuple[Hashable, str], RunTime] = {}
         #: Whether this pass found a new one, so that what it built is not to be used.
         self.changed = False
@@ -67,6 +69,26 @@ class BindingTimes:
         """Note that a name is given strings by turns, one of which takes `length` bytes with its NUL."""
         if length > self.text_length(function, name):
             self._texts[function, name] = length
+            self.changed = True
+
+    def is_optional_text(self, function: Hashable, name: str) -> bool:
+        """Whether a name is a string on some paths and None on others."""
+        return (function, name) in self._optional_texts
+
+    def mark_optional_text(self, function: Hashable, name: str) -> None:
+        """Note that a name is a string on some paths and None on others."""
+        if (function, name) not in self._optional_texts:
+            self._optional_texts.add((function, name))
+            self.changed = True
+
+    def is_anywhere(self, function: Hashable, name: str) -> bool:
+        """Whether a name may stand for either of two records."""
+        return (function, name) in self._anywhere
+
+    def mark_anywhere(self, function: Hashable, name: str) -> None:
+        """Note that a name may stand for either of two records."""
+        if (function, name) not in self._anywhere:
+            self._anywhere.add((function, name))
             self.changed = True
 
     def is_number(self, function: Hashable, name: str) -> bool:

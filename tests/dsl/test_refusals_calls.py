@@ -175,13 +175,13 @@ def helper(x):
 def helper(x):
     if x > 3:
         return "a"
-    return "b"
+    return 1.5
 """,
         (
-            "which value this function returns is decided on each event, and 'a' is known only while "
-            "compiling: return an integer"
+            "which value this function returns is decided on each event, and 1.5 is known only while "
+            "compiling: return a number, a text or a record"
         ),
-        'return "a"',
+        "return 1.5",
     ),
     (
         "results[0] = helper(delta)",

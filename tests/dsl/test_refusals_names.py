@@ -200,11 +200,11 @@ x: "s64" = delta
 if delta > 3:
     x = Record(1, 2, "a")
 else:
-    x = Record(2, 3, "b")
+    x = Pair(2, 3)
 events.emit(x)
 """,
         "",
-        "x may stand for either of two things here, each the record Record: use a name for each",
+        "x may stand for the record Record or the record Pair here: use a name for each",
         "x",
     ),
     (
@@ -222,13 +222,32 @@ events.emit(x)
     (
         """
 x = Record(1, 2, "a")
+before = x
 for i in range(3):
-    events.emit(x)
+    events.emit(before)
+    before = x
     x = Record(i, 3, "b")
 """,
         "",
-        "x stands for the record Record before the loop and for the record Record in it: use two names",
-        'x = Record(i, 3, "b")',
+        (
+            "before would be another name for a record that the loop may make anew: make a record of its own, Record(…), "
+            "of the fields"
+        ),
+        "before = x",
+    ),
+    (
+        """
+x = Record(1, 2, "a")
+for key, value in records.items():
+    x = Record(value.at, 3, "b")
+events.emit(x)
+""",
+        "",
+        (
+            "x would stand for a record of the loop's body, which runs as a function of its own: make the record before "
+            "the loop, and assign its fields here"
+        ),
+        'x = Record(value.at, 3, "b")',
     ),
     (
         """

@@ -284,13 +284,13 @@ results[0] = e.limit
         "bpf.maps[0]",
     ),
     (
-        'x = Record(1, 2, "a") if count > 3 else Record(1, 3, "b")',
+        'x = Record(1, 2, "a") if count > 3 else Pair(1, 3)',
         "",
         (
-            "the conditional expression gives the record Record on one path and the record Record on "
+            "the conditional expression gives the record Record on one path and the record Pair on "
             "another: write `if` with a statement for each"
         ),
-        'Record(1, 2, "a") if count > 3 else Record(1, 3, "b")',
+        'Record(1, 2, "a") if count > 3 else Pair(1, 3)',
     ),
     (
         "x = opens if count > 3 else counts",

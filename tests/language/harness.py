@@ -166,14 +166,23 @@ class Case:
         return self.names
 
     @functools.cached_property
+    def _built(self) -> Any:
+        return build_program(self.probe, self.probe.attachments[0], Oldest(), LossTable(), "probe")
+
+    @property
     def module(self) -> ir.Module:
         """Its intermediate representation."""
-        return build_program(self.probe, self.probe.attachments[0], Oldest(), LossTable(), "probe").module
+        found: ir.Module = self._built.module
+        return found
 
     def evaluate(self, **given: int) -> list[int]:
         """Run by the evaluator; the results as s64."""
         region = Region.of("out", bytes(8 * RESULTS))
-        evaluate(self.module, [Pointer(Region.of("context", context_of(given)), 0)], values={"out": region})
+        values = {
+            spec.name: Region.of(spec.name, bytes(spec.value.size)) for spec in self._built.maps.values() if spec.value
+        }
+        context = Pointer(Region.of("context", context_of(given)), 0)
+        evaluate(self.module, [context], values={**values, "out": region})
         return results_of(region.data)
 
     @contextmanager

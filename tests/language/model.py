@@ -131,6 +131,7 @@ def _function(body: str, parameters: str, outside: str) -> tuple[list[Any], Call
 
     out: list[Any] = [None]
     names: dict[str, Any] = {"out": out, "min": _extreme(min), "max": _extreme(max), "range": Range}
+    names["Pair"] = lambda low, high: SimpleNamespace(low=low, high=high)
     names["unroll"] = lambda values: [int(value) for value in values]
     for name, type_ in INTEGERS.items():
         names[name] = lambda value, type_=type_: loaded(type_, value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["assigned_names", "loop_targets"]
+__all__ = ["assigned_names", "given_none", "loop_targets"]
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
@@ -48,3 +48,31 @@ def _loop_targets(node: ast.AST) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys([*own, *(name for child in ast.iter_child_nodes(node) for name in _loop_targets(child))])
     )
+
+
+@functools.lru_cache(maxsize=256)
+def given_none(function: ast.AST) -> frozenset[str]:
+    """Names that a statement of a function may give None."""
+    return frozenset(name for node in ast.walk(function) for name in _given_none(node))
+
+
+def _given_none(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Assign(targets=targets, value=value) if _is_none(value):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+        case (
+            ast.AnnAssign(target=ast.Name(id=name), value=value) | ast.NamedExpr(target=ast.Name(id=name), value=value)
+        ) if value is not None and _is_none(value):
+            return [name]
+        case _:
+            return []
+
+
+def _is_none(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(value=None):
+            return True
+        case ast.IfExp(body=body, orelse=orelse):
+            return _is_none(body) or _is_none(orelse)
+        case _:
+            return False

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.environment import S64_MAX, S64_MIN
 from pyebpf.builder.integers import Int
+from pyebpf.dataclass import dataclass
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.types import U64
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["is_bounded", "leaves"]
+__all__ = ["Bounded", "bounded", "leaves"]
 
 #: The verifier walks every round; more than this it would not finish.
 MOST_ROUNDS = 1 << 16
@@ -43,25 +45,35 @@ def _goes_on(node: ast.AST) -> bool:
     return isinstance(node, ast.Continue) or any(_goes_on(child) for child in ast.iter_child_nodes(node))
 
 
-def is_bounded(f: Frame, node: ast.While) -> bool:
-    """Whether the verifier sees the end of a `while`. If not, the kernel must be able to cut it off, or it is refused.
+@dataclass(frozen=True)
+class Bounded:
+    """A `while` whose end the verifier sees. A `counter` is known to lie between where it began and where it ends."""
+
+    counter: str = ""
+    low: int = S64_MIN
+    high: int = S64_MAX
+
+
+def bounded(f: Frame, node: ast.While) -> Bounded | None:
+    """How the verifier sees the end of a `while`. If it does not, the kernel must be able to cut it off; else refused.
 
     The test, or one of those that `and` joins, compares a local with a bound that the loop does not change; the body
     moves the local toward it by a constant in every round.
     """
     tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
-    assigned = set(assigned_names(node.body))
+    assigned = set(assigned_names([node.test, *node.body]))
     for test in tests:
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             left, op, right = test.left, type(test.ops[0]), test.comparators[0]
-            if _counts(f, node, left, op, right, assigned):
-                return True
-            if op in _SWAPPED and _counts(f, node, right, _SWAPPED[op], left, assigned):
-                return True
+            found = _counts(f, node, left, op, right, assigned)
+            if found is None and op in _SWAPPED:
+                found = _counts(f, node, right, _SWAPPED[op], left, assigned)
+            if found is not None:
+                return found
         elif isinstance(test, ast.Name) and _not_negative(f, test.id) and _shrinks(node, test.id):
-            return True
+            return Bounded()
     if f.p.target.has("isa:may_goto"):
-        return False
+        return None
     f.fail(
         "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there "
         "can be, and `if not …: break`",
@@ -71,24 +83,39 @@ def is_bounded(f: Frame, node: ast.While) -> bool:
 
 def _counts(
     f: Frame, node: ast.While, counter: ast.expr, op: type[ast.cmpop], bound: ast.expr, assigned: set[str]
-) -> bool:
+) -> Bounded | None:
     if not isinstance(counter, ast.Name) or op not in _SWAPPED:
-        return False
+        return None
     if any(isinstance(n, ast.Name) and n.id in assigned for n in ast.walk(bound)):
-        return False
+        return None
+    if counter.id in assigned_names([node.test]):
+        return None
     limits, start = _bounds(f, bound), _bounds(f, counter)
     if _shrinks(node, counter.id) and limits is not None and limits[0] >= 0 and op in (ast.Gt, ast.NotEq):
         # Down to 0, and no further: the test must say no there. -1 shifted right stays -1.
-        return op is ast.Gt or (limits == (0, 0) and _not_negative(f, counter.id))
+        ends = op is ast.Gt or (limits == (0, 0) and _not_negative(f, counter.id))
+        return Bounded() if ends else None
     step = _step(f, node, counter.id)
     if not step or limits is None or start is None:
-        return False
+        return None
+    declared = f.annotations.get(counter.id)
+    if declared and not declared.minimum <= limits[0] + min(step, 0) <= limits[1] + max(step, 0) <= declared.maximum:
+        # It begins again from its type's other end.
+        return None
     if op is ast.NotEq and (abs(step) != 1 or (start[1] > limits[0] if step > 0 else start[0] < limits[1])):
         # It must meet the bound, not pass it, nor begin behind it.
-        return False
+        return None
+    # The last number that passes the test moves on by one step.
+    over = step if op in (ast.LtE, ast.GtE) else step - (1 if step > 0 else -1)
     if step > 0:
-        return op in (ast.Lt, ast.LtE, ast.NotEq) and (limits[1] - start[0]) // step <= MOST_ROUNDS
-    return op in (ast.Gt, ast.GtE, ast.NotEq) and (start[1] - limits[0]) // -step <= MOST_ROUNDS
+        ends = op in (ast.Lt, ast.LtE, ast.NotEq) and (limits[1] - start[0]) // step <= MOST_ROUNDS
+        low, high = start[0], max(start[1], limits[1] + over)
+    else:
+        ends = op in (ast.Gt, ast.GtE, ast.NotEq) and (start[1] - limits[0]) // -step <= MOST_ROUNDS
+        low, high = min(start[0], limits[0] + over), start[1]
+    if not ends:
+        return None
+    return Bounded(counter.id, low, high) if low >= S64_MIN and high <= S64_MAX else Bounded()
 
 
 def _bounds(f: Frame, node: ast.expr) -> tuple[int, int] | None:

@@ -52,6 +52,15 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
             found = reduce_generator(f, callee, over, start)
             f.b.where = before
             return found
+    if callee is builtins.next and node.args and not node.keywords:
+        over = node.args[0]
+        if isinstance(over, ast.GeneratorExp) and needs_events(f, over):
+            from pyebpf.dsl.translate.sequences import first_of
+
+            has_default = len(node.args) > 1
+            found = first_of(f, over, expression(f, node.args[1]) if has_default else None, has_default=has_default)
+            f.b.where = before
+            return found
     if isinstance(node.func, ast.Name) and not isinstance(callee, Word) and f.hides_word(node.func.id):
         name = node.func.id
         f.fail(f"{name} is a parameter or local here, which hides the word {name}(): give it another name", node.func)

@@ -8,8 +8,9 @@ from pyebpf.builder import operations
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Character, Int
-from pyebpf.builder.optional import Maybe, nothing_of, with_flag
+from pyebpf.builder.optional import Maybe, bare, nothing_of, with_flag
 from pyebpf.builder.places import Place
+from pyebpf.builder.records import PendingRecord, Record
 from pyebpf.builder.strings import String, StringSource
 from pyebpf.dsl.translate.tuples import TupleValue, described
 from pyebpf.types import U64, CharArray
@@ -39,6 +40,8 @@ def join_values(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) ->
     values = [value for value, _ in ways]
     if all(isinstance(value, (str, String, StringSource)) for value in values):
         return _text(f, ways, end, what)
+    ways = _records(f, ways)
+    values = [value for value, _ in ways]
     if any(value is None or isinstance(value, Maybe) for value in values):
         if all(value is None for value in values):
             for _, way in ways:
@@ -72,6 +75,35 @@ def _text(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> Strin
         f.b.jump(end)
     f.b.start(end)
     return String(type_, Place(slot=slot, owner="a local", writable=False))
+
+
+def _records(f: Frame, ways: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
+    """Records of one type by their addresses, where there is more than one; all else as it is."""
+    if sum(isinstance(value, Record | PendingRecord) for value, _ in ways) < 2:
+        return ways
+    from pyebpf.dsl.translate.anywhere import anywhere, are_joined, is_fresh
+
+    given = [bare(value) if isinstance(value, RunTime) else value for value, _ in ways if value is not None]
+    if not are_joined(given) or len({value.shape for value in given}) == 1:
+        return ways
+    fresh = all(map(is_fresh, given))
+    done: list[tuple[Any, Join]] = []
+    for value, way in ways:
+        if value is None:
+            done.append((value, way))
+            continue
+        f.b.start(way)
+        missing = isinstance(value, Maybe) or (isinstance(value, Record) and value.place.missing(f.p))
+        found: Any
+        if missing:
+            maybe = with_flag(f.p, value, value.describe())
+            assert isinstance(maybe.inner, Record)
+            found = Maybe(maybe.flag, anywhere(f.p, maybe.inner), maybe.source)
+        else:
+            found = anywhere(f.p, value)
+            found.fresh = fresh
+        done.append((found, leave(f)))
+    return done
 
 
 def _optional(f: Frame, ways: list[tuple[Any, Join]], what: str) -> list[tuple[Any, Join]]:
@@ -145,4 +177,6 @@ def _run_time(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> A
     assert variables is not None
     parts = [f.b.read(variable) for variable in variables]
     found = prototype.rebuild(tuple(part for part in parts if part is not None))
+    if isinstance(found, Record) and isinstance(prototype, Record):
+        found.fresh = prototype.fresh
     return found.inner if isinstance(found, Maybe) and f.b.is_present(found.flag) else found

@@ -11,9 +11,11 @@ from pyebpf.builder.conditions import Always, negate
 from pyebpf.builder.entity import Entity
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
+from pyebpf.builder.records import PendingRecord
+from pyebpf.builder.references import Reference
 from pyebpf.builder.words import Word
 from pyebpf.dsl.purity import Impure, compute
-from pyebpf.dsl.translate.tuples import is_built, is_run_time
+from pyebpf.dsl.translate.tuples import TupleValue, is_built, is_run_time
 from pyebpf.errors import CompileError, NotLoaded, OnlyInProbe
 from pyebpf.types import S64
 
@@ -101,7 +103,7 @@ def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
             current = expression(f, left)
             for number, (op, right_node) in enumerate(zip(ops, comparators, strict=True), 1):
                 right = expression(f, right_node)
-                test = comparison(f, op, current, right)
+                test = comparison(f, op, current, right, left if number == 1 else None)
                 if number == len(ops):
                     f.b.branch(test, then, otherwise)
                 else:
@@ -125,7 +127,8 @@ def test_of(f: Frame, node: ast.expr) -> Test:
 
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         before, f.b.where = f.b.where, f.at(node)
-        test = comparison(f, node.ops[0], expression(f, node.left), expression(f, node.comparators[0]))
+        sides = expression(f, node.left), expression(f, node.comparators[0])
+        test = comparison(f, node.ops[0], *sides, node.left)
         f.b.where = before
         return test
     value = expression(f, node)
@@ -143,12 +146,12 @@ def as_test(f: Frame, value: Any) -> Test:
     return Always(bool(compile_time(f, bool, value)))
 
 
-def comparison(f: Frame, op: ast.cmpop, left: Any, right: Any) -> Test:
-    """One comparison of two evaluated operands."""
+def comparison(f: Frame, op: ast.cmpop, left: Any, right: Any, node: ast.expr | None = None) -> Test:
+    """One comparison of two evaluated operands; `node` is the left one's."""
     check_called(f, left, right)
     match op:
         case ast.Is() | ast.IsNot():
-            test = _identity(f, left, right)
+            test = _identity(f, left, right, node)
             return test if isinstance(op, ast.Is) else negate(test)
         case ast.In() | ast.NotIn():
             test = _membership(f, left, right)
@@ -162,14 +165,25 @@ def comparison(f: Frame, op: ast.cmpop, left: Any, right: Any) -> Test:
             return operations.compare(f.p, sign, left, right)
 
 
-def _identity(f: Frame, left: Any, right: Any) -> Test:
+def _identity(f: Frame, left: Any, right: Any, node: ast.expr | None) -> Test:
     if left is None:
         left, right = right, left
     if right is not None:
         if _has_entity(left) or _has_entity(right):
             f.fail("`is` asks for None only: compare values by ==")
         return Always(left is right)
-    return operations.is_none(f.p, left) if isinstance(left, Entity) else Always(left is None)
+    if not isinstance(left, Entity):
+        return Always(left is None)
+    if _is_something(left) and f.may_be_none(node):
+        return Always(holds=False)
+    return operations.is_none(f.p, left)
+
+
+def _is_something(value: Entity) -> bool:
+    """Whether a value is never None, whatever paths led to it."""
+    if isinstance(value, Reference):
+        return value.place.presence is None
+    return isinstance(value, Int | TupleValue | PendingRecord)
 
 
 def _membership(f: Frame, item: Any, container: Any) -> Test:

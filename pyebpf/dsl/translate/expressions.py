@@ -302,6 +302,27 @@ def _comprehension(f: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
     return tuple(comprehension(f, node))
 
 
+def _set_or_dict(f: Frame, node: ast.Set | ast.Dict | ast.SetComp | ast.DictComp) -> Any:
+    """A set or a dictionary, known while compiling; words such as `enum()` may stand in it."""
+    from pyebpf.dsl.translate.sequences import comprehension
+
+    if not needs_events(f, node):
+        return python_value(f, node)
+    elements: list[Any]
+    match node:
+        case ast.Set(elts=nodes):
+            elements = _elements(f, nodes)
+        case ast.Dict(keys=keys, values=values):
+            if None in keys:
+                refuse(f, node)
+            elements = [(expression(f, k), expression(f, v)) for k, v in zip(keys, values, strict=True) if k]
+        case _:
+            elements = comprehension(f, node)
+    if any(map(is_run_time, elements)):
+        refuse(f, node)
+    return compile_time(f, dict if isinstance(node, ast.Dict | ast.DictComp) else set, elements)
+
+
 def needs_events(f: Frame, node: ast.expr) -> bool:
     """Whether an expression with names of its own uses what only each event knows."""
     from pyebpf.dsl.translate.calls import uses_bpf
@@ -378,5 +399,9 @@ HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
     ast.Call: _call,
     ast.ListComp: _comprehension,
     ast.GeneratorExp: _comprehension,
+    ast.Set: _set_or_dict,
+    ast.Dict: _set_or_dict,
+    ast.SetComp: _set_or_dict,
+    ast.DictComp: _set_or_dict,
     ast.Lambda: _lambda,
 }

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.dataclass import dataclass
+from pyebpf.dsl.translate.assigned import given_none
 from pyebpf.dsl.translate.names import Names
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Frame(Names):
         #: What a subprogram returns; None in a program, whose kind decides.
         self.result: IntType | None = None
         self.is_subprogram = False
+        #: Whether what an inlined function returns is on every path a record just made.
+        self.gives_fresh = True
         self.calls: tuple[Any, ...] = ()
         self._places: dict[tuple[int, int, int], Location] = {}
 
@@ -68,6 +71,12 @@ class Frame(Names):
     def walk(self) -> Walk | None:
         """The innermost loop over a map around the statement, in whose body `return` only ends the body."""
         return next((around.walk for around in reversed(self.loops) if around.walk is not None), None)
+
+    def may_be_none(self, node: ast.expr | None) -> bool:
+        """Whether the author has reason to ask if a name is None: other statements, or calls, may give it that."""
+        if not isinstance(node, ast.Name):
+            return False
+        return node.id in given_none(self.source.node) or (self.returns is not None and node.id in self.parameters)
 
     def at(self, node: ast.AST) -> Location:
         """The place of a node."""

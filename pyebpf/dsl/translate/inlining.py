@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.function import Join
+from pyebpf.builder.records import Record
 from pyebpf.dsl.annotations import annotation_value, integer_type
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
@@ -121,5 +122,7 @@ def _inlined(
     f.b.start(inner.returns)
     f.b.where = where
     value = inner.read(RETURN) if f.b.reachable else None
+    if isinstance(value, Record):
+        value.fresh = inner.gives_fresh
     inner.close()
     return value

@@ -14,7 +14,7 @@ from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
 from pyebpf.builder.restating import masked
 from pyebpf.builder.walks import walk_entries
 from pyebpf.dsl.translate.assigned import assigned_names
-from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, is_bounded, leaves
+from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, bounded, leaves
 from pyebpf.dsl.translate.conditions import branch, compile_time
 from pyebpf.dsl.translate.expressions import expression
 from pyebpf.dsl.translate.frame import Around
@@ -51,13 +51,13 @@ def while_statement(f: Frame, node: ast.While) -> None:
     if leaves(node.body):
         _once(f, node, where)
         return
-    bounded = is_bounded(f, node)
+    ends = bounded(f, node)
     f.settle(names)
-    if bounded:
+    if ends is not None:
         _restate(f, node.test)
     carried = f.carried(names)
     # One more than the rounds themselves: the test that ends them comes after the count.
-    loops = counted_loop(f.p, MOST_COUNTED + 1, carried) if bounded else limited_loop(f.p, carried)
+    loops = counted_loop(f.p, MOST_COUNTED + 1, carried) if ends is not None else limited_loop(f.p, carried)
     with loops as loop:
         around = Around(
             loop.end,
@@ -68,6 +68,10 @@ def while_statement(f: Frame, node: ast.While) -> None:
         )
         f.loops.append(around)
         f.depth += 1
+        if ends is not None and ends.counter:
+            counter = f.read(ends.counter)
+            if isinstance(counter, Int):
+                f.b.assume_bounds(counter.value, ends.low, ends.high)
         inside = Join()
         branch(f, node.test, inside, loop.end)
         f.b.start(inside)

@@ -13,12 +13,13 @@ from pyebpf.builder.integers import Character, Int
 from pyebpf.builder.methods import Method
 from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.operations import to_int
-from pyebpf.builder.optional import Maybe, Nothing, bare, nothing_of, with_flag
+from pyebpf.builder.optional import Maybe, Nothing
 from pyebpf.builder.words import Word
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass, field
 from pyebpf.dsl.binding_time import BindingTimes, Reason
 from pyebpf.dsl.scope import Rebound
+from pyebpf.dsl.translate import turns
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.held import HeldEntity, run_time_method
 from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
     from pyebpf.types import IntType
 
-__all__ = ["RETURN", "Names"]
+__all__ = ["RETURN", "NameEntry", "NamePlace", "Names"]
 
 #: The name under which an inlined function keeps what it returns.
 RETURN = "<return value>"
 
 
 @dataclass(slots=True)
-class _Place:
+class NamePlace:
     """The variables that hold a name's values of one shape.
 
     `marker` tells, where there are none, that it is assigned.
@@ -55,14 +56,14 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Name:
+class NameEntry:
     """A run-time name: its places by shape, where it was first assigned, and what integers it holds.
 
     `only_constants` tells whether those were constants that are as well unsigned. `texts` is its memory for strings, if
     it is given those by turns.
     """
 
-    places: dict[Hashable, _Place] = field(default_factory=dict)
+    places: dict[Hashable, NamePlace] = field(default_factory=dict)
     first: Location | None = None
     integer: IntType | None = None
     only_constants: bool = True
@@ -101,7 +102,7 @@ class Names:
         self.loops: list[Around] = []
         #: How many run-time conditions and loops of this function stand around the current statement.
         self.depth = 0
-        self._names: dict[str, _Name] = {}
+        self._names: dict[str, NameEntry] = {}
         #: Names that have had a value known while compiling, even if they have none any more.
         self._known: set[str] = set()
         #: Targets of unrolled loops that are over.
@@ -146,15 +147,15 @@ class Names:
             self.bind_constant(name, value if declared is None else self._constant(name, value, declared))
             return
         self.constants.pop(name, None)
-        entry = self._names.setdefault(name, _Name())
+        entry = self._names.setdefault(name, NameEntry())
         entry.first = entry.first or where
         if value is None:
-            self._write(name, entry, self._none(name))
+            self._write(name, entry, turns.none_value(self, name, entry))
             return
-        text = self._text_by_turns(name, entry, value)
-        value = self._variable_value(name, value) if text is None else text
+        own = turns.own_memory(self, name, entry, value)
+        value = self._variable_value(name, value) if own is None else own
         if isinstance(value, Maybe):
-            self._write(name, entry, self._optional(name, value))
+            self._write(name, entry, turns.optional_value(self, name, value))
             return
         if declared is not None:
             value = to_int(self.p, value.convert(self.p, declared))
@@ -166,37 +167,11 @@ class Names:
             value = self._constant_joins(name, entry, value)
             self._join_integer(name, entry, value)
         if self.times.optional(self.key, name) is not None:
-            value = self._optional(name, value)
+            value = turns.optional_value(self, name, value)
         self._write(name, entry, value)
 
-    def _none(self, name: str) -> RunTime:
-        """None, as the name holds it."""
-        like = self.times.optional(self.key, name)
-        return Nothing() if like is None else nothing_of(self.p, like, self._shown(name))
-
-    def _optional(self, name: str, value: RunTime) -> Maybe:
-        """A value of a name that is None on other paths."""
-        like = self.times.optional(self.key, name)
-        found = with_flag(self.p, value, self._shown(name))
-        number = found.inner
-        if isinstance(like, Int) and isinstance(number, Int) and number.type != like.type:
-            self.times.mark_optional(self.key, name, number if number.type == U64 else like)
-        return found
-
-    def _mark_joined(self, name: str, entry: _Name, *more: RunTime) -> None:
-        """Where a name can't stand for what it is given: with None it may, and as a character beside a number."""
-        given = [*(place.prototype for place in entry.places.values()), *more]
-        if any(isinstance(each, Character) for each in given) and all(isinstance(each, Int) for each in given):
-            self.times.mark_number(self.key, name)
-        values = [bare(each) for each in given if not isinstance(each, Nothing)]
-        if len(values) < len(given) or any(isinstance(each, Maybe) for each in given):
-            shapes = {value.shape: value for value in values}
-            # Memory on the stack is another one in each pass.
-            kept = all(value.parts and getattr(getattr(value, "place", None), "slot", None) is None for value in values)
-            if len(shapes) == 1 and kept and self.times.optional(self.key, name) is None:
-                self.times.mark_optional(self.key, name, values[0])
-
-    def _shown(self, name: str) -> str:
+    def shown(self, name: str) -> str:
+        """A name, as messages call it."""
         return f"what {self.scope.function.__name__}() returns" if name == RETURN else name
 
     def bind_constant(self, name: str, value: Any) -> None:
@@ -210,31 +185,6 @@ class Names:
         if not declared.minimum <= value <= declared.maximum:
             self.fail(f"{value} does not fit {declared.name}: it holds {declared.minimum} to {declared.maximum}")
         return declared.wrap(value)
-
-    def _text_by_turns(self, name: str, entry: _Name, value: Any) -> RunTime | None:
-        """What a name that is given strings by turns stands for, once it has this one; None for all others."""
-        length = self.times.text_length(self.key, name)
-        if not length:
-            return None
-        from pyebpf.dsl.translate.texts import Texts, text_room
-
-        room = text_room(self.p, value, length)
-        if not room:
-            return None
-        self.times.mark_text(self.key, name, room)
-        if entry.texts is None:
-            entry.texts = Texts(max(length, room))
-        values = self.b.environment.values
-        here = [place.prototype for place in entry.places.values() if place.marker in values]
-        return entry.texts.keep(self.p, here, value)
-
-    def _mark_texts(self, name: str, entry: _Name, *more: Any) -> None:
-        """Where a name can't stand for what it is given by turns: strings can take turns in memory of its own."""
-        if name != RETURN:
-            from pyebpf.dsl.translate.texts import text_room
-
-            given = [*(place.prototype for place in entry.places.values()), *more]
-            self.times.mark_text(self.key, name, max(text_room(self.p, each) for each in given))
 
     def _variable_value(self, name: str, value: Any) -> RunTime:
         """The value as a run-time variable holds it."""
@@ -251,13 +201,13 @@ class Names:
             return TupleValue(value, type(value)).local(self.p)
         if isinstance(value, Entity) and not isinstance(value, Method) and name not in self.annotations:
             return HeldEntity(value)
+        if isinstance(value, str):
+            turns.mark_joined(self, name, self._names[name], value)
         if name == RETURN:
             self.fail(
                 f"which value this function returns is decided on each event, and {described(value)} is known only "
-                f"while compiling: return an integer"
+                f"while compiling: return a number, a text or a record"
             )
-        if isinstance(value, str):
-            self._mark_texts(name, self._names[name], value)
         reason = self.times.reason(self.key, name)
         why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
         self.fail(
@@ -265,7 +215,7 @@ class Names:
             "it a name of its own"
         )
 
-    def _constant_joins(self, name: str, entry: _Name, value: Int) -> Int:
+    def _constant_joins(self, name: str, entry: NameEntry, value: Int) -> Int:
         """A constant that is not negative is as well a u64, if that is what else the name is given."""
         constant = value.literal is not None and value.literal >= 0
         unsigned = entry.integer == U64 or self.times.is_unsigned(self.key, name)
@@ -277,7 +227,7 @@ class Names:
         entry.only_constants &= constant
         return value
 
-    def _in_place_of_none(self, entry: _Name, value: Int) -> RunTime:
+    def _in_place_of_none(self, entry: NameEntry, value: Int) -> RunTime:
         """After `x = m.get(k)`, `if x is None: x = 0`: the number stands where the look-up's does, and is not None."""
         for place in entry.places.values():
             found = place.prototype
@@ -304,12 +254,12 @@ class Names:
                 self._join_integer(name, entry, number)
                 self._write(name, entry, number)
 
-    def _may_be_none(self, place: _Place) -> bool:
+    def _may_be_none(self, place: NamePlace) -> bool:
         """Whether a look-up's place holds the name's value here, and no test has found it to be a number."""
         presence = self.b.environment.values.get(place.variables[0])
         return place.marker in self.b.environment.values and presence is not None and not self.b.is_present(presence)
 
-    def _join_integer(self, name: str, entry: _Name, value: Int) -> None:
+    def _join_integer(self, name: str, entry: NameEntry, value: Int) -> None:
         if entry.integer is None:
             entry.integer = value.type
         elif entry.integer != value.type:
@@ -324,19 +274,18 @@ class Names:
                 remedy = f"annotate it with its width, `{name}: u64` or `{name}: s64`, which `int` does not say"
             self.fail(f"{shown} is {entry.integer.name} on line {line} and {value.type.name} here: {remedy}")
 
-    def _write(self, name: str, entry: _Name, value: RunTime) -> None:
+    def _write(self, name: str, entry: NameEntry, value: RunTime) -> None:
         place = entry.places.get(value.shape)
         if place is None:
             variables = tuple(Variable(part.kind, name) for part in value.parts)
-            place = entry.places[value.shape] = _Place(value, variables, Variable(ir.Kind.SCALAR, name))
+            place = entry.places[value.shape] = NamePlace(value, variables, Variable(ir.Kind.SCALAR, name))
         values = self.b.environment.values
         for other in entry.places.values():
             if other is place or other.marker not in values:
                 continue
             for loop in self.loops:
                 if not loop.unrolled and (other.marker in loop.carried or loop.carried.intersection(other.variables)):
-                    self._mark_texts(name, entry)
-                    self._mark_joined(name, entry, value)
+                    turns.mark_joined(self, name, entry, value)
                     self.fail(
                         f"{name} stands for {other.prototype.describe()} before the loop and for {value.describe()} in "
                         "it: use two names"
@@ -373,11 +322,10 @@ class Names:
                     if isinstance(found, Maybe) and self.b.is_present(found.flag):
                         found = found.inner
                     # Where the rest of the statement may write to the name's memory, what it was is kept.
-                    moving = name in self.named and entry.texts is not None and entry.texts.is_here(found)
+                    moving = name in self.named and turns.is_own_text(entry, found)
                     return found.local(self.p) if moving else found
             if len(entry.places) > 1:
-                self._mark_texts(name, entry)
-                self._mark_joined(name, entry)
+                turns.mark_joined(self, name, entry)
             if len({place.prototype.describe() for place in entry.places.values()}) == 1 < len(entry.places):
                 what = next(iter(entry.places.values())).prototype.describe()
                 self.fail(f"{shown} may stand for either of two things here, each {what}: use a name for each")

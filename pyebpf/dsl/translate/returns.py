@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import number
+from pyebpf.builder.records import PendingRecord, Record
 from pyebpf.builder.restating import restated_if_computed
 from pyebpf.dsl.translate.names import RETURN
 
@@ -61,6 +62,7 @@ def end_of_function(f: Frame) -> None:
 
 def _return_inlined(f: Frame, value: Any) -> None:
     assert f.returns is not None
+    f.gives_fresh &= isinstance(value, PendingRecord) or (isinstance(value, Record) and value.fresh)
     f.assign(RETURN, value)
     f.b.jump(f.returns if f.walk is None else f.walk.returned)
 

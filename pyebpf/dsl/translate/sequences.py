@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.builder.arrays import Array
 from pyebpf.builder.conditions import All, Always, Any as AnyOf
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["OVER_SEQUENCES", "comprehension", "elements_of", "lazily", "reduce_generator"]
+__all__ = ["OVER_SEQUENCES", "comprehension", "elements_of", "first_of", "lazily", "reduce_generator"]
+
+Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 #: More rounds than this are a loop's work.
 _MOST = 256
@@ -63,23 +65,24 @@ def _bounded(f: Frame, length: int, node: ast.AST | None) -> None:
 # -- comprehensions ----------------------------------------------------------------------------------------------------
 
 
-def comprehension(f: Frame, node: ast.ListComp | ast.GeneratorExp) -> list[Any]:
-    """The elements of a comprehension over what has a known length."""
+def comprehension(f: Frame, node: Comprehension) -> list[Any]:
+    """The elements of a comprehension over what has a known length; pairs of a dictionary's."""
     from pyebpf.dsl.translate.expressions import expression
 
     found: list[Any] = []
 
     def add() -> None:
-        found.append(expression(f, node.elt))
+        if isinstance(node, ast.DictComp):
+            found.append((expression(f, node.key), expression(f, node.value)))
+        else:
+            found.append(expression(f, node.elt))
         _bounded(f, len(found), node)
 
     _rounds(f, node, 0, add, filtered=False)
     return found
 
 
-def _rounds(
-    f: Frame, node: ast.ListComp | ast.GeneratorExp, number: int, action: Callable[[], None], *, filtered: bool
-) -> None:
+def _rounds(f: Frame, node: Comprehension, number: int, action: Callable[[], None], *, filtered: bool) -> None:
     """Run `action` for each round of the generators from the `number`-th on, with their targets bound."""
     from pyebpf.dsl.translate.expressions import expression
 
@@ -159,6 +162,26 @@ def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any
     f.depth = outer
     f.b.jump(exhausted)
     return decided(f, then, otherwise)
+
+
+def first_of(f: Frame, node: ast.GeneratorExp, default: Any, *, has_default: bool) -> Any:
+    """`next(… for …)`: the first element; no other is evaluated."""
+    from pyebpf.dsl.translate.choices import join_values, leave
+    from pyebpf.dsl.translate.expressions import expression
+
+    ways: list[tuple[Any, Join]] = []
+
+    def take() -> None:
+        ways.append((expression(f, node.elt), leave(f)))
+
+    outer = f.depth
+    _rounds(f, node, 0, take, filtered=True)
+    if f.b.reachable:
+        if not has_default:
+            f.fail("there may be no first element: give next() what stands in for it, next(…, None)")
+        ways.append((default, leave(f)))
+    f.depth = outer
+    return join_values(f, ways, Join(), "next()")
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------

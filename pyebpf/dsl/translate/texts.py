@@ -48,13 +48,18 @@ class Texts:
         """Whether a value stands in the name's memory."""
         return isinstance(value, String) and value.place.slot in self._slots.values()
 
-    def keep(self, p: ProgramBuilder, assigned: Iterable[RunTime], value: Any) -> String:
-        """Copy a string there, where the name has a value already to that place. `assigned` is what it stands for."""
+    def here(self, p: ProgramBuilder, assigned: Iterable[RunTime]) -> String:
+        """The string there. `assigned` is what the name stands for already, which decides whose memory it is."""
         there = next((each for each in assigned if self.is_here(each)), None)
-        if not isinstance(there, String):
-            if p.b not in self._slots:
-                self._slots[p.b] = p.b.slot(self.type.length, name="text")
-            there = String(self.type, Place(slot=self._slots[p.b], owner="a local"))
+        if isinstance(there, String):
+            return there
+        if p.b not in self._slots:
+            self._slots[p.b] = p.b.slot(self.type.length, name="text")
+        return String(self.type, Place(slot=self._slots[p.b], owner="a local"))
+
+    def keep(self, p: ProgramBuilder, assigned: Iterable[RunTime], value: Any) -> String:
+        """Copy a string there."""
+        there = self.here(p, assigned)
         slot = there.place.slot
         assert slot is not None
         store(p, p.b.slot_address(slot), 0, self.type, value)

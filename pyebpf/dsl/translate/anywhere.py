@@ -1,0 +1,114 @@
+"""Names that stand for either of two records: they hold the address of one, wherever it is.
+
+A record on the stack has one place for each place of the source that makes it. In a loop, the next round makes the next
+one there: so another name for the record of the round before would see it change. That is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.optional import Maybe, bare, with_flag
+from pyebpf.builder.places import Place
+from pyebpf.builder.records import PendingRecord, Record
+from pyebpf.dsl.translate.tuples import TupleValue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.builder.entity import RunTime
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.dsl.translate.names import NameEntry, Names
+
+__all__ = ["AnywhereRecord", "anywhere", "are_joined", "check_alias", "is_fresh", "record_by_turns"]
+
+
+class AnywhereRecord(Record):
+    """A record by its address, on the stack or in a map."""
+
+
+def are_joined(values: Sequence[Any]) -> bool:
+    """Whether the values are records of one type that one name can stand for by turns."""
+    records = [value for value in values if isinstance(value, Record | PendingRecord)]
+    return (
+        bool(records)
+        and len(records) == len(values)
+        and all(value.type == records[0].type for value in records)
+        and all(_is_plain(value.place) for value in records if isinstance(value, Record))
+    )
+
+
+def _is_plain(place: Place) -> bool:
+    return place.writable and not (place.packet or place.foreign or place.fixed)
+
+
+def anywhere(p: ProgramBuilder, value: Record | PendingRecord) -> AnywhereRecord:
+    """The record by its address. It may be in a map, so that it is counted in by atomic operations."""
+    fresh = is_fresh(value)
+    record = value.local(p) if isinstance(value, PendingRecord) else value
+    if isinstance(record, AnywhereRecord):
+        return record
+    record.check(p)
+    address = record.place.exact(p)
+    if record.place.base is not None and address != record.place.base:
+        origin = p.b.environment.facts.origins.get(record.place.base.number)
+        if origin is not None:
+            p.b.assume_origin(address, origin)
+    found = AnywhereRecord(record.type, Place(base=address, shared=True, space=record.place.space))
+    found.fresh = fresh
+    return found
+
+
+def is_fresh(value: Any) -> bool:
+    """Whether a record has just been made, so that no name stands for it."""
+    return isinstance(value, PendingRecord) or (isinstance(value, Record) and value.fresh)
+
+
+def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
+    """What a name stands for that is given records by turns, once it has this one; None for what is no record."""
+    if isinstance(value, Maybe) and isinstance(value.inner, Record):
+        return Maybe(value.flag, anywhere(n.p, value.inner), n.shown(name))
+    if not isinstance(value, Record | PendingRecord):
+        return None
+    if isinstance(value, Record) and value.place.missing(n.p):
+        found = with_flag(n.p, value, n.shown(name))
+        assert isinstance(found.inner, Record)
+        return Maybe(found.flag, anywhere(n.p, found.inner), n.shown(name))
+    if isinstance(value, PendingRecord) or value.place.slot is not None or isinstance(value, AnywhereRecord):
+        carried = {variable for place in entry.places.values() for variable in place.variables}
+        if any(loop.walk is not None and loop.carried & carried for loop in n.loops):
+            n.fail(
+                f"{name} would stand for a record of the loop's body, which runs as a function of its own: make the "
+                "record before the loop, and assign its fields here"
+            )
+    if isinstance(value, PendingRecord) and _in_loop(n) and not value.plain:
+        # What its fields are made of may be the record that was made here in the round before.
+        value = value.local(n.p)
+        slot = n.b.slot(-(-value.type.size // 8) * 8, name=value.type.name)
+        value.write_to(n.p, n.b.slot_address(slot), 0, value.type)
+        value = Record(value.type, Place(slot=slot))
+        value.fresh = True
+    return anywhere(n.p, value)
+
+
+def check_alias(n: Names, name: str, value: Any) -> None:
+    """Refuse another name, in a loop, for a record that may be made anew there while both are used."""
+    if isinstance(value, TupleValue):
+        value = value.elements
+    if isinstance(value, tuple):
+        for each in value:
+            check_alias(n, name, each)
+        return
+    found = bare(value) if isinstance(value, Maybe) else value
+    if not isinstance(found, Record) or is_fresh(found) or not _in_loop(n):
+        return
+    by_turns = n.times.is_anywhere(n.key, name) and found.place.slot is not None
+    if by_turns or isinstance(found, AnywhereRecord):
+        n.fail(
+            f"{name} would be another name for a record that the loop may make anew: make a record of its own, "
+            f"{found.type.name}(…), of the fields"
+        )
+
+
+def _in_loop(n: Names) -> bool:
+    return any(not loop.unrolled for loop in n.loops)

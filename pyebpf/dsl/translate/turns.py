@@ -1,0 +1,137 @@
+"""Names that are given different things by turns: strings, either of two records, None or a value.
+
+Where a name can't stand for what paths bring, `mark_joined` notes what it is given (`BindingTimes`), and the program is
+translated anew: strings then have memory of the name's own, of a record the name holds the address, and a flag tells
+None from a value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import negate
+from pyebpf.builder.entity import RunTime
+from pyebpf.builder.integers import Character, Int
+from pyebpf.builder.optional import Maybe, Nothing, bare, nothing_of, with_flag
+from pyebpf.builder.records import PendingRecord, Record
+from pyebpf.builder.strings import String
+from pyebpf.types import U64
+
+if TYPE_CHECKING:
+    from pyebpf.dsl.translate.names import NameEntry, Names
+
+__all__ = ["is_own_text", "mark_joined", "none_value", "optional_value", "own_memory"]
+
+
+def none_value(n: Names, name: str, entry: NameEntry) -> RunTime:
+    """None, as the name holds it."""
+    if n.times.is_optional_text(n.key, name):
+        texts = _texts(entry, n.times.text_length(n.key, name))
+        return Maybe(n.b.const(0), texts.here(n.p, _assigned(n, entry)), n.shown(name))
+    like = n.times.optional(n.key, name)
+    return Nothing() if like is None else nothing_of(n.p, like, n.shown(name))
+
+
+def optional_value(n: Names, name: str, value: RunTime) -> Maybe:
+    """A value of a name that is None on other paths."""
+    like = n.times.optional(n.key, name)
+    found = with_flag(n.p, value, n.shown(name))
+    number = found.inner
+    if isinstance(like, Int) and isinstance(number, Int) and number.type != like.type:
+        n.times.mark_optional(n.key, name, number if number.type == U64 else like)
+    return found
+
+
+def own_memory(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
+    """What a name stands for that is given strings, or records, by turns, once it has this one; None for all others."""
+    if n.times.text_length(n.key, name):
+        return _text(n, name, entry, value)
+    if n.loops or n.times.is_anywhere(n.key, name):
+        from pyebpf.dsl.translate.anywhere import check_alias, record_by_turns
+
+        check_alias(n, name, value)
+        if n.times.is_anywhere(n.key, name):
+            return record_by_turns(n, name, entry, value)
+    return None
+
+
+def is_own_text(entry: NameEntry, value: Any) -> bool:
+    """Whether a value stands in the memory that a name has for strings."""
+    return entry.texts is not None and entry.texts.is_here(value)
+
+
+def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
+    """Note what a name is given that can't stand for all of it."""
+    given = [*(place.prototype for place in entry.places.values()), *more]
+    if any(isinstance(each, Character) for each in given) and all(isinstance(each, Int) for each in given):
+        n.times.mark_number(n.key, name)
+        return
+    values = [bare(each) if isinstance(each, RunTime) else each for each in given if not isinstance(each, Nothing)]
+    optional = len(values) < len(given) or any(_may_be_none(n, each) for each in given)
+    shapes = {value.shape: value for value in values if isinstance(value, RunTime)}
+    if optional and len(shapes) == 1 and all(map(_is_kept, values)):
+        if n.times.optional(n.key, name) is None:
+            n.times.mark_optional(n.key, name, values[0])
+        return
+    from pyebpf.dsl.translate.texts import text_room
+
+    rooms = [text_room(n.p, value) for value in values]
+    if any(rooms):
+        n.times.mark_text(n.key, name, max(rooms))
+        if optional and all(rooms):
+            n.times.mark_optional_text(n.key, name)
+    elif any(isinstance(value, Record | PendingRecord) for value in values):
+        from pyebpf.dsl.translate.anywhere import are_joined
+
+        if are_joined(values):
+            n.times.mark_anywhere(n.key, name)
+
+
+def _may_be_none(n: Names, value: Any) -> bool:
+    if isinstance(value, String | Record):
+        return value.place.missing(n.p)
+    return isinstance(value, Maybe)
+
+
+def _is_kept(value: Any) -> bool:
+    """Whether a value is the same in each pass: memory on the stack is not."""
+    if not isinstance(value, RunTime):
+        return False
+    return bool(value.parts) and getattr(getattr(value, "place", None), "slot", None) is None
+
+
+def _text(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
+    from pyebpf.dsl.translate.texts import text_room
+
+    optional = n.times.is_optional_text(n.key, name)
+    if optional and _may_be_none(n, value):
+        value = with_flag(n.p, value, n.shown(name))
+    length = n.times.text_length(n.key, name)
+    room = text_room(n.p, value.inner if isinstance(value, Maybe) else value, length)
+    if not room:
+        return None
+    n.times.mark_text(n.key, name, room)
+    texts = _texts(entry, max(length, room))
+    assigned = _assigned(n, entry)
+    if not isinstance(value, Maybe):
+        kept = texts.keep(n.p, assigned, value)
+        return with_flag(n.p, kept, n.shown(name)) if optional else kept
+    if not optional:
+        return None
+    with n.b.if_(negate(value.is_none(n.p))):
+        texts.keep(n.p, assigned, value.inner)
+    return Maybe(value.flag, texts.here(n.p, assigned), n.shown(name))
+
+
+def _texts(entry: NameEntry, length: int) -> Any:
+    from pyebpf.dsl.translate.texts import Texts
+
+    if entry.texts is None:
+        entry.texts = Texts(length)
+    return entry.texts
+
+
+def _assigned(n: Names, entry: NameEntry) -> list[RunTime]:
+    """What the name stands for here."""
+    values = n.b.environment.values
+    return [bare(place.prototype) for place in entry.places.values() if place.marker in values]
