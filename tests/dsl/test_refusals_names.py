@@ -230,8 +230,8 @@ for i in range(3):
 """,
         "",
         (
-            "before would be another name for a record that the loop may make anew: make a record of its own, Record(…), "
-            "of the fields"
+            "before would be another name for a record that the loop may make anew: make a record of its own, "
+            "Record(…), of the fields"
         ),
         "before = x",
     ),
@@ -244,8 +244,8 @@ events.emit(x)
 """,
         "",
         (
-            "x would stand for a record of the loop's body, which runs as a function of its own: make the record before "
-            "the loop, and assign its fields here"
+            "x would stand for a record of the loop's body, which runs as a function of its own: make the record "
+            "before the loop, and assign its fields here"
         ),
         'x = Record(value.at, 3, "b")',
     ),

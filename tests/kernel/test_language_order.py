@@ -141,3 +141,64 @@ def test_negative_numbers_in_narrow_fields(target):
     outside = "from tests.kernel.test_language_order import Narrow"
     with outer(NARROW, "w, s", outside).loaded(target) as loaded:
         assert loaded.run(w=1, s=-2) == [-6, 254, 65534, (1 << 32) - 2, (1 << 63) - 1, 65534, -2, 1]
+
+
+#: Each place is 10, and what is added is computed by a function that writes 100 more there. Shared with other
+#: processors, it keeps both changes; the program's own memory has what Python says: 10, read before, and 1.
+WRITTEN_WHILE_ADDING = """
+counts[1] = 10
+counts[1] += add_to_entry()
+out[0].r0 = counts.get(1, 0)
+pairs[1] = Pair(10, 10)
+entry = pairs.get(1)
+if entry is None:
+    return
+entry.low += add_to_member(entry)
+out[0].r1 = entry.low
+table[2] = 10
+table[2] += add_to_element()
+out[0].r2 = table[2]
+table[w + 2] += add_to_element()
+out[0].r3 = table[3]
+r = Pair(10, 10)
+r.low += add_to_member(r)
+out[0].r4 = r.low
+n = Narrow(0, 0, 0, 0, 0, 0, 0, 0, 0, (10, 10, 10, 10, 10))
+n.numbers[2] += add_to_own_element(n)
+out[0].r5 = n.numbers[2]
+x = 10
+x += (x := 100) - 99
+out[0].r6 = x
+counts[3] += add_to_missing()
+out[0].r7 = counts.get(3, 0)
+"""
+WRITERS = """
+from tests.kernel.test_language_order import Narrow
+
+def add_to_entry():
+    counts[1] += 100
+    return 1
+
+def add_to_member(pair):
+    pair.low += 100
+    return 1
+
+def add_to_element():
+    table[2] += 100
+    return 1
+
+def add_to_own_element(record):
+    record.numbers[2] += 100
+    return 1
+
+def add_to_missing():
+    counts[3] = 100
+    return 1
+"""
+
+
+@pytest.mark.parametrize("target", [Host(), Oldest()], ids=["host", "oldest"])
+def test_an_entry_written_while_its_addend_is_computed_keeps_both_changes(target):
+    """Maps' entries, their members and elements, be they there already or not; what nobody shares is as in Python."""
+    with outer(WRITTEN_WHILE_ADDING, "w, s", WRITERS).loaded(target) as loaded:
+        assert loaded.run(w=1) == [111, 111, 111, 1, 11, 11, 11, 101]
