@@ -43,7 +43,11 @@ def in_mount_namespace(script, *command):
 
 @pytest.mark.parametrize(
     ("tool", "dropped"),
-    [*((tool, "all") for tool in TOOLS), ("syscount", "bpf,-sys_admin"), ("syscount", "perfmon,-sys_admin")],
+    [
+        *(pytest.param(tool, "all", marks=pytest.mark.any_kernel) for tool in TOOLS),
+        ("syscount", "bpf,-sys_admin"),
+        ("syscount", "perfmon,-sys_admin"),
+    ],
 )
 def test_without_capabilities(tool, dropped):
     """Root without any, without CAP_BPF, or without CAP_PERFMON (CAP_SYS_ADMIN would do for both): what is missing."""
@@ -53,7 +57,13 @@ def test_without_capabilities(tool, dropped):
         assert line.endswith(f"missing here: CAP_{dropped.partition(',')[0].upper()} (EPERM)")
 
 
-@pytest.mark.parametrize("tool", ["gethostlatency", "opensnoop", "profile", "syscount", "tcpsynbl"])
+@pytest.mark.parametrize(
+    "tool",
+    [
+        *(pytest.param(tool, marks=pytest.mark.any_kernel) for tool in ("gethostlatency", "opensnoop", "profile")),
+        *("syscount", "tcpsynbl"),
+    ],
+)
 def test_another_user(tool):
     """Who is not root is told that root is needed, not that the kernel lacks what could not be asked for."""
     # The interpreter may lie in root's home, so this user may read everything, but do nothing else.
@@ -280,7 +290,7 @@ def test_signals(tool, number):
     assert_gone(objects)
 
 
-@pytest.mark.parametrize("tool", ["opensnoop", "biolatency"])
+@pytest.mark.parametrize("tool", ["opensnoop", pytest.param("biolatency", marks=pytest.mark.any_kernel)])
 def test_killed(tool):
     """SIGKILL leaves nothing attached either."""
     with running(tool) as tracing:

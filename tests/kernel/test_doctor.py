@@ -125,6 +125,7 @@ def tool_of(declare):
     )  # fmt: skip
 
 
+@pytest.mark.any_kernel
 def test_a_tool_is_asked_with_its_first_example_where_it_needs_an_argument():
     """Said in a line of its own; what is given is taken, and what is wrong is wrong."""
     lacking = "funccount needs PATTERN: asked with that of its first example, PATTERN 'tcp_*'"
