@@ -18,8 +18,9 @@ __all__ = ["Allowances", "Budget", "OverBudget", "Room"]
 MAX_SECTIONS, MAX_HEADER_BYTES, MAX_NOTE_BYTES, MAX_NOTE_SECTIONS = 16_384, 1 << 22, 1 << 20, 256
 #: Symbols of a table, bytes of their names, and of one name that is looked at.
 MAX_SYMBOLS, MAX_STRING_BYTES, MAX_NAME = 1 << 19, 1 << 25, 1 << 12
-#: Seconds of the processor for one pass over a file that somebody named, and for one that a process has mapped.
-PATIENCE, MAX_SECONDS = 30.0, 1.0
+#: Seconds of the processor for one pass over a file that somebody named, for one of root's that a process has mapped
+#: (the C library's names take a slow or emulated processor more than one), and for the headers of any.
+PATIENCE, ROOT_SECONDS, MAX_SECONDS = 30.0, 10.0, 1.0
 #: Of the files of a user who is not root together: seconds at once, and what comes back in a second.
 _ALLOWED, _REGAINED = 0.5, 0.05
 _LOOK_EVERY = 4096  # entries between looks at the clock
@@ -39,7 +40,7 @@ class Allowances:
     def left(self, owner: int) -> float:
         """How many seconds there are."""
         if owner == _ROOT:
-            return MAX_SECONDS
+            return ROOT_SECONDS
         now = time.monotonic()
         seconds, since = self._left.get(owner, (_ALLOWED, now))
         seconds = min(seconds + (now - since) * _REGAINED, _ALLOWED)

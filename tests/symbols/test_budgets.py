@@ -179,7 +179,7 @@ def test_an_allowance_is_one_users_and_comes_back_slowly(monkeypatch):
     now[0] += 1000
     assert allowances.left(7) == full
     allowances.spend(0, 100)
-    assert allowances.left(0) == budgets.MAX_SECONDS
+    assert allowances.left(0) == budgets.ROOT_SECONDS
 
 
 def test_a_linkers_cache_may_share_no_text():
