@@ -68,6 +68,8 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
     tracer: Tracer = tool.build(options)
     if hasattr(tracer, "progress"):
         tracer.progress = note
+    if isinstance(tool, SummaryTool):
+        tool.try_before_attaching(tracer, options)
     with tracer, signals.obey(stop):
         # What is there now stays: no collection needs to look at it, least of all the one at the interpreter's exit.
         gc.freeze()
@@ -180,7 +182,7 @@ def _summaries(
             writer = summaries()
 
     for done, last in _intervals(common, stop, wait):
-        writer.interval(tool.snapshot(tracer, options), strftime(CLOCK) if common.timestamps else None)
+        writer.interval(tool.counted(tracer, options), strftime(CLOCK) if common.timestamps else None)
         printed = True
         losses.report()
         if last or done == common.count:

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyebpf.dataclass import dataclass
+from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import fit, json_text, visible
 
 if TYPE_CHECKING:
@@ -89,6 +90,22 @@ def _items(value: object) -> Sequence[object]:
     return value if isinstance(value, tuple | list) else (value,)
 
 
+def _check_attributes(
+    cells: Sequence[tuple[Column, Callable[[Any], object]]], record: object, error: AttributeError
+) -> None:
+    """Raise InvalidValue if a column names an attribute that such records do not have."""
+    for column, get in cells:
+        if isinstance(column.key, str):
+            try:
+                get(record)
+            except AttributeError:
+                raise InvalidValue(
+                    f"column {column.name}: a record ({type(record).__name__}) has no attribute "
+                    f"{column.key or column.name.lower()!r}: Column({column.name!r}, key=...) says which to print, or "
+                    "has a function of the record"
+                ) from error
+
+
 class Row:
     """Columns bound to the functions that read them from a record."""
 
@@ -110,18 +127,31 @@ class Row:
 
     def line(self, record: object) -> str:
         """The record as a line of text, without its end."""
-        line = " ".join([column.text(get(record)) for column, get in self._line]).rstrip()
-        if not self._below:
-            return line
-        return "\n".join([line, *(f"\t{visible(str(item))}" for get in self._below for item in _items(get(record)))])
+        try:
+            line = " ".join([column.text(get(record)) for column, get in self._line]).rstrip()
+            if not self._below:
+                return line
+            items = [f"\t{visible(str(item))}" for get in self._below for item in _items(get(record))]
+        except AttributeError as error:
+            _check_attributes(self._cells, record, error)
+            raise
+        return "\n".join([line, *items])
 
     def values(self, record: object) -> list[object]:
         """The record's values in their columns' units."""
-        return [
-            ";".join(str(item) for item in _items(get(record))) if column.below else column.scaled(get(record))
-            for column, get in self._cells
-        ]
+        try:
+            return [
+                ";".join(str(item) for item in _items(get(record))) if column.below else column.scaled(get(record))
+                for column, get in self._cells
+            ]
+        except AttributeError as error:
+            _check_attributes(self._cells, record, error)
+            raise
 
     def object(self, record: object) -> dict[str, object]:
         """The record as a JSON object: column names and plain values."""
-        return {column.name: plain(column.scaled(get(record))) for column, get in self._cells}
+        try:
+            return {column.name: plain(column.scaled(get(record))) for column, get in self._cells}
+        except AttributeError as error:
+            _check_attributes(self._cells, record, error)
+            raise

@@ -59,6 +59,8 @@ class BPF(Module):
         self._processes: ProcessWatch | None = None
         #: Called with a line of text where attaching or detaching takes the kernel seconds.
         self.progress: Callable[[str], None] | None = None
+        #: Called when all is loaded and nothing attached yet: what it raises ends the start.
+        self.before_attaching: Callable[[], None] | None = None
 
     # -- life
     # ------------------------------------------------------------------------------------------------------------
@@ -97,6 +99,7 @@ class BPF(Module):
                 loaded.load(self.compile(self._target or loaded.target(), struck=struck))
                 self._bind(loaded)
                 if attach:
+                    self._prepare(loaded)
                     loaded.attach()
             except (NotSupported, NotPermitted) as error:
                 self._release(loaded)
@@ -113,6 +116,15 @@ class BPF(Module):
             else:
                 self._loaded = loaded
                 return
+
+    def _prepare(self, loaded: Loaded) -> None:
+        """Let others look at what is loaded."""
+        if self.before_attaching is not None:
+            self._loaded = loaded
+            try:
+                self.before_attaching()
+            finally:
+                self._loaded = None
 
     def _bind(self, loaded: Loaded) -> None:
         """Connect maps with what they read, and probes with what attaches them."""

@@ -15,7 +15,8 @@ An event tool, with `dataclass` and all the others from here:
     open = TOOL.open
 
 A summary tool has `snapshot` in place of `records`: a function that returns what an interval counted, as records for
-`columns`, or as `Histogram` objects when there are none. It may have `lines`, too: what is printed between summaries,
+`columns`, or as `Histogram` objects when there are none; it is called once before anything is attached, so that a tool
+whose columns don't fit is refused at its start. It may have `lines`, too: what is printed between summaries,
 an `EventLines`, since it does not wait for an interval's end. As libraries, with typed results and no signal handlers:
 
     with opensnoop.open(pid=42) as opens:               # attached; leaving detaches
@@ -44,6 +45,7 @@ from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.stacks import Stack
 from pyebpf.tool.clock import monotonic_time
+from pyebpf.tool.shape import check_annotation, checked
 from pyebpf.tool.stop import Stop, events
 
 if TYPE_CHECKING:
@@ -332,14 +334,39 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
     snapshot: Callable[[Built, Options], Iterable[Record]]
     lines: EventLines[Built, Options, Any] | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.columns):
+            check_annotation(self.name, self.snapshot, columns=bool(self.columns))
+
+    def counted(self, tracer: Built, options: Options) -> Iterable[Record]:
+        """What the interval counted. Raises InvalidValue for what can't be printed as the tool is declared."""
+        return checked(self.name, self.snapshot(tracer, options), columns=bool(self.columns_for(options)))
+
+    def try_before_attaching(self, tracer: Built, options: Options) -> None:
+        """Let the tracer find out what the snapshot gives as long as nothing is counted; entering it may then raise."""
+
+        def attempt() -> None:
+            # What else goes wrong may be for want of an attachment: it is told at the first summary.
+            try:
+                list(self.counted(tracer, options))
+            except InvalidValue:
+                raise
+            except Exception:  # noqa: BLE001, S110 - as above
+                pass
+
+        if hasattr(tracer, "before_attaching"):
+            tracer.before_attaching = attempt
+
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Snapshot[Record]]:
         """Attach with the options given as arguments; each call gives what was counted since the one before."""
         options = self._checked(*args, **kwargs)
         tracer, lines = self.build(options), self.lines
+        self.try_before_attaching(tracer, options)
         with tracer:
             yield Snapshot(
-                lambda: self.snapshot(tracer, options),
+                lambda: self.counted(tracer, options),
                 lambda stop: () if lines is None else lines.records(tracer, options, stop),
             )
 
