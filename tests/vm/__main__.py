@@ -124,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--total", type=float, help="seconds until no machine is left, whatever is not done")
     parser.add_argument("--cache", type=Path, default=kernels.default_cache(), help="where unpacked kernels are kept")
     parser.add_argument("--results", help="folder for logs and results (default: a new temporary one)")
+    parser.add_argument("--resume", action="store_true", help="run only the tests that --results holds no result of")
     parser.add_argument("--interactive", action="store_true", help="sit at the command, by default a shell")
     parser.add_argument("command", nargs="*", help="run in the checkout's root; default: the kernel tests")
     return parser
@@ -142,7 +143,8 @@ def _run(
             run = replace(run, thread=plan.short_thread(run.series))
     results.mkdir(parents=True, exist_ok=True)
     record = results / RECORD
-    record.unlink(missing_ok=True)
+    if not options.resume:
+        record.unlink(missing_ok=True)
     asked = bool(options.command or options.interactive)
     try:
         platform = PLATFORMS[run.architecture]
@@ -162,7 +164,7 @@ def _run(
             [*plan.drivers(devices), *modules, *options.module],
             interactive=options.interactive,
         )
-        panics = []
+        panics: list[str] = []
         machine = Machine(
             kernel,
             options.memory,
@@ -179,12 +181,13 @@ def _run(
             deadline = time.monotonic() + (float("inf") if options.interactive else limit)
             while True:
                 limit = deadline - time.monotonic()
+                if record.exists() and not asked:
+                    task = replace(task, command=[*command, "--resume"])
                 outcome = machine.run(task, results, limit=limit, output=lambda piece: output.add(name, piece))
                 panics += [outcome.reason] if outcome.panicked else []
                 if asked or not outcome.panicked or len(panics) == STARTS or limit - outcome.seconds < _WORTH_BOOTING:
                     break
                 outcome.console.rename(results / f"console-{len(panics)}.log")
-                task = replace(task, command=[*command, "--resume"] if record.exists() else command)
     except (KernelUnavailable, MachineUnusable, FileNotFoundError) as error:
         return LOST, f"machine unusable: {error}"
     output.end(name)
