@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pyebpf.builder.maps import MapEntity
 from pyebpf.errors import InvalidValue, NotLoaded
 from pyebpf.types import U32, type_of
-from pyebpf.types.snapshot import Merging, SnapshotMapping
+from pyebpf.types.snapshot import NOT_NEXT, Merging, SnapshotMapping
 from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
@@ -144,11 +144,12 @@ class KeyedMap(Merging, Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]
         return f"<{type(self).__name__} {self.current_name()}>"
 
     def __getitem__(self, key: K) -> V:
-        if self._merge is not None and self._is_next(key, sys._getframe(1)):
-            value: V = self._values_ahead.pop()
-        else:
+        merge = self._merge
+        value: Any = NOT_NEXT if merge is None else self._ahead(merge, key, sys._getframe(1))
+        if value is NOT_NEXT:
             value = self.backend[key]
-        return value
+        found: V = value
+        return found
 
     def __setitem__(self, key: K, value: V) -> None:
         self.backend[key] = value

@@ -16,7 +16,7 @@ from pyebpf.specs import MapKind
 from pyebpf.specs.map_kinds import Can, Key
 from pyebpf.types import U32, IntType
 from pyebpf.types.differences import check_counters, gained
-from pyebpf.types.snapshot import Merging, SnapshotMapping
+from pyebpf.types.snapshot import NOT_NEXT, Merging, SnapshotMapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,8 +100,9 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
             raise self._diagnose(error, "reading") from error
 
     def __getitem__(self, key: Any) -> Any:
-        if self._merge is not None and self._is_next(key, sys._getframe(1)):
-            return self._values_ahead.pop()
+        merge = self._merge
+        if merge is not None and (ahead := self._ahead(merge, key, sys._getframe(1))) is not NOT_NEXT:
+            return ahead
         value = self.lookup(key)
         if value is None:
             raise KeyError(key)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-__all__ = ["Merging", "SnapshotMapping"]
+__all__ = ["NOT_NEXT", "Merging", "SnapshotMapping"]
+
+#: No value of a map.
+NOT_NEXT = object()
+
+_Merge: TypeAlias = tuple[Any, int, list[Any], list[Any]]
 
 
 class SnapshotMapping(Mapping[Any, Any]):
@@ -94,25 +99,23 @@ class Merging:
     Whatever else asks for a key, another thread or a handler of a signal, is given what the map holds.
     """
 
-    # The caller's frame, the instruction in it, and the keys that are still to be asked for, the last first.
-    _merge: tuple[Any, int, list[Any]] | None = None
-    _values_ahead: list[Any] = []  # noqa: RUF012 - each merge has its own; this one stays empty
+    # The caller's frame, the instruction in it, and what is still to be asked for: keys and values, the last first.
+    # Other threads may end a merge at any time: whoever takes part in one holds it by a name of its own.
+    _merge: _Merge | None = None
 
     def _merging_keys(self, found: SnapshotMapping, frame: Any) -> KeysView[Any]:
         """View of the keys of `found`, given to whom `frame` belongs."""
         return _MergingKeys(found, self, (id(frame), frame.f_lasti))
 
-    def _is_next(self, key: Any, frame: Any) -> bool:
-        """Whether a merge asks for `key`: its value is the last of `_values_ahead`. If not, the merge is over."""
-        assert self._merge is not None
-        caller, at, keys = self._merge
-        if frame is caller and frame.f_lasti == at and keys.pop() is key:
+    def _ahead(self, merge: _Merge, key: Any, frame: Any) -> Any:
+        """The value of `key`, if that is what the merge asks for next; NOT_NEXT if not, and the merge is over."""
+        caller, at, keys, values = merge
+        if frame is caller and frame.f_lasti == at and keys and keys.pop() is key:
             if not keys:
                 self._merge = None
-            return True
+            return values.pop()
         self._merge = None
-        self._values_ahead = []
-        return False
+        return NOT_NEXT
 
 
 class _MergingKeys(_Keys):
@@ -123,6 +126,5 @@ class _MergingKeys(_Keys):
     def __iter__(self) -> Iterator[Any]:
         found, frame = self._mapping, sys._getframe(1)
         if found.key_list and (id(frame), frame.f_lasti) == self._caller:
-            self._owner._merge = (frame, frame.f_lasti, found.key_list[::-1])
-            self._owner._values_ahead = found.value_list[::-1]
+            self._owner._merge = (frame, frame.f_lasti, found.key_list[::-1], found.value_list[::-1])
         return iter(found.key_list)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections import OrderedDict
 
 import pytest
@@ -135,6 +137,40 @@ def test_a_key_that_is_asked_for_is_read_then(counts, read):
     """Only dict() and its like, which leave no room for anything between, take what was read with the keys."""
     counts.update(GIVEN)
     read(counts)
+
+
+def test_dict_beside_readers_in_other_threads(counts):
+    """Threads that look keys up meanwhile, and make dictionaries of their own, find what the map holds."""
+    counts.update(GIVEN)
+    stop, wrong = threading.Event(), []
+
+    def look_up():
+        while not stop.is_set():
+            try:
+                assert counts[7] == 3
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is wrong
+                wrong.append(error)
+
+    def make(rounds):
+        for _ in range(rounds):
+            try:
+                assert dict(counts) == GIVEN
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is wrong
+                wrong.append(error)
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=look_up), threading.Thread(target=make, args=(151,))]
+    try:
+        for thread in threads:
+            thread.start()
+        make(151)
+    finally:
+        threads[1].join()
+        stop.set()
+        threads[0].join()
+        sys.setswitchinterval(switching)
+    assert wrong == []
 
 
 def test_the_caller_of_dict_is_not_kept(counts):
