@@ -7,7 +7,7 @@ from pyebpf import BPF, Struct, TcpState, array, char, comm, field, pid, u8, u16
 
 
 class Connect(Struct):
-    """What is sent to user space."""
+    """A record for user space."""
 
     pid: u32
     port: u16

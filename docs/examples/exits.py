@@ -6,7 +6,7 @@ bpf = BPF()
 
 
 class Exit(Struct):
-    """What is sent to user space."""
+    """A record for user space."""
 
     lived: u64  # nanoseconds
     pid: u32

@@ -11,7 +11,7 @@ class Lookup(Struct):
 
 
 class Done(Struct):
-    """What is sent to user space."""
+    """A record for user space."""
 
     pid: u32
     ns: u64

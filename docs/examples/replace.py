@@ -24,7 +24,7 @@ def passes_all(length: int) -> int:
 
 
 def tried() -> int:
-    """What the program says of a packet of 66 bytes."""
+    """The verdict of the program on a packet of 66 bytes."""
     return int(look.program.test_run(data=bytes(80)).retval)
 
 

@@ -218,7 +218,7 @@ def _joined(made: Sequence[tuple[AttachSpec, ProgramKind, Code]]) -> Iterator[tu
 
 
 def _expanded(way: Way, target: Target) -> Iterator[tuple[Attachment, AttachSpec]]:
-    """What a way's attachments stand for, without optional ones that the kernel lacks."""
+    """The places of a way's attachments, without optional ones that the kernel lacks."""
     for attachment in way.attachments:
         meant = place(attachment.attach)
         if attachment.optional and not meant.exists(target):

@@ -1,4 +1,4 @@
-"""What buffers of records have in common for those who read or write them in user space."""
+"""Common ground of the buffers of records, for those who read or write them in user space."""
 
 from __future__ import annotations
 

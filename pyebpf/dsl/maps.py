@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     D = TypeVar("D", bound="Declared")
 
     class Declared(Protocol):
-        """What a module asks of every map: a name, its own or to be given, and the specs of what is to be made."""
+        """The part of a map that modules ask: a name, its own or to be given, and the specs of what is to be made."""
 
         name: str
 
@@ -63,7 +63,7 @@ class Bound:
 
         @property
         def spec(self) -> MapSpec:
-            """What the loader makes."""
+            """The map that the loader makes."""
 
     name: str
     _backend: Any = None

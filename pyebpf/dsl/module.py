@@ -153,7 +153,7 @@ class Module(
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the compiled programs count as lost, in the order of the counters in the map `.lost`."""
+        """The losses that the compiled programs count, in the order of the counters in the map `.lost`."""
         return self._losses
 
     @property

@@ -74,7 +74,7 @@ def _identifiers(function: FunctionType, scope: Scope, seen: set[int]) -> Iterat
 
 
 def _value(node: ast.expr, scope: Scope) -> Any:
-    """What a name or a chain of attributes stands for, without running properties of anything but plain objects."""
+    """The value of a name or a chain of attributes, without running properties of anything but plain objects."""
     if isinstance(node, ast.Name):
         captured = scope.captured.get(node.id, MISSING)
         return scope.function.__globals__.get(node.id, MISSING) if captured is MISSING else captured

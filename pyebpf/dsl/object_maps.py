@@ -188,7 +188,7 @@ class UserRingBuffer(Bound, MapWord, Generic[V]):
 
     @property
     def spec(self) -> MapSpec:
-        """What the loader makes."""
+        """The map that the loader makes."""
         return MapSpec(self.map_name, MapKind.USER_RINGBUF, None, None, self.size)
 
     def describe(self) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyebpf.specs import AttachSpec, ProgramKind
 
     class Attached(Protocol):
-        """What `Probe.attach` returns: a link (`pyebpf.link.Link`)."""
+        """The result of `Probe.attach`: a link (`pyebpf.link.Link`)."""
 
         @property
         def target(self) -> str: ...
@@ -59,7 +59,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one decorator asked for: `kind` is the decorator's name, `targets` what the author wrote.
+    """The request of one decorator: `kind` is the decorator's name, `targets` what the author wrote.
 
     Of its `ways` the first is taken that the kernel has; most requests have just one.
     """
@@ -73,7 +73,7 @@ class Request:
 
 
 class Probe(Generic[P, R]):
-    """What a decorator returns: the function, its names as they were bound then, and each request made by a decorator.
+    """The result of a decorator: the function, its names as they were bound then, and each request made by a decorator.
 
     A probe runs in the kernel on each event; calling it from Python raises OnlyInProbe.
     """

@@ -46,7 +46,7 @@ _PARAMETERS = "dsl: parameters"
 
 @dataclass(frozen=True)
 class BoundParameter:
-    """What a target gives for a parameter: `shape` tells types apart, `what` is for messages."""
+    """A target's answer for a parameter: `shape` tells types apart, `what` is for messages."""
 
     shape: Hashable
     what: str

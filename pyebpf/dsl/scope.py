@@ -1,4 +1,4 @@
-"""What a probe's free names mean: captured when its decorator runs, looked up later where they were not bound yet."""
+"""A probe's free names: captured when its decorator runs, looked up later where they were not bound yet."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class SocketMap(Keyed[K], SocketMapEntity, Generic[K]):
         self.backend[key] = socket
 
     def cookies(self) -> Mapping[K, int]:
-        """What is there: each socket's cookie (SO_COOKIE), by key."""
+        """The entries: each socket's cookie (SO_COOKIE), by key."""
         found: Mapping[K, int] = self.backend.snapshot()
         return found
 

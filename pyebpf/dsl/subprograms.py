@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.probe import SubprogramEntity
 
     class Refusing(Protocol):
-        """What a message is told to, as a program under construction is."""
+        """The receiver of a message, as a program under construction is."""
 
         def fail(self, message: str, where: Any = None) -> NoReturn: ...
 

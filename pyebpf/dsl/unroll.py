@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Unrolled:
-    """What `unroll` answers in a probe: values that a `for` takes one by one while compiling."""
+    """The answer of `unroll` in a probe: values that a `for` takes one by one while compiling."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self.values = list(values)

@@ -1,4 +1,4 @@
-"""What a section's name says about the program in it: libbpf's table (tools/lib/bpf/libbpf.c, section_defs, v6.18)."""
+"""The program type that a section's name says: libbpf's table (tools/lib/bpf/libbpf.c, section_defs, v6.18)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ netfilter                       NETFILTER               NETFILTER
 
 
 class Convention(NamedTuple):
-    """What a section name means.
+    """The meaning of a section name.
 
     `flags` are BPF_F_* of the load; `target` is what follows the kind after a slash, empty if nothing does.
     """
@@ -152,7 +152,7 @@ _TABLE = _table()
 
 
 def convention(section: str) -> Convention:
-    """What the name of a section with a program says. NotFound, with the closest names, for one that means nothing."""
+    """Meaning of a section with a program, by its name. NotFound, with the closest names, for one that means nothing."""
     name = section.removeprefix("?")  # libbpf's mark for "not loaded by itself"
     kind, target = name, ""
     if kind not in _TABLE:

@@ -65,7 +65,7 @@ class Symbol(NamedTuple):
 
 
 class Relocation(NamedTuple):
-    """What is to be filled in at `offset` bytes of a section. `kind`: R_BPF_64_64 is 1, R_BPF_64_32 is 10."""
+    """A value that is to be filled in at `offset` bytes of a section. `kind`: R_BPF_64_64 is 1, R_BPF_64_32 is 10."""
 
     offset: int
     symbol: Symbol

@@ -46,7 +46,7 @@ def list_section(whole: ElfObject, name: str, *, syntax: Syntax = "kernel", sour
 
 
 def _meaning(elf: ElfFile, relocation: Relocation, items: Mapping[int, Instruction | Raw]) -> str:
-    """What a relocation puts in: the symbol's name, or that of the function inside a section."""
+    """The name that a relocation puts in: the symbol's name, or that of the function inside a section."""
     symbol = relocation.symbol
     item = items.get(relocation.offset // 8)
     if symbol.kind == "STT_SECTION" and symbol.section is not None and isinstance(item, Instruction):

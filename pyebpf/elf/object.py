@@ -274,7 +274,7 @@ _FUNCTIONS = {
 
 
 def _said(program: ElfProgram, kind: ProgramKind | None, attach_type: AttachType | None) -> Convention:
-    """What the program is: as the section's name says, or as is given; the rest of the name counts if it agrees."""
+    """The kind of a program: as the section's name says, or as is given; the rest of the name counts if it agrees."""
     try:
         said = program.convention
     except NotFound as error:
@@ -435,7 +435,7 @@ class _Linker:
 
     @cached_property
     def constants(self) -> KernelConstants | None:
-        """What the kernel's configuration gives; None without one."""
+        """The value in the kernel's configuration; None without one."""
         return read_constants(self.elf, self.whole.btf, self.config) if self.config is not None else None
 
     def _of_the_kernel(self, symbol: Symbol) -> str:

@@ -1,4 +1,4 @@
-"""What every BPF type offers: a size, an alignment, and a codec between bytes and Python values."""
+"""The interface of every BPF type: a size, an alignment, and a codec between bytes and Python values."""
 
 from __future__ import annotations
 

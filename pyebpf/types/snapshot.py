@@ -91,7 +91,7 @@ class _Keys(_View, KeysView[Any]):
 
 
 class Merging:
-    """What lets `dict(m)`, `{**m}` and `d.update(m)` take the values that `keys()` has read with the keys.
+    """Means for `dict(m)`, `{**m}` and `d.update(m)` to take the values that `keys()` has read with the keys.
 
     These call `keys()`, list what it gives, and ask for each key in turn, from code in C: within one instruction of
     their caller, so that nothing of the caller's comes between. That is what is recognised, by the caller's frame and

@@ -22,7 +22,7 @@ _GIVEN = "__given__"
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """What `field(...)` was given, until the class is made."""
+    """The arguments of `field(...)`, until the class is made."""
 
     type: Any
     default: Any = MISSING

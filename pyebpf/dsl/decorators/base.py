@@ -1,4 +1,4 @@
-"""What every decorator does: it notes a request at a probe, made of the function or decorated before."""
+"""The work of every decorator: it notes a request at a probe, made of the function or decorated before."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         def __call__(self, function: Probe[P, int], /) -> Probe[P, int]: ...
 
     class OpenDecorator(Protocol[A]):
-        """What a method that `bare` marks is on a module: called with places, or a decorator itself."""
+        """A method that `bare` marks, on a module: called with places, or a decorator itself."""
 
         @overload
         def __call__(self, function: Callable[P, int], /) -> Probe[P, int]: ...  # type: ignore[overload-overlap]  # no place is a function

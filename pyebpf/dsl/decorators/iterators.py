@@ -30,7 +30,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class IteratorProbe(Probe[P, None], Generic[P, T]):
-    """What `@bpf.iter` returns: `read()` is one pass over the list."""
+    """The result of `@bpf.iter`: `read()` is one pass over the list."""
 
     _walked: DeclaredMap | None = None
 

@@ -27,14 +27,14 @@ _SIGN = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Returned(Generic[T]):
-    """What a run gave: the `value` that the program returned, as s32, and the `record` as it left it."""
+    """The result of a run: the `value` that the program returned, as s32, and the `record` as it left it."""
 
     value: int
     record: T
 
 
 class SyscallProbe(Probe[P, int], Generic[P, T]):
-    """What `@bpf.syscall` returns: `run()` calls the program."""
+    """The result of `@bpf.syscall`: `run()` calls the program."""
 
     _record: StructType | None = None
 

@@ -65,7 +65,7 @@ def is_fresh(value: Any) -> bool:
 
 
 def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
-    """What a name stands for that is given records by turns, once it has this one; None for what is no record."""
+    """The value of a name that is given records by turns, once it has this one; None for what is no record."""
     if isinstance(value, Maybe) and isinstance(value.inner, Record):
         return Maybe(value.flag, anywhere(n.p, value.inner), n.shown(name))
     if not isinstance(value, Record | PendingRecord):

@@ -153,7 +153,7 @@ def _bounds(f: Frame, node: ast.expr) -> tuple[int, int] | None:
 
 
 def _step(f: Frame, node: ast.While, name: str) -> int:
-    """What every round adds to a name; 0 if that is not sure."""
+    """The number that every round adds to a name; 0 if that is not sure."""
     step = 0
     for number, statement in enumerate(node.body):
         match statement:

@@ -1,4 +1,4 @@
-"""What the language does not have: for each kind of syntax, what is wrong with it and what to write instead."""
+"""Syntax that the language does not have: for each kind, what is wrong with it and what to write instead."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def optional_value(n: Names, name: str, value: RunTime) -> Maybe:
 
 
 def own_memory(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
-    """What a name stands for that is given strings, or records, by turns, once it has this one; None for all others."""
+    """The value of a name that is given strings, or records, by turns, once it has this one; None for all others."""
     if n.times.text_length(n.key, name):
         return _text(n, name, entry, value)
     if n.loops or n.times.is_anywhere(n.key, name):
@@ -132,6 +132,6 @@ def _texts(entry: NameEntry, length: int) -> Any:
 
 
 def _assigned(n: Names, entry: NameEntry) -> list[RunTime]:
-    """What the name stands for here."""
+    """The values that the name may stand for here."""
     values = n.b.environment.values
     return [bare(place.prototype) for place in entry.places.values() if place.marker in values]
