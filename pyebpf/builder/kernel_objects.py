@@ -8,6 +8,7 @@ bad pointer.
 from __future__ import annotations
 
 import keyword
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Compare, Test
@@ -34,6 +35,7 @@ __all__ = [
     "container_of",
     "from_register",
     "integer_type",
+    "kernel_symbol",
     "plain_name",
     "user",
 ]
@@ -56,6 +58,8 @@ NULLABLE_MEMBERS = frozenset(
 
 #: BTF type tags that make a pointer something else than an address of kernel memory, or a nullable one.
 UNTRUSTED_TAGS = frozenset({"user", "percpu", "rcu"})
+
+_THIS_CPU_PTR = 154
 
 BIG_ENDIAN = {"__be16", "__be32", "__be64"}
 
@@ -397,6 +401,32 @@ def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
     if type_.kind == "pointer":
         return pointer_to(address, type_, trusted=False, space=space)
     p.fail(f'cast("{name}", …): give a struct, a union or a pointer type')
+
+
+def kernel_symbol(p: ProgramBuilder, name: Any, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
+    """`ksym("name")`: what the kernel has under a name, read as BTF or the author says; else its address."""
+    from pyebpf.builder.integers import Int
+
+    if not isinstance(name, str):
+        p.fail("ksym() takes a name known while compiling, as text")
+    variable = None
+    with suppress(NotFound):
+        variable = p.target.variable(name)
+    address = p.b.emit(Op.KSYM, symbol=name)
+    if variable is not None and variable.per_cpu:
+        address = p.b.call(_THIS_CPU_PTR, address, result=Kind.SCALAR, comment="bpf_this_cpu_ptr")
+    if isinstance(type, IntType):
+        return Pointer(address, type, Space.KERNEL).item(p, 0)
+    if type is None and variable is None:
+        return Int(address, U64)
+    if not isinstance(type, str | None):
+        p.fail(f"ksym(…, {describe(type)}): give an integer type, or the name of a C type as text")
+    try:
+        found = p.target.type_named(type) if type is not None else variable.type if variable is not None else None
+    except NotFound as error:
+        p.fail(str(error))
+    assert found is not None
+    return _value_at(p, address, 0, found, trusted=False, space=Space.KERNEL)
 
 
 def user(p: ProgramBuilder, value: Any, target: Any = None) -> Any:

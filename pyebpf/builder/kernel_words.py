@@ -24,6 +24,7 @@ __all__ = [
     "has_function",
     "has_tracepoint",
     "kernel_string",
+    "ksym",
     "sizeof",
     "user",
     "user_string",
@@ -144,6 +145,16 @@ def cast(type_name: str, value: Any) -> Any:
 @word(kernel_objects.container_of)
 def container_of(value: Any, struct: str, member: str) -> Any:
     """The struct that a kernel object is a member of: `container_of(inode, "struct socket_alloc", "vfs_inode")`."""
+    raise OnlyInProbe
+
+
+@word(kernel_objects.kernel_symbol)
+def ksym(name: str, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
+    """The kernel's symbol of that name: `ksym("runqueues").nr_running`, `ksym("jiffies", u64)`, `ksym("do_exit")`.
+
+    A variable that BTF has reads as its type, this processor's where each has its own; and with a type, an integer
+    type or a C type's name, as that. All else is an address, a u64.
+    """
     raise OnlyInProbe
 
 

@@ -214,7 +214,7 @@ def _instruction_errors(function: Function, instruction: Instruction) -> Iterato
         yield "a comparison needs a condition"
     if op is Op.CONST and not -(1 << 63) <= instruction.imm < 1 << 63:
         yield "the constant is not kept as s64"
-    if op in (Op.MAP, Op.MAP_VALUE, Op.SLOT, Op.FUNCTION, Op.CALL_LOCAL) and not instruction.symbol:
+    if op in (Op.MAP, Op.MAP_VALUE, Op.SLOT, Op.FUNCTION, Op.KSYM, Op.CALL_LOCAL) and not instruction.symbol:
         yield "the symbol is missing"
     if op is Op.SLOT and instruction.symbol:
         slot = next((slot for slot in function.slots if slot.name == instruction.symbol), None)

@@ -189,7 +189,7 @@ class Evaluator:
         match op:
             case Op.CONST:
                 return instruction.imm & MASK
-            case Op.MAP | Op.FUNCTION:
+            case Op.MAP | Op.FUNCTION | Op.KSYM:
                 return MapHandle(instruction.symbol)
             case Op.MAP_VALUE:
                 return Pointer(self.values[instruction.symbol], instruction.imm)

@@ -57,6 +57,7 @@ class Op(StrEnum):
     MAP_VALUE = auto()
     SLOT = auto()
     FUNCTION = auto()
+    KSYM = auto()
     ADD = auto()
     SUB = auto()
     MUL = auto()
@@ -142,6 +143,7 @@ OPS: dict[Op, OpInfo] = {
         (), Result.POINTER, ("symbol", "imm"), meaning="address of byte imm in a stack slot of this function"
     ),
     Op.FUNCTION: OpInfo((), Result.POINTER, ("symbol",), meaning="address of a subprogram, for callbacks"),
+    Op.KSYM: OpInfo((), Result.SCALAR, ("symbol",), meaning="address of the kernel's symbol"),
     Op.ADD: OpInfo(*_ALU, meaning="a + b modulo 2^64"),
     Op.SUB: OpInfo(*_ALU, meaning="a - b modulo 2^64"),
     Op.MUL: OpInfo(*_ALU, meaning="a * b modulo 2^64"),

@@ -88,6 +88,7 @@ _MOV32 = find_op("mov32", Form.DST_IMM)
 _LDDW = find_op("lddw", Form.LDDW)
 _LDDW_MAP = find_op("lddw_map", Form.LDDW_MAP)
 _LDDW_MAP_VALUE = find_op("lddw_map_value", Form.LDDW_MAP)
+_LDDW_KSYM = find_op("lddw_ksym", Form.LDDW_KSYM)
 _LDDW_FUNCTION = find_op("lddw_function", Form.LDDW_FUNCTION)
 _AND = find_op("and64", Form.DST_IMM)
 _AND32 = find_op("and32", Form.DST_IMM)
@@ -102,7 +103,7 @@ _CALL_KFUNC = find_op("call_kfunc", Form.CALL_KFUNC)
 _CAST = find_op("addr_space_cast", Form.CAST)
 #: From address space 1, a process's view of an arena, to 0.
 _FROM_USER = 1
-_CONSTANTS = frozenset({IrOp.CONST, IrOp.MAP, IrOp.MAP_VALUE, IrOp.SLOT, IrOp.FUNCTION})
+_CONSTANTS = frozenset({IrOp.CONST, IrOp.MAP, IrOp.MAP_VALUE, IrOp.SLOT, IrOp.FUNCTION, IrOp.KSYM})
 _CALLS = {IrOp.CALL: _CALL, IrOp.CALL_LOCAL: _CALL_LOCAL, IrOp.CALL_KFUNC: _CALL_KFUNC}
 
 
@@ -245,6 +246,8 @@ class _Selector:
                 return Node(_LDDW_MAP_VALUE, result, imm=imm << 32, symbol=instruction.symbol, comment=comment)
             case IrOp.FUNCTION:
                 return Node(_LDDW_FUNCTION, result, symbol=instruction.symbol, comment=comment)
+            case IrOp.KSYM:
+                return Node(_LDDW_KSYM, result, symbol=instruction.symbol, comment=comment)
             case _:
                 return Node(ADDRESS, result, imm=self.slots[instruction.symbol] + imm, comment=comment)
 

@@ -152,7 +152,7 @@ _TABLE = _table()
 
 
 def convention(section: str) -> Convention:
-    """Meaning of a section with a program, by its name. NotFound, with the closest names, for one that means nothing."""
+    """Meaning of a section with a program, by its name. NotFound, with the closest names, for one that has none."""
     name = section.removeprefix("?")  # libbpf's mark for "not loaded by itself"
     kind, target = name, ""
     if kind not in _TABLE:

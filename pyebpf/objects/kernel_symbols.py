@@ -152,7 +152,10 @@ def _address(name: str, *, weak: bool) -> int:
     if found is None:
         if weak:
             return 0
-        raise NotFound(f"the kernel has no variable {name}: neither its BTF nor {_ADDRESSES} has the name")
+        raise NotFound(
+            f"the kernel has no variable {name}: neither its BTF nor {_ADDRESSES} has the name; a kernel built without "
+            "CONFIG_KALLSYMS_ALL lists functions only"
+        )
     address = int(found[1], 16)
     if not address:
         raise NotFound(f"{_ADDRESSES} hides the address of {name}: CAP_SYSLOG shows it, or kernel.kptr_restrict=0")

@@ -322,6 +322,11 @@ REFUSALS: tuple[Refusal, ...] = (
         r"The sequence of \d+ jumps is too complex",
         "too many branches in a row: split the probe, or use a loop",
     ),
+    Refusal(
+        "symbol-address",
+        r"failed to find the address for kernel symbol '",
+        "this kernel keeps the addresses of functions only: it was built without CONFIG_KALLSYMS_ALL",
+    ),
     # --- calls ---
     Refusal(
         "dynptr-again",

@@ -11,6 +11,7 @@ from pyebpf.target.facts import (
     KernelParameter,
     KernelRawTracepoint,
     KernelType,
+    KernelVariable,
     TypeKind,
 )
 from pyebpf.target.live import LiveTarget
@@ -25,6 +26,7 @@ __all__ = [
     "KernelParameter",
     "KernelRawTracepoint",
     "KernelType",
+    "KernelVariable",
     "LiveTarget",
     "RecordedTarget",
     "Recorder",

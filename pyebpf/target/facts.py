@@ -16,6 +16,7 @@ __all__ = [
     "KernelParameter",
     "KernelRawTracepoint",
     "KernelType",
+    "KernelVariable",
     "TypeKind",
     "format_from_plain",
     "to_plain",
@@ -99,6 +100,18 @@ class KernelMember(Record):
     def offset(self) -> int:
         """In bytes; of a bit-field, of the byte in which it begins."""
         return self.bit_offset // 8
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """What `to_plain` made."""
+        return cls(**{**plain, "type": KernelType.from_plain(plain["type"])})
+
+
+class KernelVariable(Record):
+    """A variable that BTF has; of one that is `per_cpu` each processor has its own."""
+
+    type: KernelType
+    per_cpu: bool = False
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pyebpf.btf import Composite, Func, FuncProto, Fwd, Kind, raw_tracepoint
+from pyebpf.btf import Composite, DataSec, Func, FuncProto, Fwd, Kind, Var, raw_tracepoint
 from pyebpf.errors import BtfError, NotFound, NotSupported
 from pyebpf.target.btf_types import convert
-from pyebpf.target.facts import KernelFunction, KernelMember, KernelParameter, KernelRawTracepoint, KernelType
+from pyebpf.target.facts import (
+    KernelFunction,
+    KernelMember,
+    KernelParameter,
+    KernelRawTracepoint,
+    KernelType,
+    KernelVariable,
+)
 from pyebpf.target.target import Target
 
 if TYPE_CHECKING:
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveTarget"]
 
+_PER_CPU = ".data..percpu"
 STRUCT_KINDS = (Kind.STRUCT, Kind.UNION)
 ENUM_KINDS = (Kind.ENUM, Kind.ENUM64)
 BY_KEYWORD: dict[str, tuple[Kind, ...]] = {
@@ -248,6 +256,23 @@ class LiveTarget(Target):
             return self._find(name, (Kind.FUNC,)) is not None
         except NotSupported:
             return False
+
+    def variable(self, name: str) -> KernelVariable:
+        """Find a variable that BTF has, a module's included. Raises NotFound."""
+        try:
+            found = self._find(name, (Kind.VAR,))
+        except NotSupported as error:
+            raise NotFound(str(error)) from None
+        if found is None:
+            raise NotFound(f"the kernel's BTF has no variable {name}")
+        btf, module, number = found
+        variable = btf.type_by_id(number)
+        assert isinstance(variable, Var)
+        sections = (btf.type_by_id(section) for section in btf.find(_PER_CPU, (Kind.DATASEC,)))
+        per_cpu = any(
+            each.type == number for section in sections if isinstance(section, DataSec) for each in section.variables
+        )
+        return KernelVariable(convert(btf, variable.type, module), per_cpu)
 
     def functions(self, pattern: str) -> tuple[str, ...]:
         """Names of functions by a pattern. Raises NotSupported where nothing lists them."""

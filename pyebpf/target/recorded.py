@@ -13,6 +13,7 @@ from pyebpf.target.facts import (
     KernelMember,
     KernelRawTracepoint,
     KernelType,
+    KernelVariable,
     format_from_plain,
     to_plain,
 )
@@ -113,6 +114,10 @@ class Recorder(Target):
     def has_function(self, name: str) -> bool:
         """Asked and noted."""
         return self._ask("has_function", self._target.has_function, name)
+
+    def variable(self, name: str) -> KernelVariable:
+        """Asked and noted."""
+        return self._ask("variable", self._target.variable, name)
 
     def functions(self, pattern: str) -> tuple[str, ...]:
         """Asked and noted."""
@@ -225,6 +230,10 @@ class RecordedTarget(Target):
     def has_function(self, name: str) -> bool:
         """As recorded."""
         return self._answer("has_function", bool, name)
+
+    def variable(self, name: str) -> KernelVariable:
+        """As recorded."""
+        return self._answer("variable", KernelVariable.from_plain, name)
 
     def functions(self, pattern: str) -> tuple[str, ...]:
         """As recorded."""

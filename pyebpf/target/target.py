@@ -10,7 +10,7 @@ from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.target.facts import KernelMember
 
 if TYPE_CHECKING:
-    from pyebpf.target.facts import KernelFunction, KernelParameter, KernelRawTracepoint, KernelType
+    from pyebpf.target.facts import KernelFunction, KernelParameter, KernelRawTracepoint, KernelType, KernelVariable
     from pyebpf.types.tracepoint import TracepointFormat
 
 __all__ = ["Target"]
@@ -77,6 +77,10 @@ class Target(ABC):
     @abstractmethod
     def has_function(self, name: str) -> bool:
         """Tell whether BTF has a function; False too without BTF. For names that may well be missing."""
+
+    def variable(self, name: str) -> KernelVariable:
+        """Find a variable that BTF has: those of each processor, and on newer kernels others. Raises NotFound."""
+        raise NotFound(f"no types tell of a variable {name}")
 
     @abstractmethod
     def functions(self, pattern: str) -> tuple[str, ...]:

@@ -205,7 +205,7 @@ def _offset_constant(r: Rewriter, p: Value, c: int) -> Value | None:
 
 def _refine_constant(r: Rewriter, x: Value) -> Value | None:
     definition = r.definitions.get(x.number)
-    same = definition is not None and definition.op in (Op.CONST, Op.MAP, Op.MAP_VALUE, Op.SLOT, Op.FUNCTION)
+    same = definition is not None and definition.op in (Op.CONST, Op.MAP, Op.MAP_VALUE, Op.SLOT, Op.FUNCTION, Op.KSYM)
     return x if same else None
 
 
