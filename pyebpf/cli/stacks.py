@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyebpf.cli.parser import Common
     from pyebpf.output.sink import Sink
     from pyebpf.output.stacks import Stack
-    from pyebpf.tool import StackTool, Stop, Tracer
+    from pyebpf.tool import StackTool, Stop
 
 __all__ = ["check_file", "print_stacks"]
 
@@ -42,9 +42,11 @@ def check_file(path: str) -> None:
 
 
 def print_stacks(
-    tool: StackTool[..., Any, Any], tracer: Tracer, options: Any, common: Common, sink: Sink, stop: Stop
+    tool: StackTool[..., Any, Any], tracer: Any, options: Any, common: Common, sink: Sink, stop: Stop
 ) -> None:
     """Watch until the stop, then print the stacks or write them to a file."""
+    # Naming the frames of thousands of files takes a minute, and a signal wants the end.
+    tracer.stacks.hurry(stop.patience)
     stacks = list(tool.collect(tracer, options, stop))
     _say_why_names_are_missing(tracer, stacks)
     path = common.svg or common.speedscope

@@ -90,11 +90,12 @@ def build(options: Options) -> BPF:
 
 
 def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
-    """The stacks sampled until the stop, since the call before."""
+    """The stacks sampled until the stop, since the call before, the most frequent first."""
     stacks = bpf.stacks
     user, kernel = options.user or not options.kernel, options.kernel or not options.user
     stop.wait()
-    for sample, count in bpf["counts"].interval().items():
+    # After Ctrl-C there is little time for names: the most frequent have them first.
+    for sample, count in sorted(bpf["counts"].interval().items(), key=lambda item: -item[1]):
         yield Stack(
             count,
             sample.comm,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.builder.stacks import MISSED, StackTraces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from pyebpf.builder.stacks import Backend
@@ -62,6 +62,10 @@ class Stacks(StackTraces):
         addresses = self.frames(number)
         with self._alone():
             return _missed(number) or self._symbols.user_frames(pid, addresses)
+
+    def hurry(self, patience: Callable[[], float]) -> None:
+        """Name frames by what is known already, once this gives 0 or less: no more files are read."""
+        self._symbols.processes.hurry(patience)
 
     @property
     def given_up(self) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ import os
 import time
 from bisect import bisect_right
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import PyebpfError
@@ -17,7 +18,7 @@ from pyebpf.symbols.mappings import Mapping, read_mappings
 from pyebpf.symbols.perf_map import PerfMap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyebpf.symbols.table import SymbolTable
 
@@ -35,6 +36,17 @@ _MOST_FILES, _SYMBOLS_ROOM, _PERF_MAPS_ROOM = 16_384, 1 << 25, 1 << 25
 _SYMBOL_COST = 28
 #: Looks at one process in a second, whatever names it takes on.
 _MOST_LOOKS = 8
+
+
+#: Why a file's functions have no names after Ctrl-C.
+_HURRY = (
+    "the end was asked for before it was read (those of the most frequent stacks are read first; a run that ends by "
+    "itself, -d SECONDS, reads all)"
+)
+
+
+def _for_ever() -> float:
+    return inf
 
 
 class _Module:
@@ -68,6 +80,7 @@ class _Modules:
         self._tables: dict[_Module, int] = {}
         self.allowances = Allowances()
         self.given_up: dict[str, str] = {}
+        self.patience: Callable[[], float] = _for_ever
         self._spent = 0.0
 
     def get(self, pid: int, mapping: Mapping, namespace: str) -> _Module | None:
@@ -120,10 +133,13 @@ class _Modules:
         What is spent inside on another's is that one's.
         """
         seconds, start, before = self.allowances.left(owner), time.thread_time(), self._spent
+        patience = self.patience()
+        if patience <= 0:
+            raise OverBudget(_HURRY)
         if not seconds:
             raise OverBudget(f"files of user {owner} take longer than is spent on them")
         try:
-            yield seconds
+            yield min(seconds, patience)
         finally:
             mine = time.thread_time() - start - (self._spent - before)
             self._spent += mine
@@ -204,7 +220,7 @@ class _Process:
             modules = []
             for mapping in mappings:
                 # A process may have mapped thousands of files: what comes when the time is over has no names.
-                in_time = time.thread_time() < until
+                in_time = time.thread_time() < until and self._modules.patience() > 0
                 modules.append(self._modules.get(self._pid, mapping, namespace) if in_time else None)
             self._snapshots.append((mappings, tuple(modules)))
             del self._snapshots[:-_MOST_SNAPSHOTS]
@@ -293,6 +309,10 @@ class Processes:
     def given_up(self) -> dict[str, str]:
         """Files whose names are not known since reading them would take too much, with the reasons."""
         return self._modules.given_up
+
+    def hurry(self, patience: Callable[[], float]) -> None:
+        """Read files as long as this gives more than 0, the seconds that there are: all of them may be thousands."""
+        self._modules.patience = patience
 
     def see(self, pid: int) -> bool:
         """Take note of what a process has mapped by now; False if it has ended, or has no memory, as kernel threads."""

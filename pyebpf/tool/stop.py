@@ -99,7 +99,11 @@ class Stop:
 
     def is_overdue(self) -> bool:
         """Whether the end was asked for so long ago that what is left to read stays unread: it may be a million."""
-        return self._stopped and process_time() - self._asked > _OVERDUE
+        return self.patience() <= 0
+
+    def patience(self) -> float:
+        """Seconds of processor time that may go into what is still to be done; without a limit until `set`."""
+        return self._asked + _OVERDUE - process_time()
 
     def wait(self, seconds: float | None = None, *descriptors: int) -> bool:
         """Wait until it is time to end, `seconds` are over, or a descriptor is readable; then answer `is_set()`."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import mmap
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
+from array import array
 from pathlib import Path
 
 import pytest
@@ -17,6 +21,7 @@ from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.process import Processes
 from pyebpf.tool import Stop
 from tests.support.command import PATIENCE, ROOT
+from tests.symbols.test_budgets import NULL, STRTAB, SYMBOL, SYMTAB, TEXT, write_elf
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM]
 #: Seconds: the time limit of the tool, and what a shared processor may add.
@@ -29,7 +34,9 @@ def stuck(process):
     while time.monotonic() - since < 0.5:
         assert time.monotonic() < deadline
         fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        if (fields[0], fields[11:13]) != last or fields[0] != "S":
+        waits = array("i", [0])
+        fcntl.ioctl(process.stdout, termios.FIONREAD, waits)  # while it starts it may sleep, too
+        if (fields[0], fields[11:13]) != last or fields[0] != "S" or not waits[0]:
             last, since = (fields[0], fields[11:13]), time.monotonic()
         time.sleep(0.02)
 
@@ -114,6 +121,68 @@ def test_a_search_for_a_symbol_is_given_up(monkeypatch):
         for number, handler in handlers.items():
             signal.signal(number, handler)
     assert [("libc" in path) for path in searches].count(True) == 1
+
+
+def files_with_names(folder, count, names):
+    """So many different files of code, each with so many functions, mapped into this process: an address in each."""
+    symbols = b"".join(SYMBOL.pack(1 + number % 1000, 2, 0, 1, 0x1000 + number, 1) for number in range(names))
+    strings = b"\0" + b"n" * 2000 + b"\0"
+    at = 8192 + len(symbols)
+    sections = [NULL, TEXT, (0, SYMTAB, 0, 0, 8192, len(symbols), 3, 0), (0, STRTAB, 0, 0, at, len(strings), 0, 0)]
+    found = []
+    for number in range(count):
+        path = write_elf(folder / f"code{number}", sections, {8192: symbols, at: strings}, names=3)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 8192, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+        found.append(mapped)
+    lines = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if str(folder) in line]
+    assert len(lines) == count
+    return found, [int(line[0].split("-")[0], 16) + 0x1000 for line in lines]
+
+
+def test_names_of_very_many_files(tmp_path):
+    """After the signal files are read for less than a second, all of them together; the others keep their own names."""
+    mapped, addresses = files_with_names(tmp_path, 1009, 4001)
+    handlers = {number: signal.getsignal(number) for number in (*NUMBERS, signal.SIGALRM)}
+    try:
+        with Stop() as stop, Signals() as both, both.obey(stop):
+            processes = Processes()
+            processes.see(os.getpid())
+            processes.hurry(stop.patience)
+            frames = [processes.resolve(os.getpid(), address) for address in addresses[:5]]
+            assert all(frame.name for frame in frames)
+            os.kill(os.getpid(), signal.SIGTERM)
+            start = time.process_time()
+            frames = [processes.resolve(os.getpid(), address) for address in addresses]
+            seconds = time.process_time() - start
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for each in mapped:
+            each.close()
+    assert seconds < 1
+    named = [bool(frame.name) for frame in frames]
+    assert 5 < named.count(True) < len(frames)
+    assert named == sorted(named, reverse=True)
+    assert all(frame.module.startswith(str(tmp_path)) for frame in frames)
+    assert len(processes.given_up) == named.count(False)
+    assert all("-d SECONDS" in reason for reason in processes.given_up.values())
+
+
+def test_a_process_with_very_many_files(tmp_path):
+    """Looking at it for the first time, after the signal, costs less than a second, too."""
+    mapped, addresses = files_with_names(tmp_path, 1009, 11)
+    with Stop() as stop:
+        processes = Processes()
+        processes.hurry(stop.patience)
+        stop.set()
+        start = time.process_time()
+        frames = [processes.resolve(os.getpid(), address) for address in addresses]
+        assert time.process_time() - start < 1
+    for each in mapped:
+        each.close()
+    assert all(frame.module.startswith(str(tmp_path)) for frame in frames)
 
 
 def libc_function():
