@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import place
+from pyebpf.builder.contexts.base import OpaqueArgument
 from pyebpf.builder.lost import LossTable
 from pyebpf.compiler import compile_module
 from pyebpf.dataclass import replace
@@ -12,7 +13,7 @@ from pyebpf.dsl.naming import first_identifiers, unique_name
 from pyebpf.dsl.probe import Attachment
 from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError, NotSupported
-from pyebpf.specs import Choice, ModuleSpec, ProgramSpec
+from pyebpf.specs import BtfTracepoint, Choice, ModuleSpec, ProgramKind, ProgramSpec, RawTracepoint
 from pyebpf.specs.programs import LEFT_OUT
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.maps import Declared
     from pyebpf.dsl.probe import Probe, Request, Way
     from pyebpf.dsl.programs import Built
-    from pyebpf.specs import AttachSpec, Code, MapSpec, ProgramKind
+    from pyebpf.specs import AttachSpec, Code, MapSpec
     from pyebpf.target import Target
 
     #: What a kernel was found to refuse: by probe, number of its request and way, the reason.
@@ -68,7 +69,14 @@ def assemble(
             if way is None:
                 continue
             made = []
-            for attach, kind, built in _programs(probe, way, name, target, losses):
+            try:
+                found = list(_programs(probe, way, name, target, losses))
+            except OpaqueArgument as error:
+                choices[-1] = replace(
+                    choice, way="raw_tracepoint", rejected=(*choice.rejected, (way.name, error.message))
+                )
+                found = list(_programs(probe, _raw(way), name, target, losses))
+            for attach, kind, built in found:
                 losses = built.losses
                 # Places of one signature share what was built; others may still come to equal code.
                 code = shared.get(id(built))
@@ -183,7 +191,7 @@ def _programs(
         try:
             built = build_program(probe, Attachment(attachment.kind, attach), target, losses, name)
         except CompileError as error:
-            if first is None:
+            if first is None or isinstance(error, OpaqueArgument):
                 raise
             message = f"{error.message}; so it is with {attach}, while {first[0]} compiles"
             raise CompileError(message, error.location) from error
@@ -201,6 +209,16 @@ def _programs(
                     given.where,
                 )
         yield attach, attachment.kind, built
+
+
+def _raw(way: Way) -> Way:
+    """The way of a BTF tracepoint without the verifier's types: the same places, the same arguments."""
+    places = [
+        Attachment(ProgramKind.RAW_TRACEPOINT, RawTracepoint(each.attach.name), each.optional)
+        for each in way.attachments
+        if isinstance(each.attach, BtfTracepoint)
+    ]
+    return replace(way, name="raw_tracepoint", attachments=tuple(places))
 
 
 def _joined(made: Sequence[tuple[AttachSpec, ProgramKind, Code]]) -> Iterator[tuple[AttachSpec, ProgramKind, Code]]:

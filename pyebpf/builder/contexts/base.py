@@ -11,6 +11,7 @@ from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import Pointer
 from pyebpf.builder.strings import StringSource
 from pyebpf.dataclass import dataclass
+from pyebpf.errors import CompileError
 from pyebpf.specs import AttachSpec, ProgramKind
 from pyebpf.types import CharArray, IntType, PointerType
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import Target
 
-__all__ = ["Context", "Loading", "Place", "annotated"]
+__all__ = ["Context", "Loading", "OpaqueArgument", "Place", "annotated"]
 
 S = TypeVar("S", bound=AttachSpec)
 
@@ -34,6 +35,10 @@ SILENT: dict[ProgramKind, int] = {
     ProgramKind.PERF_EVENT: 0,
     ProgramKind.KPROBE: 0,
 }
+
+
+class OpaqueArgument(CompileError):
+    """An argument that no program at this place may read, though one that knows no types may."""
 
 
 @dataclass(frozen=True, slots=True)

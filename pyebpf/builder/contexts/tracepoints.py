@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Loading, Place
+from pyebpf.builder.contexts.base import Loading, OpaqueArgument, Place
 from pyebpf.builder.kernel_objects import as_number, from_register
 from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import Pointer
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.specs import AttachSpec
-    from pyebpf.target import Target
+    from pyebpf.target import KernelType, Target
     from pyebpf.types.tracepoint import TracepointField
 
-__all__ = ["BtfTracepointPlace", "RawTracepointPlace", "TracepointPlace", "raw_argument", "raw_exists"]
+__all__ = ["BtfTracepointPlace", "RawTracepointPlace", "TracepointPlace", "is_opaque", "raw_argument", "raw_exists"]
 
 
 class TracepointPlace(Place[Tracepoint]):
@@ -99,6 +99,9 @@ def raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> 
         if argument.name == name:
             type_ = argument.type
             element = type_.element
+            if trusted and is_opaque(type_):
+                reason = f"the verifier gives no {type_.c_name}, which its argument {name} is"
+                raise OpaqueArgument(reason, p.b.where)
             # Even where the type is known, the verifier hands out a number for `void *` and pointers to integers.
             typed = trusted and element is not None and element.composite and element.size > 0
             register = p.b.load(p.context, 8 * index, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
@@ -106,6 +109,19 @@ def raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> 
                 register, typed = as_number(p, register), False
             return from_register(p, register, type_, trusted=typed)
     p.fail(f"raw tracepoint {event} has no argument {name}{closest(name, [a.name for a in arguments])}")
+
+
+def is_opaque(type_: KernelType) -> bool:
+    """Whether the verifier refuses to read an argument where it knows the types of all (btf_ctx_access).
+
+    It takes numbers, and pointers to structs that BTF defines, to numbers and to nothing.
+    """
+    element = type_.element
+    if type_.kind != "pointer" or element is None:
+        return False
+    if element.composite:
+        return element.size == 0
+    return element.kind not in ("int", "void")
 
 
 def _field(p: ProgramBuilder, category: str, event: str, name: str) -> Any:
