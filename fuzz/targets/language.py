@@ -9,7 +9,7 @@ from fuzz.choices import ByteRandom
 from pyebpf.compiler import compile_with_report, ir
 from pyebpf.compiler.passes import run_passes
 from tests.differential.generator import generate_from
-from tests.differential.running import build, by_cpython, by_evaluator, inputs_of
+from tests.differential.running import build, by_cpython, by_evaluator, inputs_of, used
 from tests.dsl.fake_target import FakeTarget
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def target(data: bytes) -> None:
     program = generate_from(ByteRandom(data), number)
     kernel = FakeTarget()
     module, specs = build(program, kernel)
-    inputs = inputs_of(number)
+    inputs = inputs_of(number, tuple(used(program)))
     expected = by_cpython(program, inputs)
-    assert by_evaluator(module, specs, inputs) == expected, program.text
+    assert by_evaluator(program, module, specs, inputs) == expected, program.text
     changed = ir.Module(tuple(run_passes(function, kernel, check=True) for function in module.functions))
-    assert by_evaluator(changed, specs, inputs) == expected, program.text
+    assert by_evaluator(program, changed, specs, inputs) == expected, program.text
     compile_with_report(module, kernel, check=number % 4 == 0)
 
 

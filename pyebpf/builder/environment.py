@@ -51,7 +51,8 @@ class Environment:
 
     `values` holds the variables assigned on every path to here. What was learnt of values after their definition, by
     the branches taken: `present` are the numbers of addresses known not to be NULL on every path, `bounds` intervals
-    that hold on every path, `gone` addresses that some path has made invalid, with the reason.
+    that hold on every path, `gone` addresses that some path has made invalid, with the reason. What was learnt may
+    contradict itself: then no run comes here.
     """
 
     facts: Facts = field(default_factory=Facts)
@@ -59,10 +60,12 @@ class Environment:
     present: set[int] = field(default_factory=set)
     bounds: dict[int, Interval] = field(default_factory=dict)
     gone: dict[int, str] = field(default_factory=dict)
+    impossible: bool = False
 
     def copy(self) -> Environment:
         """Return an environment of its own for another path of the same function."""
-        return Environment(self.facts, dict(self.values), set(self.present), dict(self.bounds), dict(self.gone))
+        values, present, bounds, gone = dict(self.values), set(self.present), dict(self.bounds), dict(self.gone)
+        return Environment(self.facts, values, present, bounds, gone, self.impossible)
 
     def interval(self, number: int) -> Interval | None:
         """Bounds of a value, by its number; None if nothing is known."""
@@ -84,7 +87,11 @@ class Environment:
         """Add the fact that `value`, read as s64, lies between `low` and `high`, here or `always`."""
         old_low, old_high = self.interval(value.number) or (S64_MIN, S64_MAX)
         low, high = max(low, old_low), min(high, old_high)
-        if low <= high and (low, high) != (old_low, old_high):
+        if low > high:
+            # What the branch says, for its body; where paths meet again this one counts for nothing.
+            self.impossible = True
+            low = high = max(S64_MIN, min(low if low > old_high else high, S64_MAX))
+        if (low, high) != (old_low, old_high):
             (self.facts.bounds if always else self.bounds)[value.number] = (low, high)
 
 
@@ -99,10 +106,14 @@ def hull(intervals: Sequence[Interval | None]) -> Interval | None:
 def merge(
     environments: Sequence[Environment], new_value: Callable[[Kind, str], Value]
 ) -> tuple[Environment, list[tuple[Variable, Value]]]:
-    """Merge what several paths know. Variables whose values differ get new ones, listed beside."""
+    """Merge what several paths know. Variables whose values differ get new ones, listed beside.
+
+    Paths that no run takes say nothing of the bounds of numbers.
+    """
     first, *others = environments
     facts = first.facts
-    merged = Environment(facts)
+    taken = [each for each in environments if not each.impossible] or environments
+    merged = Environment(facts, impossible=all(each.impossible for each in environments))
     parameters: list[tuple[Variable, Value]] = []
     for variable, value in first.values.items():
         if not all(variable in other.values for other in others):
@@ -115,16 +126,17 @@ def merge(
         parameters.append((variable, joined))
         if all(e.is_present(e.values[variable].number) for e in environments):
             facts.present.add(joined.number)
-        around = hull([e.interval(e.values[variable].number) for e in environments])
+        around = hull([e.interval(e.values[variable].number) for e in taken])
         if around is not None:
             facts.bounds[joined.number] = around
         for e in environments:
             merged.inherit(joined, e.values[variable], e)
     merged.present = set.intersection(*(e.present for e in environments))
     # Most bounds are the same on every path, and there may be thousands: only those that differ are looked at.
+    first, *others = taken
     merged.bounds = dict(first.bounds)
     for number in {number for other in others for number, _ in first.bounds.items() ^ other.bounds.items()}:
-        around = hull([e.interval(number) for e in environments]) if number in first.bounds else None
+        around = hull([e.interval(number) for e in taken]) if number in first.bounds else None
         if around is not None and around != facts.bounds.get(number):
             merged.bounds[number] = around
         else:

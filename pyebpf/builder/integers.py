@@ -164,7 +164,7 @@ class Int(RunTime):
             shift = b.binary(Op.MUL, more, b.const(step))
             rest, length = b.binary(Op.LSHR, rest, shift), b.binary(Op.ADD, length, shift)
         length = b.binary(Op.ADD, length, rest)
-        b.assume_bounds(length, 0, 64)
+        b.assume_bounds(length, 0, self._most_bits(p))
         return Int(length, S64)
 
     def _bit_count(self, p: ProgramBuilder) -> Int:
@@ -177,8 +177,13 @@ class Int(RunTime):
             value = b.binary(Op.ADD, b.binary(Op.AND, value, bits), upper)
         ones = b.const(int.from_bytes(bytes([1]) * 8, "little"))
         count = b.binary(Op.LSHR, b.binary(Op.MUL, value, ones), b.const(56))
-        b.assume_bounds(count, 0, 64)
+        b.assume_bounds(count, 0, self._most_bits(p))
         return Int(count, S64)
+
+    def _most_bits(self, p: ProgramBuilder) -> int:
+        """How many bits the number without its sign has at most."""
+        low, high = p.b.bounds(self.value)
+        return 64 if self.type == U64 and low < 0 else max(abs(low), abs(high)).bit_length()
 
     def absolute(self, p: ProgramBuilder) -> Int:
         """`abs(self)`, wrapped."""
@@ -307,7 +312,9 @@ def _shift(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
         # Of a number that is not negative both shifts say the same, and verifiers know more after the logical one.
         value = p.b.binary(Op.LSHR if left.type == U64 or low >= 0 else Op.ASHR, left.value, right.value)
         type_ = left.type
-    found = ranges.shift(operator, (low, high), count, unsigned=left.type == U64)
+    least, most = p.b.bounds(right.value)
+    counts = (least, most) if least >= 0 and most <= _HIGHEST_SHIFT else None
+    found = ranges.shift(operator, (low, high), counts, unsigned=left.type == U64)
     if found is not None:
         p.b.assume_bounds(value, *found)
     return Int(value, type_)

@@ -55,27 +55,31 @@ def arithmetic(operator: str, left: Interval, right: Interval) -> Interval | Non
             return (max(a, c) if operator == "|" else 0, widest)
 
 
-def shift(operator: str, value: Interval, count: int | None, *, unsigned: bool) -> Interval | None:
-    """Bounds of a shift; `count` is the literal, None if only each event knows it."""
+def shift(operator: str, value: Interval, count: Interval | None, *, unsigned: bool) -> Interval | None:
+    """Bounds of a shift; `count` has those of its count, inside 0 to 63, or is None where nothing is known of it."""
     low, high = value
+    least, most = count or (0, 63)
     if operator == "<<":
-        return None if count is None else _inside(low << count, high << count)
+        ends = [end << by for end in (low, high) for by in (least, most)]
+        return _inside(min(ends), max(ends)) if count else None
     if unsigned and low < 0:
         # The upper half of u64: read as s64 it is negative until a zero comes in.
-        return (0, _U64_MAX >> count) if count else None
-    if count is None:
-        return (min(low, 0), max(high, -1))
-    return (low >> count, high >> count)
+        return (0, _U64_MAX >> least) if least else None
+    ends = [end >> by for end in (low, high) for by in (least, most)]
+    return min(ends), max(ends)
 
 
 def quotient(left: Interval, right: Interval, *, unsigned: bool) -> Interval | None:
     """Bounds of the floor quotient by a divisor that is never negative; by 0 it is 0."""
     (low, high), (least, most) = left, right
     if unsigned and low < 0:
+        if most < 0:
+            return (0, 1)
         return (0, _U64_MAX // least) if least > 1 else None
     if least < 0:
-        # The upper half of u64, read as s64: whatever the divisor, the quotient is no greater than the dividend.
-        return (0, high) if unsigned else None
+        # The upper half of u64, read as s64: the quotient by all of it is at most 1. By any other divisor it is no
+        # greater than the dividend.
+        return (0, min(high, 1) if most < 0 else high) if unsigned else None
     divisors = (max(least, 1), max(most, 1))
     corners = [n // d for n in (low, high) for d in divisors] + ([0] if least == 0 else [])
     return min(corners), max(corners)

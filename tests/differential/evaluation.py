@@ -34,8 +34,8 @@ class Maps:
             for key, value in spec.initial:
                 self.entries[name][key] = Region.of(name, value)
 
-    def set(self, name: str, key: int, value: int) -> None:
-        """Store an integer, as user space would."""
+    def set(self, name: str, key: Any, value: Any) -> None:
+        """Store a value, as user space would."""
         spec = self.specs[name]
         assert spec.key is not None
         assert spec.value is not None
@@ -52,16 +52,22 @@ class Maps:
         self, module: ir.Module, context: bytes = bytes(96), helpers: Mapping[int, Callable[..., Any]] | None = None
     ) -> int:
         """Run a program once; `helpers` are those besides the maps'. Returns what the program returned."""
+        return self.run_in(module, context, helpers)[0]
+
+    def run_in(
+        self, module: ir.Module, context: bytes, helpers: Mapping[int, Callable[..., Any]] | None = None
+    ) -> tuple[int, bytes]:
+        """Likewise; the context, too, as the program left it."""
         single = {
             name: next(iter(self.entries[name].values()))
             for name, spec in self.specs.items()
             if spec.kind is MapKind.ARRAY and spec.max_entries == 1
         }
         known = {LOOKUP: self._lookup, UPDATE: self._update, DELETE: self._delete, **(helpers or {})}
-        arguments = [Pointer(Region.of("context", context, writable=False), 0)]
-        returned = evaluate(module, arguments, helpers=known, values=single, step_limit=200_000)
+        given = Region.of("context", context)
+        returned = evaluate(module, [Pointer(given, 0)], helpers=known, values=single, step_limit=200_000)
         assert isinstance(returned, int)
-        return returned
+        return returned, bytes(given.data)
 
     def _bytes(self, pointer: Any, size: int) -> bytes:
         assert isinstance(pointer, Pointer)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pyebpf.types import INTEGERS, IntType, wrap
+from pyebpf.types import INTEGERS, IntType, Struct, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["S64", "U64", "Model", "ModelMap", "ModelRecord", "converter", "typed"]
+__all__ = ["S64", "U64", "Model", "ModelArray", "ModelMap", "ModelRecord", "ModelTable", "converter", "plain", "typed"]
 
 
 class Model(int):
@@ -63,11 +63,23 @@ class Model(int):
     def __rshift__(self, other: int) -> Model:
         return type(self)(int(self) >> (int(other) & 63))
 
+    def __rlshift__(self, other: int) -> Model:
+        return S64(int(other) << (int(self) & 63))
+
+    def __rrshift__(self, other: int) -> Model:
+        return S64(int(other) >> (int(self) & 63))
+
     def __floordiv__(self, other: int) -> Model:
         return self._with(other)(int(self) // int(other) if other else 0)
 
     def __mod__(self, other: int) -> Model:
         return self._with(other)(int(self) % int(other) if other else int(self))
+
+    def __rfloordiv__(self, other: int) -> Model:
+        return S64(other) // self
+
+    def __rmod__(self, other: int) -> Model:
+        return S64(other) % self
 
     def __neg__(self) -> Model:
         return S64(-int(self))
@@ -132,20 +144,129 @@ class ModelMap:
         return typed(self.value, default)
 
 
+class ModelText(str):
+    """A text that has NULs behind its end."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> ModelText:
+        if isinstance(index, slice):
+            return ModelText(super().__getitem__(index))
+        return ModelText(super().__getitem__(index) if int(index) < len(self) else "\0")
+
+
+class ModelArray:
+    """An array inside a record: every store cuts, every load widens. Only indices that lie inside are taken."""
+
+    def __init__(self, type_: IntType, values: Iterable[int]) -> None:
+        self.type = type_
+        self.values = [type_.wrap(int(value)) for value in values]
+
+    def _index(self, index: int) -> int:
+        assert -1 <= index < len(self.values), f"index {index} of {len(self.values)}: the generator's fault"
+        return int(index)
+
+    def __getitem__(self, index: int) -> Model:
+        return typed(self.type, self.values[self._index(index)])
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self.values[self._index(index)] = self.type.wrap(int(value))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Model]:
+        return (self[index] for index in range(len(self)))
+
+
 class ModelRecord:
-    """A record: every store cuts to the field's type, every load widens."""
+    """A record: every store cuts to the field's type, every load widens; records and arrays are stored as copies.
 
-    fields: ClassVar[dict[str, IntType]] = {}
+    `fields` has an integer type for each number, a pair of that and a length for each array, another such class for
+    each record, and None for each text.
+    """
 
-    def __init__(self, **values: int) -> None:
+    fields: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, **values: Any) -> None:
         for name, value in values.items():
             setattr(self, name, value)
 
-    def __setattr__(self, name: str, value: int) -> None:
-        super().__setattr__(name, typed(self.fields[name], int(value)))
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = self.fields[name]
+        if kind is None:
+            held: Any = ModelText(value)
+        elif isinstance(kind, tuple):
+            held = ModelArray(kind[0], value)
+            assert len(held) == kind[1]
+        elif isinstance(kind, type):
+            held = value.copy()
+        else:
+            held = typed(kind, int(value))
+        super().__setattr__(name, held)
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(getattr(self, name) for name in self.fields)
+    def copy(self) -> Self:
+        """Another of the same values."""
+        return type(self)(**{name: getattr(self, name) for name in self.fields})
+
+
+class ModelTable:
+    """A map of records, or one that is asked by texts: a store copies, a look-up gives the record itself."""
+
+    def __init__(self, entries: Iterable[tuple[Any, Any]] = (), missing: type[Model] | None = None) -> None:
+        self.entries: dict[Any, Any] = dict(entries)
+        self.missing = missing
+
+    @staticmethod
+    def _key(key: Any) -> Any:
+        return str(key) if isinstance(key, str) else int(key) & 0xFFFF_FFFF
+
+    @staticmethod
+    def _copy(value: Any) -> Any:
+        return value.copy() if isinstance(value, ModelRecord) else value
+
+    def __getitem__(self, key: Any) -> Any:
+        key = self._key(key)
+        return self.missing(0) if self.missing and key not in self.entries else self.entries[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.entries[self._key(key)] = self._copy(value)
+
+    def __delitem__(self, key: Any) -> None:
+        self.entries.pop(self._key(key), None)
+
+    def __contains__(self, key: Any) -> bool:
+        return self._key(key) in self.entries
+
+    def get(self, key: Any) -> Any:
+        """The entry or None."""
+        return self.entries.get(self._key(key))
+
+    def add(self, key: Any, value: Any) -> bool:
+        """Store it if the key is new; whether it was."""
+        if key in self:
+            return False
+        self[key] = value
+        return True
+
+    def pop(self, key: Any) -> Any:
+        """The entry, which is there no longer, or None."""
+        return self.entries.pop(self._key(key), None)
+
+
+def plain(value: Any) -> Any:
+    """A value of either side, as numbers, texts and tuples that can be compared."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, ModelArray):
+        return tuple(value.values)
+    if isinstance(value, ModelRecord):
+        return tuple(plain(getattr(value, name)) for name in value.fields)
+    if isinstance(value, Struct):
+        return tuple(plain(getattr(value, each.name)) for each in type(value).layout.fields)
+    return tuple(value)
 
 
 def names() -> dict[str, Any]:

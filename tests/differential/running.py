@@ -1,19 +1,28 @@
-"""One generated program, three ways: by CPython over the model, by the IR evaluator, and compiled."""
+"""One generated program, several ways: by CPython over the model, by the IR evaluator, and compiled."""
 
 from __future__ import annotations
 
 import linecache
-import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.lost import LossTable
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.programs import build_program
-from pyebpf.types import INTEGERS, S64, U32, U64, Struct
+from pyebpf.types import INTEGERS
+from tests.differential.data import (
+    MODELS,
+    OUTPUTS,
+    STRUCTS,
+    Inputs,
+    Question,
+    declare,
+    inputs_of,
+    model_maps,
+    modelled,
+    used,
+)
 from tests.differential.evaluation import Maps
-from tests.differential.generator import FIELDS, INPUTS, RESULTS, Program
-from tests.differential.model import ModelMap, ModelRecord, names
+from tests.differential.model import names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,62 +31,28 @@ if TYPE_CHECKING:
     from pyebpf.dsl.probe import Probe
     from pyebpf.specs import MapSpec
     from pyebpf.target import Target
+    from tests.differential.core import Program
 
-__all__ = ["OUTPUTS", "Inputs", "Outcome", "build", "by_cpython", "by_evaluator", "declare", "inputs_of"]
+__all__ = [
+    "OUTPUTS",
+    "Inputs",
+    "Outcome",
+    "build",
+    "by_cpython",
+    "by_evaluator",
+    "declare",
+    "fill",
+    "inputs_of",
+    "outcome",
+    "raw_context",
+    "used",
+]
 
-#: Every integer map that a program leaves something in.
-OUTPUTS = ("results", "counts", "sums", "small")
-INTERESTING = (0, 1, 2, 7, 63, 64, 255, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+#: What a program leaves: the entries of each map that it names; of a syscall program its record and its result.
+Outcome = dict[str, dict[Any, Any]]
 
-Outcome = dict[str, dict[int, int]]
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What `unsigned` and `signed` hold."""
-
-    unsigned: tuple[int, ...]
-    signed: tuple[int, ...]
-
-
-def inputs_of(seed: int) -> Inputs:
-    """Numbers of every size, the ends of the types among them."""
-    chance = random.Random(seed)
-
-    def number() -> int:
-        return (
-            chance.choice(INTERESTING) if chance.random() < 0.4 else chance.getrandbits(chance.choice((4, 16, 33, 64)))
-        )
-
-    return Inputs(
-        tuple(number() for _ in range(INPUTS)),
-        tuple(INTEGERS["s64"].wrap(number() * chance.choice((1, -1))) for _ in range(INPUTS)),
-    )
-
-
-def declare(bpf: Module) -> dict[str, Any]:
-    """The maps that generated programs use."""
-    return {
-        "unsigned": bpf.array(value=U64, size=INPUTS, name="unsigned"),  # type: ignore[arg-type]  # a Type is one
-        "signed": bpf.array(value=S64, size=INPUTS, name="signed"),  # type: ignore[arg-type]  # as above
-        "results": bpf.array(value=S64, size=RESULTS, name="results"),  # type: ignore[arg-type]  # as above
-        "counts": bpf.hash(key=U32, value=U64, size=64, name="counts"),  # type: ignore[arg-type]  # as above
-        "sums": bpf.hash(key=U32, value=S64, size=64, name="sums"),  # type: ignore[arg-type]  # as above
-        "small": bpf.hash(key=U32, value=U32, size=64, name="small"),  # type: ignore[arg-type]  # as above
-    }
-
-
-Record: Any = type(
-    "Record",
-    (Struct,),
-    {"__annotations__": {name: INTEGERS[type_] for name, type_ in FIELDS.items()}, "__module__": __name__},
-)
-
-
-class CPythonRecord(ModelRecord):
-    """The same record in the model."""
-
-    fields: ClassVar = {name: INTEGERS[type_] for name, type_ in FIELDS.items()}
+#: A raw tracepoint's arguments, of which programs read none.
+_NO_ARGUMENTS = bytes(96)
 
 
 def build(program: Program, target: Target) -> tuple[ir.Module, Mapping[str, MapSpec]]:
@@ -85,40 +60,65 @@ def build(program: Program, target: Target) -> tuple[ir.Module, Mapping[str, Map
     bpf = Module()
     maps = declare(bpf)
     types = {name: type_ for name, type_ in INTEGERS.items() if name != "bool"}
-    namespace = {**types, **maps, "Record": Record, "subprogram": bpf.subprogram}
+    namespace = {**types, **maps, **STRUCTS, "subprogram": bpf.subprogram}
     file = f"<random {program.seed}>"
-    linecache.cache[file] = (len(program.text), None, program.text.splitlines(keepends=True), file)
-    exec(compile(program.text, file, "exec", dont_inherit=True), namespace)
-    made: Probe[Any, Any] = bpf.raw_tracepoint("sched_switch")(namespace["probe"])
-    built = build_program(made, made.attachments[0], target, LossTable(), "probe")
+    text = program.text
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    try:
+        exec(compile(text, file, "exec", dont_inherit=True), namespace)
+        decorator: Any = bpf.syscall(Question) if program.called else bpf.raw_tracepoint("sched_switch")
+        made: Probe[Any, Any] = decorator(namespace["probe"])
+        built = build_program(made, made.attachments[0], target, LossTable(), "probe")
+    finally:
+        del linecache.cache[file]
     specs = {each.spec.name: each.spec for each in maps.values()} | built.maps
     return built.module, specs
 
 
+def raw_context(program: Program, inputs: Inputs) -> bytes:
+    """What a program is given as its context."""
+    return bytes(Question.layout.encode(inputs.context)) if program.called else _NO_ARGUMENTS
+
+
+def outcome(program: Program, maps: Mapping[str, Any], context: bytes | Any = b"", returned: int = 0) -> Outcome:
+    """What is in the maps that a program names, and what it gave back."""
+    found = {name: {plain(key): plain(value) for key, value in sorted(maps[name].items())} for name in used(program)}
+    if program.called:
+        record = Question.layout.decode(context) if isinstance(context, bytes) else context
+        found["context"] = {0: plain(record)}
+        found["returned"] = {0: (returned & 0xFFFF_FFFF ^ 1 << 31) - (1 << 31)}
+    return found
+
+
+def fill(maps: Mapping[str, Any], inputs: Inputs) -> None:
+    """Give maps what they hold at first."""
+    for name, entries in inputs.contents.items():
+        if name in maps:
+            if name not in ("unsigned", "signed"):
+                maps[name].clear()
+            if entries:
+                maps[name].update(entries)
+
+
 def by_cpython(program: Program, inputs: Inputs) -> Outcome:
     """What CPython computes with the model's numbers."""
-    maps = {
-        "unsigned": ModelMap(U32, U64, INPUTS),
-        "signed": ModelMap(U32, S64, INPUTS),
-        "results": ModelMap(U32, S64, RESULTS),
-        "counts": ModelMap(U32, U64),
-        "sums": ModelMap(U32, S64),
-        "small": ModelMap(U32, U32),
-    }
-    for number in range(INPUTS):
-        maps["unsigned"][number] = inputs.unsigned[number]
-        maps["signed"][number] = inputs.signed[number]
-    namespace = {**names(), **maps, "Record": CPythonRecord, "subprogram": lambda function: function}
+    maps = model_maps(inputs)
+    structs = {name: MODELS[struct] for name, struct in STRUCTS.items()}
+    namespace = {**names(), **maps, **structs, "subprogram": lambda function: function}
     exec(compile(program.text, f"<model {program.seed}>", "exec", dont_inherit=True), namespace)
-    namespace["probe"]()
-    return {name: dict(sorted(maps[name].entries.items())) for name in OUTPUTS}
+    if not program.called:
+        namespace["probe"]()
+        return outcome(program, {name: each.entries for name, each in maps.items()})
+    context = modelled(inputs.context)
+    returned = namespace["probe"](context)
+    return outcome(program, {name: each.entries for name, each in maps.items()}, context, returned)
 
 
-def by_evaluator(module: ir.Module, specs: Mapping[str, MapSpec], inputs: Inputs) -> Outcome:
+def by_evaluator(program: Program, module: ir.Module, specs: Mapping[str, MapSpec], inputs: Inputs) -> Outcome:
     """What the evaluator computes from the IR."""
     maps = Maps(specs)
-    for number in range(INPUTS):
-        maps.set("unsigned", number, inputs.unsigned[number])
-        maps.set("signed", number, inputs.signed[number])
-    maps.run(module)
-    return {name: dict(sorted(maps.read(name).items())) for name in OUTPUTS}
+    for name, entries in inputs.contents.items():
+        for key, value in entries.items():
+            maps.set(name, key, value)
+    returned, context = maps.run_in(module, raw_context(program, inputs))
+    return outcome(program, {name: maps.read(name) for name in specs}, context, returned)

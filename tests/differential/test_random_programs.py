@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pyebpf.compiler import compile_with_report
 from pyebpf.types import INTEGERS
+from tests.differential.forms import FORMS
 from tests.differential.generator import generate
 from tests.differential.model import S64, U64, typed
-from tests.differential.running import build, by_cpython, by_evaluator, inputs_of
+from tests.differential.running import build, by_cpython, by_evaluator, inputs_of, used
 from tests.dsl.fake_target import FakeTarget
 
 PROGRAMS = 40
@@ -43,7 +46,8 @@ def test_a_seed_is_a_program() -> None:
 
 def test_programs_have_every_construct() -> None:
     """Among a few hundred programs each piece of syntax that the generator knows stands at least once."""
-    text = "\n".join(generate(seed).text for seed in range(300))
+    programs = [generate(seed, small=seed % 4 != 0) for seed in range(800)]
+    text = "\n".join(program.text for program in programs)
     pieces = [
         "if ",
         "elif ",
@@ -63,14 +67,27 @@ def test_programs_have_every_construct() -> None:
     pieces += [f" {operator} " for operator in operators.split()]
     pieces += ["(~", "(-", "abs(", "min(", "max(", " if ", *(f"{name}(" for name in INTEGERS if name[0] in "us")]
     assert [piece for piece in pieces if piece not in text] == []
+    assert any(program.called for program in programs)
+
+
+@pytest.fixture(scope="module")
+def texts() -> str:
+    """Some thousand programs."""
+    return "\n".join(generate(seed, small=seed % 4 != 0).text for seed in range(1500))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_programs_have_every_form(name: str, texts: str) -> None:
+    """Among them each form stands at least once."""
+    assert [form for form in FORMS[name].split("\n")[1:-1] if not re.search(form, texts, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + PROGRAMS))
 def test_cpython_and_the_evaluator_agree(seed: int) -> None:
     """The same source leaves the same in every map, and the compiler's own checkers find nothing."""
-    program = generate(seed)
+    program = generate(seed, small=seed % 4 != 0)
     module, specs = build(program, FakeTarget())
     compile_with_report(module, FakeTarget(), check=seed % 4 == 0)
     for number in range(4):
-        inputs = inputs_of(4 * seed + number)
-        assert by_evaluator(module, specs, inputs) == by_cpython(program, inputs), program.text
+        inputs = inputs_of(4 * seed + number, tuple(used(program)))
+        assert by_evaluator(program, module, specs, inputs) == by_cpython(program, inputs), program.text

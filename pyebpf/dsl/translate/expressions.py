@@ -232,7 +232,8 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
     """`owner[index]`."""
     if isinstance(owner, Entity):
         return owner.item(f.p, index)
-    if isinstance(index, Entity) and isinstance(owner, (tuple, list, dict, str, bytes, bytearray, range)):
+    run_time = isinstance(index, Entity) or is_run_time(index)
+    if run_time and isinstance(owner, (tuple, list, dict, str, bytes, bytearray, range)):
         if is_run_time(owner):
             f.fail(
                 f"{described(owner)} is indexed by a number known while compiling, not by {describe(index)}"
@@ -241,7 +242,7 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
         from pyebpf.dsl.translate.tables import table_item
 
         return table_item(f, owner, operations.settled(f.p, index))
-    if (isinstance(index, Entity) or is_run_time(index)) and not isinstance(owner, type):
+    if run_time and not isinstance(owner, type):
         f.fail(
             f"a Python {type(owner).__name__} exists only while compiling, and the index only on each "
             "event: keep the values in a bpf.array" + f.why_run_time(node.slice)
