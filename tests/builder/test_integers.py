@@ -339,5 +339,21 @@ def test_quotients_and_comparisons_at_their_edges() -> None:
     """A divisor that may be 1 leaves a u64 of any size; a number at either end of a range may be equal."""
     assert ranges.quotient((-5, 5), (1, 9), unsigned=True) is None
     assert ranges.quotient((-5, 5), (2, 9), unsigned=True) == (0, ((1 << 64) - 1) // 2)
+    assert ranges.quotient((-5, 5), (-9, -2), unsigned=True) == (0, 1)
+    assert ranges.quotient((7, 9), (-9, -2), unsigned=True) == (0, 1)
+    assert ranges.quotient((7, 9), (-9, 2), unsigned=True) == (0, 9)
     assert [ranges.always("==", 3, 7, number) for number in (2, 3, 7, 8)] == [False, None, None, False]
     assert [ranges.always("!=", 3, 7, number) for number in (2, 3, 7, 8)] == [True, None, None, True]
+
+
+def test_shifts_are_bounded_by_the_bounds_of_their_counts() -> None:
+    """By a count that may be anything, to the right: no further from 0 than before, and to the left: anywhere."""
+    assert ranges.shift("<<", (1, 3), (2, 4), unsigned=False) == (4, 48)
+    assert ranges.shift("<<", (-3, 1), (0, 2), unsigned=False) == (-12, 4)
+    assert ranges.shift("<<", (1, 3), None, unsigned=False) is None
+    assert ranges.shift("<<", (1, 3), (0, 62), unsigned=False) is None
+    assert ranges.shift(">>", (-9, 9), (1, 2), unsigned=False) == (-5, 4)
+    assert ranges.shift(">>", (4, 9), None, unsigned=False) == (0, 9)
+    assert ranges.shift(">>", (-9, -4), None, unsigned=False) == (-9, -1)
+    assert ranges.shift(">>", (-9, 9), (62, 63), unsigned=True) == (0, 3)
+    assert ranges.shift(">>", (-9, 9), (0, 63), unsigned=True) is None
