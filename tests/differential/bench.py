@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyebpf.specs import Code
     from pyebpf.target import Target
-    from tests.differential.core import Program
+    from tests.differential.program import Program
     from tests.differential.running import Inputs
 
 __all__ = ["GAVE_UP", "Bench", "Compiled", "Failure", "compiled", "is_small", "packed", "tried", "unpacked"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.differential.core import S64_MAX, Generator, Scope
+from tests.differential.core import S64_MAX, Generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from tests.differential.program import Scope
 
 __all__ = ["Bounds"]
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.differential.core import FIELDS, UNSIGNED_FIELDS, Generator, Scope
+from typing import TYPE_CHECKING
+
+from tests.differential.core import FIELDS, UNSIGNED_FIELDS, Generator
+
+if TYPE_CHECKING:
+    from tests.differential.program import Scope
 
 __all__ = ["Copies"]
 

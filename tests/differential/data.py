@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyebpf.dsl.module import Module
-    from tests.differential.core import Program
+    from tests.differential.program import Program
 
 __all__ = ["MODELS", "OUTPUTS", "STRUCTS", "Inputs", "Question", "declare", "inputs_of", "model_maps", "used"]
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from tests.differential.arrays import Arrays
 from tests.differential.copies import Copies
-from tests.differential.core import FIELDS, INPUTS, RESULTS, Program, Scope
+from tests.differential.core import FIELDS, INPUTS, RESULTS
+from tests.differential.program import Program, Scope
 from tests.differential.strings import Strings
 from tests.differential.trees import Trees
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.probe import Probe
     from pyebpf.specs import MapSpec
     from pyebpf.target import Target
-    from tests.differential.core import Program
+    from tests.differential.program import Program
 
 __all__ = [
     "OUTPUTS",

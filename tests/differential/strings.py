@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tests.differential.bounds import Bounds
-from tests.differential.core import Generator, Scope
+from tests.differential.core import Generator
+
+if TYPE_CHECKING:
+    from tests.differential.program import Scope
 
 __all__ = ["TEXT", "TEXTS", "WORDS", "Strings"]
 
