@@ -10,7 +10,7 @@ from pyebpf.builder.operations import store, to_int
 from pyebpf.builder.places import Place, copy, movable, pieces
 from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference
-from pyebpf.builder.restating import restated
+from pyebpf.builder.restating import element_offset
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import replace
 from pyebpf.types import ArrayType, BytesType
@@ -109,9 +109,7 @@ def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, cou
             f"test it first, if 0 <= i < {count}, or mask it"
         )
     base = place.exact(p)
-    offset = p.b.binary(Op.MUL, restated(p, number.value, 0, count - 1), p.b.const(size))
-    p.b.assume_bounds(offset, 0, size * (count - 1))
-    address = p.b.emit(Op.OFFSET, base, offset)
+    address = p.b.emit(Op.OFFSET, base, element_offset(p, number.value, count, size))
     p.b.assume_present(address)
     if place.packet:
         from pyebpf.builder.contexts.packets import proven

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["masked", "restated", "restated_if_computed"]
+__all__ = ["element_offset", "masked", "restated", "restated_if_computed"]
 
 _NOT_FOLLOWED = frozenset({Op.UDIV, Op.UMOD, Op.SDIV, Op.SMOD, Op.SWAP, Op.NEG, Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _SHIFTS = frozenset({Op.SHL, Op.LSHR, Op.ASHR})
 _FOLLOWED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.AND, Op.OR, Op.XOR, Op.REFINE})
 #: How far back a value's computation is looked at.
 _FARTHEST = 8
+#: A constant from which on verifiers let nobody add it to an address (BPF_MAX_VAR_OFF).
+_FAR = 1 << 29
 
 
 def restated(p: ProgramBuilder, number: ir.Value, low: int, high: int) -> ir.Value:
@@ -41,6 +43,20 @@ def restated(p: ProgramBuilder, number: ir.Value, low: int, high: int) -> ir.Val
     with b.else_():
         b.write(found, b.const(max(low, 0)))
     return b.take(found)
+
+
+def element_offset(p: ProgramBuilder, index: ir.Value, count: int, size: int) -> ir.Value:
+    """Where the element at an index, which is known to be below `count`, begins, with bounds that verifiers see."""
+    b = p.b
+    inside = restated(p, index, 0, count - 1)
+    if size == 1 and count & (count - 1) and _far_sum(p, index, _FARTHEST):
+        # Verifiers remember that a number is another one and a constant, whatever is found out about it later, and
+        # refuse an address that it is added to for the size of the constant (since Linux commit 98d7ca374ba4 ("bpf:
+        # Track delta between "linked" registers.") in v6.11). What is masked is a number of its own; so is a product.
+        inside = b.binary(Op.AND, inside, b.const((1 << (count - 1).bit_length()) - 1))
+    offset = b.binary(Op.MUL, inside, b.const(size))
+    b.assume_bounds(offset, 0, size * (count - 1))
+    return offset
 
 
 def restated_if_computed(p: ProgramBuilder, number: ir.Value) -> ir.Value:
@@ -71,4 +87,19 @@ def _lost(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:
         if count is None or count.op is not Op.CONST:
             return True
         return _lost(p, definition.operands[0], steps - 1)
+    if definition.op is Op.XOR and any(p.b.bounds(each)[0] < 0 for each in definition.operands):
+        return True  # as abs() does it
     return definition.op in _FOLLOWED and any(_lost(p, each, steps - 1) for each in definition.operands)
+
+
+def _far_sum(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:
+    """Whether a number may be another one and a large constant; what several paths give may always."""
+    definition = p.b.definition(value)
+    if definition is None or steps == 0:
+        return True
+    if definition.op is Op.REFINE:
+        return _far_sum(p, definition.operands[0], steps - 1)
+    if definition.op not in (Op.ADD, Op.SUB):
+        return False
+    low, high = p.b.bounds(definition.operands[1])
+    return low <= -_FAR or high >= _FAR or _far_sum(p, definition.operands[0], steps - 1)

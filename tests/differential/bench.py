@@ -43,7 +43,7 @@ __all__ = ["GAVE_UP", "Bench", "Compiled", "Failure", "compiled", "is_small", "p
 
 #: Words of a verifier that came to the end of its patience, and of the compiler where the stack is full: nothing is
 #: said of the program's meaning.
-GAVE_UP = ("too large", "too complex", "bytes of stack")
+GAVE_UP = ("program is too large", "is too complex", "bytes of stack")
 RUNS = 2
 _BIG_ONES = 50
 _CHECKED = 64

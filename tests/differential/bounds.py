@@ -274,7 +274,7 @@ class Bounds(Generator):
                 self.emit(indent, f"{name} = s64({self.number(scope)})")
                 self.emit(indent, f"{found} = {entries}.get({name} & 15)")
                 self.emit(indent, f"if {found} is {self.pick('not ', '')}None:")
-                self.emit(indent + 1, f"{name} = 5" if "not" not in self.lines[-1] else f"{name} = s64({found})")
+                self.emit(indent + 1, f"{name} = s64(5)" if "not" not in self.lines[-1] else f"{name} = s64({found})")
             case 1:
                 word = self.pick("any", "all", "sum", "max", "min")
                 if word in ("any", "all"):

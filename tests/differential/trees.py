@@ -53,7 +53,9 @@ class Trees(Generator):
                 self.emit(indent + 1, f"case {number}:")
             else:
                 self.emit(indent, f"{'elif' if number else 'if'} {tested} {self.pick('==', '==', '<')} {number}:")
-            self.emit(indent + 1 + matched, f"{name} {self.pick('=', '=', '+=', '^=')} {self.random.randrange(1000)}")
+            self.emit(
+                indent + 1 + matched, f"{name} {self.pick('=', '=', '+=', '^=')} s64({self.random.randrange(1000)})"
+            )
         if self.chance(0.5):
             self.emit(indent + matched, "case _:" if matched else "else:")
             self.emit(indent + 1 + matched, f"{name} -= 1")

@@ -175,7 +175,8 @@ for i in range(3):
 #> [7, -9, 300]
 results[0] = BIG[count & 3]
 results[1] = RAW[count & 1]
-#> [2, 98]
+results[2] = s64(BIG[count & 1 | 2]) % 10
+#> [2, 98, 2]
 if NAMES[count & 3] == 'udp':
     results[0] = 4
 #> [4]

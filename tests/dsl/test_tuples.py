@@ -131,8 +131,8 @@ REFUSED = {
     "(pid, 1) in ((3, 1),)": "pid stands here without its parentheses: write pid()",
     "(opens, 1) == (opens, 1)": "the map opens cannot be compared with the map opens by ==",
     "min((count, 1), (2, 3))[0]": "(an s32, 1) is no number",
-    "{(1, 1): 3}[(count, 1)]": "a Python dict exists only while compiling, and the index only on each event: "
-    "keep the values in a bpf.array",
+    "{(1, 1): 3}[(count, 1)]": "this key may be missing, and there are no exceptions in a probe: write .get(k), and "
+    "test that with `is None`, or .get(k, default)",
     "comm() in 'python bash'": "comm() in 'python bash' would ask whether it is a piece of that text, which only each "
     "event could tell: write in ('python', 'bash')",
     "comm() in 'bash'": "comm() in 'bash' would ask whether it is a piece of that text, which only each event could "

@@ -106,3 +106,24 @@ def test_a_loop_of_no_round_stands_beside_one_over_a_map():
 
     with closing(bpf):
         bpf.load()
+
+
+def test_an_index_far_from_the_number_that_it_was_computed_from():
+    """Verifiers since Linux 6.11 know it as that number and a constant, and refuse addresses for the latter's size."""
+
+    def probe(ctx: Question) -> int:
+        j = u64(ctx.a - 0x59000000)
+        if j < 5:
+            ctx.bytes_[j] = 9
+        k = u64(ctx.a + 0x59000000)
+        if k >= 5:
+            k = 1
+        ctx.bytes_[k] = 3
+        if j < 20 and ctx.name[j] == "x":
+            ctx.found = 5
+        ctx.found += (7, 1, 3)[j if j < 3 else 1]
+        return 0
+
+    questions = [ask(a=0x59000002, name="abx"), ask(a=7, name="x"), ask(a=(1 << 64) - 0x59000000 + 4)]
+    found = [(question.bytes_, question.found) for question in answers(probe, questions)]
+    assert found == [(b"\0\3\x09\0\0", 8), (b"\0\3\0\0\0", 1), (b"\0\0\0\0\3", 1)]

@@ -66,6 +66,7 @@ LOOPS = {
     "down": "n = s64(u % 5)\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
     "to a bound": "n, m = 0, s64(u % 50)\nwhile n < m:\n    n += 1\n    out[0].r0 += n",
     "of two paths": "n = s64(u % 5)\nif u > 9:\n    n = 3\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
+    "of a magnitude": "n = abs(s64(u % 5) - 4)\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
     "from below zero": "n = -s64(u % 5)\nwhile n < 3:\n    n += 1\n    out[0].r0 += n",
 }
 

@@ -11,7 +11,7 @@ from pyebpf.builder.integers import Int
 from pyebpf.builder.operations import compare, to_int
 from pyebpf.builder.places import Place
 from pyebpf.builder.reading import read
-from pyebpf.builder.restating import restated
+from pyebpf.builder.restating import element_offset
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapKind, MapSpec
 from pyebpf.types import INTEGERS, S64, U32, ArrayType, BytesType, CharArray, IntType
@@ -93,14 +93,11 @@ def _element(p: ProgramBuilder, type_: IntType | CharArray, values: Sequence[Any
     table = p.b.emit(Op.MAP_VALUE, symbol=p.use_map(_table(type_, values)))
     p.b.assume_present(table)
     # What proves the index here, the verifier may have forgotten.
-    inside = restated(p, index, 0, count - 1)
-    offset = p.b.binary(Op.MUL, inside, p.b.const(type_.size))
-    p.b.assume_bounds(offset, 0, type_.size * (count - 1))
-    address = p.b.emit(Op.OFFSET, table, offset)
+    address = p.b.emit(Op.OFFSET, table, element_offset(p, index, count, type_.size))
     p.b.assume_present(address)
     found = read(p, Place(base=address, owner="a table", writable=False), type_)
-    if isinstance(found, Int):
-        p.b.assume_bounds(found.value, min(values), min(max(values), S64.maximum))
+    if isinstance(found, Int) and max(values) <= S64.maximum:  # bounds are those of a number read as s64
+        p.b.assume_bounds(found.value, min(values), max(values))
     return found
 
 
