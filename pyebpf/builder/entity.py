@@ -151,6 +151,10 @@ class Entity:
         """`len(self)`."""
         self._refuse(p, "length", "has no length")
 
+    def is_shared(self, p: ProgramBuilder) -> bool:
+        """Whether others may write what is in it meanwhile, so that `self[index] += value` is one operation."""
+        return False
+
     def entries(self, p: ProgramBuilder) -> Entries | None:
         """What `for … in self:` goes over, each time that the program runs; None of what is no map."""
         return None

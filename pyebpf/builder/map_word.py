@@ -42,6 +42,9 @@ class MapWord(Entity):
         """What helpers are given for it."""
         return p.b.emit(Op.MAP, symbol=p.use_map(self.spec)) if self.address is None else self.address
 
+    def is_shared(self, p: ProgramBuilder) -> bool:
+        return True
+
     def entries(self, p: ProgramBuilder) -> Entries | None:
         p.fail(f"a `for` over {self.map_name}: the kernel walks hashes and arrays only")
 
@@ -92,6 +95,9 @@ class InnerMap(RunTime):
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         self._map(p).set_item(p, index, value)
+
+    def is_shared(self, p: ProgramBuilder) -> bool:
+        return True
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
         self._map(p).augment_item(p, index, operator, value)

@@ -48,6 +48,10 @@ class Reference(RunTime):
         """Whether it stands on the stack as what a helper is given for a `type_`."""
         return self.place.slot is not None and self.type == type_ and not self.place.foreign
 
+    def is_shared(self, p: ProgramBuilder) -> bool:
+        # Under a lock nobody else writes.
+        return self.place.shared and not p.b.no_calls
+
     def check(self, p: ProgramBuilder) -> None:
         """Refuse a use where it may be None or gone."""
         self.place.check(p, self.describe())

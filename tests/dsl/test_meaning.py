@@ -175,6 +175,8 @@ MEANINGS: list[tuple[str, str, list[int]]] = [
     ("t = (delta, 3)\nresults[0] = t[0] + t[-1] * len(t)", "", [3]),
     ("t = (delta, (count, 2))\nif delta > 0:\n    t = (1, (count, 3))\nresults[0] = t[1][1]", "", [2]),
     ("match delta < 0:\n    case True:\n        results[0] = 1", "", [1]),
+    ("x = 1\nmatch x:\n    case True:\n        results[0] = 1\n    case 1:\n        results[0] = 2", "", [2]),
+    ("match not delta:\n    case True:\n        results[0] = 1\n    case False:\n        results[0] = 2", "", [2]),
     ("x = Pair(1, 2)\nx = Pair(3, 4)\nresults[0] = x.low", "", [3]),
     ("n = 0\nwhile n < min(count, 3):\n    n += 1\nresults[0] = n", "", [3]),
     ("n = 0\nwhile n < LIMIT.most - 1 and n != count:\n    n += 1\nresults[0] = n", "class LIMIT: most = 5", [4]),

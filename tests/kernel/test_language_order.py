@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf import Struct, be16, be32, be64, field, s8, s16, s32, s64, u8, u16
+from pyebpf import BPF, Struct, be16, be32, be64, field, s8, s16, s32, s64, u8, u16
 from tests.kernel.test_language_records import outer
 from tests.language.harness import Host, Oldest
 
@@ -202,3 +202,44 @@ def test_an_entry_written_while_its_addend_is_computed_keeps_both_changes(target
     """Maps' entries, their members and elements, be they there already or not; what nobody shares is as in Python."""
     with outer(WRITTEN_WHILE_ADDING, "w, s", WRITERS).loaded(target) as loaded:
         assert loaded.run(w=1) == [111, 111, 111, 1, 11, 11, 11, 101]
+
+
+class Inner(Struct):
+    x: s64 = 10
+
+
+class Called(Struct):
+    """A context with fields of every kind."""
+
+    whole: s64 = 10
+    narrow: s8 = 10
+    port: be16 = 10
+    numbers: list[int] = field(s16[4], default=(10, 10, 10, 10))
+    inner: Inner = Inner()
+
+
+CALLED = """
+def write(ctx):
+    ctx.whole = ctx.narrow = ctx.port = ctx.inner.x = 99
+    ctx.numbers[2] = 99
+    return 1
+
+@bpf.syscall(Called)
+def called(ctx: Called) -> int:
+    ctx.PLACE SIGN write(ctx)
+    return 0
+"""
+
+
+@pytest.mark.parametrize("place", ["whole", "narrow", "port", "numbers[2]", "inner.x"])
+@pytest.mark.parametrize(("sign", "expected"), [("+=", 11), ("-=", 9), ("<<=", 20)])
+def test_a_context_is_read_before_what_is_added_is_computed(place, sign, expected):
+    """It is the program's own: 10, read before, and not the 99 that the function writes there."""
+    bpf = BPF()
+    called = bpf.define(CALLED.replace("PLACE", place).replace("SIGN", sign)).called
+    with bpf:
+        record = called.run(Called()).record
+    assert (
+        eval(place, {name: getattr(record, name) for name in ("whole", "narrow", "port", "numbers", "inner")})
+        == expected
+    )

@@ -23,6 +23,7 @@ from pyebpf.dsl.translate.conditions import as_test, compile_time
 from pyebpf.dsl.translate.expressions import attribute, binary, expression, needs_events, spread
 from pyebpf.dsl.translate.inlining import inline, inline_local
 from pyebpf.dsl.translate.sequences import OVER_SEQUENCES
+from pyebpf.dsl.translate.texts import check_ascii
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll
 from pyebpf.types import U64, IntType, Struct
@@ -163,6 +164,8 @@ def _called(
             )
     if not callable(callee):
         f.fail(f"{ast.unparse(node.func)} is no function: it can't be called")
+    if callee is builtins.len and len(given) == 1:
+        check_ascii(f, given[0])
     return compile_time(f, callee, *arguments, **keywords)
 
 

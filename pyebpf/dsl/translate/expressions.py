@@ -22,6 +22,7 @@ from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.conditions import as_test, boolean, branch, check_called, compile_time, is_boolean
 from pyebpf.dsl.translate.refusals import refuse
+from pyebpf.dsl.translate.texts import check_ascii
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.errors import closest
 
@@ -247,6 +248,7 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
             f"a Python {type(owner).__name__} exists only while compiling, and the index only on each "
             "event: keep the values in a bpf.array" + f.why_run_time(node.slice)
         )
+    check_ascii(f, owner)
     return compile_time(f, operator.getitem, owner, index)
 
 

@@ -8,23 +8,27 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import operations
+from pyebpf.builder.conditions import Always
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
+from pyebpf.builder.integers import Int
+from pyebpf.builder.optional import Maybe
 from pyebpf.builder.references import Reference
 from pyebpf.builder.strings import StringSource
 from pyebpf.dsl.annotations import integer_type
 from pyebpf.dsl.translate.assigned import assigned_names, loop_targets
-from pyebpf.dsl.translate.conditions import branch, comparison
+from pyebpf.dsl.translate.conditions import branch, comparison, is_boolean
 from pyebpf.dsl.translate.expressions import BINARY, binary, expression
 from pyebpf.dsl.translate.names import RETURN
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.returns import return_statement
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
-from pyebpf.types import CharArray
+from pyebpf.types import BOOL, CharArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyebpf.builder.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
     from pyebpf.types import IntType
 
@@ -203,9 +207,11 @@ def _augmented(f: Frame, node: ast.AugAssign) -> None:
             "it; keep the value in a map",
             target,
         )
-    # Memory of the program's own is read before the right side is evaluated, as Python does: a function called there
-    # may change it. What other processors share is read by the operation itself.
-    own = isinstance(owner, Reference) and not owner.place.shared
+    if isinstance(owner, Maybe):
+        owner = owner.settle(f.p)
+    # Read before the right side is evaluated, as Python does: a function called there may change what is read. What
+    # other processors share is read by the operation itself.
+    own = not owner.is_shared(f.p)
     if isinstance(target, ast.Attribute):
         if own:
             before = owner.attribute(f.p, target.attr)
@@ -278,6 +284,8 @@ def _match(f: Frame, node: ast.Match) -> None:
     subject = expression(f, node.subject)
     if isinstance(subject, RunTime):
         subject = subject.local(f.p)
+        if isinstance(subject, Int) and is_boolean(node.subject):
+            subject = Int(subject.value, subject.type, BOOL)
     end = Join()
     ways: list[tuple[Join, list[ast.stmt]]] = []
     for case in node.cases:
@@ -312,7 +320,7 @@ def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise
         case ast.MatchSingleton(value=None):
             f.b.branch(comparison(f, ast.Is(), subject, None), then, otherwise)
         case ast.MatchSingleton(value=value):
-            f.b.branch(comparison(f, ast.Eq(), subject, value), then, otherwise)
+            f.b.branch(_is_bool(f, subject, wanted=bool(value)), then, otherwise)
         case ast.MatchOr(patterns=patterns):
             for each in patterns[:-1]:
                 following = Join()
@@ -333,6 +341,18 @@ def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise
             _sequence_pattern(f, pattern, patterns, subject, then, otherwise)
         case _:
             refuse(f, pattern)
+
+
+def _is_bool(f: Frame, subject: Any, *, wanted: bool) -> Test:
+    """`case True:`, which Python compares by `is`: a condition, a field of type bool, or what is known now."""
+    if not isinstance(subject, Entity):
+        return Always(subject is wanted)
+    if not isinstance(subject, Int) or subject.loaded != BOOL:
+        f.fail(
+            f"`case {wanted}` is for conditions and fields of type bool, and {describe(subject)} is neither: write "
+            f"`case {int(wanted)}` to compare the number"
+        )
+    return comparison(f, ast.Eq(), subject, int(wanted))
 
 
 def _capture(f: Frame, pattern: ast.pattern, name: str, value: Any) -> None:

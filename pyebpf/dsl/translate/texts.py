@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from pyebpf.builder.function import FunctionBuilder
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
+    from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["Texts", "text_room"]
+__all__ = ["Texts", "check_ascii", "text_room"]
 
 
 def text_room(p: ProgramBuilder, value: Any, room: int = 0) -> int:
@@ -35,6 +36,15 @@ def text_room(p: ProgramBuilder, value: Any, room: int = 0) -> int:
         case StringSource():
             return value.size or room
     return 0
+
+
+def check_ascii(f: Frame, value: Any) -> None:
+    """Refuse to count the characters of a known text where its bytes would be other ones."""
+    if isinstance(value, str) and not value.isascii():
+        f.fail(
+            f"{value!r} is not ASCII, and the texts of a probe are bytes, not characters: write .encode() behind it "
+            "for its bytes, or compute this above the probe"
+        )
 
 
 class Texts:
