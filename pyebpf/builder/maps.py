@@ -104,7 +104,10 @@ class MapEntity(MapWord):
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if name in _USER_SIDE:
-            p.fail(f"{self.map_name}.{name} is for user space: a probe looks entries up one at a time, by .get(k)")
+            adds = "adds an entry that is new by .add(k, v), and " if name == "setdefault" else ""
+            p.fail(
+                f"{self.map_name}.{name} is for user space: a probe {adds}looks entries up one at a time, by .get(k)"
+            )
         methods: dict[str, Callable[..., Any]] = {
             "get": self._get,
             "add": self._add,
@@ -138,8 +141,17 @@ class MapEntity(MapWord):
         return read(p, self._place(entry, presence=entry), self.value)
 
     def _get_or(self, p: ProgramBuilder, key: Any, default: Any) -> Int:
+        number = self._stand_in(p, default, "get")
+        found = self._value_or(p, self._find(p, key), number.value)
+        return Int(found, U64 if U64 in (number.type, self.value) else S64)
+
+    def _stand_in(self, p: ProgramBuilder, default: Any, method: str) -> Int:
+        """The number that stands in for a missing one."""
         if not isinstance(self.value, IntType):
-            p.fail(f"get(k, default) is for maps of integers: write {self.map_name}.get(k) and test it with `is None`")
+            p.fail(
+                f"{method}(k, default) is for maps of integers: write {self.map_name}.{method}(k) and test it with "
+                "`is None`"
+            )
         if isinstance(default, int):
             fits(p, self.value, default)
         number = to_int(p, default)
@@ -149,8 +161,7 @@ class MapEntity(MapWord):
             p.fail(
                 f"{self.describe()} holds {self.value.name} and {number.describe()} stands in for it: write {wanted}(…)"
             )
-        found = self._value_or(p, self._find(p, key), number.value)
-        return Int(found, U64 if U64 in (number.type, self.value) else S64)
+        return number
 
     def _snapshot(self, p: ProgramBuilder, entry: ir.Value, what: str) -> MaybeInt:
         assert isinstance(self.value, IntType)
@@ -263,13 +274,12 @@ class MapEntity(MapWord):
             self._delete(p, key, "del")
 
     def _pop(self, p: ProgramBuilder, key: Any, default: Any = None) -> Any:
-        """`pop(k)`: the entry's value or None, and the entry is removed.
+        """`pop(k)`, `pop(k, d)`: the entry's value, or None, or of integers `d`, and the entry is removed.
 
         Not in one step: another processor may change it between.
         """
         self._not_array(p, "pop")
-        if default is not None:
-            p.fail(f"{self.map_name}.pop(k) is None if the key is missing: test it with `is None`")
+        other = None if default is None else self._stand_in(p, default, "pop")
         what = f"{self.map_name}.pop(…)"
         with self._key(p, key) as address:
             entry = self._call(p, _LOOKUP, address)
@@ -279,7 +289,9 @@ class MapEntity(MapWord):
                     p.b.write(value, read_int(p, entry, 0, self.value).value)
                     self._delete(p, address, "pop")
                 with p.b.else_():
-                    p.b.write(value, p.b.const(0))
+                    p.b.write(value, p.b.const(0) if other is None else other.value)
+                if other is not None:
+                    return Int(p.b.take(value), U64 if U64 in (other.type, self.value) else S64)
                 return MaybeInt(entry, p.b.take(value), *_held(self.value), what)
             slot = p.b.slot(-(-self.value.size // 8) * 8, name="popped")
             with p.b.if_(_present(p, entry)):

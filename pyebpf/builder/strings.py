@@ -81,6 +81,11 @@ class String(Reference):
         return Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0))
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if hasattr(str, name) and name not in ("startswith", "endswith"):
+            p.fail(
+                f"{self.describe()} has no method {name}() in a probe, where strings have ==, in, startswith(), "
+                "endswith(), len() and slices: do the rest in user space"
+            )
         return method_of(p, self, name, {"startswith": self._starts_with, "endswith": self._ends_with})
 
     def _starts_with(self, p: ProgramBuilder, prefix: Any) -> Test:

@@ -174,6 +174,24 @@ def test_an_entry_or_a_record_in_its_place(run):
     assert run(make, pairs={1: Pair(5, 5)}, table={0: 2, 1: 1})[::2] == (101, {1: Pair(5, 5), 9: Pair(101, 101)})
 
 
+def test_the_greatest_of_a_map_as_a_tuple(run):
+    """Constants before the loop, a key and a u64 in it; an entry that is taken out, or what stands in for it."""
+
+    def make(_bpf, _told, table, _pairs, names):
+        @_bpf.syscall()
+        def program():
+            best = (0, 0)
+            for i in range(16):
+                if table[i] > best[1]:
+                    best = (i, table[i])
+            return best[0] * 1000 + best[1] + names.pop("here", 7) * 100_000 + names.pop("there", 7) * 1_000_000
+
+        return program
+
+    value, _, _, names = run(make, table={3: 5, 9: 12, 11: 1}, names={"here": 2, "other": 1})
+    assert (value, names) == (7_209_012, {"other": 1})
+
+
 def test_a_counter_by_while_is_an_index(run):
     """Up and down, from a constant and from a number with bounds: nothing else proves that it lies inside."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import textwrap
+from dataclasses import make_dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +132,7 @@ def _function(body: str, parameters: str, outside: str) -> tuple[list[Any], Call
 
     out: list[Any] = [None]
     names: dict[str, Any] = {"out": out, "min": _extreme(min), "max": _extreme(max), "range": Range}
-    names["Pair"] = lambda low, high: SimpleNamespace(low=low, high=high)
+    names["Pair"] = make_dataclass("Pair", ["low", "high"])
     names["unroll"] = lambda values: [int(value) for value in values]
     for name, type_ in INTEGERS.items():
         names[name] = lambda value, type_=type_: loaded(type_, value)

@@ -65,7 +65,7 @@ for number in (3, 5, 7):
     found = []
     for probe in made:
         case.probe = probe
-        case.__dict__.pop("module", None)
+        case.__dict__.pop("_built", None)
         found.append(case.evaluate()[0])
     assert found == [3, 5, 7]
 

@@ -101,6 +101,10 @@ def _called(
         if statement and isinstance(found, Entries):
             f.fail(f"{found.describe()} alone does nothing: write `for … in {found.describe()}:`")
         return found
+    if getattr(callee, "__module__", "") == "dataclasses" and callee.__name__ == "replace" and arguments:
+        changed = _replaced(f, arguments, keywords)
+        if changed is not None:
+            return changed
     if callee is print:
         f.fail(
             "a probe can't print: emit a record to a ring buffer, `events.emit(Record(…))`, and print it in user space"
@@ -187,6 +191,18 @@ def _over(f: Frame, over: Callable[..., Any], callee: Any, arguments: list[Any],
         f.fail(f"{callee.__name__}(): {error}")
     found = over(f, *arguments, **keywords)
     return found.holds if isinstance(found, Always) else found
+
+
+def _replaced(f: Frame, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """`dataclasses.replace(r, name=value)` of a record: a new one; None for anything else."""
+    from pyebpf.builder.records import PendingRecord, Record, StructConstructor
+
+    owner = operations.settled(f.p, arguments[0]) if isinstance(arguments[0], Entity) else arguments[0]
+    if not isinstance(owner, Record | PendingRecord) or len(arguments) > 1:
+        return None
+    kept = owner.local(f.p)
+    values = {field.name: attribute(f, kept, field.name) for field in owner.type.fields if field.name not in keywords}
+    return StructConstructor(owner.type).call(f.p, [], {**values, **keywords})
 
 
 def _member(f: Frame, arguments: list[Any]) -> Any:

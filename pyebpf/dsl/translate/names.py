@@ -154,6 +154,7 @@ class Names:
             return
         own = turns.own_memory(self, name, entry, value)
         value = self._variable_value(name, value) if own is None else own
+        value = turns.elements_joined(self, name, value)
         if isinstance(value, Maybe):
             self._write(name, entry, turns.optional_value(self, name, value))
             return

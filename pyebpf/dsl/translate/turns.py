@@ -15,12 +15,13 @@ from pyebpf.builder.integers import Character, Int
 from pyebpf.builder.optional import Maybe, Nothing, bare, nothing_of, with_flag
 from pyebpf.builder.records import PendingRecord, Record
 from pyebpf.builder.strings import String
+from pyebpf.dsl.translate.tuples import TupleValue
 from pyebpf.types import U64
 
 if TYPE_CHECKING:
     from pyebpf.dsl.translate.names import NameEntry, Names
 
-__all__ = ["is_own_text", "mark_joined", "none_value", "optional_value", "own_memory"]
+__all__ = ["elements_joined", "is_own_text", "mark_joined", "none_value", "optional_value", "own_memory"]
 
 
 def none_value(n: Names, name: str, entry: NameEntry) -> RunTime:
@@ -66,6 +67,8 @@ def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
     if any(isinstance(each, Character) for each in given) and all(isinstance(each, Int) for each in given):
         n.times.mark_number(n.key, name)
         return
+    if _mark_elements(n, name, given):
+        return
     values = [bare(each) if isinstance(each, RunTime) else each for each in given if not isinstance(each, Nothing)]
     optional = len(values) < len(given) or any(_may_be_none(n, each) for each in given)
     shapes = {value.shape: value for value in values if isinstance(value, RunTime)}
@@ -85,6 +88,46 @@ def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
 
         if are_joined(values):
             n.times.mark_anywhere(n.key, name)
+
+
+def elements_joined(n: Names, name: str, value: RunTime) -> RunTime:
+    """A tuple whose constants are u64 where another path gives such."""
+    if not isinstance(value, TupleValue):
+        return value
+    elements = tuple(
+        Int(each.value, U64, literal=each.literal)
+        if isinstance(each, Int) and each.literal is not None and n.times.is_unsigned(n.key, _element(name, number))
+        else each
+        for number, each in enumerate(value.elements)
+    )
+    return TupleValue(elements, value.kind)
+
+
+def _element(name: str, number: int) -> str:
+    return f"{name}[{number}]"
+
+
+def _mark_elements(n: Names, name: str, given: list[Any]) -> bool:
+    """Note where a name's tuples have a constant on one path and a u64 on another; fail where they can't be one."""
+    values = [bare(each) if isinstance(each, RunTime) else each for each in given if not isinstance(each, Nothing)]
+    tuples = [each for each in values if isinstance(each, TupleValue)]
+    if not tuples or len(tuples) < len(values):
+        return False
+    if len({len(each.elements) for each in tuples}) > 1:
+        return False
+    found = False
+    for number, elements in enumerate(zip(*(each.elements for each in tuples), strict=True)):
+        if not all(isinstance(each, Int) for each in elements) or len({each.type for each in elements}) == 1:
+            continue
+        odd = [each for each in elements if each.type != U64 and (each.literal is None or each.literal < 0)]
+        if odd:
+            n.fail(
+                f"{_element(name, number)} is a u64 on one path and an s64 on another: convert one of them, u64(…) or "
+                "s64(…)"
+            )
+        n.times.mark_unsigned(n.key, _element(name, number))
+        found = True
+    return found
 
 
 def _may_be_none(n: Names, value: Any) -> bool:
