@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.errors import Location
 
-__all__ = ["LARGE", "PREFIX", "ScratchFunctionBuilder", "scratch_memory"]
+__all__ = ["LARGE", "PREFIX", "ScratchFunctionBuilder", "is_scratch", "scratch_memory"]
 
 #: Slots of so many bytes are kept in scratch memory where a program has it.
 LARGE = 128
@@ -68,6 +68,11 @@ class ScratchFunctionBuilder(FunctionBuilder):
         address = self.emit(Op.OFFSET, self.base, self.const(self._offsets[slot.name] + offset))
         self.assume_present(address)
         return address
+
+
+def is_scratch(slot: ir.Slot) -> bool:
+    """Whether a slot is in scratch memory, whose content no verifier follows."""
+    return ".scratch" in slot.name
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place, pieces, temporary
 from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference
+from pyebpf.builder.scratch import LARGE, ScratchFunctionBuilder, is_scratch
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import dataclass
@@ -52,6 +53,7 @@ class _Body(FunctionBuilder):
         self.opaque = outer.opaque
         #: Names of slots are unique among the functions that reach them.
         self._prefix = prefix
+        self._outer = outer
         self._cells = 0
         #: The cells with addresses of the caller's slots.
         self.reached: dict[ir.Slot, int] = {}
@@ -74,7 +76,17 @@ class _Body(FunctionBuilder):
         """Write a cell."""
         self.store(self.parameters[-1], cell, value, _CELL)
 
+    @property
+    def has_scratch(self) -> bool:
+        """Whether the program around it keeps large records in scratch memory."""
+        if isinstance(self._outer, _Body):
+            return self._outer.has_scratch
+        return isinstance(self._outer, ScratchFunctionBuilder) and self._outer.base is not None
+
     def slot(self, size: int, align: int = 8, name: str = "", *, opaque: bool = False) -> ir.Slot:
+        if size >= LARGE and not opaque and self.has_scratch:
+            # Each round uses it again, as it does the slots of its own frame.
+            return self._outer.slot(size, align, name)
         return super().slot(size, align, f"{self._prefix}{name or 'slot'}", opaque=opaque)
 
     def slot_address(self, slot: ir.Slot, offset: int = 0) -> ir.Value:
@@ -235,7 +247,7 @@ class Walk:
         written = body.written()
         for slot, cell in body.reached.items():
             address = b.slot_address(slot)
-            if cell in written and slot.name not in b.opaque:
+            if cell in written and slot.name not in b.opaque and not is_scratch(slot):
                 for at, width in pieces(0, slot.size):
                     b.store(address, at, b.binary(Op.ADD, b.load(address, at, width), zero), width)
             b.store(state, cell, address, _CELL)

@@ -132,7 +132,7 @@ def _code(
     except CompileError:
         from pyebpf.builder.scratch import LARGE
 
-        if all(slot.size < LARGE for slot in module.functions[0].slots):
+        if all(slot.size < LARGE for function in module.functions for slot in function.slots):
             raise
         fitting = build_program(probe, attachment, target, built.losses, name, scratch=True)
         for loss in fitting.losses.losses:

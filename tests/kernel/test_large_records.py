@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, char, field, now, u8, u32, u64
+from tests.support.needs import needs
 
 SIZE = 17
 
@@ -33,6 +34,11 @@ class Huge(Struct):
 
     count: u64
     rest: bytes = field(u8[17_000], default=bytes(17_000))
+
+
+class Wide(Struct):
+    number: u64
+    name: str = field(char[600])
 
 
 def loaded(make):
@@ -211,3 +217,66 @@ def test_a_tail_call_is_refused_where_it_would_keep_the_memory():
 
     with pytest.raises(CompileError, match="a tail call leaves it for good"):
         loaded(make)
+
+
+def test_bodies_of_loops_over_maps_make_large_records():
+    """Two in each round of a loop inside another, one built of the other; `return` gives the memory back."""
+    needs("helper:for_each_map_elem@syscall")
+    bpf = BPF()
+    numbers = bpf.hash(key=u32, value=u64, name="numbers")
+    kept = bpf.hash(key=u32, value=Wide, name="kept")
+
+    @bpf.syscall()
+    def program():
+        total = 0
+        for one, value in numbers.items():
+            for other, factor in numbers.items():
+                first = Wide(number=value * factor, name="first")
+                kept[one * 10 + other] = first
+                second = Wide(number=first.number + 1, name=first.name)
+                kept[one * 10 + other + 1000] = second
+                total += second.number
+                if second.number == 50:
+                    return total + 10_000
+        return total
+
+    with bpf:
+        for _ in range(2):
+            numbers.update({1: 5, 2: 6})
+            assert program.run().value == 25 + 30 + 30 + 36 + 4
+            assert {key: (wide.number, wide.name) for key, wide in kept.items()} == {
+                11: (25, "first"),
+                12: (30, "first"),
+                21: (30, "first"),
+                22: (36, "first"),
+                1011: (26, "first"),
+                1012: (31, "first"),
+                1021: (31, "first"),
+                1022: (37, "first"),
+            }
+            numbers.clear()
+            numbers[7] = 7
+            assert program.run().value == 10_050
+            kept.clear()
+            numbers.clear()
+        assert sum(bpf.lost.values()) == 0
+
+
+def test_subprograms_and_called_functions_have_the_stack_only():
+    """The error stands where the record is made."""
+    bpf = BPF()
+    kept = bpf.hash(key=u32, value=Wide, name="kept")
+
+    @bpf.subprogram
+    def make(number: u64) -> u64:
+        kept[1] = Wide(number=number, name="subprogram")
+        return number
+
+    @bpf.raw_tracepoint("sys_enter")
+    def program(id) -> None:  # noqa: A002 - the kernel's name
+        make(7)
+
+    with pytest.raises(CompileError, match=r"make\.0 needs [0-9]+ bytes of stack") as caught:
+        bpf.load()
+    assert caught.value.location is not None
+    assert "Wide(number=" in caught.value.location.text
