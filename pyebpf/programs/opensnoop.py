@@ -10,7 +10,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, ptr, s32, tid, u32, u64, uid, user_string
+from pyebpf import (
+    BPF,
+    InvalidValue,
+    Struct,
+    char,
+    comm,
+    errno_name,
+    field,
+    now,
+    pid,
+    ptr,
+    s32,
+    tid,
+    u32,
+    u64,
+    uid,
+    user_string,
+)
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.tool import (
     Column,
@@ -32,6 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["TOOL", "Open", "Options", "build", "open"]
+
+#: TASK_COMM_LEN, less the NUL.
+LONGEST_NAME = 15
 
 
 class Begun(Struct):
@@ -80,6 +100,17 @@ class Options:
     extended: bool = flag("-e", "--extended-fields", help="print the flags of open(2), in octal")
     errno_names: bool = flag("--errno-names", help="print the error's name instead of its number")
 
+    def __post_init__(self) -> None:
+        """Refuse what no thread's name can contain."""
+        raw = (self.name or "").encode("utf-8", "surrogateescape")
+        if len(raw) > LONGEST_NAME:
+            raise InvalidValue(
+                f"--name: {self.name!r} has {len(raw)} bytes, and the kernel keeps {LONGEST_NAME} of a thread's name: "
+                f"write {raw[:LONGEST_NAME].decode(errors='ignore')!r}"
+            )
+        if b"\0" in raw:
+            raise InvalidValue(f"--name: {self.name!r} has a NUL, which no thread's name has")
+
 
 def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
@@ -118,6 +149,10 @@ def build(options: Options) -> BPF:
         del pending[thread]
         if options.failed and ret >= 0:
             return
+        name = comm()
+        # Here, before the buffer: there, calls of others would take the place of those that are wanted.
+        if options.name is not None and options.name not in name:
+            return
         opens.emit(
             Open(
                 time=now(),
@@ -126,7 +161,7 @@ def build(options: Options) -> BPF:
                 tid=tid(),
                 uid=uid(),
                 result=ret,
-                comm=comm(),
+                comm=name,
                 path=user_string(path),
             )
         )
@@ -134,12 +169,11 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def opens(bpf: BPF, options: Options, stop: Stop) -> Iterator[Open]:
+def opens(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Open]:
     """Calls as they return."""
     for call in events(bpf["opens"], stop):
-        if options.name is None or options.name in call.comm:
-            call.time = monotonic_time(call.time)
-            yield call
+        call.time = monotonic_time(call.time)
+        yield call
 
 
 def columns(options: Options) -> tuple[Column, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from ipaddress import ip_address
-from types import SimpleNamespace
 
 import pytest
 
+from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Row
 from pyebpf.output.histogram import log2
 from pyebpf.programs import biolatency, opensnoop, syscount, tcplife, tcpsynbl
@@ -143,12 +144,21 @@ def test_error_names_are_the_kernels():
     ]  # fmt: skip
 
 
-def test_names_are_compared_in_user_space():
-    """-n keeps processes whose name has the text in it."""
-    ring = SimpleNamespace(fileno=lambda: -1, poll=lambda _: [call(comm="sshd"), call(comm="bash")])
-    stop = SimpleNamespace(is_set=lambda: True, is_overdue=lambda: False)
-    found = list(opensnoop.opens({"opens": ring}, opensnoop.Options(name="ssh"), stop))
-    assert [each.comm for each in found] == ["sshd"]
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("systemd-network", ""),
+        ("systemd-networkd", "has 16 bytes, and the kernel keeps 15 of a thread's name: write 'systemd-network'"),
+        ("\u00e9" * 8, "has 16 bytes, and the kernel keeps 15 of a thread's name: write " + repr("\u00e9" * 7)),
+        ("a\0b", "has a NUL, which no thread's name has"),
+    ],
+)
+def test_a_name_that_no_thread_can_have(name, message):
+    """-n refuses what would match nothing, with what to write."""
+    with pytest.raises(InvalidValue) if message else nullcontext() as caught:
+        opensnoop.Options(name=name)
+    if message:
+        assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(

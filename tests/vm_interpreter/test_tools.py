@@ -83,6 +83,44 @@ def test_opensnoop_counts_what_does_not_fit(simulate):
     assert sum(bpf.lost.values()) == opens - there
 
 
+def test_opensnoop_leaves_room_for_the_name_that_is_asked_for(simulate):
+    """With -n, opens of others take none of the buffer's room, although it has room for fewer than they are."""
+    bpf, kernel = simulate(opensnoop, opensnoop.Options(name="ssh"))
+    room = (1 << 20) // opensnoop.Open.layout.size
+    others, wanted = range(room), range(room, room + 20)
+    kernel.process(pid=7, comm="burst")
+    for number in (*others, *wanted):
+        if number == wanted[0]:
+            kernel.process(pid=42, comm="sshd")
+        kernel.tracepoint("syscalls:sys_enter_openat", filename=f"/{number}", flags=0)
+        kernel.tracepoint("syscalls:sys_exit_openat", ret=3)
+    assert [call.path for call in bpf["opens"].poll()] == [f"/{number}" for number in wanted]
+    assert bpf.lost == {}
+
+
+@pytest.mark.parametrize("name", ["ssh", "n", "sshd-of-fifteen", "", "\udcff"])
+def test_opensnoop_looks_for_a_name_anywhere_in_the_thread_s(simulate, name):
+    """With -n, what the thread's name contains, in bytes; anything contains nothing."""
+    bpf, kernel = simulate(opensnoop, opensnoop.Options(name=name))
+    comms = ["sshd-of-fifteen", "n", "ss", "h", "of-fifteen-sshd", "\udcff!"]
+    for comm in comms:
+        kernel.process(pid=42, comm=comm)
+        kernel.tracepoint("syscalls:sys_enter_openat", filename="/", flags=0)
+        kernel.tracepoint("syscalls:sys_exit_openat", ret=3)
+    assert [call.comm for call in bpf["opens"].poll()] == [comm for comm in comms if name in comm]
+
+
+def test_opensnoop_looks_at_the_name_when_the_call_returns(simulate):
+    """A thread that changes its name meanwhile is known by the new one."""
+    bpf, kernel = simulate(opensnoop, opensnoop.Options(name="new"))
+    for before, after in (("old", "new"), ("new", "old")):
+        kernel.process(pid=42, comm=before)
+        kernel.tracepoint("syscalls:sys_enter_openat", filename=f"/{before}", flags=0)
+        kernel.process(pid=42, comm=after)
+        kernel.tracepoint("syscalls:sys_exit_openat", ret=3)
+    assert [(call.comm, call.path) for call in bpf["opens"].poll()] == [("new", "/old")]
+
+
 def request(kernel, *, size=4096, flags=0, disk=""):
     """A struct request in the kernel's layout."""
     return kernel.object("struct request", __data_len=size, cmd_flags=flags, q={"disk": {"disk_name": disk}})
