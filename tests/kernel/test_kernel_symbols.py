@@ -14,6 +14,7 @@ from tests.support.needs import lacks, needs
 
 def told(make, size=4):
     """What a program leaves in an array, run once."""
+    needs("program:syscall")
     bpf = BPF()
     out = bpf.array(value=s64, size=size, name="out")
     program = make(bpf, out)

@@ -9,6 +9,7 @@ import pytest
 
 from pyebpf import BPF, CompileError, Struct, char, comm, enum, field, has_enum, has_field, s64, u8, u32, u64
 from tests.language.harness import Host, Oldest
+from tests.support.needs import needs
 
 
 class Pair(Struct):
@@ -41,6 +42,8 @@ def name_of(number):
 @pytest.fixture(params=[Host(), Older()], ids=["host", "older"])
 def run(request):
     """Compile what `make(bpf)` declares, fill its maps, run its program; its value and its maps' entries by name."""
+
+    needs("program:syscall")
 
     def run(make, **contents):
         bpf = BPF(target=request.param)

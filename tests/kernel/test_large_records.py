@@ -221,7 +221,7 @@ def test_a_tail_call_is_refused_where_it_would_keep_the_memory():
 
 def test_bodies_of_loops_over_maps_make_large_records():
     """Two in each round of a loop inside another, one built of the other; `return` gives the memory back."""
-    needs("helper:for_each_map_elem@syscall")
+    needs("program:syscall")
     bpf = BPF()
     numbers = bpf.hash(key=u32, value=u64, name="numbers")
     kept = bpf.hash(key=u32, value=Wide, name="kept")

@@ -26,6 +26,7 @@ _SINCE: dict[tuple[int, int], str] = {
     (5, 14): "program:syscall",
     (5, 15): "attach:perf helper:get_func_ip@kprobe",
     (5, 17): "helper:loop",
+    (5, 18): "helper:xdp_load_bytes@xdp",
     (5, 19): "helper:dynptr_from_mem@syscall helper:ringbuf_reserve_dynptr@syscall",
     (6, 1): "attach:lsm attach:lsm_cgroup helper:tcp_raw_gen_syncookie_ipv4@sched_cls "
     "helper:user_ringbuf_drain@tracepoint",
@@ -41,7 +42,7 @@ _SINCE: dict[tuple[int, int], str] = {
     (6, 11): "kfunc:bpf_iter_bits_new",
     (6, 12): "attach:kprobe_multi attach:kprobe_session",  # Linux 5.18 and 6.10, with CONFIG_FPROBE
     (6, 13): "attach:uprobe_session",
-    (6, 15): "isa:load_acquire",
+    (6, 15): "isa:load_acquire kfunc:bpf_cpumask_populate",
 }
 RELEASES = {name: release for release, names in _SINCE.items() for name in names.split()}
 
