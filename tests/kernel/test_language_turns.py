@@ -42,7 +42,6 @@ def name_of(number):
 @pytest.fixture(params=[Host(), Older()], ids=["host", "older"])
 def run(request):
     """Compile what `make(bpf)` declares, fill its maps, run its program; its value and its maps' entries by name."""
-
     needs("program:syscall")
 
     def run(make, **contents):
