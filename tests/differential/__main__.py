@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _SHARE = 50  # programs that a process is given at once
 _PROGRESS = 20.0  # seconds
 _MARK = "FACTS "
+_ASKING = 30  # programs that ask a kernel everything that all of them ask
 
 Answer = tuple[int, int, list[Failure]]
 
@@ -65,7 +66,7 @@ def _show(options: argparse.Namespace) -> int:
 def _facts(options: argparse.Namespace) -> int:
     """A few programs ask everything that all of them ask."""
     recorder = Recorder(_target())
-    for seed in range(options.seed, options.seed + 100):
+    for seed in range(_ASKING):
         try:
             compiled(seed, recorder)
         except PyebpfError as error:
@@ -82,11 +83,12 @@ def _target() -> Target:
 
 
 def _run(options: argparse.Namespace) -> int:
-    shares = [
-        range(first, min(first + _SHARE, options.seed + options.programs))
-        for first in range(options.seed, options.seed + options.programs, _SHARE)
-    ]
-    return _report(options, options.programs, _answers(options.processes, _run_share, shares))
+    return _report(options, options.programs, _answers(options.processes, _run_share, _shares(options)))
+
+
+def _shares(options: argparse.Namespace) -> list[range]:
+    end = options.seed + options.programs
+    return [range(first, min(first + _SHARE, end)) for first in range(options.seed, end, _SHARE)]
 
 
 def _execute(options: argparse.Namespace) -> int:
@@ -97,19 +99,35 @@ def _execute(options: argparse.Namespace) -> int:
 
 def _compile(options: argparse.Namespace) -> int:
     text = options.facts.read_text() if options.facts else ""
-    target: Target = RecordedTarget.from_json(text.partition(_MARK)[2].splitlines()[0]) if text else _target()
-    found, refused = [], 0
-    for seed in range(options.seed, options.seed + options.programs):
-        try:
-            made = compiled(seed, target)
-        except PyebpfError as error:
-            refused += 1
-            print(f"seed {seed}: {type(error).__name__}: {error}", file=sys.stderr)
-            continue
-        found.append(packed(made))
+    _compile_share.target = RecordedTarget.from_json(text.partition(_MARK)[2].splitlines()[0]) if text else _target()
+    shares = _shares(options)
+    found, failed = [], 0
+    for programs, failures in _answers(options.processes, _compile_share, shares):
+        found += programs
+        failed += len(failures)
+        for each in failures:
+            print(each, file=sys.stderr)
     options.file.write_bytes(pickle.dumps(found))
-    print(f"{len(found)} programs compiled, {refused} refused")
-    return 1 if refused else 0
+    print(f"{len(found)} programs compiled, {failed} not")
+    return 1 if failed else 0
+
+
+class _CompileShare:
+    """Compiles for a target that every process has before it is forked."""
+
+    target: Target
+
+    def __call__(self, seeds: Sequence[int]) -> tuple[list[bytes], list[str]]:
+        found, failures = [], []
+        for seed in seeds:
+            try:
+                found.append(packed(compiled(seed, self.target)))
+            except (PyebpfError, AssertionError) as error:
+                failures.append(f"seed {seed}: {type(error).__name__}: {error}")
+        return found, failures
+
+
+_compile_share = _CompileShare()
 
 
 @functools.cache
@@ -142,7 +160,7 @@ def _execute_share(programs: Sequence[bytes]) -> Answer:
     return len(programs) - left_out, left_out, found
 
 
-def _answers(processes: int, function: Callable[[Any], Answer], shares: Sequence[Any]) -> Iterator[Answer]:
+def _answers(processes: int, function: Callable[[Any], Any], shares: Sequence[Any]) -> Iterator[Any]:
     if processes == 1:
         yield from map(function, shares)
         return
