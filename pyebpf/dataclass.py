@@ -140,10 +140,8 @@ def _text(annotation: Any) -> str:
 def replace(instance: T, **changes: Any) -> T:
     """Return a copy of a dataclass's instance with some fields changed."""
     cls = type(instance)
-    for name, each in _fields(cls).items():
-        if each.init and name not in changes:
-            changes[name] = getattr(instance, name)
-    return cls(**changes)
+    kept = {name: getattr(instance, name) for name, each in _fields(cls).items() if each.init}
+    return cls(**kept | changes)
 
 
 def fields(dataclass: object) -> tuple[Field, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.blocks import Edge, Join, Loop, OpenBlock, successors
 from pyebpf.builder.conditions import All, Always, Any, Compare, Not, negate
-from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, learn, merge
+from pyebpf.builder.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, gone_in_round, learn, merge
 from pyebpf.builder.order import reverse_post_order
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
@@ -54,7 +54,7 @@ class FunctionBuilder:
         #: Maps whose addresses this function makes invalid, with the reason: it does so to its callers' too.
         self.invalidated: dict[str, str] = {}
         self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
-        self.environment = Environment()
+        self.environment = Environment.of_function()
         self._regions: tuple[Cleanup, ...] = ()
         #: Why nothing may be called here; empty where calls are allowed.
         self.no_calls = ""
@@ -190,20 +190,23 @@ class FunctionBuilder:
     def gone(self, value: ir.Value) -> str | None:
         """Why some path here has made this address invalid, or None."""
         self._settle()
-        return self.environment.gone.get(value.number)
+        return self.environment.why_gone(value.number)
 
     def assume_origin(self, value: ir.Value, origin: str) -> None:
         """State which map an address comes from."""
         self._settle()
-        self.environment.facts.origins[value.number] = origin
+        self.environment.facts.comes_from(value.number, origin)
+
+    def origin(self, value: ir.Value) -> str | None:
+        """Which map an address comes from, if it is known."""
+        origin = self.environment.facts.origins.get(value.number)
+        return None if origin is None else origin.name
 
     def invalidate_origin(self, origin: str, reason: str) -> None:
         """State that every address of a map is invalid from here on."""
         self._settle()
         self.invalidated[origin] = reason
-        for number, found in self.environment.facts.origins.items():
-            if found == origin:
-                self.environment.gone[number] = reason
+        self.environment.invalidate(origin, reason)
 
     def note_use(self, value: ir.Value, what: str) -> None:
         """Note that an address is used here: an earlier round of a loop may have made it invalid."""
@@ -241,7 +244,7 @@ class FunctionBuilder:
     def take(self, variable: Variable) -> ir.Value:
         """Return the variable's value and forget the variable: nothing reads it any more."""
         self._settle()
-        value = self.environment.values.pop(variable, None)
+        value = self.environment.values.pop(variable)
         if value is None:
             assert not self._block.reachable, f"{variable.hint} has no value"
             return self.const(0)
@@ -250,7 +253,7 @@ class FunctionBuilder:
     def forget(self, variable: Variable) -> None:
         """Forget a variable that nothing reads any more: each that is known costs something where paths meet."""
         self._settle()
-        self.environment.values.pop(variable, None)
+        self.environment.values.pop(variable)
 
     # -- control flow --------------------------------------------------------------------------------------------------
 
@@ -392,8 +395,8 @@ class FunctionBuilder:
         header.parameters = tuple(parameters.values())
         before.terminator = ir.Jump(header.number, tuple(environment.values[v] for v in kept), self.where)
         inside = environment.copy()
-        inside.values.update(parameters)
         for variable, parameter in parameters.items():
+            inside.values[variable] = parameter
             inside.inherit(parameter, environment.values[variable], environment)
         self._block, self.environment = header, inside
         loop = Loop(end=Join("end of loop"), again=Join("next round"))
@@ -403,13 +406,10 @@ class FunctionBuilder:
         self.start(loop.again)
         if self._block.reachable:
             after = self.environment
-            stale = {n: reason for n, reason in after.gone.items() if n < first and n not in environment.gone}
-            for variable, parameter in parameters.items():
-                if variable in after.values and after.values[variable].number in after.gone:
-                    stale[parameter.number] = after.gone[after.values[variable].number]
+            stale = gone_in_round(environment, after, first, parameters)
             self.refuse_stale(stale, uses_before)
             self._block.terminator = ir.Jump(
-                header.number, tuple(after.values.get(v, parameters[v]) for v in kept), self.where
+                header.number, tuple(after.values.get(v) or parameters[v] for v in kept), self.where
             )
         self._unreachable()
         self.start(loop.end)

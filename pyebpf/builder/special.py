@@ -32,7 +32,7 @@ class Member(Entity, NoPythonOperators):
     def map(self, p: ProgramBuilder) -> MapSpec:
         """The map whose entry it is in."""
         base = self.place.base
-        name = None if base is None else p.b.environment.facts.origins.get(base.number)
+        name = None if base is None else p.b.origin(base)
         spec = None if name is None else p.maps.get(name)
         if spec is None:
             p.fail(f"{self.describe()}: which map this entry is of is not known here: take it from .get(k)")

@@ -176,10 +176,11 @@ class Walk:
             inner = body.get(cell, value.kind)
             body.write(variable, inner)
             self._entered.append(_Entered(variable, value, inner, cell, variable in assigned))
-            if value.number in known.facts.origins:
-                body.assume_origin(inner, known.facts.origins[value.number])
-            if value.number in known.gone:
-                body.environment.gone[inner.number] = known.gone[value.number]
+            origin, gone = self.outer.origin(value), known.why_gone(value.number)
+            if origin is not None:
+                body.assume_origin(inner, origin)
+            if gone is not None:
+                body.environment.gone[inner.number] = gone
             if variable in assigned:
                 continue
             if known.is_present(value.number):
@@ -203,16 +204,14 @@ class Walk:
             body.start(join)
             if not body.reachable:
                 continue
-            gone = body.environment.gone
             if not stop:
-                body.refuse_stale(
-                    {e.inner.number: gone[e.inner.number] for e in self._entered if e.inner.number in gone}
-                )
+                inner = [entered.inner for entered in self._entered]
+                body.refuse_stale({value.number: gone for value in inner if (gone := body.gone(value)) is not None})
             for entered in self._entered:
                 value = body.environment.values.get(entered.variable)
                 if not entered.carried or value is None:
                     continue
-                entered.gone = gone.get(value.number, entered.gone)
+                entered.gone = body.gone(value) or entered.gone
                 if value != entered.inner:
                     body.put(entered.cell, value)
             body.ret(body.const(stop))
@@ -268,7 +267,7 @@ class Walk:
                 continue
             value = b.load(state, entered.cell, _CELL, kind=entered.outer.kind)
             b.write(entered.variable, value)
-            origin = b.environment.facts.origins.get(entered.outer.number)
+            origin = b.origin(entered.outer)
             if origin is not None:
                 b.assume_origin(value, origin)
             if entered.gone is not None:

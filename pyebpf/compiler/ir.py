@@ -250,6 +250,10 @@ class Jump:
         """Values that it reads."""
         return self.arguments
 
+    def successors(self) -> tuple[int, ...]:
+        """Numbers of the blocks that may come next, `then` before `otherwise`."""
+        return (self.target,)
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -269,6 +273,10 @@ class Branch:
         """Values that it reads."""
         return self.left, self.right
 
+    def successors(self) -> tuple[int, ...]:
+        """Numbers of the blocks that may come next, `then` before `otherwise`."""
+        return (self.then, self.otherwise)
+
 
 @dataclass(frozen=True, slots=True)
 class MayGoto:
@@ -286,6 +294,10 @@ class MayGoto:
         """Reads nothing."""
         return ()
 
+    def successors(self) -> tuple[int, ...]:
+        """Numbers of the blocks that may come next, `then` before `otherwise`."""
+        return (self.then, self.otherwise)
+
 
 @dataclass(frozen=True, slots=True)
 class Return:
@@ -297,6 +309,10 @@ class Return:
     def uses(self) -> tuple[Value, ...]:
         """Values that it reads."""
         return (self.value,)
+
+    def successors(self) -> tuple[int, ...]:
+        """Numbers of the blocks that may come next, `then` before `otherwise`."""
+        return ()
 
 
 Terminator: TypeAlias = Jump | Branch | MayGoto | Return
@@ -313,13 +329,7 @@ class Block:
 
     def successors(self) -> tuple[int, ...]:
         """Numbers of the blocks that may come next, `then` before `otherwise`."""
-        match self.terminator:
-            case Jump(target=target):
-                return (target,)
-            case Branch(then=then, otherwise=otherwise) | MayGoto(then=then, otherwise=otherwise):
-                return (then, otherwise)
-            case _:
-                return ()
+        return self.terminator.successors()
 
 
 @dataclass(frozen=True, slots=True)

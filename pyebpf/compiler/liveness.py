@@ -54,6 +54,9 @@ def analyse(function: MachineFunction) -> Liveness:
     live_out: dict[int, dict[int, int]] = {block.number: {} for block in blocks}
     local = {block.number: _local(block, constants) for block in blocks}
     depth = loops.depth
+    # Without a way back, one walk against the order of the blocks meets each behind all that come after it.
+    position = {block.number: index for index, block in enumerate(blocks)}
+    goes_back = any(position[target] <= position[number] for number in successors for target in successors[number])
     changed = True
     while changed:
         changed = False
@@ -70,7 +73,7 @@ def analyse(function: MachineFunction) -> Liveness:
             live = {value: distance + length for value, distance in out.items() if value not in defined}
             live.update(first_uses)
             live_out[number] = out
-            if live.keys() != live_in[number].keys():
+            if goes_back and live.keys() != live_in[number].keys():
                 changed = True
             live_in[number] = live
     pressure: dict[int, int] = {}

@@ -12,6 +12,8 @@ from pyebpf.compiler.graph import predecessors
 from pyebpf.compiler.ir import Jump, Op, Return
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyebpf.compiler import ir
 
 __all__ = ["share_slots"]
@@ -24,16 +26,16 @@ _SAME_ADDRESS = frozenset({Op.OFFSET, Op.REFINE})
 def share_slots(function: ir.Function) -> tuple[dict[str, int], int]:
     """Offset from r10 of each slot, and the bytes that all take, a multiple of 8; see `place_slots`."""
     conflicts = _conflicts(function)
-    placed: list[tuple[ir.Slot, int]] = []
+    placed: dict[str, tuple[int, int]] = {}
     for slot in sorted(function.slots, key=lambda slot: -slot.size):
-        taken = sorted((end - other.size, end) for other, end in placed if other.name in conflicts[slot.name])
+        taken = sorted(placed[name] for name in conflicts[slot.name] if name in placed)
         end = _end(slot, 0)
         for low, high in taken:
             if low < end and end - slot.size < high:
                 end = _end(slot, high)
-        placed.append((slot, end))
-    size = max((end for _, end in placed), default=0)
-    return {slot.name: -end for slot, end in placed}, size + -size % 8
+        placed[slot.name] = (end - slot.size, end)
+    size = max((end for _, end in placed.values()), default=0)
+    return {name: -end for name, (_, end) in placed.items()}, size + -size % 8
 
 
 def _end(slot: ir.Slot, start: int) -> int:
@@ -46,32 +48,39 @@ def _conflicts(function: ir.Function) -> dict[str, set[str]]:
     """For each slot the names of those that are needed at the same time as it. Sets of slots are bits of a number."""
     names = [slot.name for slot in function.slots]
     accesses, everywhere = _accesses(function, {name: 1 << index for index, name in enumerate(names)})
-    conflicts = dict.fromkeys(range(len(names)), everywhere)
     before, after = _around(function, accesses)
+    #: Each set of slots that are needed at one place.
+    together: set[int] = set()
     for block in function.blocks:
         number = block.number
+        together.add(before[number] & after[number])
+        # Backwards: what has an access at or behind each place; forwards: what has one at or before it. Between two
+        # accesses the same slots are needed as at one of them.
+        touches = [touched for touched in accesses[number] if touched]
         coming = after[number]
-        # Backwards: what has an access at or behind each place; forwards: what has one at or before it.
         behind = []
-        for touched in reversed(accesses[number]):
+        for touched in reversed(touches):
             coming |= touched
             behind.append(coming)
         been = before[number]
-        for touched, coming in zip(accesses[number], reversed(behind), strict=True):
+        for touched, coming in zip(touches, reversed(behind), strict=True):
             been |= touched
-            needed = been & coming
-            for index in range(len(names)):
-                if needed >> index & 1:
-                    conflicts[index] |= needed
-        through = before[number] & after[number]
-        for index in range(len(names)):
-            if through >> index & 1:
-                conflicts[index] |= through
-    whole = (1 << len(names)) - 1
-    return {
-        name: {other for at, other in enumerate(names) if (whole if everywhere >> index & 1 else mask) >> at & 1}
-        for (index, mask), name in zip(conflicts.items(), names, strict=True)
-    }
+            together.add(been & coming)
+    conflicts = [everywhere] * len(names)
+    for needed in together:
+        for index in _bits(needed):
+            conflicts[index] |= needed
+    for index in _bits(everywhere):
+        conflicts[index] = (1 << len(names)) - 1
+    return {name: {names[at] for at in _bits(mask)} for name, mask in zip(names, conflicts, strict=True)}
+
+
+def _bits(mask: int) -> Iterator[int]:
+    """Numbers of the bits that are set."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
 def _accesses(function: ir.Function, bits: dict[str, int]) -> tuple[dict[int, list[int]], int]:
@@ -140,8 +149,8 @@ def _around(function: ir.Function, accesses: dict[int, list[int]]) -> tuple[dict
     changed = True
     while changed:
         changed = False
-        for known, sources in ((before, leading), (after, following)):
-            for number in own:
+        for known, sources, order in ((before, leading, own), (after, following, reversed(own))):
+            for number in order:
                 mask = known[number]
                 for other in sources[number]:
                     mask |= known[other] | own[other]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pyebpf.dsl.tree import children
+
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator
 
 __all__ = ["MOST_LEVELS", "room", "too_deep"]
@@ -36,5 +38,5 @@ def too_deep(node: ast.AST) -> ast.AST | None:
         each, level = waiting.pop()
         if level > MOST_LEVELS and hasattr(each, "lineno"):
             return each
-        waiting += [(child, level + 1) for child in ast.iter_child_nodes(each)]
+        waiting += [(child, level + 1) for child in children(each)]
     return None

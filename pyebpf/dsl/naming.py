@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dsl.probe import SubprogramEntity
 from pyebpf.dsl.scope import MISSING, Scope
 from pyebpf.dsl.source import find_source
+from pyebpf.dsl.tree import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,7 +58,7 @@ def _identifiers(function: FunctionType, scope: Scope, seen: set[int]) -> Iterat
         return
     seen.add(id(function))
     source = find_source(function)
-    nodes = [node for node in ast.walk(source.node) if isinstance(node, (ast.Name, ast.Attribute))]
+    nodes = [node for node in walk(source.node) if isinstance(node, (ast.Name, ast.Attribute))]
     nodes.sort(key=lambda node: (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0))
     for node in nodes:
         value = _value(node, scope)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -128,3 +129,22 @@ def test_random_slots_keep_what_they_hold() -> None:
             if name in holds.values():
                 assert all(holds.get(each) == name for each in bytes_)
             holds.update(dict.fromkeys(bytes_, name))
+
+
+def test_time_is_near_linear() -> None:
+    """Eight times the slots, in as many blocks, take less than thirty times the time to share."""
+
+    def seconds(count: int) -> float:
+        b = Builder(slots=slots(*[8] * count))
+        for number in range(count):
+            here = len(b.blocks)
+            b.end(Branch(Condition.EQ, access(b, f"s{number}"), b.const(0), here + 1, here + 2))
+            b.end(Jump(here + 2))
+        b.end(Return(b.const(0)))
+        function = b.function()
+        begin = time.process_time()
+        assert share_slots(function)[1] == 8
+        return time.process_time() - begin
+
+    seconds(10)
+    assert seconds(2_400) < 30 * max(min(seconds(300) for _ in range(3)), 0.001)

@@ -11,7 +11,7 @@ from pyebpf.compiler.passes.rewriting import substitute
 from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyebpf.compiler.ir import Function, Terminator, Value
 
@@ -38,18 +38,18 @@ def _thread(function: Function) -> list[Block]:
         for instruction in block.instructions
         if instruction.op is Op.CONST and instruction.result is not None
     }
-    private = _private_parameters(function)
+    idle = _idle(function)
+    leads = _leads(blocks, idle)
 
     def onward(jump: Jump) -> Jump:
         """Where a jump leads, through blocks that only pass on or only test what is already known."""
         seen = {jump.target}
         while True:
             block = blocks[jump.target]
-            # Constants are found from anywhere; a block of nothing else does nothing.
-            if block.number not in private or any(i.op is not Op.CONST for i in block.instructions):
+            if block.number not in idle:
                 return jump
             given = dict(zip((value.number for value in block.parameters), jump.arguments, strict=True))
-            terminator = substitute(block.terminator, given)
+            terminator = substitute(leads.get(block.number, block.terminator), given)
             if isinstance(terminator, Branch):
                 left, right = numbers.get(terminator.left.number), numbers.get(terminator.right.number)
                 if left is None or right is None:
@@ -58,18 +58,17 @@ def _thread(function: Function) -> list[Block]:
                 terminator = Jump(terminator.then if holds else terminator.otherwise, (), terminator.where)
             if not isinstance(terminator, Jump) or terminator.target in seen:
                 return jump
-            if any(value.number in own_constants(block) for value in terminator.arguments):
+            if _gives_own(block, terminator):
                 return jump
             jump = replace(terminator, where=jump.where or terminator.where)
             seen.add(jump.target)
 
-    def own_constants(block: Block) -> set[int]:
-        return {instruction.result.number for instruction in block.instructions if instruction.result is not None}
-
     def thread(terminator: Terminator) -> Terminator:
         if isinstance(terminator, Jump):
             return onward(terminator)
-        if isinstance(terminator, (Branch, MayGoto)):
+        if isinstance(terminator, (Branch, MayGoto)) and (
+            terminator.then in idle or terminator.otherwise in idle or terminator.then == terminator.otherwise
+        ):
             ways = [onward(Jump(target)) for target in (terminator.then, terminator.otherwise)]
             # These edges carry nothing.
             then, otherwise = (
@@ -88,12 +87,14 @@ def _thread(function: Function) -> list[Block]:
     for block in function.blocks[1:]:
         if isinstance(block.terminator, Return) and all(i.op is Op.CONST for i in block.instructions):
             value = block.terminator.value.number
-            number = numbers.get(value) if value in own_constants(block) else None
+            number = numbers.get(value) if value in _defined(block) else None
             if number is not None and not block.parameters:
                 shared[block.number] = returns.setdefault(number, block.number)
     blocks_after = []
     for block in function.blocks:
-        terminator = _redirect(thread(block.terminator), shared)
+        terminator = thread(block.terminator)
+        if shared:
+            terminator = _redirect(terminator, shared)
         changed = terminator is not block.terminator
         blocks_after.append(replace(block, terminator=terminator) if changed else block)
     return blocks_after
@@ -111,8 +112,57 @@ def _redirect(terminator: Terminator, targets: Mapping[int, int]) -> Terminator:
     return terminator
 
 
-def _private_parameters(function: Function) -> set[int]:
-    """Blocks that may be jumped past: what they define is used in themselves alone."""
+def _defined(block: Block) -> set[int]:
+    return {instruction.result.number for instruction in block.instructions if instruction.result is not None}
+
+
+def _gives_own(block: Block, jump: Jump) -> bool:
+    """Whether a block's jump gives its target what the block itself defines."""
+    if not jump.arguments or not block.instructions:
+        return False
+    own = _defined(block)
+    return any(value.number in own for value in jump.arguments)
+
+
+def _leads(blocks: Mapping[int, Block], idle: set[int]) -> dict[int, Jump]:
+    """Where each block that only jumps on leads in the end, told by its own parameters.
+
+    The ends of nested conditions are a chain of such blocks, as long as they are deep; each is gone along once.
+    """
+    passing = {
+        number: block.terminator
+        for number, block in blocks.items()
+        if number in idle and isinstance(block.terminator, Jump) and not _gives_own(block, block.terminator)
+    }
+    leads: dict[int, Jump] = {}
+    for start in blocks:
+        chain: dict[int, Jump] = {}
+        number = start
+        while number in passing and number not in leads and number not in chain:
+            chain[number] = passing[number]
+            number = passing[number].target
+        if number in chain:
+            # Nothing but a way round: it leads nowhere.
+            passing = {other: jump for other, jump in passing.items() if other not in chain}
+            continue
+        for passed, jump in reversed(chain.items()):
+            end = leads.get(jump.target)
+            leads[passed] = jump if end is None else _joined(jump, blocks[jump.target].parameters, end)
+    return leads
+
+
+def _joined(jump: Jump, parameters: Sequence[Value], onward: Jump) -> Jump:
+    """One jump for two, the second from a block of these parameters."""
+    given = {parameter.number: value for parameter, value in zip(parameters, jump.arguments, strict=True)}
+    arguments = tuple(given.get(value.number, value) for value in onward.arguments)
+    return Jump(onward.target, arguments, jump.where or onward.where)
+
+
+def _idle(function: Function) -> set[int]:
+    """Blocks that may be jumped past: constants are all that they define, and they alone use them.
+
+    Constants are found from anywhere; a block of nothing else does nothing.
+    """
     home: dict[int, int] = {}
     shared: set[int] = set()
     for block in function.blocks:
@@ -121,18 +171,18 @@ def _private_parameters(function: Function) -> set[int]:
         for instruction in block.instructions:
             if instruction.result is not None:
                 home[instruction.result.number] = block.number
-
-    def use(value: Value, number: int) -> None:
-        if home.get(value.number, number) != number:
-            shared.add(home[value.number])
-
     for block in function.blocks:
-        for instruction in block.instructions:
-            for value in instruction.operands:
-                use(value, block.number)
-        for value in block.terminator.uses():
-            use(value, block.number)
-    return {block.number for block in function.blocks} - shared
+        number = block.number
+        uses = [value for instruction in block.instructions for value in instruction.operands]
+        for value in (*uses, *block.terminator.uses()):
+            at = home.get(value.number, number)
+            if at != number:
+                shared.add(at)
+    return {
+        block.number
+        for block in function.blocks
+        if block.number not in shared and all(i.op is Op.CONST for i in block.instructions)
+    }
 
 
 def _merge(blocks: dict[int, Block]) -> list[Block]:

@@ -330,7 +330,7 @@ class Rewriter:
             self.definitions[result.number] = instruction
             if instruction.op is Op.CONST:
                 self._numbers[result.number] = instruction.imm & MASK
-            bits = self._bits_of(instruction, self._bits)
+            bits = self._bits_of(instruction, self._bits) if instruction.op in _BOUNDED else 64
             if bits < 64:
                 self._bits[result.number] = bits
                 if instruction.op not in _UNVERIFIED:
@@ -345,10 +345,10 @@ class Rewriter:
 
     def _bits_of(self, instruction: Instruction, known: Mapping[int, int]) -> int:
         """A number of bits that holds the result, by what is known of the operands'."""
+        if instruction.op is Op.CONST:
+            return (instruction.imm & MASK).bit_length()
         bits = [known.get(value.number, 64) for value in instruction.operands]
         match instruction.op:
-            case Op.CONST:
-                return (instruction.imm & MASK).bit_length()
             case Op.LOAD if not instruction.signed:
                 return 8 * instruction.size
             case Op.ZEXT | Op.SWAP:
@@ -386,6 +386,26 @@ class Rewriter:
         return terminator
 
 
+#: Operations that bound their results, by themselves or by their operands' bounds.
+_BOUNDED = frozenset(
+    {
+        Op.CONST,
+        Op.LOAD,
+        Op.ZEXT,
+        Op.SWAP,
+        Op.COMPARE,
+        Op.REFINE,
+        Op.UDIV,
+        Op.AND,
+        Op.OR,
+        Op.XOR,
+        Op.ADD,
+        Op.MUL,
+        Op.UMOD,
+        Op.LSHR,
+        Op.SHL,
+    }
+)
 #: Operations whose results no bound is known of to verifiers before Linux 7.0.
 _UNVERIFIED = frozenset({Op.UDIV, Op.UMOD, Op.SWAP})
 

@@ -51,7 +51,7 @@ def anywhere(p: ProgramBuilder, value: Record | PendingRecord) -> AnywhereRecord
     record.check(p)
     address = record.place.exact(p)
     if record.place.base is not None and address != record.place.base:
-        origin = p.b.environment.facts.origins.get(record.place.base.number)
+        origin = p.b.origin(record.place.base)
         if origin is not None:
             p.b.assume_origin(address, origin)
     found = AnywhereRecord(record.type, Place(base=address, shared=True, space=record.place.space))

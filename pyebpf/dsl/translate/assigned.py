@@ -6,6 +6,8 @@ import ast
 import functools
 from typing import TYPE_CHECKING
 
+from pyebpf.dsl.tree import children, walk
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -34,7 +36,7 @@ def _assigned(node: ast.AST) -> tuple[str, ...]:
             own = [name]
         case _:
             own = []
-    return tuple(dict.fromkeys([*own, *(name for child in ast.iter_child_nodes(node) for name in _assigned(child))]))
+    return tuple(dict.fromkeys([*own, *(name for child in children(node) for name in _assigned(child))]))
 
 
 def loop_targets(nodes: Iterable[ast.AST]) -> set[str]:
@@ -45,15 +47,13 @@ def loop_targets(nodes: Iterable[ast.AST]) -> set[str]:
 @functools.lru_cache(maxsize=16384)
 def _loop_targets(node: ast.AST) -> tuple[str, ...]:
     own = _assigned(node.target) if isinstance(node, ast.For) else ()
-    return tuple(
-        dict.fromkeys([*own, *(name for child in ast.iter_child_nodes(node) for name in _loop_targets(child))])
-    )
+    return tuple(dict.fromkeys([*own, *(name for child in children(node) for name in _loop_targets(child))]))
 
 
 @functools.lru_cache(maxsize=256)
 def given_none(function: ast.AST) -> frozenset[str]:
     """Names that a statement of a function may give None."""
-    return frozenset(name for node in ast.walk(function) for name in _given_none(node))
+    return frozenset(name for node in walk(function) for name in _given_none(node))
 
 
 def _given_none(node: ast.AST) -> list[str]:

@@ -23,11 +23,13 @@ from pyebpf.dsl.translate import turns
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.held import HeldEntity, run_time_method
 from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
+from pyebpf.dsl.tree import walk
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from pyebpf.builder.environment import Values
     from pyebpf.builder.function import FunctionBuilder
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.dsl.scope import Scope
@@ -41,6 +43,8 @@ __all__ = ["RETURN", "NameEntry", "NamePlace", "Names"]
 
 #: The name under which an inlined function keeps what it returns.
 RETURN = "<return value>"
+#: What markers of places are given.
+_ASSIGNED = ir.Value(-1)
 
 
 @dataclass(slots=True)
@@ -59,8 +63,8 @@ class NamePlace:
 class NameEntry:
     """A run-time name: its places by shape, where it was first assigned, and what integers it holds.
 
-    `only_constants` tells whether those were constants that are as well unsigned. `texts` is its memory for strings, if
-    it is given those by turns.
+    `latest` is the place that was written last. `only_constants` tells whether the integers were constants that are as
+    well unsigned. `texts` is its memory for strings, if it is given those by turns.
     """
 
     places: dict[Hashable, NamePlace] = field(default_factory=dict)
@@ -68,6 +72,14 @@ class NameEntry:
     integer: IntType | None = None
     only_constants: bool = True
     texts: Texts | None = None
+    latest: NamePlace | None = None
+
+    def assigned(self, values: Values) -> NamePlace | None:
+        """The place that holds the name's value where the variables have these: on no path is it more than one."""
+        latest = self.latest
+        if latest is not None and latest.marker in values:
+            return latest
+        return next((place for place in self.places.values() if place.marker in values), None)
 
 
 class Names:
@@ -230,15 +242,15 @@ class Names:
 
     def _in_place_of_none(self, entry: NameEntry, value: Int) -> RunTime:
         """After `x = m.get(k)`, `if x is None: x = 0`: the number stands where the look-up's does, and is not None."""
-        for place in entry.places.values():
-            found = place.prototype
-            if isinstance(found, MaybeInt) and self._may_be_none(place):
-                if found.type == U64 != value.type and value.literal is not None and value.literal >= 0:
-                    value = Int(value.value, U64, literal=value.literal)
-                low, high = self.b.bounds(value.value)
-                fits = found.loaded is None or found.loaded.minimum <= low <= high <= found.loaded.maximum
-                if found.type == value.type and fits:
-                    return found.rebuild((self.p.context, value.value))
+        place = entry.assigned(self.b.environment.values)
+        found = None if place is None else place.prototype
+        if place is not None and isinstance(found, MaybeInt) and self._may_be_none(place):
+            if found.type == U64 != value.type and value.literal is not None and value.literal >= 0:
+                value = Int(value.value, U64, literal=value.literal)
+            low, high = self.b.bounds(value.value)
+            fits = found.loaded is None or found.loaded.minimum <= low <= high <= found.loaded.maximum
+            if found.type == value.type and fits:
+                return found.rebuild((self.p.context, value.value))
         return value
 
     def settle(self, names: Iterable[str]) -> None:
@@ -256,9 +268,9 @@ class Names:
                 self._write(name, entry, number)
 
     def _may_be_none(self, place: NamePlace) -> bool:
-        """Whether a look-up's place holds the name's value here, and no test has found it to be a number."""
+        """Whether no test has found what a look-up's place holds here to be a number."""
         presence = self.b.environment.values.get(place.variables[0])
-        return place.marker in self.b.environment.values and presence is not None and not self.b.is_present(presence)
+        return presence is not None and not self.b.is_present(presence)
 
     def _join_integer(self, name: str, entry: NameEntry, value: Int) -> None:
         if entry.integer is None:
@@ -281,9 +293,8 @@ class Names:
             variables = tuple(Variable(part.kind, name) for part in value.parts)
             place = entry.places[value.shape] = NamePlace(value, variables, Variable(ir.Kind.SCALAR, name))
         values = self.b.environment.values
-        for other in entry.places.values():
-            if other is place or other.marker not in values:
-                continue
+        other = entry.assigned(values)
+        if other is not None and other is not place:
             for loop in self.loops:
                 if not loop.unrolled and (other.marker in loop.carried or loop.carried.intersection(other.variables)):
                     turns.mark_joined(self, name, entry, value)
@@ -292,11 +303,12 @@ class Names:
                         "it: use two names"
                     )
             for variable in (*other.variables, other.marker):
-                values.pop(variable, None)
+                values.pop(variable)
+        entry.latest = place
         for variable, part in zip(place.variables, value.parts, strict=True):
             self.b.write(variable, part)
         # One value whatever the path: where paths meet it needs no parameter, and it is never part of the code.
-        self.b.write(place.marker, ir.Value(-1))
+        self.b.write(place.marker, _ASSIGNED)
 
     def read(self, name: str) -> Any:
         """The meaning of a name here; `MISSING` if it is no name at all."""
@@ -310,21 +322,19 @@ class Names:
             return self.constants[name]
         entry = self._names.get(name)
         if entry is not None:
-            values = self.b.environment.values
-            assigned = [place for place in entry.places.values() if place.marker in values]
-            for place in assigned:
-                parts = [self.b.read(variable) for variable in place.variables]
-                if None not in parts:
-                    if isinstance(place.prototype, HeldEntity):
-                        return place.prototype.entity
-                    if isinstance(place.prototype, Nothing):
-                        return None
-                    found = place.prototype.rebuild(tuple(part for part in parts if part is not None))
-                    if isinstance(found, Maybe) and self.b.is_present(found.flag):
-                        found = found.inner
-                    # Where the rest of the statement may write to the name's memory, what it was is kept.
-                    moving = name in self.named and turns.is_own_text(entry, found)
-                    return found.local(self.p) if moving else found
+            place = entry.assigned(self.b.environment.values)
+            parts = [] if place is None else [self.b.read(variable) for variable in place.variables]
+            if place is not None and None not in parts:
+                if isinstance(place.prototype, HeldEntity):
+                    return place.prototype.entity
+                if isinstance(place.prototype, Nothing):
+                    return None
+                found = place.prototype.rebuild(tuple(part for part in parts if part is not None))
+                if isinstance(found, Maybe) and self.b.is_present(found.flag):
+                    found = found.inner
+                # Where the rest of the statement may write to the name's memory, what it was is kept.
+                moving = name in self.named and turns.is_own_text(entry, found)
+                return found.local(self.p) if moving else found
             if len(entry.places) > 1:
                 turns.mark_joined(self, name, entry)
             if len({place.prototype.describe() for place in entry.places.values()}) == 1 < len(entry.places):
@@ -382,7 +392,7 @@ class Names:
             return True
         entry = self._names.get(name)
         values = self.b.environment.values
-        return entry is not None and any(place.marker in values for place in entry.places.values())
+        return entry is not None and entry.assigned(values) is not None
 
     def forget(self, name: str) -> None:
         """Leave the target of an unrolled loop without a value."""
@@ -397,7 +407,7 @@ class Names:
         for place in self._names[name].places.values() if name in self._names else ():
             found = place.prototype
             if isinstance(found, HeldEntity) and found.entity is entity:
-                self.b.environment.values.pop(place.marker, None)
+                self.b.environment.values.pop(place.marker)
                 self._ended.add(name)
 
     def carried(self, names: Iterable[str]) -> list[Variable]:
@@ -428,7 +438,7 @@ class Names:
         for entry in self._names.values():
             for place in entry.places.values():
                 for variable in (*place.variables, place.marker):
-                    self.b.environment.values.pop(variable, None)
+                    self.b.environment.values.pop(variable)
 
 
 @functools.lru_cache(maxsize=256)
@@ -440,7 +450,7 @@ def _annotated(node: ast.AST) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=256)
 def _named(node: ast.AST) -> frozenset[str]:
-    return frozenset(each.target.id for each in ast.walk(node) if isinstance(each, ast.NamedExpr))
+    return frozenset(each.target.id for each in walk(node) if isinstance(each, ast.NamedExpr))
 
 
 def _short(value: Any) -> str:

@@ -23,6 +23,7 @@ from pyebpf.dsl.translate.names import RETURN
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.returns import return_statement
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
+from pyebpf.dsl.tree import statements_within
 from pyebpf.types import BOOL, CharArray
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _annotated_locals(statements: tuple[ast.stmt, ...]) -> list[ast.AnnAssign]:
-    nodes = (node for statement in statements for node in ast.walk(statement))
+    nodes = statements_within(statements)
     return [node for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
 
 

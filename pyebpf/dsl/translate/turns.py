@@ -176,5 +176,5 @@ def _texts(entry: NameEntry, length: int) -> Any:
 
 def _assigned(n: Names, entry: NameEntry) -> list[RunTime]:
     """The values that the name may stand for here."""
-    values = n.b.environment.values
-    return [bare(place.prototype) for place in entry.places.values() if place.marker in values]
+    place = entry.assigned(n.b.environment.values)
+    return [] if place is None else [bare(place.prototype)]

@@ -1,0 +1,126 @@
+"""A mapping of which copies cost nothing: a radix tree whose nodes are never changed, so that copies share them.
+
+What is known at one point of a function goes along every path from there, and most of it is the same where the paths
+meet. Copying it at each branch and comparing all of it at each join takes time that grows with the square of the
+function's length; here a copy is one reference, and a comparison looks at what differs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["PersistentMap"]
+
+V = TypeVar("V")
+D = TypeVar("D")
+
+#: Bits of a key that each level of the tree looks at.
+_BITS = 5
+_WIDTH = 1 << _BITS
+_MASK = _WIDTH - 1
+#: A node: values in the lowest level, nodes above it; None for what is not there.
+_Node = list[Any]
+_EMPTY: _Node = [None] * _WIDTH
+
+
+class PersistentMap(Generic[V]):
+    """From natural numbers, the smaller the faster, to anything but None."""
+
+    __slots__ = ("_root", "_shift")
+
+    def __init__(self) -> None:
+        self._root = _EMPTY
+        #: How far a key is shifted for its place in the root.
+        self._shift = 0
+
+    def copy(self) -> PersistentMap[V]:
+        """Return a mapping of its own with the same content, in constant time."""
+        other: PersistentMap[V] = PersistentMap.__new__(PersistentMap)
+        other._root, other._shift = self._root, self._shift
+        return other
+
+    @overload
+    def get(self, key: int) -> V | None: ...
+    @overload
+    def get(self, key: int, default: D) -> V | D: ...
+    def get(self, key: int, default: Any = None) -> Any:
+        """Return what a key stands for, or the default."""
+        shift, node = self._shift, self._root
+        if not 0 <= key >> shift < _WIDTH:
+            return default
+        while shift:
+            node = node[key >> shift & _MASK]
+            if node is None:
+                return default
+            shift -= _BITS
+        found = node[key & _MASK]
+        return default if found is None else found
+
+    def __getitem__(self, key: int) -> V:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __contains__(self, key: int) -> bool:
+        return self.get(key) is not None
+
+    def __setitem__(self, key: int, value: V) -> None:
+        while key >> self._shift >= _WIDTH:
+            self._root = [self._root if self._root is not _EMPTY else None, *_EMPTY[1:]]
+            self._shift += _BITS
+        self._put(key, value)
+
+    def discard(self, key: int) -> None:
+        """Take a key out, if it is there."""
+        if key in self:
+            self._put(key, None)
+
+    def _put(self, key: int, value: V | None) -> None:
+        """Replace the nodes on the way to a key."""
+        shift = self._shift
+        node = self._root = self._root.copy()
+        while shift:
+            place = key >> shift & _MASK
+            below = node[place]
+            node[place] = below = (_EMPTY if below is None else below).copy()
+            node = below
+            shift -= _BITS
+        node[key & _MASK] = value
+
+    def values(self) -> Iterator[V]:
+        """All values, in the order of their keys."""
+        nodes = [self._root]
+        for _ in range(0, self._shift, _BITS):
+            nodes = [below for node in nodes for below in node if below is not None]
+        return (value for node in nodes for value in node if value is not None)
+
+    def differing(self, other: PersistentMap[V]) -> list[int]:
+        """Keys that stand for different objects here and there, or for one only here or there."""
+        one, two = self._root, other._root
+        if one is two:
+            return []
+        # The lower tree as if it were as high as the other.
+        shift = max(self._shift, other._shift)
+        for _ in range(self._shift, shift, _BITS):
+            one = [one, *_EMPTY[1:]]
+        for _ in range(other._shift, shift, _BITS):
+            two = [two, *_EMPTY[1:]]
+        pairs: list[tuple[int, _Node, _Node]] = [(0, one, two)]
+        while shift:
+            pairs = [
+                (prefix | place << shift, a or _EMPTY, b or _EMPTY)
+                for prefix, ones, twos in pairs
+                for place, (a, b) in enumerate(zip(ones, twos, strict=True))
+                if a is not b
+            ]
+            shift -= _BITS
+        return [
+            prefix | place
+            for prefix, ones, twos in pairs
+            for place, (a, b) in enumerate(zip(ones, twos, strict=True))
+            if a is not b
+        ]

@@ -1,0 +1,50 @@
+"""`PersistentMap`: a dict's content, copies that have nothing to do with each other, and what differs between them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from pyebpf.builder.persistent import PersistentMap
+
+
+@pytest.mark.parametrize("seed", range(23))
+def test_it_holds_what_a_dict_would(seed: int) -> None:
+    """After any writes, deletions and copies each map has the content of the dict that went the same way."""
+    chance = random.Random(seed)
+    pairs: list[tuple[PersistentMap[object], dict[int, object]]] = [(PersistentMap(), {})]
+    for _ in range(101):
+        before, expected = chance.choice(pairs)
+        made, content = before.copy(), dict(expected)
+        for _ in range(chance.randrange(5)):
+            key = chance.choice([chance.randrange(40), chance.randrange(3_000), chance.randrange(100_000)])
+            if chance.random() < 0.3:
+                made.discard(key)
+                content.pop(key, None)
+            else:
+                made[key] = content[key] = object()
+        pairs.append((made, content))
+    for made, content in pairs:
+        assert list(made.values()) == [content[key] for key in sorted(content)]
+        assert all(made[key] is value and key in made for key, value in content.items())
+    for _ in range(53):
+        (one, ones), (other, others) = chance.choice(pairs), chance.choice(pairs)
+        assert sorted(one.differing(other)) == sorted(
+            key for key in {*ones, *others} if ones.get(key) is not others.get(key)
+        )
+
+
+def test_what_is_not_there() -> None:
+    """A key without a value gives the default or KeyError, however far from the others it is."""
+    made: PersistentMap[str] = PersistentMap()
+    made[7] = "seven"
+    for key in (-1, 0, 39, 1 << 40):
+        assert key not in made
+        assert made.get(key) is None
+        assert made.get(key, "none") == "none"
+        with pytest.raises(KeyError):
+            made[key]
+    made.discard(8)
+    made.discard(7)
+    assert not list(made.values())
