@@ -88,6 +88,11 @@ PARTS = {
         lambda n: f"if (count == {7 * n}) total += {n + 1};\n",
         (10, 100, 1_000, 5_000),
     ),
+    "elifs": Part(
+        lambda n: f"{'elif' if n else 'if'} count == {7 * n}:\n    total += {n + 1}\n",
+        lambda n: f"{'else if' if n else 'if'} (count == {7 * n}) total += {n + 1};\n",
+        (10, 100, 900),
+    ),
     "code of all kinds": Part(_mixed, _mixed_c, (3, 10, 30, 100, 300)),
 }
 
