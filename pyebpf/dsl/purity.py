@@ -43,7 +43,10 @@ _PURE_NAMES: Mapping[str, frozenset[str]] = {
         "htons htonl ntohs ntohl inet_aton inet_ntoa inet_pton inet_ntop CMSG_LEN CMSG_SPACE "
         "_intenum_converter IntFlag AddressFamily SocketKind"
     ),
-    "os": _words("fspath fsencode fsdecode major minor makedev strerror _fspath encode decode"),
+    "os": _words(
+        "fspath fsencode fsdecode major minor makedev strerror _fspath encode decode "
+        "_path_normpath _path_splitroot _path_splitroot_ex"
+    ),
     "io": _words("BytesIO StringIO text_encoding"),
     "sys": _words("intern setprofile getsizeof getrecursionlimit"),
     "ctypes": _words("sizeof alignment"),

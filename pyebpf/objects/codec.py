@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import struct
 import sys
+from array import array
 from itertools import islice, repeat
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any
@@ -45,10 +45,11 @@ def slot_decoder(kind: Type) -> Callable[[Buffer], list[Any]]:
 
 def encode_all(kind: Type, values: Collection[Any]) -> bytes:
     """Values laid end to end. Raises InvalidValue for the first that does not fit."""
-    if _is_plain(kind):
+    if _is_plain(kind) and sys.byteorder == "little":
         try:
-            return Packer(f"<{len(values)}{kind.format}").pack(*values)
-        except struct.error:
+            # In half the time of struct's pack, which makes a tuple of them first.
+            return array(kind.format, values).tobytes()
+        except (OverflowError, TypeError):
             pass  # said in the type's own words below
     return b"".join(map(kind.encode, values))
 

@@ -28,15 +28,18 @@ _SINCE: dict[tuple[int, int], str] = {
     (5, 17): "helper:loop",
     (5, 18): "helper:xdp_load_bytes@xdp",
     (5, 19): "helper:dynptr_from_mem@syscall helper:ringbuf_reserve_dynptr@syscall",
-    (6, 1): "attach:lsm attach:lsm_cgroup helper:tcp_raw_gen_syncookie_ipv4@sched_cls "
-    "helper:user_ringbuf_drain@tracepoint",
+    (6, 0): "helper:tcp_raw_gen_syncookie_ipv4@sched_cls",
+    # LSM programs are Linux 5.7's, those of a control group 6.0's; Debian has built them in since 6.1.
+    (6, 1): "attach:lsm attach:lsm_cgroup helper:user_ringbuf_drain@tracepoint",
     (6, 2): "helper:cgrp_storage_get@tracing kfunc:bpf_rcu_read_lock kfunc:bpf_rdonly_cast kfunc:bpf_task_acquire "
     "kfunc:bpf_task_from_pid",
     (6, 3): "kfunc:bpf_cpumask_create kfunc:bpf_xdp_metadata_rx_hash",
     (6, 4): "attach:netfilter attach:struct_ops_link kfunc:bpf_cgroup_from_id kfunc:bpf_dynptr_from_skb "
     "kfunc:bpf_dynptr_from_xdp kfunc:bpf_iter_num_new",
+    (6, 5): "kfunc:bpf_cpumask_any_and_distribute kfunc:bpf_cpumask_any_distribute kfunc:bpf_cpumask_first_and",
     (6, 6): "attach:tcx attach:uprobe_multi isa:bswap isa:ldsx isa:movsx isa:sdiv isa:v4",
     (6, 7): "attach:cgroup_unix_connect attach:netkit",
+    (6, 8): "kfunc:bpf_cpumask_weight",
     (6, 9): "isa:addr_space_cast isa:may_goto",
     (6, 10): "attach:raw_tp_cookie",
     (6, 11): "kfunc:bpf_iter_bits_new",
