@@ -14,10 +14,9 @@ Names are imported when first used, so that `import pyebpf` costs next to nothin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyebpf.lazy import lazy_names
 
+TYPE_CHECKING = False  # as in `pyebpf.lazy`
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 

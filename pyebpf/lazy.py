@@ -6,11 +6,13 @@ What a start does not need, it should not wait for: a module costs a quarter of 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+# Type checkers know this by its name. `typing` and the dozen modules that it needs are imported after `pyebpf.__main__`
+# has set what SIGINT does: until then Ctrl-C prints a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
 __all__ = ["lazy_names"]
 
@@ -26,6 +28,8 @@ def lazy_names(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        from importlib import import_module
+
         value = getattr(import_module(f"{package}.{home}"), name)
         setattr(sys.modules[package], name, value)  # the next one finds it there
         return value

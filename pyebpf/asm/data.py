@@ -38,14 +38,14 @@ def read_data(tokens: Sequence[Token], at: Callable[[int, int], Location]) -> Da
     where = at(tokens[0].start, tokens[-1].end)
     if not _NUMBERS.fullmatch("".join(token.kind for token in tokens[1:])):
         raise AssemblyError(f"{name} takes numbers of {size} bytes, with commas between them", where)
-    most, out = (1 << 8 * size) - 1, b""
+    most, out = (1 << 8 * size) - 1, bytearray()
     for token in tokens[1::2]:
         number = integer(token.text)
         if not -(most >> 1) - 1 <= number <= most:
             what = "byte" if size == 1 else f"number of {size} bytes"
             raise AssemblyError(f"{token.text} is no {what} (0 to {most:#x})", at(token.start, token.end))
         out += (number & most).to_bytes(size, "little")
-    return Data(out, where)
+    return Data(bytes(out), where)
 
 
 def slots_of(items: Sequence[Item | Raw | Data]) -> list[Item | Raw]:

@@ -47,6 +47,7 @@ def print_stacks(
     """Watch until the stop, then print the stacks or write them to a file."""
     # Naming the frames of thousands of files takes a minute, and a signal wants the end.
     tracer.stacks.hurry(stop.patience)
+    tracer.stacks.prepare()
     stacks = list(tool.collect(tracer, options, stop))
     _say_why_names_are_missing(tracer, stacks)
     path = common.svg or common.speedscope

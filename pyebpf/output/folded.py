@@ -30,7 +30,7 @@ def parse_folded(lines: Iterable[str]) -> dict[tuple[str, ...], int]:
     found: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(lines, 1):
         stack, _, count = line.rstrip("\n").rpartition(" ")
-        if not stack or not count.isdigit():
+        if not stack or not (count.isascii() and count.isdecimal()):
             raise MalformedData(f"line {number} is no folded stack: it has frames, a blank and a count")
         frames = tuple(stack.split(";"))
         found[frames] = found.get(frames, 0) + int(count)

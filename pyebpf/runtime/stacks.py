@@ -67,6 +67,10 @@ class Stacks(StackTraces):
         """Name frames by what is known already, once this gives 0 or less: no more files are read."""
         self._symbols.processes.hurry(patience)
 
+    def prepare(self) -> None:
+        """Read the kernel's symbols now: a tenth of a second that is not there when names are asked for in a hurry."""
+        self._symbols.kernel.read()
+
     @property
     def given_up(self) -> Mapping[str, str]:
         """Files whose symbols are not read, since that would take too much time or memory, with the reasons."""

@@ -9,10 +9,15 @@ files delay a tool no longer than one.
 from __future__ import annotations
 
 import time
+from math import inf
+from typing import TYPE_CHECKING
 
 from pyebpf.errors import MalformedData
 
-__all__ = ["Allowances", "Budget", "OverBudget", "Room"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Allowances", "Budget", "Hurry", "OverBudget", "Room", "for_ever"]
 
 #: A section table's entries, and the bytes of its names and of all notes, which lie in a few sections.
 MAX_SECTIONS, MAX_HEADER_BYTES, MAX_NOTE_BYTES, MAX_NOTE_SECTIONS = 16_384, 1 << 22, 1 << 20, 256
@@ -25,6 +30,18 @@ PATIENCE, ROOT_SECONDS, MAX_SECONDS = 30.0, 10.0, 1.0
 _ALLOWED, _REGAINED = 0.5, 0.05
 _LOOK_EVERY = 4096  # entries between looks at the clock
 _ROOT = 0
+
+
+#: Why a file's functions have no names after Ctrl-C.
+_HURRY = (
+    "the end was asked for before it was read (those of the most frequent stacks are read first; a run that ends by "
+    "itself, -d SECONDS, reads all)"
+)
+
+
+def for_ever() -> float:
+    """Patience without a limit."""
+    return inf
 
 
 class OverBudget(MalformedData):
@@ -53,12 +70,23 @@ class Allowances:
             self._left[owner] = (self.left(owner) - seconds, time.monotonic())
 
 
+class Hurry(OverBudget):
+    """The patience is over."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path}: {_HURRY}")
+
+
 class Budget:
-    """What may be read of one file, called `path`. `seconds` are those of one pass, of this thread's work."""
+    """What may be read of one file, called `path`. `seconds` are those of one pass, of this thread's work.
+
+    Whoever asks for the end in the meantime has a `patience`, whatever the pass may take: it gives the seconds left.
+    """
 
     def __init__(self, path: str, seconds: float = PATIENCE) -> None:
         self._path = path
         self.seconds = seconds
+        self.patience: Callable[[], float] = for_ever
         self._until = time.thread_time() + seconds
         self._notes = MAX_NOTE_BYTES
 
@@ -79,7 +107,11 @@ class Budget:
 
     def clock(self, number: int = 0) -> None:
         """Look at the clock, at every so many entries (0: now)."""
-        if number % _LOOK_EVERY == 0 and time.thread_time() > self._until:
+        if number % _LOOK_EVERY:
+            return
+        if self.patience() <= 0:
+            raise Hurry(self._path)
+        if time.thread_time() > self._until:
             raise OverBudget(f"{self._path}: reading its symbols takes longer than {self.seconds:.1g} s")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from bisect import bisect_left, bisect_right
 from fnmatch import translate
 from functools import cached_property
+from operator import itemgetter
 from typing import NamedTuple
 
 from pyebpf.symbols.frame import Frame
-from pyebpf.symbols.table import SymbolTable
 
 __all__ = ["FUNCTIONS", "KERNEL", "KernelSymbol", "KernelSymbols", "read_kallsyms"]
 
@@ -22,6 +23,8 @@ _PADDING = b"__pfx_"
 _LONGEST = 1 << 20
 _LOWEST = 1 << 32  # below are offsets of per-CPU variables
 _READ_AGAIN = 5.0  # seconds
+_DIGITS = 16  # of an address
+_ADDRESS = itemgetter(slice(_DIGITS))
 
 
 def read_kallsyms() -> bytes:
@@ -131,14 +134,13 @@ class KernelSymbols:
     # Addresses ------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _table(self) -> SymbolTable:
-        found: dict[int, bytes] = {}
-        for address, kind, name, module in self._lines:
-            value = int(address, 16)
-            # Of several names for one address, the first: the kernel's own choice when it prints a stack.
-            if value >= _LOWEST and value not in found:
-                found[value] = name + b"\t" + module if kind in FUNCTIONS else b""  # data ends a function
-        return SymbolTable((value, 0, name) for value, name in found.items())
+    def _by_address(self) -> list[bytes]:
+        """Lines of the file, by address: few are asked for, and making something of each takes ten times as long."""
+        return sorted(self._text.splitlines(), key=_ADDRESS)
+
+    def read(self) -> None:
+        """Read the file, if that has not been done."""
+        _ = self._by_address
 
     def resolve(self, address: int) -> Frame:
         """The function that has an address; a frame without a name if it is in none, or addresses are `hidden`.
@@ -156,18 +158,33 @@ class KernelSymbols:
         return frame
 
     def _resolve(self, address: int) -> Frame:
-        found = self._table.find(address)
-        if found is None or found.offset >= _LONGEST:
+        lines = self._by_address
+        index = bisect_right(lines, b"%016x" % address, key=_ADDRESS) - 1
+        while index >= 0 and _name(lines[index]).startswith(_PADDING):
+            index -= 1
+        start = lines[index][:_DIGITS] if index >= 0 else b"0"
+        offset = address - int(start, 16)
+        if not 0 <= offset < _LONGEST or address - offset < _LOWEST:
             return Frame("", address, "", address)
-        name, _, module = found.name.partition("\t")
-        return Frame(name, found.offset, module or KERNEL, address)
+        # Of several names for one address, the first: the kernel's own choice when it prints a stack.
+        first = bisect_left(lines, start, key=_ADDRESS)
+        line = next(line for line in lines[first : index + 1] if not _name(line).startswith(_PADDING))
+        if line[_DIGITS + 1] not in FUNCTIONS:  # data ends a function
+            return Frame("", address, "", address)
+        name, _, module = _name(line).decode(errors="surrogateescape").partition("\t")
+        return Frame(name, offset, module.strip("[]") or KERNEL, address)
 
     def refresh(self) -> None:
         """Forget what was read, so that the next question reads the file again. Nothing happens to a text given."""
         if self._given is None:
-            for name in ("_text", "_lines", "_by_name", "_table", "hidden"):
+            for name in ("_text", "_lines", "_by_name", "_by_address", "hidden"):
                 self.__dict__.pop(name, None)
             self._frames = {address: frame for address, frame in self._frames.items() if frame.name}
+
+
+def _name(line: bytes) -> bytes:
+    """The name of a line, with a tab and [module] behind that of a module's."""
+    return line[_DIGITS + 3 :]
 
 
 def _setting(path: str) -> str:

@@ -11,7 +11,7 @@ __all__ = ["Mapping", "parse_mappings", "read_mappings"]
 _MOST_TEXT, _MOST_MAPPINGS = 1 << 22, 4096
 _DELETED = " (deleted)"
 # start-end perms offset major:minor inode path
-_LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) (\d+) *(.*)")
+_LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) ([0-9]+) *(.*)")
 # In a path a newline is spelled so (seq_file_path); nothing else is.
 _NEWLINE = "\\012"
 

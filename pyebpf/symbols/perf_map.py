@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ __all__ = ["PerfMap"]
 _LARGEST, _PIECE, _LONGEST_LINE = 1 << 26, 1 << 20, 512
 #: About what a name takes in memory beside its characters.
 _NAME_COST = 250
+
+
+_HEXADECIMAL = re.compile(rb"(?:0[xX])?[0-9a-fA-F]+")
 
 
 class PerfMap:
@@ -77,7 +81,7 @@ class PerfMap:
         for line in content[:whole].split(b"\n"):
             fields = line[:_LONGEST_LINE].split(b" ", 2)
             try:
-                start, size, name = int(fields[0], 16), int(fields[1], 16), fields[2].strip()
+                start, size, name = _hexadecimal(fields[0]), _hexadecimal(fields[1]), fields[2].strip()
             except (ValueError, IndexError):
                 continue
             if 0 <= start < 1 << 64 and 0 < size < 1 << 64:
@@ -95,3 +99,10 @@ class PerfMap:
         if self._table is None:
             self._table = SymbolTable([(start, size, name) for start, (size, name) in self._names.items()])
         return self._table
+
+
+def _hexadecimal(digits: bytes) -> int:
+    """A number as compilers write it: int() takes underscores, signs and blanks, too, which make it no such line."""
+    if not _HEXADECIMAL.fullmatch(digits):
+        raise ValueError
+    return int(digits, 16)

@@ -6,11 +6,10 @@ import os
 import time
 from bisect import bisect_right
 from contextlib import contextmanager
-from math import inf
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import PyebpfError
-from pyebpf.symbols.budget import MAX_SECONDS, PATIENCE, Allowances, OverBudget, Room
+from pyebpf.symbols.budget import MAX_SECONDS, PATIENCE, Allowances, Hurry, OverBudget, Room, for_ever
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.frame import Frame
@@ -36,17 +35,6 @@ _MOST_FILES, _SYMBOLS_ROOM, _PERF_MAPS_ROOM = 16_384, 1 << 25, 1 << 25
 _SYMBOL_COST = 28
 #: Looks at one process in a second, whatever names it takes on.
 _MOST_LOOKS = 8
-
-
-#: Why a file's functions have no names after Ctrl-C.
-_HURRY = (
-    "the end was asked for before it was read (those of the most frequent stacks are read first; a run that ends by "
-    "itself, -d SECONDS, reads all)"
-)
-
-
-def _for_ever() -> float:
-    return inf
 
 
 class _Module:
@@ -80,7 +68,7 @@ class _Modules:
         self._tables: dict[_Module, int] = {}
         self.allowances = Allowances()
         self.given_up: dict[str, str] = {}
-        self.patience: Callable[[], float] = _for_ever
+        self.patience: Callable[[], float] = for_ever
         self._spent = 0.0
 
     def get(self, pid: int, mapping: Mapping, namespace: str) -> _Module | None:
@@ -108,8 +96,8 @@ class _Modules:
             return None
         elf = module.elf
         try:
-            with self.spending(elf.owner) as seconds:
-                elf.budget.seconds = seconds
+            with self.spending(elf.owner, module.path) as seconds:
+                elf.budget.seconds, elf.budget.patience = seconds, self.patience
                 include_debug_symbols(elf, root=module.root, path=module.path)
                 module.table = elf.table()
                 elf.forget()
@@ -127,7 +115,7 @@ class _Modules:
         return module.table
 
     @contextmanager
-    def spending(self, owner: int) -> Iterator[float]:
+    def spending(self, owner: int, path: str) -> Iterator[float]:
         """Count the time of the body as spent on a user's files; gives how many seconds there are.
 
         What is spent inside on another's is that one's.
@@ -135,7 +123,7 @@ class _Modules:
         seconds, start, before = self.allowances.left(owner), time.thread_time(), self._spent
         patience = self.patience()
         if patience <= 0:
-            raise OverBudget(_HURRY)
+            raise Hurry(path)
         if not seconds:
             raise OverBudget(f"files of user {owner} take longer than is spent on them")
         try:
@@ -203,7 +191,7 @@ class _Process:
             return bool(self._snapshots)
         try:
             owner = os.stat(f"/proc/{self._pid}").st_uid
-            with self._modules.spending(owner) as seconds:
+            with self._modules.spending(owner, f"process {self._pid}") as seconds:
                 return self._look(owner, time.thread_time() + seconds)
         except (OSError, ValueError):
             return False
@@ -235,7 +223,7 @@ class _Process:
 
     def _look_at_perf_map(self, found: PerfMap) -> None:
         try:
-            with self._modules.spending(found.owner) as seconds:
+            with self._modules.spending(found.owner, found.path) as seconds:
                 found.look(seconds)
         except OverBudget as error:
             self._modules.give_up(found.path, str(error))

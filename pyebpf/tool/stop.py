@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Stop", "events"]
 
 _LONGEST_POLL = 3600.0  # seconds; poll(2) takes milliseconds in an int
-_OVERDUE = 0.4  # seconds of processor time: a busy machine is no reason to leave something unread
+# Seconds of processor time, and by the clock: on a busy machine the end is within a second, too.
+_OVERDUE, _LATE = 0.4, 0.5
 
 
 class Readable(Protocol):
@@ -41,7 +42,7 @@ class Stop:
         self._read, self.wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._reader = reader
         self._stopped = False
-        self._asked = inf
+        self._asked = self._asked_at = inf
         self._deadline: float | None = None
         self.unread = 0
 
@@ -66,7 +67,7 @@ class Stop:
     def set(self) -> None:
         """Ask to end."""
         self._stopped = True
-        self._asked = min(self._asked, process_time())
+        self._asked, self._asked_at = min(self._asked, process_time()), min(self._asked_at, monotonic())
         if self.wakeup >= 0:
             with suppress(BlockingIOError):  # a full pipe is readable all the same
                 os.write(self.wakeup, b"\0")
@@ -102,8 +103,8 @@ class Stop:
         return self.patience() <= 0
 
     def patience(self) -> float:
-        """Seconds of processor time that may go into what is still to be done; without a limit until `set`."""
-        return self._asked + _OVERDUE - process_time()
+        """Seconds that may go into what is still to be done; without a limit until `set`."""
+        return min(self._asked + _OVERDUE - process_time(), self._asked_at + _LATE - monotonic())
 
     def wait(self, seconds: float | None = None, *descriptors: int) -> bool:
         """Wait until it is time to end, `seconds` are over, or a descriptor is readable; then answer `is_set()`."""
@@ -133,9 +134,9 @@ class Stop:
 def events(source: Readable, stop: Stop) -> Iterator[Any]:
     """The records of a ring buffer as they come, until `stop`; those that are there by then are the last.
 
-    Printing those may take long; after 0.4 seconds of work since `stop.set()` the rest is dropped, and counted in
-    `stop.unread`. It waits at most a second at a time: a wake-up lost between reader and kernel delays records, but
-    loses none.
+    Printing those may take long; after 0.4 seconds of work, or 0.5 by the clock, since `stop.set()` the rest is
+    dropped, and counted in `stop.unread`. It waits at most a second at a time: a wake-up lost between reader and kernel
+    delays records, but loses none.
     """
     while True:
         ending = stop.is_set()

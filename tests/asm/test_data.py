@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pyebpf.asm import Raw, assemble, encode
+from pyebpf.asm.data import read_data
+from pyebpf.asm.shapes import Token
 from pyebpf.errors import AssemblyError
 
 
@@ -22,6 +26,19 @@ from pyebpf.errors import AssemblyError
 def test_data_fills_slots(text, data):
     """Lines in a row are one piece of data."""
     assert encode(assemble(text)).hex() == data
+
+
+def test_a_line_of_many_numbers_takes_time_in_proportion():
+    """Ten times as many take some ten times as long, not a hundred."""
+    numbers = Token("#", "1", 0, 1), Token(",", ",", 1, 2)
+
+    def seconds(count):
+        tokens = [Token(".byte", ".byte", 0, 5), *numbers * count, numbers[0]]
+        start = time.thread_time()
+        assert len(read_data(tokens, lambda *_: None).data) == count + 1
+        return time.thread_time() - start
+
+    assert seconds(500_000) < 40 * max(seconds(50_000), 0.01)
 
 
 def test_jumps_count_the_slots_of_data():

@@ -17,9 +17,10 @@ import pytest
 
 from pyebpf.cli import signals as cli_signals
 from pyebpf.cli.signals import Signals
+from pyebpf.symbols.budget import Budget
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.process import Processes
-from pyebpf.tool import Stop
+from pyebpf.tool import Stop, stop as stop_module
 from tests.support.command import PATIENCE, ROOT
 from tests.symbols.test_budgets import NULL, STRTAB, SYMBOL, SYMTAB, TEXT, write_elf
 
@@ -170,6 +171,36 @@ def test_names_of_very_many_files(tmp_path):
     assert all("-d SECONDS" in reason for reason in processes.given_up.values())
 
 
+def test_a_busy_machine_is_no_reason_to_last_longer(tmp_path, monkeypatch):
+    """The limit is one by the clock, too: also for a file whose reading began before the signal."""
+    mapped, addresses = files_with_names(tmp_path, 2, 40_001)
+    monkeypatch.setattr(stop_module, "process_time", lambda: 0.0)
+    now = time.monotonic()
+    monkeypatch.setattr(stop_module, "monotonic", lambda: now)
+    with Stop() as stop:
+        processes = Processes()
+        processes.see(os.getpid())
+        processes.hurry(stop.patience)
+        stop.set()
+        assert processes.resolve(os.getpid(), addresses[0]).name
+        assert not stop.is_overdue()
+        clock = Budget.clock
+
+        def later(budget, number=0):
+            nonlocal now
+            now += 0.3
+            clock(budget, number)
+
+        monkeypatch.setattr(Budget, "clock", later)
+        frame = processes.resolve(os.getpid(), addresses[1])
+        assert (frame.name, frame.module.startswith(str(tmp_path))) == ("", True)
+        assert stop.is_overdue()
+    for each in mapped:
+        each.close()
+    (reason,) = processes.given_up.values()
+    assert reason.startswith(f"{frame.module}: the end was asked for before it was read")
+
+
 def test_a_process_with_very_many_files(tmp_path):
     """Looking at it for the first time, after the signal, costs less than a second, too."""
     mapped, addresses = files_with_names(tmp_path, 1009, 11)
@@ -228,6 +259,7 @@ runpy.run_module("pyebpf", run_name="__main__")
 @pytest.mark.parametrize(
     ("module", "command", "status"),
     [
+        ("typing", "--version", -signal.SIGINT),
         ("pyebpf.cli", "opensnoop", -signal.SIGINT),
         ("pyebpf.cli", "doctor", -signal.SIGINT),
         ("pyebpf.cli.report", "doctor", 130),

@@ -24,7 +24,9 @@ class Frame(NamedTuple):
 class Tracer:
     lost = MappingProxyType({})
     attachments = ()
-    stacks = SimpleNamespace(hidden="the kernel hides its addresses", given_up={}, hurry=lambda _: None)
+    stacks = SimpleNamespace(
+        hidden="the kernel hides its addresses", given_up={}, hurry=lambda _: None, prepare=lambda: None
+    )
 
     def __enter__(self):
         return self

@@ -67,7 +67,7 @@ def test_folded_lines():
     ]
     assert parse_folded(folded_lines(STACKS)) == STACKS
     assert parse_folded(["a;b c 1\n", "a;b c 2"]) == {("a", "b c"): 3}
-    for wrong in ("", "a", "a b", "a -1", " 1"):
+    for wrong in ("", "a", "a b", "a -1", " 1", "a \N{SUPERSCRIPT TWO}", "a \N{ARABIC-INDIC DIGIT TWO}"):
         with pytest.raises(MalformedData, match="line 1 is no folded stack"):
             parse_folded([wrong])
 

@@ -227,6 +227,19 @@ def test_a_perf_map_is_read_on_not_again(tmp_path):
     assert perf.table().find(0x3000).name == "three"
 
 
+@pytest.mark.parametrize(
+    "line", ["1_0000 1000 under", "+1000 10 plus", "-1000 10 minus", "\t1000 10 tab", "1000 1_0 size", "0x 10 none"]
+)
+def test_a_perf_maps_numbers_are_hexadecimal_digits(tmp_path, line):
+    """int() takes more than that: such a line is none."""
+    path = tmp_path / "perf-1.map"
+    path.write_text(f"{line}\n0x2000 0x10 prefixed\nABC000 10 upper\n")
+    perf = PerfMap(str(path), os.getuid(), Room(MIB))
+    perf.look(1.0)
+    assert len(perf.table()) == 2
+    assert [perf.table().find(address).name for address in (0x2000, 0xABC00F)] == ["prefixed", "upper"]
+
+
 def test_perf_maps_share_their_room(tmp_path):
     """What does not fit is left out, and said; a map that is forgotten makes room."""
     room = Room(100_000)

@@ -55,6 +55,14 @@ def test_addresses(symbols):
     assert symbols.hidden == ""
 
 
+def test_the_order_of_lines_does_not_matter():
+    """Modules and programs come after the kernel, in no order; of padding before a function nothing is known."""
+    shuffled = KernelSymbols(b"\n".join(reversed(TEXT.splitlines())))
+    for address in (0xFFFFFFFF81000110, 0xFFFFFFFF810002FF, 0xFFFFFFFFC0001180, 0xFFFFFFFFC0400001, 0x1004):
+        assert shown(shuffled, address) == shown(KernelSymbols(TEXT), address)
+    assert shown(shuffled, 0xFFFFFFFF81000104) == ("startup_64+0x104", "kernel")
+
+
 def test_names(symbols):
     """Duplicates are all found, padding never; a pattern and a module choose."""
     assert [hex(s.address)[-5:] for s in symbols.find("type_show")] == ["00110", "00200", "01100"]
