@@ -167,7 +167,7 @@ def _fitting(name: str, width: float) -> str:
 def _colour(name: str) -> str:
     mark = _MARKS.search(name)
     hue, saturation, lightness, spread = _COLOURS[mark.group(1) if mark else ""]
-    seed = crc32(name.encode(errors="surrogateescape"))
+    seed = crc32(name.encode(errors="surrogatepass"))
     hue += seed % (2 * spread + 1) - spread
     return f"hsl({hue % 360},{saturation}%,{lightness + (seed >> 8) % 9 - 4}%)"
 

@@ -204,6 +204,11 @@ def test_speedscope(stacks):
     assert len(set(frames)) == len(frames)
 
 
+def test_a_flame_graph_of_lone_surrogates():
+    """They are no bytes that a name was decoded from, but a name may have them."""
+    ET.fromstring(flame_graph({("\ud800", "\udcff"): 1}, title="\ud800").encode())
+
+
 def test_speedscope_has_no_lone_surrogates():
     """Bytes of names that are no text are shown as numbers: strict parsers refuse the escapes of surrogates."""
     text = speedscope({("caf\udce9", "main"): 1}, name="tool \udcff")
