@@ -44,6 +44,9 @@ __all__ = [
     "unary",
 ]
 
+#: More values than this, each compared with by an instruction of its own, are a map's work.
+_MOST_CANDIDATES = 1024
+
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": python.add,
     "-": python.sub,
@@ -165,6 +168,11 @@ def contains(p: ProgramBuilder, item: Any, container: Any) -> Test:
         # A set's order changes from run to run; the code must not.
         container = sorted(container, key=lambda element: (str(type(element)), repr(element)))
     if isinstance(container, (list, tuple, ValuesView)):
+        if len(container) > _MOST_CANDIDATES:
+            p.fail(
+                f"{len(container):,} values are too many to be compared with on each event, at most "
+                f"{_MOST_CANDIDATES:,}: keep them in a bpf.hash, `x in m`, or test the ends of a range of them"
+            )
         return tuples.contains(p, item, container)
     p.fail(f"{describe(item)} in {container!r}: give a tuple, list, set, range, str or a map")
 

@@ -241,6 +241,8 @@ def uses_bpf(function: FunctionType, seen: frozenset[int] = frozenset()) -> bool
 def _remedy(name: str) -> str:
     remedies = {
         "str": "; keep the number, and format it in user space",
+        "format": "; emit the pieces as fields, and format in user space",
+        "join": "; emit the pieces as fields, and join them in user space",
         "float": "; BPF has no fractions",
         "sum": "; write +, or a `for` loop",
         "sorted": "; sort in user space",

@@ -15,6 +15,7 @@ from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
 from pyebpf.builder.words import Word
 from pyebpf.dsl.purity import Impure, compute
+from pyebpf.dsl.translate.known import bounded, said
 from pyebpf.dsl.translate.tuples import TupleValue, is_built, is_run_time
 from pyebpf.errors import CompileError, NotLoaded, OnlyInProbe
 from pyebpf.types import S64
@@ -49,6 +50,7 @@ COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 
 def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Let Python compute; what it raises becomes an error of the place."""
+    bounded(f, function, arguments)
     try:
         return compute(function, arguments, keywords)
     except CompileError:
@@ -64,8 +66,12 @@ def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keyw
             "this asks for a map's entries while compiling, when there are none: a probe looks entries up one at a "
             "time, by .get(k), or goes over the map by a `for` statement"
         )
-    except Exception as error:  # noqa: BLE001 - the author's own code may raise anything
-        f.fail(f"computing this while compiling raised {type(error).__name__}: {error}")
+    except RecursionError:
+        f.fail("computing this while compiling, a function called itself too often: write a loop")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the author's own code may raise anything, SystemExit too
+        f.fail(f"computing this while compiling raised {said(error)}")
 
 
 def check_called(f: Frame, *values: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import operations
 from pyebpf.builder.conditions import Always, Test
+from pyebpf.builder.contexts.base import Context
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
@@ -21,10 +22,11 @@ from pyebpf.dsl.purity import has_code
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.conditions import as_test, boolean, branch, check_called, compile_time, is_boolean
+from pyebpf.dsl.translate.known import checked, raised, rounds
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.texts import check_ascii
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
-from pyebpf.errors import closest
+from pyebpf.errors import PyebpfError, closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +69,12 @@ def expression(f: Frame, node: ast.expr) -> Any:
     try:
         handler = HANDLERS.get(type(node))
         value = handler(f, node) if handler is not None else python_value(f, node)
-        return value.holds if isinstance(value, Always) else value
+        return checked(f, value.holds if isinstance(value, Always) else value)
+    except (PyebpfError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raised(f, error)
+        raise
     finally:
         b.where = before
 
@@ -133,6 +140,8 @@ def binary(f: Frame, op: ast.operator, left: Any, right: Any) -> Any:
     """`left op right`."""
     sign, function = BINARY[type(op)]
     check_called(f, left, right)
+    if sign == "%" and isinstance(left, str | bytes) and (is_built(right) or is_run_time(right)):
+        f.fail("a string can't be formatted on each event: emit a record with the values, and format in user space")
     if is_built(left) or is_built(right):
         return operations.binary(f.p, sign, left, right)
     if is_run_time(left) or is_run_time(right):
@@ -368,13 +377,41 @@ def python_value(f: Frame, node: ast.expr) -> Any:
     for each in ast.walk(node):
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id not in bound:
             value = _name(f, each)
-            if is_run_time(value) or isinstance(value, Word):
+            if is_run_time(value) or isinstance(value, (Word, Context)):
                 refuse(f, node)
             names[each.id] = value
         elif isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
             refuse(f, each)
+    _bounded(f, node, bound)
     code = _compile(node)
     return compile_time(f, _evaluate, code, names)
+
+
+def _bounded(f: Frame, node: ast.expr, bound: set[str]) -> None:
+    """Look first at what Python is to compute: ranges that it would go through, and numbers that may be large."""
+    for each in ast.walk(node):
+        if isinstance(each, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            over = [generator.iter for generator in each.generators]
+            simple = [iter_ for iter_ in over if isinstance(iter_, ast.Call | ast.Name) and _is_free(iter_, bound)]
+            ranges = [_range_of(f, iter_) for iter_ in simple]
+            rounds(f, ranges)
+        elif (
+            isinstance(each, ast.BinOp)
+            and isinstance(each.op, (ast.Pow, ast.LShift, ast.Mult))
+            and _is_free(each, bound)
+        ):
+            expression(f, each)
+
+
+def _is_free(node: ast.expr, bound: set[str]) -> bool:
+    return not any(isinstance(each, ast.Name) and each.id in bound for each in ast.walk(node))
+
+
+def _range_of(f: Frame, node: ast.expr) -> Any:
+    """What a name stands for, or a call of `range`; None of other calls, which may do anything."""
+    if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and _name(f, node.func) is range):
+        return None
+    return expression(f, node)
 
 
 def _compile(node: ast.expr) -> CodeType:

@@ -19,11 +19,13 @@ from pyebpf.dsl.annotations import integer_type
 from pyebpf.dsl.translate.assigned import assigned_names, loop_targets
 from pyebpf.dsl.translate.conditions import branch, comparison, is_boolean
 from pyebpf.dsl.translate.expressions import BINARY, binary, expression
+from pyebpf.dsl.translate.known import raised
 from pyebpf.dsl.translate.names import RETURN
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.returns import return_statement
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.dsl.tree import statements_within
+from pyebpf.errors import PyebpfError
 from pyebpf.types import BOOL, CharArray
 
 if TYPE_CHECKING:
@@ -98,7 +100,13 @@ def block(f: Frame, statements: Sequence[ast.stmt]) -> None:
         handler = HANDLERS.get(type(node))
         if handler is None:
             refuse(f, node)
-        handler(f, node)
+        try:
+            handler(f, node)
+        except (PyebpfError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raised(f, error)
+            raise
 
 
 # -- assignment --------------------------------------------------------------------------------------------------------
