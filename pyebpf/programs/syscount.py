@@ -2,7 +2,8 @@
 
 Counted when the call begins (with -x and -L, when it returns), so a call that never returns counts as well.
 
-Overhead: 0.1 us for each system call of the machine, 0.5 us with -x or -L.
+Overhead: 0.01 us for each system call of the machine, 0.03 us with -P, 0.16 us with -L; the kernel's way to a probe
+comes on top.
 """
 
 from __future__ import annotations

@@ -82,6 +82,10 @@ class Loaded:
 
             places: list[Any] = [each.attach for each in spec.programs if type(each.attach).__name__ in _TRACEPOINTS]
             self.maps[".tracer"][0] = tracer_ranges(dict.fromkeys(str(place.name) for place in places))
+        if ".stack" in self.maps:
+            from pyebpf.runtime.first_stacks import make_ready
+
+            make_ready(self.maps)
         self._spec = spec
         shared: dict[Any, Program] = {}
         for number, program_spec in enumerate(spec.programs):

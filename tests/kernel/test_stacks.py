@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -13,7 +14,7 @@ import pytest
 
 from pyebpf import BPF, Struct, comm, kstack, pid, s32, u32, u64, ustack
 from pyebpf.arch import syscall_name
-from pyebpf.builder.stacks import FULL
+from pyebpf.builder.stacks import FULL, MISSED
 from tests.support.command import PATIENCE
 from tests.support.native import build_native
 
@@ -54,6 +55,13 @@ class Place(Struct):
 
     pid: u32
     stack: s32
+
+
+class Both(Struct):
+    """An event's stacks."""
+
+    kernel: s32
+    user: s32
 
 
 GETPPID = next(number for number in range(512) if syscall_name(number) == "getppid")
@@ -113,6 +121,29 @@ def test_no_stack_is_lost_among_a_hundred_thousand(caller):
         assert set(found.values()) == {2}
         assert min(found) >= 0
         assert len({tuple(bpf.stacks[number]) for number in found}) == STACKS
+
+
+def test_both_stacks_of_the_first_event_are_kept():
+    """With interrupts off the kernel fetches memory for stacks only after the event: it must be at hand before."""
+    nap = "import os, sys, time; sys.stdin.read(1); [time.sleep(0.001) for _ in range(40)]"
+    for _ in range(3):
+        bpf = BPF()
+        counts = bpf.hash(key=Both, value=u64)
+        with subprocess.Popen([sys.executable, "-c", nap], stdin=subprocess.PIPE) as process:
+            wanted = process.pid
+
+            @bpf.raw_tracepoint("sched_switch")
+            def on_switch() -> None:
+                if pid() == wanted:  # noqa: B023 - a probe knows the names of its round
+                    counts[Both(kernel=kstack(), user=ustack())] += 1  # noqa: B023 - the same
+
+            with bpf:
+                process.stdin.write(b"!")
+                process.stdin.close()
+                assert process.wait(PATIENCE) == 0
+                assert sum(counts.values()) >= 40
+                assert bpf.lost == {}
+                assert not [key for key in counts if MISSED in (key.kernel, key.user)]
 
 
 def test_what_the_limit_drops_is_counted_with_the_option_that_raises_it(caller):

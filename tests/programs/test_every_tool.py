@@ -31,6 +31,14 @@ def tool(request):
     return TOOLS[request.param]
 
 
+def test_the_help_and_the_page_have_the_same_costs(tool):
+    """Every time that the help's overhead names is one that the page's names, too."""
+    times = re.compile(r"[\d.]+(?: to [\d.]+)? us\b")
+    help_ = times.findall(tool.doc.partition("Overhead:")[2])
+    page = (ROOT / f"docs/tools/{tool.name}.md").read_text().partition("## Overhead")[2].partition("\n## ")[0]
+    assert set(help_) <= set(times.findall(page))
+
+
 def test_the_examples_parse(tool):
     """Each example of a tool's help is one of its command lines, and there are several."""
     assert len(tool.examples) >= 3
