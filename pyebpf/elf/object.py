@@ -245,8 +245,9 @@ class ElfObject:
             names = [program.name for program in self.programs]
             raise NotFound(f"the object has no program {name!r}{closest(name, names)}")
         self._check_byte_order()
-        section = self.elf.code_section(program.section)
-        symbol = next(symbol for symbol in self.elf.functions(section) if symbol.name == name)
+        # Sections may share a name: the first that has this function, as `programs` has it.
+        sections = [each for each in self.elf.sections if each.executable and each.name == program.section]
+        symbol = next(each for section in sections for each in self.elf.functions(section) if each.name == name)
         code = _Linker(self, kernel, config).link(symbol)
         said = _said(program, kind, attach_type)
         attach, attach_btf = _attachment(said, kernel)
