@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.conditions import All, Compare
+from pyebpf.builder.environment import S64_MAX, S64_MIN
 from pyebpf.compiler.ir import Condition as Relation, Op
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ def _lost(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:
         return False
     if definition.op in _NOT_FOLLOWED:
         return True
+    if definition.op is Op.LOAD:  # from a table of constants, say
+        low, high = p.b.environment.facts.bounds.get(value.number, (S64_MIN, S64_MAX))
+        return high - low + 1 < 1 << 8 * definition.size
     if definition.op in _SHIFTS:
         count = p.b.definition(definition.operands[1])
         if count is None or count.op is not Op.CONST:

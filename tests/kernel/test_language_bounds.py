@@ -66,6 +66,7 @@ LOOPS = {
     "down": "n = s64(u % 5)\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
     "to a bound": "n, m = 0, s64(u % 50)\nwhile n < m:\n    n += 1\n    out[0].r0 += n",
     "of two paths": "n = s64(u % 5)\nif u > 9:\n    n = 3\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
+    "from a table": "n = 2 - (0, 1, 2, 1)[u & 3]\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n * 3 + (7, 9)[s > n]",
     "of a magnitude": "n = abs(s64(u % 5) - 4)\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
     "from below zero": "n = -s64(u % 5)\nwhile n < 3:\n    n += 1\n    out[0].r0 += n",
 }
@@ -74,10 +75,10 @@ LOOPS = {
 @pytest.mark.parametrize("body", LOOPS.values(), ids=LOOPS)
 def test_a_while_ends_for_the_verifier_where_it_ends_for_the_compiler(body):
     """The bounds of its counter, and of what that is compared with, are in the code."""
-    with Case(body, "u").loaded() as loaded:
+    with Case(body, "u, s").loaded() as loaded:
         for u in (0, 4, 7, (1 << 64) - 1):
             loaded.reset()
-            assert loaded.run(u=u) == run(body, "u", {"u": u})
+            assert loaded.run(u=u, s=1) == run(body, "u, s", {"u": u, "s": 1})
 
 
 def test_what_a_program_returns_is_believed():
