@@ -92,6 +92,12 @@ def closest(name: str, candidates: Iterable[str], *, most: int = 3) -> str:
     return f" (did you mean {' or '.join(matches)}?)" if matches else ""
 
 
+def closest_or_all(name: str, candidates: Iterable[str]) -> str:
+    """As `closest`; where none is like `name`, all candidates: there are few."""
+    candidates = list(candidates)
+    return closest(name, candidates) or (f": it has {', '.join(candidates)}" if candidates else "")
+
+
 class PyebpfError(Exception):
     """Base of all errors that pyebpf raises on purpose."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, NoPythonOperators
-from pyebpf.errors import closest
+from pyebpf.errors import closest_or_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,5 +52,5 @@ def method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str,
     """Return the method `name` of `owner`, or refuse with the closest names."""
     build = methods.get(name)
     if build is None:
-        p.fail(f"{owner.describe()} has no attribute {name}{closest(name, methods)}")
+        p.fail(f"{owner.describe()} has no attribute {name}{closest_or_all(name, methods)}")
     return Method(owner.describe(), name, build)

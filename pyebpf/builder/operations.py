@@ -7,7 +7,7 @@ asked, or the right one with its sides exchanged.
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Callable, Iterable, Set as AbstractSet, ValuesView
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import integers
@@ -288,14 +288,25 @@ def _extreme(p: ProgramBuilder, name: str, operator: str, operands: tuple[Any, .
     if len(operands) == 1 and isinstance(operands[0], Iterable) and not isinstance(operands[0], Entity | Test):
         operands = tuple(operands[0])
     settled_operands = [settled(p, operand) for operand in operands]
+    if len(settled_operands) == 1 and isinstance(settled_operands[0], Entity):
+        settled_operands = [settled(p, element) for element in _elements(p, settled_operands[0])]
     if not any(map(holds_entities, settled_operands)):
         return _evaluate(p, min if name == "min" else max, settled_operands)
     best = to_int(p, settled_operands[0])
     if len(settled_operands) == 1:
-        p.fail(f"{name}() of one number is that number: give two or more")
+        p.fail(f"{name}() of one number is that number: give two or more, or a tuple")
     for operand in settled_operands[1:]:
         best = integers.choose(p, operator, best, to_int(p, operand))
     return best
+
+
+def _elements(p: ProgramBuilder, operand: Entity) -> Sequence[Any]:
+    """Return those of a tuple; anything else is one by itself."""
+    from pyebpf.builder.tuples import TupleReference, TupleValue
+
+    if isinstance(operand, TupleReference):
+        operand = operand.taken(p)
+    return operand.elements if isinstance(operand, TupleValue) else [operand]
 
 
 def absolute(p: ProgramBuilder, operand: Any) -> Any:

@@ -90,7 +90,20 @@ class Pointer(RunTime):
         offset = p.b.emit(Op.MUL, to_int(p, index).value, p.b.const(self.target.size))
         return read_typed(p, self.space, p.b.emit(Op.ADD, self.address, offset), 0, self.target)
 
+    def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
+        """Refuse: an address is stored as a number, and text has to be read."""
+        remedy = "u64(p) is its number" if self.target is None else "p[0] reads what it points to"
+        if isinstance(self.target, CharFactory):
+            remedy = f"{self._reader()} is its text"
+        p.fail(f"{self.describe()} does not fit {type_.name}: {remedy}")
+
+    def _reader(self) -> str:
+        """The call that reads the text at an address, as an author would write it."""
+        return f"{'user' if self.space is Space.USER else 'kernel'}_string(…, size=64)"
+
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if isinstance(self.target, CharFactory):
+            p.fail(f"{self.describe()} has no attribute {name}: {self._reader()} is its text")
         if not isinstance(self.target, StructType):
             p.fail(f"{self.describe()} has no attribute {name}: [0] reads what it points to")
         found = self.target.by_name.get(name)

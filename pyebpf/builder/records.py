@@ -12,7 +12,7 @@ from pyebpf.builder.places import Place, copy, zero
 from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference, note_change
 from pyebpf.dataclass import replace
-from pyebpf.errors import closest
+from pyebpf.errors import closest, closest_or_all
 from pyebpf.types import CharArray, Struct, StructType
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Record(Reference):
         found = self.type.by_name.get(name)
         if found is None:
             known = [*self.type.by_name, *(key for key in vars(self.type.cls or object) if bits_of(self.type, key))]
-            p.fail(f"{self.type.name} has no field {name}{closest(name, known)}")
+            p.fail(f"{self.type.name} has no field {name}{closest_or_all(name, known)}")
         return found
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:

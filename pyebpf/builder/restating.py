@@ -1,7 +1,8 @@
 """Bounds said again, where verifiers may not know what is known here.
 
-Verifiers follow sums, products, masks and shifts by constants; divisions and swapped bytes only since Linux 7.0, and
-shifts by run-time counts no longer since 6.10. Passes drop a mask that says what every verifier knows.
+Verifiers follow sums, masks, and products and shifts by constants; `|`, `^` and `*` of two run-time numbers not in
+Linux 6.1, divisions and swapped bytes only since 7.0, and shifts by run-time counts no longer since 6.10. Passes drop a
+mask that says what every verifier knows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["element_offset", "masked", "restated", "restated_if_computed"]
 
+_WITH_CONSTANTS = frozenset({Op.OR, Op.XOR, Op.MUL})
 _NOT_FOLLOWED = frozenset({Op.UDIV, Op.UMOD, Op.SDIV, Op.SMOD, Op.SWAP, Op.NEG, Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _SHIFTS = frozenset({Op.SHL, Op.LSHR, Op.ASHR})
 _FOLLOWED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.AND, Op.OR, Op.XOR, Op.REFINE})
@@ -87,13 +89,19 @@ def _lost(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:
         low, high = p.b.environment.facts.bounds.get(value.number, (S64_MIN, S64_MAX))
         return high - low + 1 < 1 << 8 * definition.size
     if definition.op in _SHIFTS:
-        count = p.b.definition(definition.operands[1])
-        if count is None or count.op is not Op.CONST:
+        if not _is_constant(p, definition.operands[1]):
             return True
         return _lost(p, definition.operands[0], steps - 1)
+    if definition.op in _WITH_CONSTANTS and not any(_is_constant(p, each) for each in definition.operands):
+        return True
     if definition.op is Op.XOR and any(p.b.bounds(each)[0] < 0 for each in definition.operands):
         return True  # as abs() does it
     return definition.op in _FOLLOWED and any(_lost(p, each, steps - 1) for each in definition.operands)
+
+
+def _is_constant(p: ProgramBuilder, value: ir.Value) -> bool:
+    definition = p.b.definition(value)
+    return definition is not None and definition.op is Op.CONST
 
 
 def _far_sum(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:

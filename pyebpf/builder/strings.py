@@ -21,8 +21,10 @@ from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U8, CharArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
+    from pyebpf.builder.entity import Entity
+    from pyebpf.builder.methods import Method
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.errors import Location
@@ -81,12 +83,7 @@ class String(Reference):
         return Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0))
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        if hasattr(str, name) and name not in ("startswith", "endswith"):
-            p.fail(
-                f"{self.describe()} has no method {name}() in a probe, where strings have ==, in, startswith(), "
-                "endswith(), len() and slices: do the rest in user space"
-            )
-        return method_of(p, self, name, {"startswith": self._starts_with, "endswith": self._ends_with})
+        return _method_of(p, self, name, {"startswith": self._starts_with, "endswith": self._ends_with})
 
     def _starts_with(self, p: ProgramBuilder, prefix: Any) -> Test:
         self.check(p)
@@ -242,6 +239,15 @@ def _until_nul(p: ProgramBuilder, piece: ir.Value, width: int) -> tuple[ir.Value
     return before, b.binary(Op.XOR, found, b.const(-1))
 
 
+def _method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str, Callable[..., Any]]) -> Method:
+    if hasattr(str, name) and name not in methods:
+        p.fail(
+            f"{owner.describe()} has no method {name}() in a probe, where strings have ==, in, startswith(), "
+            "endswith(), len() and slices: do the rest in user space"
+        )
+    return method_of(p, owner, name, methods)
+
+
 class StringSource(RunTime):
     """A string still to be read: `comm()`, `user_string(p)`.
 
@@ -325,9 +331,10 @@ class StringSource(RunTime):
         return self.local(p).truth(p)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        if name == "startswith" and self.size is None:
-            return method_of(p, self, name, {"startswith": self._starts_with})
-        return self.local(p).attribute(p, name)
+        # Where nothing tells the size, what it is compared with does.
+        starts = self._starts_with if self.size is None else lambda p, *given: self.local(p)._starts_with(p, *given)
+        methods = {"startswith": starts, "endswith": lambda p, *given: self.local(p)._ends_with(p, *given)}
+        return _method_of(p, self, name, methods)
 
     def _starts_with(self, p: ProgramBuilder, prefix: Any) -> Test:
         return self.beside(p, literals(p, "startswith", prefix))._starts_with(p, prefix)

@@ -62,6 +62,10 @@ class BPF(Module):
         #: Called when all is loaded and nothing attached yet: what it raises ends the start.
         self.before_attaching: Callable[[], None] | None = None
 
+    def __repr__(self) -> str:
+        state = "declared" if self._loaded is None else f"loaded, {len(self.attachments)} attachments"
+        return f"<BPF: {len(self.probes)} probes, {len(self.maps)} maps, {state}>"
+
     # -- life
     # ------------------------------------------------------------------------------------------------------------
 

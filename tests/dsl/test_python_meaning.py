@@ -100,6 +100,9 @@ for i in range(5):
 if best is not None:
     results[0] = best
 #> [-12]
+both = (count, delta)
+results[0] = max(both) * 100 + min((3, count, delta))
+#> [497]
 best = None
 for i in range(5):
     x = i + count

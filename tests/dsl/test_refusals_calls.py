@@ -26,7 +26,10 @@ CASES = [
     (
         "seen.append(3)",
         "seen = []",
-        "seen.append() is plain Python: it would run while compiling, not on each event",
+        (
+            "seen.append() is plain Python: it would run while compiling, not on each event; keep values in a map, or "
+            "emit them"
+        ),
         "seen.append(3)",
     ),
     (
@@ -44,7 +47,12 @@ def helper():
         "opens.clear is for user space: a probe looks entries up one at a time, by .get(k)",
         "opens.clear",
     ),
-    ("x = opens.foo(3)", "", "the map opens has no attribute foo", "opens.foo"),
+    (
+        "x = opens.foo(3)",
+        "",
+        "the map opens has no attribute foo: it has get, add, pop, for_each, items, keys, values",
+        "opens.foo",
+    ),
     ("x = opens.get()", "", "get() of the map opens: missing a required argument: 'key'", "opens.get()"),
     ("opens()", "", "the map opens cannot be called", "opens()"),
     ("x = pid(3)", "", "pid(): too many positional arguments", "pid(3)"),
@@ -434,6 +442,27 @@ def sub(a: s64) -> s64:
         "",
         "a tracing probe returns nothing: write `return` alone, and keep values in maps or records",
         "count",
+    ),
+    (
+        "x = max(count)",
+        "",
+        "max() of one number is that number: give two or more, or a tuple",
+        "max(count)",
+    ),
+    (
+        'x = user_string(count).lower() == "a"',
+        "",
+        (
+            "user_string() has no method lower() in a probe, where strings have ==, in, startswith(), endswith(), "
+            "len() and slices: do the rest in user space"
+        ),
+        "user_string(count).lower",
+    ),
+    (
+        "text = user_string(count, size=16)\nfor letter in text:\n    pass",
+        "",
+        "the char[16] of a local can't be iterated over on each event: name it, and write for i in range(16): name[i]",
+        "text",
     ),
 ]
 

@@ -116,7 +116,7 @@ except* ValueError:
         "x = [count]",
         "",
         (
-            "a list of run-time values can't be built: use a Struct, or a map; count is a run-time "
+            "a list of run-time values can't be built: use a tuple, a Struct, or a map; count is a run-time "
             "variable since line 3, where it is a parameter"
         ),
         "[count]",

@@ -134,7 +134,7 @@ results[0] = e.limit
     ("x = count is not delta", "", "`is` asks for None only: compare values by ==", "count is not delta"),
     ("x = count == None", "", "None is compared by `is None` or `is not None`, not by ==", "count == None"),
     ("x = delta is None", "", "an s64 is never None", "delta is None"),
-    ("x = count.foo", "", "a u64 has no attribute foo", "count.foo"),
+    ("x = count.foo", "", "a u64 has no attribute foo: it has bit_length, bit_count", "count.foo"),
     ("x = u32.foo", "", "an IntType has no attribute foo", "u32.foo"),
     ("x = bpf.opns", "", "a Module has no attribute opns", "bpf.opns"),
     ("x = None.foo", "", "None has no attribute foo", "None.foo"),
@@ -201,7 +201,12 @@ results[0] = e.limit
     ("if now == 3: pass", "", "now stands here without its parentheses: write now()", "now == 3"),
     ("x = not comm", "", "comm stands here without its parentheses: write comm()", "comm"),
     ("opens.x = 3", "", "the map opens has no attribute x to assign to", "opens.x = 3"),
-    ("opens.x += 3", "", "the map opens has no attribute x", "opens.x += 3"),
+    (
+        "opens.x += 3",
+        "",
+        "the map opens has no attribute x: it has get, add, pop, for_each, items, keys, values",
+        "opens.x += 3",
+    ),
     ('opens[comm()] += "a"', "", "'a' is no number", 'opens[comm()] += "a"'),
     *(
         (

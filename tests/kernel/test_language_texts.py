@@ -273,7 +273,7 @@ def test_what_stays_refused():
             return begins("x")
 
     assert "the method startswith of the char[2] of a local is no value to keep" in refused(method)
-    assert "name stands for the char[2] of a local before the loop and for" in refused(none)
+    assert "name may be None: test it with `is None` first" in refused(none)
     assert "name stands for the char[2] of a local before the loop and for an s64 in it" in refused(number)
     assert "name is assigned on one path only" in refused(one_path)
     assert "'xyz' can never stand in char[3]: at most 2 bytes" in refused(too_long)

@@ -335,13 +335,20 @@ class Rewriter:
                 self._bits[result.number] = bits
                 if instruction.op not in _UNVERIFIED:
                     verified = self._bits_of(instruction, self._verified_bits)
-                    if verified < 64 and not (instruction.op is Op.MUL and self._is_wide(instruction)):
+                    if verified < 64 and not self._is_given_up(instruction):
                         self._verified_bits[result.number] = verified
         self._out.append(instruction)
 
-    def _is_wide(self, product: Instruction) -> bool:
-        """Whether verifiers before Linux 6.13 give a product up: a factor may have more than 32 bits."""
-        return any(self.verified_bits(factor) > 32 for factor in product.operands)
+    def _is_given_up(self, instruction: Instruction) -> bool:
+        """Whether some verifiers know nothing of the result, although they know of the operands.
+
+        Before Linux 6.13 a product of a factor that may have more than 32 bits; in 6.1 what OR, XOR and MUL make of two
+        numbers that are no constants.
+        """
+        operands = instruction.operands
+        if instruction.op is Op.MUL and any(self.verified_bits(factor) > 32 for factor in operands):
+            return True
+        return instruction.op in _WITH_CONSTANTS and all(self.number(each) is None for each in operands)
 
     def _bits_of(self, instruction: Instruction, known: Mapping[int, int]) -> int:
         """A number of bits that holds the result, by what is known of the operands'."""
@@ -408,6 +415,8 @@ _BOUNDED = frozenset(
 )
 #: Operations whose results no bound is known of to verifiers before Linux 7.0.
 _UNVERIFIED = frozenset({Op.UDIV, Op.UMOD, Op.SWAP})
+#: Operations that every verifier follows where one operand is a constant.
+_WITH_CONSTANTS = frozenset({Op.OR, Op.XOR, Op.MUL})
 
 #: The condition that holds for the operands exchanged.
 EXCHANGED = {

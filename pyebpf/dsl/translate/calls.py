@@ -138,7 +138,12 @@ def _called(
         return StructConstructor(callee).call(f.p, arguments, keywords)
     if statement:
         name = ast.unparse(node.func)
-        f.fail(f"{name}() is plain Python: it would run while compiling, not on each event")
+        remedy = (
+            "; keep values in a map, or emit them"
+            if isinstance(getattr(callee, "__self__", None), list | dict | set)
+            else ""
+        )
+        f.fail(f"{name}() is plain Python: it would run while compiling, not on each event{remedy}")
     if isinstance(callee, IntType):
         return _converted(f, callee, arguments, keywords)
     if callee is unroll:

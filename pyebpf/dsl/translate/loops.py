@@ -12,6 +12,7 @@ from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
 from pyebpf.builder.restating import masked
+from pyebpf.builder.strings import String, StringSource
 from pyebpf.builder.walks import walk_entries
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, bounded, leaves
@@ -283,6 +284,11 @@ def _elements(f: Frame, node: ast.For | None, values: Any) -> list[Any]:
     why = "" if place is None else f.why_run_time(place)
     if isinstance(values, Unrolled):
         values = values.values
+    if isinstance(values, String | StringSource):
+        f.fail(
+            f"{describe(values)} can't be iterated over on each event: name it, and write for i in range(16): name[i]",
+            place,
+        )
     if isinstance(values, Entity):
         f.fail(
             f"{describe(values)} can't be iterated over on each event: a `for` in a probe goes over "

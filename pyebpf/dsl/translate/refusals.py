@@ -37,7 +37,7 @@ EXPRESSIONS: Mapping[type[ast.AST], str] = {
     ast.SetComp: _COMPREHENSION,
     ast.DictComp: _COMPREHENSION,
     ast.GeneratorExp: _COMPREHENSION,
-    ast.List: "a list of run-time values can't be built: use a Struct, or a map",
+    ast.List: "a list of run-time values can't be built: use a tuple, a Struct, or a map",
     ast.Set: "a set of run-time values can't be built: write `x in (a, b)`, or use a map",
     ast.Dict: "a dictionary of run-time values can't be built: use a map, `bpf.hash(key=…, value=…)`",
     ast.JoinedStr: "a string can't be formatted on each event: emit a record with the values, and format in user space",

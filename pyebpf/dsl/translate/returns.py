@@ -9,6 +9,7 @@ from pyebpf.builder.integers import number
 from pyebpf.builder.records import PendingRecord, Record
 from pyebpf.builder.restating import restated_if_computed
 from pyebpf.dsl.translate.names import RETURN
+from pyebpf.specs import ProgramKind
 
 if TYPE_CHECKING:
     import ast
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["end_of_function", "pass_on", "return_statement", "returned_from"]
+
+#: A return value that lets things go on, for the message about a path without one.
+_VERDICTS = {
+    ProgramKind.XDP: "XDP_PASS",
+    ProgramKind.SCHED_CLS: "TC_ACT_OK",
+    ProgramKind.NETFILTER: "NF_ACCEPT",
+    ProgramKind.SK_SKB: "SK_PASS",
+    ProgramKind.SK_MSG: "SK_PASS",
+    ProgramKind.SK_LOOKUP: "SK_PASS",
+    ProgramKind.SK_REUSEPORT: "SK_PASS",
+}
 
 
 def return_statement(f: Frame, node: ast.Return) -> None:
@@ -54,10 +66,14 @@ def end_of_function(f: Frame) -> None:
     if silent is None:
         f.p.fail(
             f"{f.scope.function.__name__}: every path of a program of this kind returns a value, and one "
-            "reaches the end: end it with `return`",
+            f"reaches the end: end it with `{_last_return(f)}`",
             f.source.location,
         )
     _leave(f, f.b.const(silent))
+
+
+def _last_return(f: Frame) -> str:
+    return f"return {_VERDICTS[f.p.kind]}" if f.p.kind in _VERDICTS else "return"
 
 
 def _return_inlined(f: Frame, value: Any) -> None:
