@@ -393,3 +393,12 @@ def test_the_page_keeps_its_word():
         bpf.load()
         assert bpf.programs
         bpf.close()
+
+
+@pytest.mark.any_kernel
+def test_the_page_lists_the_fields_of_headers():
+    """All of them, in their order."""
+    rows = re.findall(r"^\| `(\w+)` \| (`.+`) \|$", (ROOT / "docs" / "packets.md").read_text(), re.MULTILINE)
+    listed = {name: re.findall(r"`(\w+)`", fields) for name, fields in rows if name in pyebpf.packet.__all__}
+    found = {name: getattr(pyebpf.packet, name) for name in pyebpf.packet.__all__}
+    assert listed == {name: list(each.__annotations__) for name, each in found.items() if isinstance(each, type)}
