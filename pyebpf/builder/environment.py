@@ -149,8 +149,8 @@ class Environment:
     `values` holds the variables assigned on every path to here. What was learnt of values after their definition, by
     the branches taken: `present` has the numbers of addresses known not to be NULL on every path, `bounds` intervals
     that hold on every path. Of each origin, by its number, the first so many addresses are `invalidated` on some path,
-    for a reason, as are single addresses that are `gone`. What was learnt may contradict itself: then it is
-    `impossible` that a run comes here.
+    for a reason, as are single addresses that are `gone`. What was learnt may contradict itself, so many times: then no
+    run comes here.
     """
 
     facts: Facts
@@ -159,7 +159,7 @@ class Environment:
     bounds: PersistentMap[Interval]
     invalidated: PersistentMap[tuple[int, str]]
     gone: PersistentMap[str]
-    impossible: bool = False
+    contradictions: int = 0
 
     @classmethod
     def of_function(cls) -> Environment:
@@ -177,7 +177,7 @@ class Environment:
             self.bounds.copy(),
             self.invalidated.copy(),
             self.gone.copy(),
-            self.impossible,
+            self.contradictions,
         )
 
     def interval(self, number: int) -> Interval | None:
@@ -227,7 +227,7 @@ class Environment:
         low, high = max(low, old_low), min(high, old_high)
         if low > high:
             # What the branch says, for its body; where paths meet again this one counts for nothing.
-            self.impossible = True
+            self.contradictions += 1
             low = high = max(S64_MIN, min(low if low > old_high else high, S64_MAX))
         if (low, high) != (old_low, old_high):
             (self.facts.bounds if always else self.bounds)[value.number] = (low, high)
@@ -246,13 +246,15 @@ def merge(
 ) -> tuple[Environment, list[tuple[Variable, Value]]]:
     """Merge what several paths know. Variables whose values differ get new ones, listed beside.
 
-    Paths that no run takes say nothing of the bounds of numbers.
+    Paths that no run takes say nothing of the bounds of numbers; of those in code that no run reaches, the ones with
+    more contradictions than others.
     """
     first, *others = environments
     facts = first.facts
-    taken = [each for each in environments if not each.impossible] or environments
+    fewest = min(each.contradictions for each in environments)
+    taken = [each for each in environments if each.contradictions == fewest]
     merged = first.copy()
-    merged.impossible = all(each.impossible for each in environments)
+    merged.contradictions = fewest
     for number in {number for other in others for number in first.gone.differing(other.gone)}:
         merged.gone[number] = next(reason for e in reversed(environments) if (reason := e.gone.get(number)) is not None)
     for number in {number for other in others for number in first.invalidated.differing(other.invalidated)}:

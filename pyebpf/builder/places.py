@@ -122,13 +122,16 @@ def movable(p: ProgramBuilder, place: Place, size: int) -> Place:
 
 
 @contextmanager
-def temporary(p: ProgramBuilder, size: int) -> Iterator[ir.Slot]:
-    """Give a stack slot for the body; later temporaries use the same memory again."""
+def temporary(p: ProgramBuilder, size: int, *, on_stack: bool = False) -> Iterator[ir.Slot]:
+    """Give a slot for the body; later temporaries use the same memory again.
+
+    What is `on_stack` is there however large it is: helpers that call a function hand it no other memory.
+    """
     size = -(-size // 8) * 8
-    free: list[ir.Slot] = p.notes.setdefault((_FREE, p.b), [])
+    free: list[ir.Slot] = p.notes.setdefault((_FREE, p.b, on_stack), [])
     slot = min((s for s in free if s.size >= size), key=lambda s: s.size, default=None)
     if slot is None:
-        slot = p.b.slot(size, name="temporary")
+        slot = p.b.slot(size, name="state" if on_stack else "temporary", opaque=on_stack)
     else:
         free.remove(slot)
     yield slot

@@ -232,7 +232,7 @@ class Walk:
 
     def go(self, table: MapEntity, what: str) -> None:
         """In the caller again: fill the state, walk, and take back what the body has changed."""
-        with temporary(self.p, self.body.size) as slot:
+        with temporary(self.p, self.body.size, on_stack=True) as slot:
             state = self.outer.slot_address(slot)
             self._fill(state)
             address = self.outer.emit(Op.FUNCTION, symbol=self.body.name)

@@ -13,6 +13,8 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.collector import collector_paused
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
@@ -231,18 +233,19 @@ def compute(function: Callable[..., Any], arguments: Sequence[Any], keywords: Ma
         return function(*arguments, **keywords)
     watch = _Watch()
     before: Any = sys.getprofile()
-    try:
-        sys.setprofile(watch)
-        value = function(*arguments, **keywords)
-    finally:
-        if before is None or callable(before):
-            sys.setprofile(before)
-        else:  # cProfile's own, which only it can put back
-            sys.setprofile(None)
-            before.enable()
-        if watch.refused is not None:
-            # Whoever catches everything catches this, too.
-            raise watch.refused
+    with collector_paused():  # others may have hooked functions into it, which are no part of this
+        try:
+            sys.setprofile(watch)
+            value = function(*arguments, **keywords)
+        finally:
+            if before is None or callable(before):
+                sys.setprofile(before)
+            else:  # cProfile's own, which only it can put back
+                sys.setprofile(None)
+                before.enable()
+            if watch.refused is not None:
+                # Whoever catches everything catches this, too.
+                raise watch.refused
     return value
 
 

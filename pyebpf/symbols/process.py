@@ -98,6 +98,7 @@ class _Modules:
         try:
             with self.spending(elf.owner, module.path) as seconds:
                 elf.budget.seconds, elf.budget.patience = seconds, self.patience
+                elf.budget.start()  # by this thread's clock: another one may have opened the file
                 include_debug_symbols(elf, root=module.root, path=module.path)
                 module.table = elf.table()
                 elf.forget()

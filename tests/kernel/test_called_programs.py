@@ -88,7 +88,7 @@ def test_what_cannot_be_called():
     def field_lacks(ctx):
         return ctx.c
 
-    assert compiled(field_lacks) == "Sum has no field c"
+    assert compiled(field_lacks) == "Sum has no field c: it has a, b, name, total"
 
     def wide(ctx):
         return 1 << 31

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from pyebpf import BPF, u64
+from pyebpf import BPF, Struct, s64, u64
 from tests.language.harness import RESULTS, Case, Host, Oldest
 from tests.language.indices import FORMS, LARGER, OUTSIDE
 from tests.language.model import run
@@ -93,6 +93,28 @@ def test_what_a_program_returns_is_believed():
     @bpf.cgroup_skb_egress()
     def passed() -> int:
         return numbers[1] % 3
+
+    with closing(bpf):
+        bpf.load()
+
+
+def test_code_that_no_run_reaches_keeps_the_bounds_of_its_indices():
+    """What is never negative is tested for it: in that branch, too, an index is still inside after its first use."""
+    bpf = BPF()
+    numbers = bpf.array(value=u64, size=8)
+
+    class Held(Struct):
+        slots: u64[7]
+
+    held = bpf.array(value=Held)
+
+    @bpf.raw_tracepoint("sched_switch")
+    def program():
+        e = held[0]
+        if s64(numbers[1] & 77) < -5:
+            for i in range(6, 1, -1):
+                numbers[2] += e.slots[i]
+                e.slots[i] = numbers[3] % u64(not numbers[4])
 
     with closing(bpf):
         bpf.load()

@@ -14,7 +14,7 @@ import pytest
 from pyebpf import Struct, array, char, comm, compiler, field as member, now, pid, u32, u64
 from pyebpf.asm.build import R0, R6, R9, R10
 from pyebpf.asm.op import Form
-from pyebpf.builder import arrays
+from pyebpf.builder import restating
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.objects.refusals import REFUSALS
 from pyebpf.specs import ProgramKind
@@ -210,7 +210,7 @@ class Row:
 NONE_CHECK_OFF = ((FunctionBuilder, "is_present", lambda *_: True),)
 BOUNDS_CHECK_OFF = (
     (FunctionBuilder, "bounds", lambda *_: (0, 0)),
-    (arrays, "restated", lambda _p, number, _low, _high: number),
+    (restating, "restated", lambda _p, number, _low, _high: number),
 )
 CALL_CHECK_OFF = ((compiler, "check_call_chains", lambda *_: None),)
 ROWS = (

@@ -19,7 +19,7 @@ from pyebpf.symbols.budget import Allowances, OverBudget, Room
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.libraries import parse_cache
-from pyebpf.symbols.mappings import parse_mappings
+from pyebpf.symbols.mappings import parse_mappings, read_mappings
 from pyebpf.symbols.perf_map import PerfMap
 from pyebpf.symbols.process import Processes
 from pyebpf.symbols.table import SymbolTable
@@ -324,6 +324,26 @@ def test_all_attacks_at_once(tmp_path):
     assert found["peak"] < 256
     assert found["longest"] < 1.0
     assert any("perf-" in path for path in found["given up"])
+
+
+def test_a_file_that_another_thread_has_opened_is_read(monkeypatch, tmp_path):
+    """The seconds that it may take are counted by the clock of the thread that reads, from when it begins."""
+    import pyebpf.symbols.process as module
+
+    clock = [0.0]
+    monkeypatch.setattr(budgets.time, "thread_time", lambda: clock[0])
+    monkeypatch.setattr(module, "include_debug_symbols", lambda elf, **_: elf.budget.clock())
+    path = tmp_path / "program"
+    many_symbols(path, 100)
+    processes = Processes()
+    arguments = [sys.executable, "-c", VICTIM, str(os.geteuid()), str(path)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as victim:
+        assert victim.stdout.readline() == b"ready\n"
+        assert processes.see(victim.pid)
+        clock[0] = 100.0
+        place = next(m for m in read_mappings(victim.pid) if m.path == str(path))
+        assert processes.resolve(victim.pid, place.start + 0x1010).name
+        victim.stdin.close()
 
 
 def test_executables_that_never_end_take_no_memory_for_ever(tmp_path, monkeypatch):
