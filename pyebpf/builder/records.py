@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.types import Type
     from pyebpf.types.structs import Field
 
-__all__ = ["PendingRecord", "Record", "StructConstructor"]
+__all__ = ["PendingRecord", "Record", "StructConstructor", "is_fresh"]
 
 
 class Record(Reference):
@@ -160,3 +160,8 @@ class StructConstructor(Entity, NoPythonOperators):
         if missing:
             p.fail(f"{name} needs a value for {', '.join(missing)}: every field without a default is given")
         return PendingRecord(self.type, {field.name: values.get(field.name, field.default) for field in fields})
+
+
+def is_fresh(value: Any) -> bool:
+    """Whether a record has just been made, so that no name stands for it."""
+    return isinstance(value, PendingRecord) or (isinstance(value, Record) and value.fresh)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.builder.conditions import All, Compare
 from pyebpf.builder.environment import S64_MAX, S64_MIN
-from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.compiler.ir import FOLLOWED_WITH_CONSTANTS, Condition as Relation, Op
 
 if TYPE_CHECKING:
     from pyebpf.builder.conditions import Test
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["element_offset", "masked", "restated", "restated_if_computed"]
 
-_WITH_CONSTANTS = frozenset({Op.OR, Op.XOR, Op.MUL})
 _NOT_FOLLOWED = frozenset({Op.UDIV, Op.UMOD, Op.SDIV, Op.SMOD, Op.SWAP, Op.NEG, Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _SHIFTS = frozenset({Op.SHL, Op.LSHR, Op.ASHR})
 _FOLLOWED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.AND, Op.OR, Op.XOR, Op.REFINE})
@@ -92,7 +91,7 @@ def _lost(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:
         if not _is_constant(p, definition.operands[1]):
             return True
         return _lost(p, definition.operands[0], steps - 1)
-    if definition.op in _WITH_CONSTANTS and not any(_is_constant(p, each) for each in definition.operands):
+    if definition.op in FOLLOWED_WITH_CONSTANTS and not any(_is_constant(p, each) for each in definition.operands):
         return True
     if definition.op is Op.XOR and any(p.b.bounds(each)[0] < 0 for each in definition.operands):
         return True  # as abs() does it

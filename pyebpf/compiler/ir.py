@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
 
 __all__ = [
+    "FOLLOWED_WITH_CONSTANTS",
     "OPS",
     "Block",
     "Branch",
@@ -204,6 +205,10 @@ OPS: dict[Op, OpInfo] = {
         ("map", "scalar"), Result.POINTER, meaning="address, for programs, of what user space has at b in the arena a"
     ),
 }
+
+
+#: Operations whose results every verifier bounds where one operand is a constant; Linux 6.1 does not, of two others.
+FOLLOWED_WITH_CONSTANTS = frozenset({Op.OR, Op.XOR, Op.MUL})
 
 
 @dataclass(frozen=True, slots=True)

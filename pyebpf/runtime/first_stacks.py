@@ -16,7 +16,7 @@ from pyebpf.builder.stacks import CLASSES, SCRATCH_MAP
 from pyebpf.kernel import bpf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.uapi.bpf import ProgramType
-from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
+from pyebpf.uapi.flags import BPF_F_NO_PREALLOC, BPF_F_TEST_RUN_ON_CPU
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["make_ready"]
 
 _LOOKUP, _UPDATE, _DELETE = 1, 2, 3
-_RUN_ON_CPU = 1
 _KEY = -4
 _FINISH = (build.mov64(build.R0, 0), build.exit_())
 
@@ -44,7 +43,7 @@ def make_ready(maps: Mapping[str, Any]) -> None:
     with loaded.descriptor as descriptor:
         for cpu in online_cpus():
             with suppress(OSError):  # it has gone offline
-                bpf.prog_test_run(descriptor.fileno(), flags=_RUN_ON_CPU, cpu=cpu)
+                bpf.prog_test_run(descriptor.fileno(), flags=BPF_F_TEST_RUN_ON_CPU, cpu=cpu)
 
 
 def _program(scratch: int, stacks: list[int]) -> list[Instruction]:

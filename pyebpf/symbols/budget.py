@@ -78,7 +78,7 @@ class Hurry(OverBudget):
 
 
 class Budget:
-    """What may be read of one file, called `path`. `seconds` are those of one pass, of this thread's work.
+    """The limits of reading one file, called `path`. `seconds` are those of one pass, of this thread's work.
 
     Whoever asks for the end in the meantime has a `patience`, whatever the pass may take: it gives the seconds left.
     """

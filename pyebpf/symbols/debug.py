@@ -38,7 +38,6 @@ def include_debug_symbols(elf: ElfSymbols, *, root: str = "", path: str = "") ->
         elf.budget.clock()
         other = _read(candidate, elf.budget.seconds)
         if other is not None and _belongs(elf, other):
-            other.budget.patience = elf.budget.patience
             elf.include(other)
             return candidate
     return ".gnu_debugdata" if _unpack(elf) else ""
@@ -102,9 +101,7 @@ def _unpack(elf: ElfSymbols) -> bool:
         data = unpacker.decompress(elf.contents(section), _MOST_UNPACKED)
         if not unpacker.eof:
             return False
-        other = ElfSymbols.from_bytes(data, f"{elf.path} .gnu_debugdata", seconds=elf.budget.seconds)
-        other.budget.patience = elf.budget.patience
-        elf.include(other)
+        elf.include(ElfSymbols.from_bytes(data, f"{elf.path} .gnu_debugdata", seconds=elf.budget.seconds))
     except (LZMAError, MalformedData):
         return False
     return True

@@ -115,6 +115,7 @@ class ElfSymbols(ElfHeaders):
 
     def include(self, other: ElfSymbols) -> None:
         """Have the symbols of a debug file of this one, too; file offsets stay those of this file."""
+        other.budget.patience = self.budget.patience
         self._others.append(other)
         self._table = None
 

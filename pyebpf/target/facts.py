@@ -80,7 +80,7 @@ class KernelType(Record):
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """What `to_plain` made."""
+        """Make it of what `to_plain` has made."""
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
         }
@@ -89,7 +89,17 @@ class KernelType(Record):
         return cls(**values)
 
 
-class KernelMember(Record):
+class _Typed(Record):
+    """A fact with a field `type`."""
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """Make it of what `to_plain` has made."""
+        fields: dict[str, Any] = {**plain, "type": KernelType.from_plain(plain["type"])}
+        return cls(**fields)
+
+
+class KernelMember(_Typed):
     """Where a member lies in its struct: `bit_offset` from the start; `bit_size` is 0 but for bit-fields."""
 
     type: KernelType
@@ -101,35 +111,20 @@ class KernelMember(Record):
         """In bytes; of a bit-field, of the byte in which it begins."""
         return self.bit_offset // 8
 
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """What `to_plain` made."""
-        return cls(**{**plain, "type": KernelType.from_plain(plain["type"])})
 
-
-class KernelVariable(Record):
+class KernelVariable(_Typed):
     """A variable that BTF has; of one that is `per_cpu` each processor has its own."""
 
     type: KernelType
     per_cpu: bool = False
 
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """What `to_plain` made."""
-        return cls(**{**plain, "type": KernelType.from_plain(plain["type"])})
 
-
-class KernelParameter(Record):
+class KernelParameter(_Typed):
     """A parameter; `nullable` if the verifier takes it, where a pointer, for one that may be NULL."""
 
     name: str
     type: KernelType
     nullable: bool = False
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """What `to_plain` made."""
-        return cls(**{**plain, "type": KernelType.from_plain(plain["type"])})
 
 
 class KernelFunction(Record):
@@ -144,7 +139,7 @@ class KernelFunction(Record):
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """What `to_plain` made."""
+        """Make it of what `to_plain` has made."""
         parameters = tuple(KernelParameter.from_plain(each) for each in plain["parameters"])
         return cls(**{**plain, "parameters": parameters, "returns": KernelType.from_plain(plain["returns"])})
 
@@ -159,7 +154,7 @@ class KernelRawTracepoint(Record):
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """What `to_plain` made."""
+        """Make it of what `to_plain` has made."""
         parameters = tuple(KernelParameter.from_plain(each) for each in plain["parameters"])
         return cls(**{**plain, "parameters": parameters})
 

@@ -340,7 +340,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
             check_annotation(self.name, self.snapshot, columns=bool(self.columns))
 
     def counted(self, tracer: Built, options: Options) -> Iterable[Record]:
-        """What the interval counted. Raises InvalidValue for what can't be printed as the tool is declared."""
+        """The counts of the interval. Raises InvalidValue for what can't be printed as the tool is declared."""
         return checked(self.name, self.snapshot(tracer, options), columns=bool(self.columns_for(options)))
 
     def try_before_attaching(self, tracer: Built, options: Options) -> None:

@@ -1,4 +1,4 @@
-"""What a summary tool's `snapshot` gives: records for its columns, histograms if it has none.
+"""The shape of what a summary tool's `snapshot` gives: records for its columns, histograms if it has none.
 
 A tool that mixes them up is refused when it is declared, as far as the annotation tells, else before anything is
 attached, else at the first summary: with what to write, not with the AttributeError of whoever prints.
@@ -42,7 +42,7 @@ def check_annotation(name: str, snapshot: Callable[..., object], *, columns: boo
 
 
 def checked(name: str, found: object, *, columns: bool) -> Iterable[Any]:
-    """What a snapshot gave. Raises InvalidValue, at once or for the first item, for what can't be printed."""
+    """The items of a snapshot. Raises InvalidValue, at once or for the first item, for what can't be printed."""
     if isinstance(found, Histogram):
         raise InvalidValue(_single(name, columns=columns))
     if isinstance(found, Mapping):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
 from pyebpf.vm.kobjects import acquired, release
+from pyebpf.vm.maps.base import EACCES
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ __all__ = ["KFUNCS"]
 _LOW = 0xFFFF_FFFF
 #: Bytes of a mask where NR_CPUS is 8192, as distributions have it; programs may load its words.
 _SIZE = 1024
-EACCES = 13
 
 
 def bpf_cpumask_create(vm: Machine) -> int:

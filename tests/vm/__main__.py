@@ -20,6 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -31,8 +32,9 @@ from tests.vm.machine import Machine, MachineUnusable
 from tests.vm.platforms import PLATFORMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from tests.vm.machine import Outcome
     from tests.vm.plan import Run, Wishes
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -164,7 +166,6 @@ def _run(
             [*plan.drivers(devices), *modules, *options.module],
             interactive=options.interactive,
         )
-        panics: list[str] = []
         machine = Machine(
             kernel,
             options.memory,
@@ -179,15 +180,12 @@ def _run(
         with _slot(options.cache, options.deadline):
             limit = min(options.limit or run.limit, options.deadline - time.monotonic())
             deadline = time.monotonic() + (float("inf") if options.interactive else limit)
-            while True:
-                limit = deadline - time.monotonic()
-                if record.exists() and not asked:
-                    task = replace(task, command=[*command, "--resume"])
-                outcome = machine.run(task, results, limit=limit, output=lambda piece: output.add(name, piece))
-                panics += [outcome.reason] if outcome.panicked else []
-                if asked or not outcome.panicked or len(panics) == STARTS or limit - outcome.seconds < _WORTH_BOOTING:
-                    break
-                outcome.console.rename(results / f"console-{len(panics)}.log")
+            follow = partial(output.add, name)
+            panics: list[str] = []
+            if asked:
+                outcome = machine.run(task, results, limit=deadline - time.monotonic(), output=follow)
+            else:
+                outcome, panics = _run_to_the_end(machine, task, results, deadline, follow)
     except (KernelUnavailable, MachineUnusable, FileNotFoundError) as error:
         return LOST, f"machine unusable: {error}"
     output.end(name)
@@ -198,8 +196,27 @@ def _run(
         return status, f"{lost or f'exit status {status}'} ({took})"
     tests = report.read(record)
     lines = [f"{tests} ({took})", *([lost] if lost else []), *tests.lines()]
-    lines += [f"started again after a panic: {reason}" for reason in (panics[:-1] if outcome.panicked else panics)]
+    lines += [f"started again after a panic: {reason}" for reason in panics]
     return status or (1 if tests.failed else 0), "\n  ".join(lines)
+
+
+def _run_to_the_end(
+    machine: Machine, task: Task, results: Path, deadline: float, output: Callable[[bytes], object]
+) -> tuple[Outcome, list[str]]:
+    """Run a machine's tests; where its kernel panics, again those without a result.
+
+    Returns how the last of at most STARTS starts ended, and the panics before.
+    """
+    panics: list[str] = []
+    record = results / RECORD
+    while True:
+        limit = deadline - time.monotonic()
+        left = replace(task, command=[*task.command, "--resume"]) if record.exists() else task
+        outcome = machine.run(left, results, limit=limit, output=output)
+        if not outcome.panicked or len(panics) + 1 == STARTS or limit - outcome.seconds < _WORTH_BOOTING:
+            return outcome, panics
+        panics.append(outcome.reason)
+        outcome.console.rename(results / f"console-{len(panics)}.log")
 
 
 @contextmanager

@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.compiler.arithmetic import MASK
 from pyebpf.compiler.graph import predecessors, reverse_post_order
-from pyebpf.compiler.ir import Block, Branch, Condition, Function, Instruction, Jump, Kind, Op, Return, Value
+from pyebpf.compiler.ir import (
+    FOLLOWED_WITH_CONSTANTS,
+    Block,
+    Branch,
+    Condition,
+    Function,
+    Instruction,
+    Jump,
+    Kind,
+    Op,
+    Return,
+    Value,
+)
 from pyebpf.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
@@ -348,7 +360,7 @@ class Rewriter:
         operands = instruction.operands
         if instruction.op is Op.MUL and any(self.verified_bits(factor) > 32 for factor in operands):
             return True
-        return instruction.op in _WITH_CONSTANTS and all(self.number(each) is None for each in operands)
+        return instruction.op in FOLLOWED_WITH_CONSTANTS and all(self.number(each) is None for each in operands)
 
     def _bits_of(self, instruction: Instruction, known: Mapping[int, int]) -> int:
         """A number of bits that holds the result, by what is known of the operands'."""
@@ -415,8 +427,6 @@ _BOUNDED = frozenset(
 )
 #: Operations whose results no bound is known of to verifiers before Linux 7.0.
 _UNVERIFIED = frozenset({Op.UDIV, Op.UMOD, Op.SWAP})
-#: Operations that every verifier follows where one operand is a constant.
-_WITH_CONSTANTS = frozenset({Op.OR, Op.XOR, Op.MUL})
 
 #: The condition that holds for the operands exchanged.
 EXCHANGED = {

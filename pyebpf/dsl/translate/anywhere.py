@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.optional import Maybe, bare, with_flag
 from pyebpf.builder.places import Place
-from pyebpf.builder.records import PendingRecord, Record
+from pyebpf.builder.records import PendingRecord, Record, is_fresh
 from pyebpf.dsl.translate.tuples import TupleValue
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.dsl.translate.names import NameEntry, Names
 
-__all__ = ["AnywhereRecord", "anywhere", "are_joined", "check_alias", "is_fresh", "record_by_turns"]
+__all__ = ["AnywhereRecord", "anywhere", "anywhere_or_none", "are_joined", "check_alias", "record_by_turns"]
 
 
 class AnywhereRecord(Record):
@@ -59,21 +59,21 @@ def anywhere(p: ProgramBuilder, value: Record | PendingRecord) -> AnywhereRecord
     return found
 
 
-def is_fresh(value: Any) -> bool:
-    """Whether a record has just been made, so that no name stands for it."""
-    return isinstance(value, PendingRecord) or (isinstance(value, Record) and value.fresh)
+def anywhere_or_none(p: ProgramBuilder, value: RunTime, source: str) -> Maybe:
+    """A record that may be None by its address, with the flag that tells."""
+    found = with_flag(p, value, source)
+    assert isinstance(found.inner, Record)
+    return Maybe(found.flag, anywhere(p, found.inner), source)
 
 
 def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
     """The value of a name that is given records by turns, once it has this one; None for what is no record."""
     if isinstance(value, Maybe) and isinstance(value.inner, Record):
-        return Maybe(value.flag, anywhere(n.p, value.inner), n.shown(name))
+        return anywhere_or_none(n.p, value, n.shown(name))
     if not isinstance(value, Record | PendingRecord):
         return None
     if isinstance(value, Record) and value.place.missing(n.p):
-        found = with_flag(n.p, value, n.shown(name))
-        assert isinstance(found.inner, Record)
-        return Maybe(found.flag, anywhere(n.p, found.inner), n.shown(name))
+        return anywhere_or_none(n.p, value, n.shown(name))
     if isinstance(value, PendingRecord) or value.place.slot is not None or isinstance(value, AnywhereRecord):
         carried = {variable for place in entry.places.values() for variable in place.variables}
         if any(loop.walk is not None and loop.carried & carried for loop in n.loops):

@@ -38,28 +38,24 @@ __all__ = ["call"]
 #: Functions of Python's that go over what they are given.
 _GO_OVER: tuple[Any, ...] = (list, tuple, set, frozenset, dict, sorted, sum, min, max, any, all, enumerate, zip)
 _GO_OVER += (reversed, iter, filter, map)
+#: Those that take a generator in a probe.
+_OVER_GENERATORS: tuple[Any, ...] = (any, all, sum, next)
 
 
 def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
     """`callee(…)`; as a statement it must do something on each event."""
     before, f.b.where = f.b.where, f.at(node)
     callee = expression(f, node.func)
-    if any(callee is each for each in (builtins.any, builtins.all, builtins.sum)) and node.args and not node.keywords:
+    if any(callee is each for each in _OVER_GENERATORS) and node.args and not node.keywords:
         over = node.args[0]
         if isinstance(over, ast.GeneratorExp) and needs_events(f, over):
-            from pyebpf.dsl.translate.sequences import reduce_generator
+            from pyebpf.dsl.translate.sequences import first_of, reduce_generator
 
-            start = expression(f, node.args[1]) if len(node.args) > 1 else 0
-            found = reduce_generator(f, callee, over, start)
-            f.b.where = before
-            return found
-    if callee is builtins.next and node.args and not node.keywords:
-        over = node.args[0]
-        if isinstance(over, ast.GeneratorExp) and needs_events(f, over):
-            from pyebpf.dsl.translate.sequences import first_of
-
-            has_default = len(node.args) > 1
-            found = first_of(f, over, expression(f, node.args[1]) if has_default else None, has_default=has_default)
+            more = [expression(f, each) for each in node.args[1:2]]
+            if callee is builtins.next:
+                found = first_of(f, over, *more)
+            else:
+                found = reduce_generator(f, callee, over, *(more or [0]))
             f.b.where = before
             return found
     if isinstance(node.func, ast.Name) and not isinstance(callee, Word) and f.hides_word(node.func.id):

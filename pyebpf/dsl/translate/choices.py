@@ -10,7 +10,7 @@ from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Character, Int
 from pyebpf.builder.optional import Maybe, bare, nothing_of, with_flag
 from pyebpf.builder.places import Place
-from pyebpf.builder.records import PendingRecord, Record
+from pyebpf.builder.records import PendingRecord, Record, is_fresh
 from pyebpf.builder.strings import String, StringSource
 from pyebpf.dsl.translate.tuples import TupleValue, described
 from pyebpf.types import U64, CharArray
@@ -81,7 +81,7 @@ def _records(f: Frame, ways: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
     """Records of one type by their addresses, where there is more than one; all else as it is."""
     if sum(isinstance(value, Record | PendingRecord) for value, _ in ways) < 2:
         return ways
-    from pyebpf.dsl.translate.anywhere import anywhere, are_joined, is_fresh
+    from pyebpf.dsl.translate.anywhere import anywhere, anywhere_or_none, are_joined
 
     given = [bare(value) if isinstance(value, RunTime) else value for value, _ in ways if value is not None]
     if not are_joined(given) or len({value.shape for value in given}) == 1:
@@ -93,12 +93,9 @@ def _records(f: Frame, ways: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
             done.append((value, way))
             continue
         f.b.start(way)
-        missing = isinstance(value, Maybe) or (isinstance(value, Record) and value.place.missing(f.p))
         found: Any
-        if missing:
-            maybe = with_flag(f.p, value, value.describe())
-            assert isinstance(maybe.inner, Record)
-            found = Maybe(maybe.flag, anywhere(f.p, maybe.inner), maybe.source)
+        if isinstance(value, Maybe) or (isinstance(value, Record) and value.place.missing(f.p)):
+            found = anywhere_or_none(f.p, value, value.describe())
         else:
             found = anywhere(f.p, value)
             found.fresh = fresh

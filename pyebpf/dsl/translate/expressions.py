@@ -408,7 +408,7 @@ def _is_free(node: ast.expr, bound: set[str]) -> bool:
 
 
 def _range_of(f: Frame, node: ast.expr) -> Any:
-    """What a name stands for, or a call of `range`; None of other calls, which may do anything."""
+    """The value of a name, or of a call of `range`; None of other calls, which may do anything."""
     if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and _name(f, node.func) is range):
         return None
     return expression(f, node)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import number
-from pyebpf.builder.records import PendingRecord, Record
+from pyebpf.builder.records import is_fresh
 from pyebpf.builder.restating import restated_if_computed
 from pyebpf.dsl.translate.names import RETURN
 from pyebpf.specs import ProgramKind
@@ -78,7 +78,7 @@ def _last_return(f: Frame) -> str:
 
 def _return_inlined(f: Frame, value: Any) -> None:
     assert f.returns is not None
-    f.gives_fresh &= isinstance(value, PendingRecord) or (isinstance(value, Record) and value.fresh)
+    f.gives_fresh &= is_fresh(value)
     f.assign(RETURN, value)
     f.b.jump(f.returns if f.walk is None else f.walk.returned)
 

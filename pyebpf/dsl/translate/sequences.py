@@ -164,8 +164,8 @@ def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any
     return decided(f, then, otherwise)
 
 
-def first_of(f: Frame, node: ast.GeneratorExp, default: Any, *, has_default: bool) -> Any:
-    """`next(… for …)`: the first element; no other is evaluated."""
+def first_of(f: Frame, node: ast.GeneratorExp, *default: Any) -> Any:
+    """`next(… for …)`: the first element; no other is evaluated. `default` is what stands in for it, if anything."""
     from pyebpf.dsl.translate.choices import join_values, leave
     from pyebpf.dsl.translate.expressions import expression
 
@@ -177,9 +177,9 @@ def first_of(f: Frame, node: ast.GeneratorExp, default: Any, *, has_default: boo
     outer = f.depth
     _rounds(f, node, 0, take, filtered=True)
     if f.b.reachable:
-        if not has_default:
+        if not default:
             f.fail("there may be no first element: give next() what stands in for it, next(…, None)")
-        ways.append((default, leave(f)))
+        ways.append((default[0], leave(f)))
     f.depth = outer
     return join_values(f, ways, Join(), "next()")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EFAULT, EINVAL
+from pyebpf.vm.maps.base import EACCES, EFAULT, EINVAL
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
 _LOW, _HALF = 0xFFFF_FFFF, 0xFFFF
-ENOTSUPP, EACCES = 524, 13
+ENOTSUPP = 524
 #: BPF_F_HDR_FIELD_MASK, BPF_F_PSEUDO_HDR, BPF_F_MARK_MANGLED_0, BPF_F_MARK_ENFORCE, and BPF_F_IPV6 since Linux 6.16.
 _FIELD, _PSEUDO, _MANGLED, _ENFORCE, _IPV6 = 0xF, 0x10, 0x20, 0x40, 0x80
 _MANGLED_ZERO = 0xFFFF

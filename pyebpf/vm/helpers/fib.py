@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyebpf.uapi import flags as uapi
 from pyebpf.vm.helpers.frames import ENODEV, device_mtu, is_segmented
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EINVAL
+from pyebpf.vm.maps.base import EAFNOSUPPORT, EINVAL
 from pyebpf.vm.routes import MAIN_TABLE, hardware
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.vm.routes import Route, Routes
 
 _LOW = 0xFFFF_FFFF
-EAFNOSUPPORT = 97
 _AF_INET, _AF_INET6 = 2, 10
 #: struct bpf_fib_lookup: offsets of its members.
 _SIZE = 64

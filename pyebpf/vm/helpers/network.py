@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EFAULT, EINVAL
+from pyebpf.vm.maps.base import EACCES, EFAULT, EINVAL
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
 _LOW = 0xFFFF_FFFF
 _REDIRECT_FLAGS = 1
-EACCES = 13
 #: Room in front of a frame less struct xdp_frame, which the kernel keeps there. Linux 6.1 gives 32 bytes at most.
 _META_MOST = 216
 TC_ACT_REDIRECT, TC_ACT_SHOT, XDP_REDIRECT, XDP_ABORTED = 7, 2, 4, 0

@@ -10,13 +10,12 @@ from hashlib import blake2s
 from typing import TYPE_CHECKING
 
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EINVAL, ENOENT
+from pyebpf.vm.maps.base import EACCES, EINVAL, ENOENT
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
 _LOW = 0xFFFF_FFFF
-EACCES = 13
 _TCP_HEADER = 20
 _NO_OPERATION, _MSS = 1, 2
 #: What cookies can tell apart of the largest segment: msstab of IPv4 and of IPv6.

@@ -14,9 +14,23 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.vm.memory import Memory
 
-__all__ = ["E2BIG", "EAGAIN", "EBUSY", "EEXIST", "EFAULT", "EINVAL", "ENOENT", "EOPNOTSUPP", "VmMap", "refuse_flags"]
+__all__ = [
+    "E2BIG",
+    "EACCES",
+    "EAFNOSUPPORT",
+    "EAGAIN",
+    "EBUSY",
+    "EEXIST",
+    "EFAULT",
+    "EINVAL",
+    "ENOENT",
+    "EOPNOTSUPP",
+    "VmMap",
+    "refuse_flags",
+]
 
-ENOENT, E2BIG, EAGAIN, EFAULT, EBUSY, EEXIST, EINVAL, EOPNOTSUPP = 2, 7, 11, 14, 16, 17, 22, 95
+ENOENT, E2BIG, EAGAIN, EACCES, EFAULT, EBUSY, EEXIST, EINVAL = 2, 7, 11, 13, 14, 16, 17, 22
+EOPNOTSUPP, EAFNOSUPPORT = 95, 97
 
 
 def refuse_flags(flags: int) -> int:
