@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
 
-__all__ = ["Impure", "compute", "has_code", "impure_call"]
+__all__ = ["Changing", "Impure", "compute", "has_code", "impure_call"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -62,7 +62,7 @@ _FOLLOWED = frozenset(["posixpath", "ntpath", "genericpath", "pathlib"])
 
 #: What is impure in modules that are not.
 _IMPURE_NAMES: Mapping[str, frozenset[str]] = {
-    "builtins": _words("input print breakpoint exit quit help __import__"),
+    "builtins": _words("input print breakpoint exit quit help __import__ eval exec compile"),
     "datetime": frozenset(["now", "utcnow", "today", "fromtimestamp", "astimezone", "timestamp"]),
     "urllib": frozenset(["urlopen", "urlretrieve"]),
 }
@@ -91,6 +91,17 @@ _RANDOM = ("random.", "secrets.", "os.urandom", "os.getrandom", "uuid.")
 _PRIVATE = {"posix": "os", "nt": "os", "_io": "io", "_socket": "socket", "_random": "random"}
 _PRIVATE |= {"_datetime": "datetime", "_pydatetime": "datetime", "_thread": "threading", "_ctypes": "ctypes"}
 _PRIVATE |= {"_signal": "signal", "_uuid": "uuid", "_sitebuiltins": "builtins"}
+
+#: What goes through a set gives its elements in an order that the hashes of texts decide, another one in each run.
+_IN_ORDER = frozenset([list, tuple, iter, enumerate, zip, map, filter, repr, str, format, dict.fromkeys])
+#: The first of equal ones.
+_FIRST_BY_KEY = frozenset([max, min, sorted])
+
+#: Methods that change their object.
+_CHANGES = _words(
+    "add append appendleft clear difference_update discard extend extendleft insert intersection_update pop popitem "
+    "popleft remove reverse rotate setdefault sort subtract symmetric_difference_update update"
+)
 
 #: Types whose operators and methods run no code of the author's.
 _PLAIN = frozenset([int, str, bytes, bool, float, complex, range, slice, type(None), type(Ellipsis)])
@@ -125,6 +136,25 @@ class Impure(Exception):
         )
 
 
+class Unordered(Impure):
+    """A computation depends on the order of a set."""
+
+    def message(self, outer: str) -> str:  # noqa: ARG002 - all say which call it is
+        """Words for the author."""
+        return f"{self.name}() goes through a set, whose order differs from run to run: give it sorted(…) of the set"
+
+
+class Changing(Impure):
+    """A call would change, or go on with, an object that is there before and after."""
+
+    def message(self, outer: str) -> str:  # noqa: ARG002 - all say which call it is
+        """Words for the author."""
+        return (
+            f"{self.name}() changes what it is called on, once, while compiling, not on each event: keep in a map what "
+            "events change"
+        )
+
+
 def impure_call(function: Any, *, result: bool = True) -> str:
     """Name of a callable that may answer otherwise in another run; empty for what is pure, or followed when it runs.
 
@@ -134,6 +164,8 @@ def impure_call(function: Any, *, result: bool = True) -> str:
         return next((name for each in (function.func, *function.args) if (name := impure_call(each))), "")
     if isinstance(function, MethodType):
         function = function.__func__
+    if result and getattr(function, "__name__", "") == "__hash__":
+        return "hash"
     if isinstance(function, type):
         root = _root(function.__module__)
         return "" if root in _FOLLOWED or _allows(root, function.__name__) else _shown(root, function.__name__)
@@ -229,6 +261,8 @@ def compute(function: Callable[..., Any], arguments: Sequence[Any], keywords: Ma
         name = impure_call(each)
         if name:
             raise Impure(name, is_call=callable(each))
+    _check_sets(function, given, keywords)
+    _check_changes(function)
     if _is_c(function) and all(map(_plain, given)):
         return function(*arguments, **keywords)
     watch = _Watch()
@@ -247,6 +281,33 @@ def compute(function: Callable[..., Any], arguments: Sequence[Any], keywords: Ma
                 # Whoever catches everything catches this, too.
                 raise watch.refused
     return value
+
+
+def _check_sets(function: Any, given: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    if not isinstance(function, (type, BuiltinFunctionType)):
+        return
+    in_order = function in _IN_ORDER if _is_c(function) else False
+    if isinstance(getattr(function, "__self__", None), (str, bytes)):
+        in_order = function.__name__ in ("join", "format")
+    if (in_order or (function in _FIRST_BY_KEY and "key" in keywords)) and any(map(_is_unordered, given)):
+        raise Unordered(function.__qualname__)
+
+
+def _is_unordered(value: Any) -> bool:
+    """Whether a value is a set in which the hashes of texts, or addresses, decide who comes first."""
+    return (
+        isinstance(value, (set, frozenset))
+        and len(value) > 1
+        and not all(isinstance(each, (int, float)) for each in value)
+    )
+
+
+def _check_changes(function: Any) -> None:
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, (list, dict, set, bytearray)) or type(owner).__name__ == "deque":
+        name = getattr(function, "__name__", "")
+        if name in _CHANGES:
+            raise Changing(name)
 
 
 def has_code(owner: Any, name: str) -> bool:

@@ -78,6 +78,9 @@ class Key:
 table = {Key(1): 7}
 part = functools.partial(time.time_ns)
 
+words, ordered, last, numbered = {"a", "b", "c"}, ["a", "b"], {"x": 1}, iter((1, 2))
+queue, buffer = collections.deque([1, 2]), bytearray(b"ab")
+
 def total():
     return sum(x * 2 for x in range(4)) + math.isqrt(16)
 
@@ -90,6 +93,8 @@ ONCE = "would run once, while compiling, not on each event: "
 ABOVE = "call it above the probe and use its result here by name"
 CLOCK = f"write now(), nanoseconds of the monotonic clock, or {ABOVE}"
 READ = "would be read once, while compiling, not on each event: keep what you need of it in a name"
+ORDER = "goes through a set, whose order differs from run to run: give it sorted(…) of the set"
+CHANGE = "changes what it is called on, once, while compiling, not on each event: keep in a map what events change"
 RANDOM = f"write helpers.get_prandom_u32() or {ABOVE}"
 
 #: An expression, what is said of it, and what the carets stand under if not all of it.
@@ -117,6 +122,28 @@ IMPURE: list[tuple[str, str, str]] = [
     ("hash('x')", f"hash() {ONCE}{ABOVE}", ""),
     ("len(os.environ['HOME'])", f"os.environ {READ}", "os.environ['HOME']"),
     ("len(list(file))", f"this io.TextIOWrapper {READ}", "list(file)"),
+    ("eval('3')", f"eval() {ONCE}{ABOVE}", ""),
+    ("'x'.__hash__()", f"__hash__() calls hash(), which {ONCE}{ABOVE}", ""),
+    # A set's order.
+    ("len(list(words))", f"list() {ORDER}", "list(words)"),
+    ("len(tuple(words))", f"tuple() {ORDER}", "tuple(words)"),
+    ("len(''.join(words))", f"str.join() {ORDER}", "''.join(words)"),
+    ("len('{}'.format(words))", f"str.format() {ORDER}", "'{}'.format(words)"),
+    ("len(repr(words))", f"repr() {ORDER}", "repr(words)"),
+    ("len([*map(ord, words)])", f"map() {ORDER}", "map(ord, words)"),
+    ("len([*enumerate(words)])", f"enumerate() {ORDER}", "enumerate(words)"),
+    ("len(max(words, key=len))", f"max() {ORDER}", "max(words, key=len)"),
+    ("len(sorted(words, key=len))", f"sorted() {ORDER}", "sorted(words, key=len)"),
+    ("len(dict.fromkeys(words))", f"dict.fromkeys() {ORDER}", "dict.fromkeys(words)"),
+    ("next(iter(words)) == 'a'", f"iter() {ORDER}", "iter(words)"),
+    # What is there before and after.
+    ("len(ordered.pop())", f"pop() {CHANGE}", "ordered.pop()"),
+    ("len(words.pop())", f"pop() {CHANGE}", "words.pop()"),
+    ("last.setdefault('y', 3)", f"setdefault() {CHANGE}", ""),
+    ("last.pop('x')", f"pop() {CHANGE}", ""),
+    ("queue.popleft()", f"popleft() {CHANGE}", ""),
+    ("buffer.pop()", f"pop() {CHANGE}", ""),
+    ("next(numbered)", f"next() {CHANGE}", ""),
     # However it is reached.
     ("helper()", f"helper() calls time.monotonic_ns(), which {ONCE}{CLOCK}", ""),
     ("deep()", f"deep() calls time.monotonic_ns(), which {ONCE}{CLOCK}", ""),
@@ -168,6 +195,8 @@ def test_what_differs_from_run_to_run_is_refused(source: str, expected: str, pla
         "functools.reduce(lambda a, b: a * b, [1, 2, 3])",
         "json.loads('[5]')[0] + int.from_bytes(b'ab', 'big')",
         "functools.partial(max, 3)(4)",
+        "len(words) + len(sorted(words)) + ('a' in words) + len(max(words)) + len(list({1, 2}))",
+        "next(iter((3, 4)))",
     ],
 )
 def test_what_computes_from_its_arguments_alone_is_known_while_compiling(source: str) -> None:

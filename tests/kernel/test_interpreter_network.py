@@ -288,10 +288,11 @@ VLAN_STEPS = {
     "push": "r1 = r6\nr2 = {protocol}\nr3 = {tci}\ncall bpf_skb_vlan_push\nr7 <<= 1\nr7 += r0",
     "pop": "r1 = r6\ncall bpf_skb_vlan_pop\nr7 <<= 1\nr7 += r0",
 }
-#: The tag beside the packet and its length, as one number.
+#: The tag beside the packet, if it has one, and its length, as one number. What a removed tag was stays readable
+#: before Linux 6.2.
 VLAN_END = (
-    "r0 = *(u32 *)(r6 + 20)\nr0 <<= 16\nr1 = *(u32 *)(r6 + 24)\nr0 += r1\nr0 <<= 2\n"
-    "r1 = *(u32 *)(r6 + 28)\nr0 += r1\nr0 += r7\nr1 = *(u32 *)(r6 + 0)\nr1 <<= 20\nr0 += r1\nexit"
+    "r0 = *(u32 *)(r6 + 20)\nif r0 == 0 goto untagged\nr0 <<= 16\nr1 = *(u32 *)(r6 + 24)\nr0 += r1\nr0 <<= 2\n"
+    "r1 = *(u32 *)(r6 + 28)\nr0 += r1\nuntagged: r0 += r7\nr1 = *(u32 *)(r6 + 0)\nr1 <<= 20\nr0 += r1\nexit"
 )
 
 

@@ -16,7 +16,7 @@ from pyebpf.builder.entries import Entries
 from pyebpf.builder.integers import Int
 from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.words import Word
-from pyebpf.dsl.purity import Impure, impure_call
+from pyebpf.dsl.purity import Changing, Impure, impure_call
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.translate.closures import BoundFunction, LocalFunction, is_plain, realized
 from pyebpf.dsl.translate.conditions import as_test, compile_time
@@ -171,6 +171,8 @@ def _called(
         f.fail(f"{ast.unparse(node.func)} is no function: it can't be called")
     if callee is builtins.len and len(given) == 1:
         check_ascii(f, given[0])
+    if callee is builtins.next and isinstance(node.args[0], ast.Name | ast.Attribute):
+        f.fail(Changing("next").message(""))
     return compile_time(f, callee, *arguments, **keywords)
 
 

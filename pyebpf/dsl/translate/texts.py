@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.operations import store
-from pyebpf.builder.places import Place
+from pyebpf.builder.places import Place, zero
 from pyebpf.builder.references import note_change
 from pyebpf.builder.strings import String, StringSource
 from pyebpf.types import CharArray
@@ -66,6 +66,20 @@ class Texts:
         if p.b not in self._slots:
             self._slots[p.b] = p.b.slot(self.type.length, name="text")
         return String(self.type, Place(slot=self._slots[p.b], owner="a local"))
+
+    def nothing(self, p: ProgramBuilder, assigned: Iterable[RunTime]) -> String:
+        """The string there, of a name that is None on this path.
+
+        Its bytes are written, since verifiers before Linux 6.3 (6715df8d5d24) refuse to read what never was, and a
+        body of a loop over a map is given all of it.
+        """
+        assigned = list(assigned)
+        there = self.here(p, assigned)
+        slot = there.place.slot
+        assert slot is not None
+        if not any(map(self.is_here, assigned)):
+            zero(p, p.b.slot_address(slot), 0, slot.size)
+        return there
 
     def keep(self, p: ProgramBuilder, assigned: Iterable[RunTime], value: Any) -> String:
         """Copy a string there."""

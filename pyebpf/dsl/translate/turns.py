@@ -28,7 +28,7 @@ def none_value(n: Names, name: str, entry: NameEntry) -> RunTime:
     """None, as the name holds it."""
     if n.times.is_optional_text(n.key, name):
         texts = _texts(entry, n.times.text_length(n.key, name))
-        return Maybe(n.b.const(0), texts.here(n.p, _assigned(n, entry)), n.shown(name))
+        return Maybe(n.b.const(0), texts.nothing(n.p, _assigned(n, entry)), n.shown(name))
     like = n.times.optional(n.key, name)
     return Nothing() if like is None else nothing_of(n.p, like, n.shown(name))
 
@@ -161,9 +161,10 @@ def _text(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
         return with_flag(n.p, kept, n.shown(name)) if optional else kept
     if not optional:
         return None
+    there = texts.nothing(n.p, assigned)
     with n.b.if_(negate(value.is_none(n.p))):
-        texts.keep(n.p, assigned, value.inner)
-    return Maybe(value.flag, texts.here(n.p, assigned), n.shown(name))
+        texts.keep(n.p, [there], value.inner)
+    return Maybe(value.flag, there, n.shown(name))
 
 
 def _texts(entry: NameEntry, length: int) -> Any:
