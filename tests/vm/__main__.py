@@ -13,6 +13,7 @@ import compileall
 import fcntl
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -28,7 +29,7 @@ from tests.vm import kernels, plan, report, root as roots, shards
 from tests.vm.devices import DEVICES
 from tests.vm.initramfs import RESULTS, Task
 from tests.vm.kernels import Kernel, KernelUnavailable
-from tests.vm.machine import Machine, MachineUnusable
+from tests.vm.machine import STOP, Machine, MachineUnusable
 from tests.vm.platforms import PLATFORMS
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def main() -> int:
     results.mkdir(parents=True, exist_ok=True)
     (results / MACHINES).write_text("".join(f"{name}\n" for name in names))
     output = _Output(prefixed=len(names) > 1)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: STOP.set())
     with ThreadPoolExecutor(SLOTS) as pool:
         statuses = list(pool.map(lambda name: _run(name, options, wishes, results / name, output), names))
     output.say("")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ _PORTS = ("console", "output", "status")
 
 _VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")  # where QEMU 7's package puts it
 _PANIC = b"Kernel panic - not syncing"
+STOP = threading.Event()  # once set, every machine is killed, and none starts
 _SOCKET_PATIENCE = 10.0  # seconds until a daemon has its socket
 
 
@@ -73,6 +75,8 @@ class Machine:
         `results` is a folder that the guest may write; the console's log is put there too. An interactive task has
         this process's terminal, and no limit. Raises MachineUnusable.
         """
+        if STOP.is_set():
+            raise MachineUnusable("stopped by a signal")
         platform = self.platform
         qemu = shutil.which(platform.qemu)
         if qemu is None:
@@ -194,7 +198,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _follow(
     process: subprocess.Popen[bytes], files: dict[str, Path], deadline: float, output: Callable[[bytes], object]
 ) -> bool:
-    """Hand on what is put out until the process ends, or the kernel panics; False if the deadline came first.
+    """Hand on what is put out until the process ends, or the kernel panics; False if the deadline or STOP came first.
 
     A kernel that panics is to end QEMU, but may hang on its way there.
     """
@@ -207,7 +211,7 @@ def _follow(
                 output(piece)
             if ended:
                 return True
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or STOP.is_set():
                 return False
             time.sleep(0.1)
 

@@ -10,12 +10,14 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Event, Timer
 
 import pytest
 
 from tests.support.needs import needs
-from tests.vm import devices, kernels, plan, report, root, table
+from tests.vm import devices, kernels, machine, plan, report, root, table
 from tests.vm.initramfs import Archive, Share, Task, build
 from tests.vm.kernels import Kernel, KernelUnavailable
 from tests.vm.plan import Wishes
@@ -235,6 +237,21 @@ def test_disks_of_devices_live_as_long_as_the_machine(tmp_path):
     assert (disk.stat().st_size, disk.stat().st_blocks) == (64 << 20, 0)
     devices.remove_disks(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_signal_ends_the_machines(tmp_path, monkeypatch):
+    """Those that run are given up at once, and none starts any more."""
+    stop = Event()
+    monkeypatch.setattr(machine, "STOP", stop)
+    logs = {name: tmp_path / name for name in ("console", "output")}
+    for log in logs.values():
+        log.touch()
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        Timer(0.3, stop.set).start()
+        assert machine._follow(sleeping, logs, time.monotonic() + 50, bytes) is False
+        sleeping.kill()
+    with pytest.raises(machine.MachineUnusable, match="stopped by a signal"):
+        machine.Machine(None).run(None, tmp_path, limit=1, output=bytes)
 
 
 def test_the_table_says_what_ran_where(tmp_path):
