@@ -72,18 +72,23 @@ class _Link:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """RAW_TRACEPOINT_OPEN of a name that no tracepoint has: ENOENT says that the kernel looked for it."""
+    """RAW_TRACEPOINT_OPEN of a name that no tracepoint has: ENOENT says that the kernel looked for it.
+
+    What `load` says where to attach has no other name.
+    """
 
     kind: ProgramType
     cookie: int = 0
+    load: Load = Load()
 
     def __call__(self, btf: Callable[[], Btf] | None) -> Answer:
-        loaded = _load(self.kind, Load(), btf)
+        loaded = _load(self.kind, self.load, btf)
         if isinstance(loaded, Answer):
             return loaded
         with loaded as program:
             try:
-                bpf.raw_tracepoint_open(program.fileno(), "pyebpf_no_such_tracepoint", cookie=self.cookie).close()
+                name = None if self.load.target else "pyebpf_no_such_tracepoint"
+                bpf.raw_tracepoint_open(program.fileno(), name, cookie=self.cookie).close()
             except OSError as error:
                 return _judged(error, (errno.ENOENT,))
         return Answer.YES
@@ -372,9 +377,7 @@ ATTACHMENTS: dict[str, Probe] = {
     "raw_tp": _Open(ProgramType.RAW_TRACEPOINT),
     "raw_tp_cookie": _Open(ProgramType.RAW_TRACEPOINT, cookie=1),
     "raw_tp_writable": _Open(ProgramType.RAW_TRACEPOINT_WRITABLE),
-    "tp_btf": _Link(
-        _TRACING, AttachType.TRACE_RAW_TP, (), Load(AttachType.TRACE_RAW_TP, target="btf_trace_sched_switch"), 0
-    ),
+    "tp_btf": _Open(_TRACING, load=Load(AttachType.TRACE_RAW_TP, target="btf_trace_sched_switch")),
     "iter": _Link(_TRACING, AttachType.TRACE_ITER, (), Load(AttachType.TRACE_ITER, target="bpf_iter_task"), 0),
     "perf": _Link(ProgramType.TRACEPOINT, AttachType.PERF_EVENT, (errno.EBADF,), options=bytes(8)),
     "perf_software": _Event(PerfType.SOFTWARE, 0),  # PERF_COUNT_SW_CPU_CLOCK

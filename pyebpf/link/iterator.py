@@ -8,7 +8,7 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.errors import KernelError, NotFound
+from pyebpf.errors import KernelError, NotFound, NotSupported
 from pyebpf.kernel import bpf
 from pyebpf.kernel.cgroups import cgroup2_mounts
 from pyebpf.kernel.diagnosis import diagnose
@@ -83,8 +83,12 @@ def attach_iterator(program: Program, target: KernelIterator, _: Host) -> Iterat
         try:
             descriptor = bpf.link_create(program.fileno(), 0, AttachType.TRACE_ITER, options=options, what=str(target))
         except OSError as error:
+            unlimited = NotSupported(
+                f"{target}: this kernel cannot limit a pass so: to tasks and control groups it takes Linux 6.1 or later"
+            )
             meanings: dict[int, str | KernelError] = {
-                errno.EINVAL: "this kernel cannot limit the pass so" if info else "the kernel wants a limit: a map",
+                errno.EINVAL: unlimited if info else "the kernel wants a limit: a map",
+                errno.E2BIG: unlimited,  # kernels whose union bpf_iter_link_info is shorter
                 errno.EBADF: "no directory of a cgroup2 file system, or no map",
                 errno.EACCES: "the program reads beyond the map's keys or values, or writes to them",
             }

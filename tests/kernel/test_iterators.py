@@ -20,6 +20,7 @@ from pyebpf import (
     KernelError,
     NotFound,
     NotLoaded,
+    NotSupported,
     Struct,
     char,
     emit,
@@ -29,6 +30,8 @@ from pyebpf import (
 )
 from tests.support.cgroups import cgroup as own_group
 from tests.support.command import PATIENCE
+from tests.support.needs import needs
+from tests.support.release import kernel_release
 
 pytestmark = pytest.mark.every_kernel
 
@@ -85,6 +88,10 @@ def test_tasks():
         mine = {int(path.name) for path in Path("/proc/self/task").iterdir()}
         assert len(mine) >= 18
         assert {task.tid for task in tasks.read() if task.pid == os.getpid()} == mine
+        if kernel_release() < (6, 1):
+            with pytest.raises(NotSupported, match=r"cannot limit a pass so: .* Linux 6\.1 or later \(|$"):
+                tasks.read(pid=os.getpid())
+        needs("member:bpf_iter_link_info.task")
         runs.clear()
         own = Path("/proc/self/comm").read_text().strip()
         assert {task.tid for task in tasks.read(pid=os.getpid())} == mine
@@ -100,6 +107,7 @@ def test_tasks():
 
 def test_the_end():
     """Elements are counted from 0; after the last the program runs with None, and what it emits then comes last."""
+    needs("member:bpf_iter_link_info.task")
     bpf = BPF()
 
     @bpf.iter("task", Number)
@@ -273,12 +281,13 @@ def test_refusals(tmp_path):
     bpf, probe = made("bpf_map_elem")
     with bpf, pytest.raises(InvalidValue, match="walks a map: write @bpf\\.iter"):
         probe.read()
+    with pytest.raises(InvalidValue, match="give the Struct class"):
+        BPF().iter("task", u64)
+    needs("iterator:cgroup")
     bpf, probe = made("cgroup")
     with bpf, pytest.raises(KernelError, match="no directory of a cgroup2 file system") as refused:
         probe.read(cgroup=str(tmp_path))
     assert refused.value.errno == errno.EBADF
-    with pytest.raises(InvalidValue, match="give the Struct class"):
-        BPF().iter("task", u64)
 
 
 def test_the_kernel_lists_them():
@@ -298,11 +307,14 @@ def test_the_kernel_lists_them():
                 continue
             with contextlib.closing(numbers.read()) as records:
                 read.update(name for _ in itertools.islice(records, 1))
-    assert {"task", "task_file", "task_vma", "bpf_map", "bpf_prog", "bpf_link", "tcp", "udp", "unix", "netlink"} <= read
+    later = {"task_vma": (5, 12), "unix": (5, 15), "bpf_link": (5, 19)}
+    always = {"task", "task_file", "bpf_map", "bpf_prog", "tcp", "udp", "netlink"}
+    assert always | {name for name, release in later.items() if kernel_release() >= release} <= read
 
 
 def test_control_groups():
     """A group alone, with its five below in either order, and the way up."""
+    needs("iterator:cgroup")
     bpf = BPF()
 
     @bpf.iter("cgroup", Number)

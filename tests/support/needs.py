@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.release import kernel_release
 from tests.support.releases import overdue
 
 if TYPE_CHECKING:
@@ -108,6 +109,20 @@ _FUNCTIONS = {
 }
 
 
+def _iterator(name: str) -> bool:
+    from pyebpf import BPF
+
+    return name in BPF.iterators()
+
+
+def _member(path: str) -> bool:
+    """Whether BTF's struct or union has a member: "bpf_iter_link_info.task"."""
+    from pyebpf.btf import Kind
+
+    name, _, member = path.partition(".")
+    return any(member in _btf().members(number) for number in _btf().find(name, {Kind.STRUCT, Kind.UNION}))
+
+
 def _tracepoint(name: str) -> bool:
     from pyebpf.kernel.tracefs import Tracefs
 
@@ -140,6 +155,10 @@ PROBES: dict[str, Callable[[str], bool]] = {
     "command": lambda name: shutil.which(name) is not None,
     "device": _device,
     "function": _function,
+    "iterator": _iterator,
+    # What no probe can find out, since a kernel without it goes down: "kernel:6.1" and later ones have it.
+    "kernel": lambda release: kernel_release() >= tuple(map(int, release.split("."))),
+    "member": _member,
     "module": _module,
     "mount": lambda kind: any(kind == found for found, _ in _mounts()),
     "tracepoint": _tracepoint,

@@ -30,7 +30,8 @@ _SINCE: dict[tuple[int, int], str] = {
     (5, 19): "helper:dynptr_from_mem@syscall helper:ringbuf_reserve_dynptr@syscall",
     (6, 0): "helper:tcp_raw_gen_syncookie_ipv4@sched_cls",
     # LSM programs are Linux 5.7's, those of a control group 6.0's; Debian has built them in since 6.1.
-    (6, 1): "attach:lsm attach:lsm_cgroup helper:user_ringbuf_drain@tracepoint",
+    (6, 1): "attach:lsm attach:lsm_cgroup helper:user_ringbuf_drain@tracepoint iterator:cgroup "
+    "member:bpf_iter_link_info.task",
     (6, 2): "helper:cgrp_storage_get@tracing kfunc:bpf_rcu_read_lock kfunc:bpf_rdonly_cast kfunc:bpf_task_acquire "
     "kfunc:bpf_task_from_pid",
     (6, 3): "kfunc:bpf_cpumask_create kfunc:bpf_xdp_metadata_rx_hash",
