@@ -22,7 +22,7 @@ from pyebpf.asm.op import Form
 from pyebpf.asm.opcodes import find_op
 from pyebpf.asm.operands import Operands, unquoted
 from pyebpf.asm.shapes import TOKEN, Shape, Token, shapes, token_kinds
-from pyebpf.errors import AssemblyError, Location
+from pyebpf.errors import AssemblyError, InvalidValue, Location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,8 +76,10 @@ def parse(text: str, file: str = "<text>") -> tuple[Item | Raw, ...]:
     """The labels and instructions of a text; each knows its place, and jumps and calls still have their names.
 
     A call of a bare name (`call f`) is a call of that label if there is one, else of the helper of that name.
-    AssemblyError, with `location`, for a line that means nothing.
+    AssemblyError, with `location`, for a line that means nothing; InvalidValue for what is no text.
     """
+    if not isinstance(text, str):
+        raise InvalidValue(f"a program's text is a str, not {type(text).__name__}")
     items: list[Item | Raw | Data] = []
     text = text.removeprefix("\ufeff")  # some editors begin a file with it
     numbered = has_numbered_labels(text)

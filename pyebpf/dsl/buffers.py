@@ -46,6 +46,6 @@ def record_type(record: Any, word: str) -> type[Struct]:
 
 def ring_size(size: int, word: str) -> int:
     """Bytes of a ring buffer, or InvalidValue."""
-    if size < 4096 or size & (size - 1):
+    if not 4096 <= size <= 1 << 31 or size & (size - 1):
         raise InvalidValue(f"bpf.{word}(size={size!r}): give bytes, a power of two from 4096 on, such as {256 * 1024}")
     return size

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyebpf.dsl.declared_arguments import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +26,11 @@ class Declaring(Generic[F]):
         self.factory = factory
 
     def __get__(self, module: Any, owner: type | None = None) -> F:
-        @functools.wraps(self.factory)
+        factory: Any = self.factory
+        made = checked(factory, f"bpf.{factory.__name__}") if isinstance(factory, FunctionType) else factory
+
+        @functools.wraps(factory)
         def declare(*arguments: Any, **keywords: Any) -> Any:
-            return module.declare(self.factory(*arguments, **keywords))
+            return module.declare(made(*arguments, **keywords))
 
         return declare if module is not None else self.factory  # type: ignore[return-value]  # of the same signature

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from pyebpf.dsl.declared_arguments import checked_methods
 from pyebpf.dsl.maps import ArrayMap, HashMap, PerCpuArrayMap, PerCpuHashMap
 from pyebpf.specs import MapKind
 
@@ -34,6 +35,7 @@ DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
 
 
+@checked_methods
 class MapMethods:
     """A module's maps: each method that declares one returns it."""
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, KernelObject, Struct, char, field, has_tracepoint, now, u32, u64
+from pyebpf import BPF, KernelObject, Struct, char, field, has_field, has_tracepoint, now, u32, u64
 from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, flag, milliseconds_option
 
 if TYPE_CHECKING:
@@ -126,7 +126,10 @@ def build(options: Options) -> BPF:
         elapsed = (now() - began) // factor
         if keyed:
             flags = rq.cmd_flags if options.by_flags else 0
-            disk = rq.q.disk.disk_name if options.by_disk else ""
+            disk = ""
+            if options.by_disk:
+                # Since Linux 5.15 (d152c682f03c) the queue knows its disk; the request did until 5.17.
+                disk = (rq.q.disk if has_field("struct request_queue", "disk") else rq.rq_disk).disk_name
             by_kind[Kind(flags=flags, disk=disk)].add(elapsed)
         else:
             overall.add(elapsed)

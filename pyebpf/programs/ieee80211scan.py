@@ -13,7 +13,23 @@ from __future__ import annotations
 from time import strftime
 from typing import TYPE_CHECKING, Any
 
-from pyebpf import BPF, KernelObject, NotFound, Struct, char, comm, errno_name, field, now, pid, s32, u16, u32, u64
+from pyebpf import (
+    BPF,
+    KernelObject,
+    NotFound,
+    Struct,
+    char,
+    comm,
+    errno_name,
+    field,
+    has_field,
+    now,
+    pid,
+    s32,
+    u16,
+    u32,
+    u64,
+)
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events
 
@@ -86,7 +102,8 @@ class Scans(BPF):
             target.raw_tracepoint("rdev_scan")
         except NotFound as error:
             raise NotFound(
-                "WiFi's cfg80211 is not loaded: modprobe mac80211 or the card's driver, or this kernel has none"
+                "WiFi's cfg80211 is not loaded: modprobe mac80211 or the card's driver, or this kernel has none, or no "
+                "BTF of its modules (which Linux 5.11 brought)"
             ) from error
         return super().compile(target, **options)
 
@@ -122,8 +139,13 @@ def build(options: Options) -> Scans:  # noqa: ARG001 - as every tool's
             )
         )
 
+    def public(request: KernelObject) -> KernelObject:
+        """A struct cfg80211_scan_request, which since Linux 6.17 is a part of what the tracepoints give."""
+        return request.req if has_field("struct cfg80211_scan_request_int", "req") else request
+
     @bpf.raw_tracepoint("rdev_scan")
     def on_request(wiphy: KernelObject, request: KernelObject) -> None:
+        request = public(request)
         device = request.wdev.netdev.name
         scans[wiphy] = Scan(at=now(), asking=get_current_pid_tgid(), frequency=0, device=device)
         report(STARTED, device, channels=request.n_channels)
@@ -155,7 +177,7 @@ def build(options: Options) -> Scans:  # noqa: ARG001 - as every tool's
 
     @bpf.raw_tracepoint("cfg80211_scan_done")
     def on_end(request: KernelObject, info: KernelObject) -> None:
-        wiphy = request.wiphy
+        wiphy = public(request).wiphy
         scan = scans.get(wiphy)
         if scan is not None:
             report(ABORTED if info.aborted else COMPLETED, scan.device, ns=now() - scan.at)

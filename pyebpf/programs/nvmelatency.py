@@ -74,6 +74,11 @@ ADMIN_COMMANDS = {
 }
 
 
+#: The part of a command's id that is its request's tag. Above it a generation is counted (e7006de6c238, Linux 5.14, and
+#: in stable kernels), which nvme_complete_rq of those kernels leaves out.
+TAG = 0xFFF
+
+
 class Command(Struct):
     """What tells a command from all others under way."""
 
@@ -126,14 +131,14 @@ def build(options: Options) -> Commands:
 
     @bpf.tracepoint("nvme:nvme_setup_cmd")
     def on_setup(disk: str, ctrl_id: int, qid: int, opcode: int, cid: int) -> None:
-        begun[Command(controller=ctrl_id, queue=qid, number=cid)] = Begun(
+        begun[Command(controller=ctrl_id, queue=qid, number=cid & TAG)] = Begun(
             at=now(),
             kind=Kind(controller=ctrl_id, opcode=opcode, admin=1 if qid == ADMIN_QUEUE else 0, disk=disk),
         )
 
     @bpf.tracepoint("nvme:nvme_complete_rq")
     def on_complete(ctrl_id: int, qid: int, cid: int) -> None:
-        command = Command(controller=ctrl_id, queue=qid, number=cid)
+        command = Command(controller=ctrl_id, queue=qid, number=cid & TAG)
         found = begun.get(command)
         if found is None:
             return

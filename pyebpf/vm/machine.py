@@ -221,6 +221,9 @@ class Machine:
         would refuse, as it happens.
         """
         loaded = program if isinstance(program, LoadedProgram) else self.load(program, kind=kind)
+        for name, data in (("context", context), ("packet", packet)):
+            if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
+                raise InvalidValue(f"{name} is bytes, not {type(data).__name__}")
         region: Region | None = None
         self.packet = None
         if packet is not None:

@@ -14,6 +14,7 @@ from pyebpf.programs import ieee80211scan
 from pyebpf.tool import Stop
 from tests.support import wifi
 from tests.support.command import pyebpf, running
+from tests.support.needs import needs
 
 SCANS, ABORTED = 7, 3
 SILENT, HEARD = 2437, 2412  # MHz
@@ -24,6 +25,7 @@ CHANNELS = tuple(range(2412, 2467, 5))
 def stack():
     """The WiFi stack, whose two radios are stations again afterwards, and down."""
     with wifi.Wifi() as made:
+        needs("setting:/sys/kernel/btf/cfg80211")  # modules have BTF since Linux 5.11
         yield made
         for interface in ("wlan0", "wlan1"):
             made.become(interface, wifi.STATION)

@@ -24,7 +24,7 @@ _SINCE: dict[tuple[int, int], str] = {
     (5, 12): "helper:check_mtu@sched_cls isa:atomic isa:v3",
     (5, 13): "attach:sk_skb",
     (5, 14): "program:syscall",
-    (5, 15): "attach:perf helper:get_func_ip@kprobe",
+    (5, 15): "attach:perf helper:get_attach_cookie@kprobe helper:get_func_ip@kprobe",
     (5, 17): "helper:loop",
     (5, 18): "helper:xdp_load_bytes@xdp",
     (5, 19): "helper:dynptr_from_mem@syscall helper:ringbuf_reserve_dynptr@syscall",

@@ -6,6 +6,7 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
+from pyebpf.dsl.declared_arguments import checked
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, requesting
 from pyebpf.errors import InvalidValue
 
@@ -79,13 +80,17 @@ def attachments(places: Iterable[AttachSpec], *, optional: bool = False) -> tupl
     return tuple(Attachment(attach.kind, attach, optional) for attach in places)
 
 
+_DECORATORS = ("TracingDecorator", "VerdictDecorator", "HookDecorator")
+
+
 def is_decorated(value: object) -> bool:
     """Whether a decorator's only argument is what it decorates: it stands there without parentheses."""
     return isinstance(value, FunctionType | Probe)
 
 
 def _with_parentheses(method: FunctionType) -> Any:
-    """A decorator's method that says so where it stands without its parentheses."""
+    """A decorator's method that says so where it stands without its parentheses, or with a wrong argument."""
+    declared = checked(method, f"@bpf.{method.__name__}")
 
     @wraps(method)
     def decorator(module: Any, *targets: Any, **options: Any) -> Any:
@@ -94,7 +99,7 @@ def _with_parentheses(method: FunctionType) -> Any:
             raise InvalidValue(
                 f"@bpf.{name} stands here without its parentheses: write @bpf.{name}(…), with its targets"
             )
-        return method(module, *targets, **options)
+        return declared(module, *targets, **options)
 
     return decorator
 
@@ -105,7 +110,7 @@ class Decorators:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for name, method in list(vars(cls).items()):
-            if isinstance(method, FunctionType) and method.__annotations__.get("return") == "TracingDecorator":
+            if isinstance(method, FunctionType) and method.__annotations__.get("return") in _DECORATORS:
                 setattr(cls, name, _with_parentheses(method))
 
     def __init__(self) -> None:

@@ -1,0 +1,62 @@
+"""Wrong arguments of declarations: each is an InvalidValue at its line, in words that name it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyebpf import BPF, InvalidValue, u32, u64
+from pyebpf.asm import assemble
+from pyebpf.vm import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WRONG: list[tuple[Callable[[Any], object], str]] = [
+    (lambda bpf: bpf.tracepoint(5), "@bpf.tracepoint(5): give a text, not int"),
+    (lambda bpf: bpf.tracepoint(None), "@bpf.tracepoint(None): give a text, not NoneType"),
+    (lambda bpf: bpf.tracepoint(["a:b"]), "@bpf.tracepoint(['a:b']): give a text, not list"),
+    (lambda bpf: bpf.tracepoint("a:b", "a:\0"), r"@bpf.tracepoint('a:\x00'): a name has no NUL"),
+    (lambda bpf: bpf.raw_tracepoint(b"sys_enter"), "@bpf.raw_tracepoint(b'sys_enter'): give a text, not bytes"),
+    (lambda bpf: bpf.kprobe(1.5), "@bpf.kprobe(1.5): give a text, not float"),
+    (lambda bpf: bpf.function("a", None), "@bpf.function(None): give a text, not NoneType"),
+    (lambda bpf: bpf.lsm(5), "@bpf.lsm(5): give a text, not int"),
+    (lambda bpf: bpf.uprobe("libc.so.6", 1.5), "@bpf.uprobe(1.5): give a text or an integer, not float"),
+    (lambda bpf: bpf.uprobe(5, "malloc"), "@bpf.uprobe(5): give a text or a path, not int"),
+    (lambda bpf: bpf.uprobe("a\0b", "malloc"), r"@bpf.uprobe('a\x00b'): a name has no NUL"),
+    (lambda bpf: bpf.usdt("python3", "gc__start", pid="x"), "@bpf.usdt(pid='x'): give an integer or None, not str"),
+    (lambda bpf: bpf.sample(frequency="a"), "@bpf.sample(frequency='a'): give an integer, not str"),
+    (
+        lambda bpf: bpf.sample(frequency=1 << 70),
+        f"@bpf.sample(frequency={1 << 70}): the kernel's numbers have 64 bits at most",
+    ),
+    (lambda bpf: bpf.hash(u32, u64, size="a"), "bpf.hash(size='a'): give an integer, not str"),
+    (lambda bpf: bpf.array(u64, size=None), "bpf.array(size=None): give an integer, not NoneType"),
+    (lambda bpf: bpf.queue(u64, name="a\0b"), r"bpf.queue(name='a\x00b'): a name has no NUL"),
+    (lambda bpf: bpf.task_storage(u64, name=5), "bpf.task_storage(name=5): give a text, not int"),
+    (lambda bpf: bpf.counter(u32, size="a"), "bpf.counter(size='a'): give an integer, not str"),
+    (lambda bpf: bpf.log2_hist(u32, size=1.5), "bpf.log2_hist(size=1.5): give an integer, not float"),
+    (lambda bpf: bpf.arena(pages="a"), "bpf.arena(pages='a'): give an integer, not str"),
+    (lambda _: assemble(5), "a program's text is a str, not int"),  # type: ignore[arg-type]  # what is tested
+    (lambda _: run(assemble("exit"), "abc"), "context is bytes, not str"),  # type: ignore[arg-type]  # what is tested
+    (lambda _: run(assemble("exit"), packet=5), "packet is bytes, not int"),  # type: ignore[arg-type]  # what is tested
+]
+
+
+@pytest.mark.parametrize(("declare", "expected"), WRONG, ids=[words.partition(":")[0] for _, words in WRONG])
+def test_a_wrong_argument_is_told_where_it_is_given(declare: Callable[[Any], object], expected: str) -> None:
+    """Nothing is declared."""
+    bpf = BPF()
+    with pytest.raises(InvalidValue) as refused:
+        declare(bpf)
+    assert str(refused.value) == expected
+    assert not bpf.maps
+    assert not bpf.probes
+
+
+@pytest.mark.parametrize("size", [-5, 0, 4097, 1 << 40])
+def test_a_ring_has_a_size_that_kernels_take(size: int) -> None:
+    """A power of two of bytes, from a page to what a u32 holds."""
+    with pytest.raises(InvalidValue, match="power of two"):
+        BPF().byte_ring(size=size)
