@@ -237,7 +237,7 @@ def test_the_library_checks_the_same_bounds():
 
 SIZES = {
     "biolatency": 96,
-    "nvmelatency": 141,
+    "nvmelatency": 143,
     "opensnoop": 350,
     "profile": 441,
     "syscount": 30,
