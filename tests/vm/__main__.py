@@ -2,8 +2,9 @@
 
 Without a command it runs pytest over tests/kernel with this interpreter, in each kernel asked for, and ends
 with a summary of each (`tests.vm.plan` says which tests). `--all` is every kernel with all of its tests, `--shard`
-every kernel with its share for this commit (`tests.vm.shards`), `--core` the same kernels with what each of them
-runs in any case. Needs qemu-system-x86, busybox-static, kmod and, for a kernel not fetched before, apt.
+every kernel with its share for this commit (`tests.vm.shards`), `--core` these and all that Debian's suites offer with
+what each of them runs in any case. Needs qemu-system-x86, busybox-static, kmod and, for a kernel not fetched before,
+apt.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ RECORD = "record"  # what the tests' results are written to, in a machine's fold
 SLOTS = 2  # machines up at once
 _WORTH_BOOTING = 30.0  # seconds
 STARTS = 3  # of a machine whose kernel panics: the emulation's races with kernels that patch their code cause panics
+ABSENT = -1  # in place of a status: a kernel that apt does not reach, and need not
 LOST = 125  # exit status when a machine did not report one, which no test runner uses
 
 
@@ -72,10 +74,12 @@ def main() -> int:
         signal.signal(number, lambda *_: STOP.set())
     with ThreadPoolExecutor(SLOTS) as pool:
         statuses = list(pool.map(lambda name: _run(name, options, wishes, results / name, output), names))
+    absent = {name for name, (status, _) in zip(names, statuses, strict=True) if status == ABSENT}
+    (results / MACHINES).write_text("".join(f"{name}\n" for name in names if name not in absent))
     output.say("")
     for name, (_, summary) in zip(names, statuses, strict=True):
         output.say(f"Linux {name}: {summary}")
-    worst = max(status for status, _ in statuses)
+    worst = max(0, *(status for status, _ in statuses))
     if options.results is None and worst == 0:
         shutil.rmtree(results)
     else:
@@ -88,7 +92,8 @@ def _names(options: argparse.Namespace) -> list[str]:
     if options.all:
         return list(plan.RUNS)
     if (options.shard or options.core) and not options.kernel:
-        return [*(name for name in plan.DEALT if not plan.RUNS[name].flavour), shards.turn(shards.commit())]
+        plain = [name for name in plan.DEALT if not plan.RUNS[name].flavour]
+        return [*plain, *(plan.OFFERED if options.core else ()), shards.turn(shards.commit())]
     return options.kernel or list(plan.DEALT)
 
 
@@ -190,6 +195,8 @@ def _run(
             else:
                 outcome, panics = _run_to_the_end(machine, task, results, deadline, follow)
     except (KernelUnavailable, MachineUnusable, FileNotFoundError) as error:
+        if isinstance(error, KernelUnavailable) and name in plan.OFFERED and not options.kernel:
+            return ABSENT, f"not run: {error}"
         return LOST, f"machine unusable: {error}"
     output.end(name)
     took = f"{kernel.release}, {outcome.seconds:.0f} s"

@@ -17,7 +17,7 @@ from threading import Event, Timer
 import pytest
 
 from tests.support.needs import needs
-from tests.vm import devices, kernels, machine, plan, report, root, table
+from tests.vm import __main__ as command, devices, kernels, machine, plan, report, root, shards, table
 from tests.vm.initramfs import Archive, Share, Task, build
 from tests.vm.kernels import Kernel, KernelUnavailable
 from tests.vm.plan import Wishes
@@ -252,6 +252,23 @@ def test_a_signal_ends_the_machines(tmp_path, monkeypatch):
         sleeping.kill()
     with pytest.raises(machine.MachineUnusable, match="stopped by a signal"):
         machine.Machine(None).run(None, tmp_path, limit=1, output=bytes)
+
+
+def test_a_kernel_that_apt_does_not_reach_is_left_out_where_it_may_be(tmp_path, monkeypatch, capsys):
+    """It is said, and no results of it are waited for; another one that is missing is a failure."""
+
+    def obtain(*_, **__):
+        raise KernelUnavailable("no such suite")
+
+    monkeypatch.setattr(kernels, "obtain", obtain)
+    monkeypatch.setattr(plan, "collect", lambda _: [])
+    monkeypatch.setattr(shards, "turn", lambda _: "6.1-rt")
+    monkeypatch.setattr(sys, "argv", ["tests.vm", "--core", "--results", str(tmp_path)])
+    assert command.main() == command.LOST
+    assert (tmp_path / "machines").read_text().split() == ["6.1", "6.12", "6.1-rt"]
+    lines = capsys.readouterr().out.splitlines()
+    assert {f"Linux {name}: not run: no such suite" for name in plan.OFFERED} <= set(lines)
+    assert "Linux 6.12: machine unusable: no such suite" in lines
 
 
 def test_the_table_says_what_ran_where(tmp_path):
