@@ -28,6 +28,7 @@ from pyebpf.uapi.flags import (
 from pyebpf.vm import Machine
 from pyebpf.vm.routes import Device, Neighbour, Route, Routes
 from tests.support.needs import needs
+from tests.support.release import kernel_release
 from tests.support.traffic import inside
 
 IN, OUT, CLOSED, ABSENT = 11, 12, 13, 999
@@ -282,14 +283,16 @@ def test_random_tables(router):
 
 
 def test_the_default_table(router):
-    """What the main table refuses or has no route for is looked for there, if it has any."""
+    """What the main table has no route for is looked for there, if it has any."""
     both = Both(router)
     added = [Route("10.0.0.0/8", OUT, via="10.2.0.2", table=253), Route("2001:db8::/32", OUT, table=253)]
     router.configure(*(words(each) for each in added))
     for each in added:
         both.machine.routes.add(each)
-    questions = [question(to) for to in TARGETS]
+    # Seen in Linux 6.1 and not in 6.12: without BPF_FIB_LOOKUP_DIRECT what the main table refuses is looked for there.
+    refused = {"10.9.6.1", "10.9.7.1", "10.9.8.1"} if kernel_release() < (6, 12) else set()
     for flags in (0, DIRECT):
+        questions = [question(to) for to in TARGETS if flags or to not in refused]
         for asked, (kernel, vm) in zip(questions, both.ask(ProgramKind.XDP, flags, questions), strict=True):
             assert vm == kernel, (flags, asked)
 
