@@ -20,7 +20,7 @@ from pyebpf.cli.signals import Signals
 from pyebpf.symbols.budget import Budget
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.process import Processes
-from pyebpf.tool import Stop, stop as stop_module
+from pyebpf.tool import Stop, events, stop as stop_module
 from tests.support.command import PATIENCE, ROOT
 from tests.symbols.test_budgets import NULL, STRTAB, SYMBOL, SYMTAB, TEXT, write_elf
 
@@ -199,6 +199,29 @@ def test_a_busy_machine_is_no_reason_to_last_longer(tmp_path, monkeypatch):
         each.close()
     (reason,) = processes.given_up.values()
     assert reason.startswith(f"{frame.module}: the end was asked for before it was read")
+
+
+@pytest.mark.parametrize(("there", "unread"), [(4096, 0), (4097, 1), (10_000, 5904)])
+def test_a_slow_machine_shows_what_is_there(monkeypatch, there, unread):
+    """Where every record takes longer than the end may, some thousands are given all the same."""
+    now = 0.0
+    monkeypatch.setattr(stop_module, "monotonic", lambda: now)
+    batches = [range(there)]
+
+    class Source:
+        def fileno(self):
+            return -1
+
+        def poll(self, _timeout):
+            return batches.pop() if batches else []
+
+    with Stop() as stop:
+        stop.set()
+        given = 0
+        for _ in events(Source(), stop):
+            given += 1
+            now += 1.0
+        assert (given, stop.unread) == (there - unread, unread)
 
 
 def test_a_process_with_very_many_files(tmp_path):
