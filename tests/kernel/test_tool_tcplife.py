@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -347,9 +349,20 @@ for _ in range({each}):
             assert server.wait(PATIENCE) == 0
         for tool in (servers, ends):
             tool.stop()
-    assert [(r["PID"], r["TX_KB"] * 1024, r["RX_KB"] * 1024) for r in servers.objects()] == [
-        (server.pid, 21, 7)
-    ] * clients * each
-    found = [(r["PID"], r["TX_KB"] * 1024, r["RX_KB"] * 1024) for r in ends.objects()]
-    assert sorted(found) == sorted((process.pid, 7, 21) for process in processes for _ in range(each))
-    assert sorted(r["RPORT"] for r in servers.objects()) == sorted(r["LPORT"] for r in ends.objects())
+    wanted = {
+        servers: [(server.pid, 21, 7)] * clients * each,
+        ends: [(process.pid, 7, 21) for process in processes for _ in range(each)],
+    }
+    for tool, sessions in wanted.items():
+        found = Counter((r["PID"], r["TX_KB"] * 1024, r["RX_KB"] * 1024) for r in tool.objects())
+        assert found <= Counter(sessions)
+        # A packet that arrives while the program runs finds it running (since Linux 6.1): where processors are emulated
+        # that happens, and is said.
+        assert len(sessions) - found.total() <= lost(tool)
+    if not lost(servers) + lost(ends):
+        assert sorted(r["RPORT"] for r in servers.objects()) == sorted(r["LPORT"] for r in ends.objects())
+
+
+def lost(tool):
+    """How many events a tool says that it has lost."""
+    return sum(map(int, re.findall(r"Lost (\d+) events", tool.err)[-1:]))
