@@ -165,7 +165,9 @@ def test_a_function_of_the_kernel(child):
     try:
         with bpf:
             child.do("g")
-            assert count[0] == GETPPIDS
+            # arm64 takes the breakpoint away for the instruction, and may meet it again where it was interrupted there.
+            most = GETPPIDS + (3 if platform.machine() == "aarch64" else 0)
+            assert GETPPIDS <= count[0] <= most
     except KernelError as error:
         refused = str(error)
     assert refused == "" or "this kernel allows no breakpoint at that instruction" in refused
