@@ -233,6 +233,8 @@ def unpack_image(image: Path) -> None:
     program = {"gzip": "gzip", "zstd": "zstd", "zstd22": "zstd", "xz": "xz", "xzkern": "xz", "lzma": "lzma"}.get(
         how, how
     )
+    if shutil.which(program) is None:
+        raise KernelUnavailable(f"`{program}` is not installed")
     run = subprocess.run([program, "-dc"], input=packed, capture_output=True, check=False)
     if not run.stdout:
         raise KernelUnavailable(f"{image.name} is packed by {how}: {run.stderr.decode(errors='replace').strip()}")
