@@ -70,8 +70,6 @@ def main() -> int:
     results.mkdir(parents=True, exist_ok=True)
     (results / MACHINES).write_text("".join(f"{name}\n" for name in names))
     output = _Output(prefixed=len(names) > 1)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: STOP.set())
     with ThreadPoolExecutor(SLOTS) as pool:
         statuses = list(pool.map(lambda name: _run(name, options, wishes, results / name, output), names))
     absent = {name for name, (status, _) in zip(names, statuses, strict=True) if status == ABSENT}
@@ -309,4 +307,7 @@ class _Output:
 
 
 if __name__ == "__main__":
+    # Here, since who calls main() has handlers of its own.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: STOP.set())
     sys.exit(main())
