@@ -16,6 +16,7 @@ from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.map_elements import map_update_elem
 from pyebpf.specs import ProgramKind
 from pyebpf.uapi.bpf import MapType
+from tests.support.processors import one_processor
 from tests.vm_interpreter.both import VALUE, Both, differences, where
 from tests.vm_interpreter.generator import HELPERS, PROGRAM_KINDS, Generator, Palette, Random, generate
 
@@ -34,13 +35,10 @@ TRIED = (Form.LOAD, Form.STORE, Form.STORE_IMM, Form.DST, Form.DST_IMM, Form.DST
 @pytest.fixture(scope="module")
 def both():
     """Maps in the kernel and in the interpreter, this process staying on one processor."""
-    before = os.sched_getaffinity(0)
-    cpu = min(before)
-    os.sched_setaffinity(0, {cpu})
-    pair = Both(cpu=cpu, cpus=possible_cpus())
-    yield pair
-    pair.close()
-    os.sched_setaffinity(0, before)
+    with one_processor() as cpu:
+        pair = Both(cpu=cpu, cpus=possible_cpus())
+        yield pair
+        pair.close()
 
 
 def accepted(both):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pyebpf import BPF, Struct, char, comm, cpu, field, gid, now, pid, s64, tid, u64, uid, user_string
 from tests.support.needs import needs
+from tests.support.processors import one_processor
 
 ROOT = Path(__file__).resolve().parents[2]
 ME = os.getpid()
@@ -38,18 +39,12 @@ def test_words_tell_of_the_thread_that_runs():
         if pid() == ME:
             seen[0] = Seen(pid(), tid(), uid(), gid(), cpu(), now(), comm())
 
-    allowed = os.sched_getaffinity(0)
-    only = max(allowed)
-    os.sched_setaffinity(0, {only})
-    try:
-        with bpf:
-            before = time.monotonic_ns()
-            os.getppid()
-            bpf.detach()
-            after = time.monotonic_ns()
-            found = seen[0]
-    finally:
-        os.sched_setaffinity(0, allowed)
+    with one_processor() as only, bpf:
+        before = time.monotonic_ns()
+        os.getppid()
+        bpf.detach()
+        after = time.monotonic_ns()
+        found = seen[0]
     name = Path("/proc/thread-self/comm").read_text(encoding="utf-8").rstrip("\n")
     assert (found.pid, found.uid, found.gid, found.cpu, found.comm) == (ME, os.getuid(), os.getgid(), only, name)
     assert f"/{found.tid}" in str(Path("/proc/thread-self").readlink())

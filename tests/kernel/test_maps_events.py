@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from itertools import islice, pairwise
 
@@ -18,6 +17,7 @@ from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subpr
 from pyebpf.types import U32, U64, Struct, u32, u64
 from pyebpf.uapi.helpers import helper
 from tests.support.needs import needs
+from tests.support.processors import one_processor
 
 
 class Drop(Struct):
@@ -104,26 +104,22 @@ def test_losses_are_told_by_processor(perf_rig):
 def test_loops_and_polls_share_what_a_large_buffer_holds(perf_rig, overwrite, typed):
     """More records than are copied or decoded at a time: each once, in order, whichever way is read."""
     array, program = perf_rig
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
-    try:
-        with PerfBuffer(array, Drop.layout if typed else None, pages=256, overwrite=overwrite) as events:
+    typed_as = Drop.layout if typed else None
+    with one_processor(), PerfBuffer(array, typed_as, pages=256, overwrite=overwrite) as events:
 
-            def number(event) -> int:
-                return event.at if typed else int.from_bytes(event[:8], "little")
+        def number(event) -> int:
+            return event.at if typed else int.from_bytes(event[:8], "little")
 
-            for _ in range(9001):
-                program.test_run()
-            got = [number(event) for event in islice(events, 301)]
+        for _ in range(9001):
             program.test_run()
-            got += map(number, events.poll(0))
-            for _ in range(4999):
-                program.test_run()
-            got += [number(event) for event in islice(events, 4999)]
-            assert events.poll(0) == []
-            assert events.lost == 0
-    finally:
-        os.sched_setaffinity(0, allowed)
+        got = [number(event) for event in islice(events, 301)]
+        program.test_run()
+        got += map(number, events.poll(0))
+        for _ in range(4999):
+            program.test_run()
+        got += [number(event) for event in islice(events, 4999)]
+        assert events.poll(0) == []
+        assert events.lost == 0
     assert got == list(range(9001 + 1 + 4999))
 
 
@@ -131,45 +127,37 @@ def test_loops_and_polls_share_what_a_large_buffer_holds(perf_rig, overwrite, ty
 def test_a_record_that_is_too_short_takes_no_others_with_it(perf_rig, overwrite):
     """The next call gives all the others, in order."""
     array, program = perf_rig
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
     code = Code(emitter(4), (Subprogram("emit_less", 0),))
     maps = {"events": array, "serial": program.maps["serial"]}
-    try:
-        with (
-            Program(ProgramSpec("emit_less", ProgramKind.RAW_TRACEPOINT, code), maps) as short,
-            PerfBuffer(array, Drop.layout, pages=16, overwrite=overwrite) as events,
-        ):
-            for number in range(13):
-                (short if number == 7 else program).test_run()
-            with pytest.raises(MalformedData, match=r"a record of 4 bytes, .*Drop has 16"):
-                events.poll(0)
-            program.test_run()
-            assert [event.at for event in events.poll(0)] == [*range(7), *range(8, 14)]
-    finally:
-        os.sched_setaffinity(0, allowed)
+    with (
+        one_processor(),
+        Program(ProgramSpec("emit_less", ProgramKind.RAW_TRACEPOINT, code), maps) as short,
+        PerfBuffer(array, Drop.layout, pages=16, overwrite=overwrite) as events,
+    ):
+        for number in range(13):
+            (short if number == 7 else program).test_run()
+        with pytest.raises(MalformedData, match=r"a record of 4 bytes, .*Drop has 16"):
+            events.poll(0)
+        program.test_run()
+        assert [event.at for event in events.poll(0)] == [*range(7), *range(8, 14)]
 
 
 def test_a_loop_passes_over_what_has_no_record(perf_rig):
     """Records that are too short are an error once; the next round has what came after, without a wait."""
     array, program = perf_rig
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
     code = Code(emitter(4), (Subprogram("emit_less", 0),))
     maps = {"events": array, "serial": program.maps["serial"]}
-    try:
-        with (
-            Program(ProgramSpec("emit_less", ProgramKind.RAW_TRACEPOINT, code), maps) as short,
-            PerfBuffer(array, Drop.layout, pages=16) as events,
-        ):
-            short.test_run()
-            with pytest.raises(MalformedData, match="a record of 4 bytes"):
-                next(iter(events))
-            program.test_run()
-            assert events._refill()
-            assert next(iter(events)).at == 1
-    finally:
-        os.sched_setaffinity(0, allowed)
+    with (
+        one_processor(),
+        Program(ProgramSpec("emit_less", ProgramKind.RAW_TRACEPOINT, code), maps) as short,
+        PerfBuffer(array, Drop.layout, pages=16) as events,
+    ):
+        short.test_run()
+        with pytest.raises(MalformedData, match="a record of 4 bytes"):
+            next(iter(events))
+        program.test_run()
+        assert events._refill()
+        assert next(iter(events)).at == 1
 
 
 # --- user ring buffers ---
