@@ -16,7 +16,8 @@ from pyebpf import BPF, Struct, now, u64
 from pyebpf.events import UserRingBuffer
 from pyebpf.features import Answer, Features
 from pyebpf.objects import make_map
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ def user_ring_rate() -> float:
     rates = []
     for _ in range(ROUNDS):
         with (
-            make_map(MapSpec("ring", MapKind.USER_RINGBUF, None, None, 1 << 22)) as ring,
+            make_map(MapSpec("ring", MapType.USER_RINGBUF, None, None, 1 << 22)) as ring,
             UserRingBuffer(ring, Record.layout) as writer,
         ):
             record, count = Record(1, 2, 3), 0

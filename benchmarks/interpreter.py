@@ -28,8 +28,9 @@ from pyebpf.asm.build import (
     st,
     stx,
 )
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType
 from pyebpf.vm import Machine
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 200_003
 REPEAT = 3
-MAPS = (MapSpec("value", MapKind.ARRAY, U32, U64, 1), MapSpec("hash", MapKind.HASH, U32, U64, 64))
+MAPS = (MapSpec("value", MapType.ARRAY, U32, U64, 1), MapSpec("hash", MapType.HASH, U32, U64, 64))
 
 
 def loop(

@@ -15,8 +15,9 @@ from benchmarks.measure import median, table
 from pyebpf import Struct, u32, u64
 from pyebpf.objects import Map, elements
 from pyebpf.objects.codec import encode_all
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def main() -> None:
         rows.append((what, f"{rate(work):,.0f}"))
 
     numbers = {key: key * 3 for key in range(ENTRIES)}
-    with Map(MapSpec("plain", MapKind.HASH, U64, U64, ENTRIES)) as plain:
+    with Map(MapSpec("plain", MapType.HASH, U64, U64, ENTRIES)) as plain:
         measured("hash of u64: update() of all, in batches", lambda: plain.update(numbers))
         measured("hash of u64: items(), in batches", lambda: sum(1 for _ in plain.items()))
         measured("hash of u64: raw_items(), in batches", lambda: sum(1 for _ in plain.raw_items()))
@@ -78,14 +79,14 @@ def main() -> None:
                 lambda: subprocess.run(dump, stdout=subprocess.DEVNULL, check=True),
             )
         measured("hash of u64: plain[key]", lambda: [plain[key] for key in range(ENTRIES)])
-    for kind in (MapKind.PERCPU_HASH, MapKind.LRU_HASH):
+    for kind in (MapType.PERCPU_HASH, MapType.LRU_HASH):
         # An LRU table gives up entries before it is full: room for twice as many.
         with Map(MapSpec("plain", kind, U64, U64, 2 * ENTRIES)) as other:
             other.update(numbers)
             measured(f"{kind.name.lower()} of u64: items()", lambda other=other: sum(1 for _ in other.items()))
     # As a user has it: a million entries, the garbage collector on. Processor time, which neighbours change least.
     million = {key * 7: key for key in range(MANY)}
-    with Map(MapSpec("many", MapKind.HASH, U32, U64, MANY)) as many:
+    with Map(MapSpec("many", MapType.HASH, U32, U64, MANY)) as many:
         keys, values = encode_all(U32, million), encode_all(U64, million.values())
         ways: dict[str, Callable[[], object]] = {
             "the system calls of update() alone": lambda: elements.write(many.fileno(), MANY, keys, values),
@@ -100,10 +101,10 @@ def main() -> None:
         }
         for what, work in ways.items():
             rows.append((f"a million of u32 and u64: {what}", f"{processor_rate(work):,.0f}"))
-    with Map(MapSpec("flows", MapKind.HASH, U64, Flow.layout, ENTRIES)) as flows:
+    with Map(MapSpec("flows", MapType.HASH, U64, Flow.layout, ENTRIES)) as flows:
         flows.update({key: Flow(key, 1, 2) for key in range(ENTRIES)})
         measured("hash of records: items()", lambda: sum(1 for _ in flows.items()))
-    with Map(MapSpec("counts", MapKind.ARRAY, U32, U64, ENTRIES, BPF_F_MMAPABLE)) as counts:
+    with Map(MapSpec("counts", MapType.ARRAY, U32, U64, ENTRIES, BPF_F_MMAPABLE)) as counts:
         measured("array of u64: values(), in batches", lambda: sum(1 for _ in counts.values()))
         window = counts.window()
         measured("array of u64: window().tolist(), no system call", lambda: sum(1 for _ in window.tolist()))

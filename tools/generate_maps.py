@@ -1,4 +1,4 @@
-"""Write the table of map kinds in docs/maps.md from pyebpf/specs/map_kinds.py; `--check` only compares."""
+"""Write the table of map kinds in docs/maps.md from pyebpf/specs/map_traits.py; `--check` only compares."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from pyebpf.specs.map_kinds import RULES, Can  # noqa: E402 - the path comes first
+from pyebpf.specs.map_traits import MAP_TRAITS, MapOperation  # noqa: E402 - the path comes first
 
 PAGE = ROOT / "docs" / "maps.md"
 BEGIN, END = "<!-- kinds: begin -->\n", "<!-- kinds: end -->\n"
 OPERATIONS = (
-    (Can.LOOKUP, "look up"), (Can.UPDATE, "update"), (Can.DELETE, "delete"), (Can.PUSH, "push"),
-    (Can.ITERATE, "list"), (Can.TAKE, "take"), (Can.MMAP, "mmap"),
+    (MapOperation.LOOKUP, "look up"), (MapOperation.UPDATE, "update"), (MapOperation.DELETE, "delete"),
+    (MapOperation.PUSH, "push"),
+    (MapOperation.ITERATE, "list"), (MapOperation.TAKE, "take"), (MapOperation.MMAP, "mmap"),
 )  # fmt: skip
 BATCHES = (
-    (Can.BATCH_LOOKUP, "look up"), (Can.BATCH_UPDATE, "update"), (Can.BATCH_DELETE, "delete"), (Can.BATCH_TAKE, "take"),
+    (MapOperation.BATCH_LOOKUP, "look up"), (MapOperation.BATCH_UPDATE, "update"),
+    (MapOperation.BATCH_DELETE, "delete"), (MapOperation.BATCH_TAKE, "take"),
 )  # fmt: skip
 
 
@@ -28,18 +30,18 @@ def table() -> str:
         "| kind | since | for | keys | values | size | commands | batches | BTF |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, rules in RULES.items():
-        commands = ", ".join(word for bit, word in OPERATIONS if rules.can & bit)
-        batches = ", ".join(word for bit, word in BATCHES if rules.can & bit)
-        value = rules.value.value + (", one a processor" if rules.per_cpu else "")
-        btf = "required" if rules.needs_btf else "if `typed`" if rules.can & Can.TYPED else ""
+    for kind, traits in MAP_TRAITS.items():
+        commands = ", ".join(word for bit, word in OPERATIONS if traits.operations & bit)
+        batches = ", ".join(word for bit, word in BATCHES if traits.operations & bit)
+        value = traits.value.value + (", one a processor" if traits.per_cpu else "")
+        btf = "required" if traits.needs_btf else "if `typed`" if traits.operations & MapOperation.TYPED else ""
         cells = (
-            f"`{name}`",
-            rules.since,
-            rules.text,
-            rules.key.value,
+            f"`{kind.name}`",
+            traits.since,
+            traits.text,
+            traits.key.value,
             value,
-            rules.entries.value,
+            traits.entries.value,
             commands,
             batches,
             btf,

@@ -2,8 +2,9 @@
 
 from pyebpf.asm import assemble
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 TEXT = """
     r6 = *(u32 *)(r1 + 0)           // struct __sk_buff begins with len
@@ -21,8 +22,8 @@ out:
 code = Code(assemble(TEXT), (Subprogram("count", 0),))
 
 with (
-    Map(MapSpec("bytes", MapKind.ARRAY, U32, U64, 1)) as counted,
-    Program(ProgramSpec("count", ProgramKind.SOCKET_FILTER, code), {"bytes": counted}) as program,
+    Map(MapSpec("bytes", MapType.ARRAY, U32, U64, 1)) as counted,
+    Program(ProgramSpec("count", ProgramType.SOCKET_FILTER, code), {"bytes": counted}) as program,
 ):
     for size in (64, 114):  # 14 bytes of Ethernet's header are none of a socket's
         print(f"returned {program.test_run(data=bytes(size)).retval}")

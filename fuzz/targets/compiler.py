@@ -9,7 +9,7 @@ from fuzz.choices import Choices
 from pyebpf.compiler import compile_module, ir
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.passes import PASSES
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.vm import Machine
 from tests.compiler.random_ir import CONTEXT, INTERESTING, random_module
 from tests.compiler.support import MASK, NEWEST, OLDEST, loadable, run
@@ -43,7 +43,7 @@ def target(data: bytes) -> None:
         check_module(ir.Module(functions), name)
         assert run(ir.Module(functions), context, budget) == expected, name
     code = loadable(compile_module(module, target_kernel, check=True))
-    result = Machine(strict=False).run(code, context, kind=ProgramKind.SYSCALL)
+    result = Machine(strict=False).run(code, context, kind=ProgramType.SYSCALL)
     # The interpreter's budget for loops is the kernel's: no random function comes near it.
     assert (result.value & MASK, bytes(result.context)) == run(module, context)
 

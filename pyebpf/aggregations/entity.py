@@ -14,8 +14,9 @@ from pyebpf.builder.operations import settled, store, to_int
 from pyebpf.builder.places import temporary, zero
 from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 from pyebpf.errors import InvalidValue
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType, TupleType
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -59,8 +60,8 @@ class Aggregation(Entity, Generic[R]):
     def spec(self) -> MapSpec:
         """The map of the values."""
         if self.key is None:
-            return MapSpec(self.name, MapKind.PERCPU_ARRAY, U32, self.kind.layout, 1)
-        return MapSpec(self.name, MapKind.PERCPU_HASH, self.key, self.kind.layout, self.size)
+            return MapSpec(self.name, MapType.PERCPU_ARRAY, U32, self.kind.layout, 1)
+        return MapSpec(self.name, MapType.PERCPU_HASH, self.key, self.kind.layout, self.size)
 
     @property
     def template(self) -> MapSpec | None:
@@ -72,7 +73,7 @@ class Aggregation(Entity, Generic[R]):
         if self.key is None or size <= MOST_ON_STACK:
             return None
         zeros = ArrayType(U64, size // 8)
-        return MapSpec(f".zeros{size}", MapKind.ARRAY, U32, zeros, 1, flags=RDONLY_PROG, frozen=True)
+        return MapSpec(f".zeros{size}", MapType.ARRAY, U32, zeros, 1, flags=RDONLY_PROG, frozen=True)
 
     def specs(self) -> tuple[MapSpec, ...]:
         """Every map it needs, the values' first."""

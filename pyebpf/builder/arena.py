@@ -10,8 +10,9 @@ from pyebpf.builder.operations import to_int
 from pyebpf.builder.places import Place
 from pyebpf.builder.reading import read
 from pyebpf.compiler.ir import Op
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, IntType, type_of
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
@@ -46,12 +47,12 @@ class ArenaEntity(Entity):
     @property
     def spec(self) -> MapSpec:
         """What the loader makes."""
-        return MapSpec(self.map_name, MapKind.ARENA, None, None, self.pages, BPF_F_MMAPABLE)
+        return MapSpec(self.map_name, MapType.ARENA, None, None, self.pages, BPF_F_MMAPABLE)
 
     @property
     def base(self) -> MapSpec:
         """An array whose one value is the arena's address in the process."""
-        return MapSpec(base_name(self.map_name), MapKind.ARRAY, U32, U64, 1)
+        return MapSpec(base_name(self.map_name), MapType.ARRAY, U32, U64, 1)
 
     def describe(self) -> str:
         return f"the arena {self.map_name}"

@@ -14,8 +14,8 @@ from pyebpf.builder.reading import read
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
-from pyebpf.specs import MapKind
 from pyebpf.types import S64, U32
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,12 +46,12 @@ MOST_ROUNDS = 1 << 23
 
 #: Kinds whose entries the helper walks.
 WALKED = (
-    MapKind.HASH,
-    MapKind.LRU_HASH,
-    MapKind.PERCPU_HASH,
-    MapKind.LRU_PERCPU_HASH,
-    MapKind.ARRAY,
-    MapKind.PERCPU_ARRAY,
+    MapType.HASH,
+    MapType.LRU_HASH,
+    MapType.PERCPU_HASH,
+    MapType.LRU_PERCPU_HASH,
+    MapType.ARRAY,
+    MapType.PERCPU_ARRAY,
 )
 
 #: What the kernel passes: the map, the addresses of key and value.

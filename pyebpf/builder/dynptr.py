@@ -22,8 +22,9 @@ from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import NotFound, OnlyInProbe
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import BOOL, S64, U8, U32, ArrayType, BytesType, IntType, Struct, type_of
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +156,7 @@ def _clear(p: ProgramBuilder, made: Dynptr, size: Int) -> None:
     b = p.b
     _, high = b.bounds(size.value)
     most = max(_ZEROS, 1 << (-(-high // _ROUNDS) - 1).bit_length())
-    zeros = p.use_map(MapSpec(f".zeros{most}", MapKind.ARRAY, U32, ArrayType(U8, most), 1))
+    zeros = p.use_map(MapSpec(f".zeros{most}", MapType.ARRAY, U32, ArrayType(U8, most), 1))
 
     def clear(offset: ir.Value, length: ir.Value) -> None:
         # Verifiers do not know what a reservation's size is bounded by.

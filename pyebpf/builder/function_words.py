@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import OnlyInProbe
-from pyebpf.specs import ProgramKind
 from pyebpf.types import U64
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from pyebpf.builder.integers import Int
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["function_ip"]
 
 GET_FUNC_IP = 173
-KINDS = (ProgramKind.KPROBE, ProgramKind.TRACING)
+KINDS = (ProgramType.KPROBE, ProgramType.TRACING)
 
 
 def _function_ip(p: ProgramBuilder) -> Int:

@@ -24,8 +24,9 @@ from pyebpf.builder.reading import read, read_int
 from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import OnlyInProbe
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, S64, U32, U64, BytesType, IntType
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.helpers import Helper, helper
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ def _text_map(text: str) -> MapSpec:
     name = f".text{sha256(raw).hexdigest()[:10]}"
     return MapSpec(
         name,
-        MapKind.ARRAY,
+        MapType.ARRAY,
         U32,
         BytesType(len(raw)),
         1,

@@ -21,8 +21,9 @@ from pyebpf.builder.lost import count_loss
 from pyebpf.builder.operations import binary, maximum, settled, to_int
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import dataclass
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32, U64
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -190,7 +191,7 @@ def _forget(p: ProgramBuilder, carried: Iterable[Variable]) -> None:
 
 def hidden_zero(p: ProgramBuilder) -> ir.Value:
     """A zero that the verifier takes for any number."""
-    p.maps[ZERO_MAP] = MapSpec(ZERO_MAP, MapKind.ARRAY, U32, U64, 1)
+    p.maps[ZERO_MAP] = MapSpec(ZERO_MAP, MapType.ARRAY, U32, U64, 1)
     return p.b.load(p.b.emit(Op.MAP_VALUE, symbol=ZERO_MAP), 0, 8)
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import dataclass
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -52,7 +53,7 @@ class LossTable:
         """The map, once every program is built; None if nothing can be lost."""
         if not self._indices:
             return None
-        return MapSpec(LOST_MAP, MapKind.ARRAY, U32, ArrayType(U64, len(self._indices)), 1)
+        return MapSpec(LOST_MAP, MapType.ARRAY, U32, ArrayType(U64, len(self._indices)), 1)
 
 
 def losses_of(p: ProgramBuilder) -> LossTable:

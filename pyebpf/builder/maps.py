@@ -22,6 +22,7 @@ from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference, note_change
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
+from pyebpf.specs.map_traits import MAP_TRAITS
 from pyebpf.types import S64, U32, U64, IntType, TupleType
 from pyebpf.types.special import has_special
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from pyebpf.builder.entries import Entries
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
-    from pyebpf.specs import MapKind
     from pyebpf.types import Type
+    from pyebpf.uapi.bpf import MapType
 
 __all__ = ["FULL", "OUT_OF_RANGE", "MapEntity"]
 
@@ -60,7 +61,7 @@ class MapEntity(MapWord):
     def __init__(
         self,
         name_source: str | Callable[[], str],
-        kind: MapKind,
+        kind: MapType,
         key: Type,
         value: Type,
         max_entries: int,
@@ -68,6 +69,7 @@ class MapEntity(MapWord):
     ) -> None:
         self._name_source = name_source
         self.kind = kind
+        self.traits = MAP_TRAITS[kind]
         self.key = key
         self.value = value
         self.max_entries = max_entries
@@ -86,7 +88,7 @@ class MapEntity(MapWord):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
-        if not self.kind.is_array:
+        if not self.traits.is_array:
             name = self.map_name
             default = f", or {name}.get(k, 0)" if isinstance(self.value, IntType) else ""
             p.fail(f"{name}[k] may be missing: write {name}.get(k) and test it with `is None`{default}")
@@ -181,7 +183,7 @@ class MapEntity(MapWord):
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
-        if self.kind.is_array:
+        if self.traits.is_array:
             self._set_element(p, index, value)
         else:
             failed = self._update(p, index, value, _ANY)
@@ -214,7 +216,7 @@ class MapEntity(MapWord):
 
     def _add(self, p: ProgramBuilder, key: Any, value: Any) -> Test:
         """`add(k, v)`: insert if the key is new. True if it was."""
-        if self.kind.is_array:
+        if self.traits.is_array:
             p.fail(f"the entries of {self.describe()} always exist: assign to one")
         # Since Linux commit d7ba4cc900bf ("bpf: return long from bpf_map_ops funcs") (in v6.4) the status is a long;
         # where the verifier calls the map's own function instead of the helper, the upper half was junk before.
@@ -230,7 +232,7 @@ class MapEntity(MapWord):
         what = f"{self.map_name}[k]"
         type_ = atomics.check(p, self.value, operator, what)
         number = atomics.operand(p, type_, operator, value)
-        if self.kind.is_array:
+        if self.traits.is_array:
             self._augment_element(p, index, operator, number)
             return
         place, missed, end = Join(), Join(), Join()
@@ -302,7 +304,7 @@ class MapEntity(MapWord):
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _not_array(self, p: ProgramBuilder, what: str) -> None:
-        if self.kind.is_array:
+        if self.traits.is_array:
             p.fail(f"the entries of {self.describe()} always exist, {what} removes none: assign 0 to one")
 
     def _call(self, p: ProgramBuilder, helper: int, *arguments: ir.Value) -> ir.Value:
@@ -320,7 +322,7 @@ class MapEntity(MapWord):
 
     def _find(self, p: ProgramBuilder, key: Any) -> ir.Value:
         """Address of the entry, NULL if there is none."""
-        if self.kind.is_array:
+        if self.traits.is_array:
             return self._element(p, key)
         with self._key(p, key) as address:
             return self._call(p, _LOOKUP, address)
@@ -370,7 +372,7 @@ class MapEntity(MapWord):
     def _element(self, p: ProgramBuilder, index: Any) -> ir.Value:
         """Address of an array's entry; NULL for an index out of range."""
         inside = self._in_range(p, index)
-        if self.max_entries == 1 and not self.kind.per_cpu and isinstance(index, int) and self.address is None:
+        if self.max_entries == 1 and not self.traits.per_cpu and isinstance(index, int) and self.address is None:
             entry = p.b.emit(Op.MAP_VALUE, symbol=p.use_map(self.spec))
             p.b.assume_present(entry)
             return entry

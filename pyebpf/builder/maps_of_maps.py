@@ -8,8 +8,8 @@ from pyebpf.builder.map_word import InnerMap, MapWord
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.methods import method_of
 from pyebpf.dataclass import replace
-from pyebpf.specs import MapKind
 from pyebpf.types import U32
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ class MapOfMapsEntity(MapEntity):
     def __init__(
         self,
         name_source: str | Callable[[], str],
-        kind: MapKind,
+        kind: MapType,
         key: Type,
         template: MapWord,
         max_entries: int,
@@ -46,7 +46,7 @@ class MapOfMapsEntity(MapEntity):
         return method_of(p, self, name, {"get": self._get_map})
 
     def _get_map(self, p: ProgramBuilder, key: Any) -> InnerMap:
-        if self.kind is MapKind.ARRAY_OF_MAPS and isinstance(key, int) and not 0 <= key < self.max_entries:
+        if self.kind is MapType.ARRAY_OF_MAPS and isinstance(key, int) and not 0 <= key < self.max_entries:
             p.fail(f"index {int(key)} is outside {self.describe()}, which has {self.max_entries} entries")
         return InnerMap(self._find(p, key), self.template, self.map_name)
 

@@ -11,8 +11,9 @@ from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, array
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -164,5 +165,5 @@ def nothing_of(p: ProgramBuilder, prototype: RunTime, source: str) -> Maybe:
 def _any_address(p: ProgramBuilder, size: int) -> ir.Value:
     words = -(-size // 8)
     name = f".none{words * 8}"
-    p.maps[name] = MapSpec(name, MapKind.ARRAY, U32, array(U64, words), 1)
+    p.maps[name] = MapSpec(name, MapType.ARRAY, U32, array(U64, words), 1)
     return p.b.emit(Op.MAP_VALUE, symbol=name)

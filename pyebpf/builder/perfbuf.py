@@ -14,8 +14,9 @@ from pyebpf.builder.places import temporary
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import Struct, StructType
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ class PerfBufferEntity(MapWord):
     @property
     def spec(self) -> MapSpec:
         """What the loader makes."""
-        return MapSpec(self.map_name, MapKind.PERF_EVENT_ARRAY, None, None, 0)
+        return MapSpec(self.map_name, MapType.PERF_EVENT_ARRAY, None, None, 0)
 
     def describe(self) -> str:
         return f"the perf buffer {self.map_name}"

@@ -12,8 +12,9 @@ from pyebpf.builder.conditions import Compare
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.builder.words import GET_CURRENT_COMM, TASK_COMM_LEN, process_number
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U8, U32, ArrayType
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -46,8 +47,8 @@ def _build(p: ProgramBuilder) -> None:
         b.store(key, offset, b.const(0), 8)
     b.call(GET_CURRENT_COMM, key, b.const(TASK_COMM_LEN))
     b.store(key, TASK_COMM_LEN, process_number(p).value, 4)
-    told = p.use_map(MapSpec(_TOLD_MAP, MapKind.LRU_HASH, ArrayType(U8, TASK_COMM_LEN + 8), U32, _TOLD))
-    ring = p.use_map(MapSpec(PROCESSES_MAP, MapKind.RINGBUF, None, None, _RING))
+    told = p.use_map(MapSpec(_TOLD_MAP, MapType.LRU_HASH, ArrayType(U8, TASK_COMM_LEN + 8), U32, _TOLD))
+    ring = p.use_map(MapSpec(PROCESSES_MAP, MapType.RINGBUF, None, None, _RING))
     known = b.call(_LOOKUP, b.emit(Op.MAP, symbol=told), key, result=Kind.POINTER)
     with b.if_(Compare(Relation.EQ, known, b.const(0))):
         value = b.slot_address(b.slot(4, 4, name="one"))

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.contexts import Place
     from pyebpf.errors import Location
-    from pyebpf.specs import AttachSpec, MapSpec, ProgramKind
+    from pyebpf.specs import AttachSpec, MapSpec
     from pyebpf.target import Target
+    from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["ProgramBuilder"]
 
@@ -30,7 +31,7 @@ class ProgramBuilder:
     def __init__(
         self,
         name: str,
-        kind: ProgramKind,
+        kind: ProgramType,
         attach: AttachSpec | None,
         target: Target,
         where: Location | None = None,

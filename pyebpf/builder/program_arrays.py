@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.operations import settled, to_int
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ class ProgramArrayEntity(MapWord):
 
     @property
     def spec(self) -> MapSpec:
-        return MapSpec(self.map_name, MapKind.PROG_ARRAY, None, None, self.max_entries)
+        return MapSpec(self.map_name, MapType.PROG_ARRAY, None, None, self.max_entries)
 
     def describe(self) -> str:
         return f"the program array {self.map_name}"

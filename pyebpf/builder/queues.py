@@ -14,7 +14,7 @@ from pyebpf.builder.operations import settled, store
 from pyebpf.builder.places import Place, temporary
 from pyebpf.builder.reading import read, read_int
 from pyebpf.compiler.ir import Condition as Relation, Op
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U64, IntType
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.types import Type
+    from pyebpf.uapi.bpf import MapType
 
 __all__ = ["BloomEntity", "QueueEntity"]
 
@@ -35,7 +36,7 @@ class _Keyless(MapWord):
     """A map of values without keys; `extra` as in MapSpec."""
 
     def __init__(
-        self, name_source: str | Callable[[], str], kind: MapKind, value: Type, max_entries: int, extra: int = 0
+        self, name_source: str | Callable[[], str], kind: MapType, value: Type, max_entries: int, extra: int = 0
     ) -> None:
         self._name_source = name_source
         self.kind = kind

@@ -9,8 +9,9 @@ from pyebpf.builder.integers import Int
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.operations import settled, to_int
 from pyebpf.compiler.ir import Op
-from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,7 @@ __all__ = ["RedirectMapEntity"]
 class RedirectMapEntity(Entity):
     """A devmap, cpumap or xskmap."""
 
-    def __init__(self, name_source: Callable[[], str], kind: MapKind, max_entries: int) -> None:
+    def __init__(self, name_source: Callable[[], str], kind: MapType, max_entries: int) -> None:
         self._name_source = name_source
         self.kind = kind
         self.max_entries = max_entries
@@ -41,7 +42,7 @@ class RedirectMapEntity(Entity):
 
     def _redirect(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
         """`redirect(k, flags)`: XDP_REDIRECT, or the two low bits of `flags` where there is no such key."""
-        if p.kind is not ProgramKind.XDP:
+        if p.kind is not ProgramType.XDP:
             p.fail(f"redirect() of {self.describe()} is for XDP programs: in tc, write helpers.redirect(ifindex, 0)")
         key = settled(p, key)
         if isinstance(key, int) and not 0 <= key <= U32.maximum:

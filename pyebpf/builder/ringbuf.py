@@ -13,8 +13,9 @@ from pyebpf.builder.operations import settled, store
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import Struct, StructType
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ class RingBufferEntity(MapWord):
     @property
     def spec(self) -> MapSpec:
         """What the loader makes."""
-        return MapSpec(self.map_name, MapKind.RINGBUF, None, None, self.size, self.flags)
+        return MapSpec(self.map_name, MapType.RINGBUF, None, None, self.size, self.flags)
 
     def describe(self) -> str:
         return f"the ring buffer {self.map_name}"

@@ -16,8 +16,9 @@ from pyebpf.builder.function import FunctionBuilder
 from pyebpf.builder.lost import count_loss
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition, Kind, Op
-from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +94,7 @@ def scratch_memory(p: ProgramBuilder) -> Iterator[None]:
     b.base = base
     with b.region(lambda: b.store(base, 0, b.const(0), U64.size)):
         yield
-    p.maps[name] = MapSpec(name, MapKind.PERCPU_ARRAY, U32, ArrayType(U64, b.size // U64.size), 1)
+    p.maps[name] = MapSpec(name, MapType.PERCPU_ARRAY, U32, ArrayType(U64, b.size // U64.size), 1)
 
 
 def _let_pass(p: ProgramBuilder) -> int:
@@ -101,7 +102,7 @@ def _let_pass(p: ProgramBuilder) -> int:
     silent = p.place.silent(p.kind)
     if silent is not None:
         return silent
-    if p.kind is ProgramKind.XDP:
+    if p.kind is ProgramType.XDP:
         return _XDP_PASS
     results = p.place.results
     return 0 if results is None or results[0] < 0 else min(1, results[1])

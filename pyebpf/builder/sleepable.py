@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.specs import MapKind
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -16,19 +16,19 @@ _NOT_SLEEPABLE = "look it up in a program that is not sleepable, or use a hash"
 _REDIRECTS = "only programs of the network, which do not sleep, send through them"
 #: Kinds that some kernel refuses, what messages call them, and what to do instead.
 _REFUSED = {
-    MapKind.BLOOM_FILTER: ("Bloom filters", _NOT_SLEEPABLE),
-    MapKind.LPM_TRIE: ("LPM tries", _NOT_SLEEPABLE),
-    MapKind.PERF_EVENT_ARRAY: ("perf buffers", "use bpf.ringbuf()"),
-    MapKind.PROG_ARRAY: ("program arrays", "call a @bpf.subprogram"),
-    MapKind.STACK_TRACE: ("stack maps", "keep the addresses in a hash"),
-    MapKind.CGROUP_ARRAY: ("arrays of control groups", "compare the number of the control group"),
-    MapKind.REUSEPORT_SOCKARRAY: ("arrays of sockets", _REDIRECTS),
-    MapKind.SOCKMAP: ("socket maps", _REDIRECTS),
-    MapKind.SOCKHASH: ("socket maps", _REDIRECTS),
-    MapKind.DEVMAP: ("redirect maps", _REDIRECTS),
-    MapKind.DEVMAP_HASH: ("redirect maps", _REDIRECTS),
-    MapKind.CPUMAP: ("redirect maps", _REDIRECTS),
-    MapKind.XSKMAP: ("redirect maps", _REDIRECTS),
+    MapType.BLOOM_FILTER: ("Bloom filters", _NOT_SLEEPABLE),
+    MapType.LPM_TRIE: ("LPM tries", _NOT_SLEEPABLE),
+    MapType.PERF_EVENT_ARRAY: ("perf buffers", "use bpf.ringbuf()"),
+    MapType.PROG_ARRAY: ("program arrays", "call a @bpf.subprogram"),
+    MapType.STACK_TRACE: ("stack maps", "keep the addresses in a hash"),
+    MapType.CGROUP_ARRAY: ("arrays of control groups", "compare the number of the control group"),
+    MapType.REUSEPORT_SOCKARRAY: ("arrays of sockets", _REDIRECTS),
+    MapType.SOCKMAP: ("socket maps", _REDIRECTS),
+    MapType.SOCKHASH: ("socket maps", _REDIRECTS),
+    MapType.DEVMAP: ("redirect maps", _REDIRECTS),
+    MapType.DEVMAP_HASH: ("redirect maps", _REDIRECTS),
+    MapType.CPUMAP: ("redirect maps", _REDIRECTS),
+    MapType.XSKMAP: ("redirect maps", _REDIRECTS),
 }
 
 

@@ -13,8 +13,9 @@ from pyebpf.builder.operations import settled, store, to_int
 from pyebpf.builder.places import temporary
 from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
-from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U64
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,16 +32,16 @@ _ENOENT = 2
 
 #: Which programs may call a method, with the helper for a sockmap and the one for a sockhash.
 _REDIRECT = {
-    ProgramKind.SK_MSG: ("msg_redirect_map", "msg_redirect_hash"),
-    ProgramKind.SK_SKB: ("sk_redirect_map", "sk_redirect_hash"),
+    ProgramType.SK_MSG: ("msg_redirect_map", "msg_redirect_hash"),
+    ProgramType.SK_SKB: ("sk_redirect_map", "sk_redirect_hash"),
 }
-_ASSIGN = (ProgramKind.SK_LOOKUP, ProgramKind.SCHED_CLS)
+_ASSIGN = (ProgramType.SK_LOOKUP, ProgramType.SCHED_CLS)
 
 
 class SocketMapEntity(Entity):
     """A sockmap, a sockhash or a reuseport_sockarray."""
 
-    def __init__(self, name_source: Callable[[], str], kind: MapKind, key: Type, max_entries: int) -> None:
+    def __init__(self, name_source: Callable[[], str], kind: MapType, key: Type, max_entries: int) -> None:
         self._name_source = name_source
         self.kind = kind
         self.key = key
@@ -63,12 +64,12 @@ class SocketMapEntity(Entity):
     def _redirect(self, p: ProgramBuilder, key: Any, *, ingress: Any = False) -> Int:
         """`redirect(k)`: hand what the program looks at to that socket. SK_PASS, or SK_DROP if there is none."""
         helpers = _REDIRECT.get(p.kind)
-        if helpers is None or self.kind is MapKind.REUSEPORT_SOCKARRAY:
+        if helpers is None or self.kind is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"redirect() is for sk_msg and sk_skb programs, to a sockmap or sockhash: {self.describe()}")
         if not isinstance(ingress, bool):
             p.fail("ingress= is True (as if the socket had received it) or False (as if it sent it)")
         flags = p.b.const(_INGRESS if ingress else 0)
-        if self.kind is MapKind.SOCKMAP:
+        if self.kind is MapType.SOCKMAP:
             result = self._call(p, helpers[0], p.context, self._handle(p), to_int(p, key).value, flags)
         else:
             with self._key(p, key) as address:
@@ -78,22 +79,22 @@ class SocketMapEntity(Entity):
 
     def _update(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
         """`update(k)`: put the socket of a sock_ops event into the map. 0, or a negative errno."""
-        if p.kind is not ProgramKind.SOCK_OPS or self.kind is MapKind.REUSEPORT_SOCKARRAY:
+        if p.kind is not ProgramType.SOCK_OPS or self.kind is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"update() is for sock_ops programs, of a sockmap or sockhash: {self.describe()}")
-        helper = "sock_map_update" if self.kind is MapKind.SOCKMAP else "sock_hash_update"
+        helper = "sock_map_update" if self.kind is MapType.SOCKMAP else "sock_hash_update"
         with self._key(p, key) as address:
             return Int(self._call(p, helper, p.context, self._handle(p), address, to_int(p, flags).value), S64)
 
     def _select(self, p: ProgramBuilder, key: Any) -> Int:
         """`select(k)`: that socket gets what an sk_reuseport program looks at. 0, or a negative errno."""
-        if p.kind is not ProgramKind.SK_REUSEPORT:
+        if p.kind is not ProgramType.SK_REUSEPORT:
             p.fail(f"select() is for sk_reuseport programs: {self.describe()}")
         with self._key(p, key) as address:
             return Int(self._call(p, "sk_select_reuseport", p.context, self._handle(p), address, p.b.const(0)), S64)
 
     def _assign(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
         """`assign(k)`: that socket gets the packet or connection. 0, or a negative errno (ENOENT: no such entry)."""
-        if p.kind not in _ASSIGN or self.kind is MapKind.REUSEPORT_SOCKARRAY:
+        if p.kind not in _ASSIGN or self.kind is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"assign() is for sk_lookup and tc programs, from a sockmap or sockhash: {self.describe()}")
         number = to_int(p, flags).value
         with self._key(p, key) as address:

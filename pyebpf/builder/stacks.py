@@ -27,8 +27,9 @@ from pyebpf.builder.tracer_frames import own_frames
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import InvalidValue, OnlyInProbe
-from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
 
 if TYPE_CHECKING:
@@ -117,11 +118,11 @@ _ATTEMPTS = 4
 _MULTIPLIER = 0x61C8864680B583EB
 
 _KINDS = (
-    ProgramKind.TRACEPOINT,
-    ProgramKind.RAW_TRACEPOINT,
-    ProgramKind.TRACING,
-    ProgramKind.PERF_EVENT,
-    ProgramKind.KPROBE,
+    ProgramType.TRACEPOINT,
+    ProgramType.RAW_TRACEPOINT,
+    ProgramType.TRACING,
+    ProgramType.PERF_EVENT,
+    ProgramType.KPROBE,
 )
 
 
@@ -136,7 +137,7 @@ def _spec(each: StackClass, target: Target) -> MapSpec:
     grows = target.has("map:growing_hash")
     return MapSpec(
         each.map,
-        MapKind.HASH,
+        MapType.HASH,
         U32,
         ArrayType(U64, each.words),
         MAX_STACKS if grows else MAX_STACKS_AT_ONCE,
@@ -145,7 +146,7 @@ def _spec(each: StackClass, target: Target) -> MapSpec:
 
 
 def _scratch_spec() -> MapSpec:
-    return MapSpec(SCRATCH_MAP, MapKind.PERCPU_ARRAY, U32, ArrayType(U64, _LEVELS * _BUFFER // _WORD), 1)
+    return MapSpec(SCRATCH_MAP, MapType.PERCPU_ARRAY, U32, ArrayType(U64, _LEVELS * _BUFFER // _WORD), 1)
 
 
 def _stack(name: str, flags: int) -> Callable[..., Int]:

@@ -16,8 +16,9 @@ from pyebpf.builder.places import moved
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import note_change
 from pyebpf.compiler.ir import Condition as Relation, Kind
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
 from pyebpf.uapi.helpers import helper
 
@@ -45,21 +46,21 @@ class _Owners(NamedTuple):
 
 
 _OWNERS = {
-    MapKind.TASK_STORAGE: _Owners(
+    MapType.TASK_STORAGE: _Owners(
         "task", ("task_struct",), "helpers.get_current_task_btf(), or a task_struct that a BTF tracepoint gives"
     ),
-    MapKind.SK_STORAGE: _Owners(
+    MapType.SK_STORAGE: _Owners(
         "sk", ("sock", "sock_common", "tcp_sock", "udp_sock"), "a socket that a BTF tracepoint gives"
     ),
-    MapKind.INODE_STORAGE: _Owners("inode", ("inode",), "an inode that an LSM hook gives"),
-    MapKind.CGRP_STORAGE: _Owners("cgrp", ("cgroup",), "a cgroup that a BTF tracepoint gives"),
+    MapType.INODE_STORAGE: _Owners("inode", ("inode",), "an inode that an LSM hook gives"),
+    MapType.CGRP_STORAGE: _Owners("cgrp", ("cgroup",), "a cgroup that a BTF tracepoint gives"),
 }
 
 
 class StorageEntity(MapEntity):
     """Values by kernel object. `s[task] += v` and `s[task] = v` make the value if there is none; `get` does not."""
 
-    def __init__(self, name_source: str | Callable[[], str], kind: MapKind, value: Type) -> None:
+    def __init__(self, name_source: str | Callable[[], str], kind: MapType, value: Type) -> None:
         super().__init__(name_source, kind, U32, value, 0, BPF_F_NO_PREALLOC)
         self._owners = _OWNERS[kind]
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.loops import hidden_zero
 from pyebpf.compiler.ir import Condition as Relation, Op
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -35,7 +36,7 @@ def own_frames(p: ProgramBuilder, frames: ir.Value) -> ir.Value | None:
     if type(p.attach).__name__ not in {"Tracepoint", "RawTracepoint", "BtfTracepoint"}:
         return None
     b = p.b
-    name = p.use_map(MapSpec(TRACER_MAP, MapKind.ARRAY, U32, ArrayType(U64, 2 * RANGES), 1))
+    name = p.use_map(MapSpec(TRACER_MAP, MapType.ARRAY, U32, ArrayType(U64, 2 * RANGES), 1))
     own = b.variable(hint="own frames")
     b.write(own, b.const(0))
     for number in range(RANGES):

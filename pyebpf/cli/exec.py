@@ -108,8 +108,9 @@ def _in_kernel(program: tuple[Instruction, ...], memory: bytes) -> int:
 
     from pyebpf.asm.build import R0, R1, R2, call_local, exit_, lddw, load_map_value, mov64, stx
     from pyebpf.objects import Map, Program
-    from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+    from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
     from pyebpf.types import U8, U32, U64, ArrayType
+    from pyebpf.uapi.bpf import MapType, ProgramType
     from pyebpf.vm.flow import functions_of
 
     caller = (
@@ -127,11 +128,11 @@ def _in_kernel(program: tuple[Instruction, ...], memory: bytes) -> int:
     code = Code((*caller, *program), (Subprogram("caller", 0), *functions))
     sleepable = 1 << 4
     with ExitStack() as stack:
-        maps = {"result": stack.enter_context(Map(MapSpec("result", MapKind.ARRAY, U32, U64, 1)))}
+        maps = {"result": stack.enter_context(Map(MapSpec("result", MapType.ARRAY, U32, U64, 1)))}
         if memory:
-            spec = MapSpec("memory", MapKind.ARRAY, U32, ArrayType(U8, len(memory)), 1, initial=((bytes(4), memory),))
+            spec = MapSpec("memory", MapType.ARRAY, U32, ArrayType(U8, len(memory)), 1, initial=((bytes(4), memory),))
             maps["memory"] = stack.enter_context(Map(spec))
-        loaded = stack.enter_context(Program(ProgramSpec("exec", ProgramKind.SYSCALL, code, flags=sleepable), maps))
+        loaded = stack.enter_context(Program(ProgramSpec("exec", ProgramType.SYSCALL, code, flags=sleepable), maps))
         loaded.test_run()
         value: int = maps["result"][0]
         return value

@@ -13,8 +13,9 @@ from pyebpf.dsl.naming import first_identifiers, unique_name
 from pyebpf.dsl.probe import Attachment
 from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError, NotSupported
-from pyebpf.specs import BtfTracepoint, Choice, ModuleSpec, ProgramKind, ProgramSpec, RawTracepoint
+from pyebpf.specs import BtfTracepoint, Choice, ModuleSpec, ProgramSpec, RawTracepoint
 from pyebpf.specs.programs import LEFT_OUT
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -177,7 +178,7 @@ def _choose(name: str, number: int, request: Request, target: Target, struck: St
 
 def _programs(
     probe: Probe[Any, Any], way: Way, name: str, target: Target, losses: LossTable
-) -> Iterator[tuple[AttachSpec, ProgramKind, Built]]:
+) -> Iterator[tuple[AttachSpec, ProgramType, Built]]:
     """A request's programs. Where one decorator names several targets, they give the same or it is an error."""
     first: tuple[AttachSpec, Built] | None = None
     same: dict[Hashable, Built] = {}
@@ -214,16 +215,16 @@ def _programs(
 def _raw(way: Way) -> Way:
     """The way of a BTF tracepoint without the verifier's types: the same places, the same arguments."""
     places = [
-        Attachment(ProgramKind.RAW_TRACEPOINT, RawTracepoint(each.attach.name), each.optional)
+        Attachment(ProgramType.RAW_TRACEPOINT, RawTracepoint(each.attach.name), each.optional)
         for each in way.attachments
         if isinstance(each.attach, BtfTracepoint)
     ]
     return replace(way, name="raw_tracepoint", attachments=tuple(places))
 
 
-def _joined(made: Sequence[tuple[AttachSpec, ProgramKind, Code]]) -> Iterator[tuple[AttachSpec, ProgramKind, Code]]:
+def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tuple[AttachSpec, ProgramType, Code]]:
     """Places that run the same code, as one attachment where their kind has such: hundreds of functions by one call."""
-    groups: dict[tuple[Hashable, ...], list[tuple[AttachSpec, ProgramKind, Code]]] = {}
+    groups: dict[tuple[Hashable, ...], list[tuple[AttachSpec, ProgramType, Code]]] = {}
     for attach, kind, code in made:
         groups.setdefault((type(attach).__name__, kind, id(code)), []).append((attach, kind, code))
     for group in groups.values():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pyebpf.dsl.declared_arguments import checked_methods
 from pyebpf.dsl.maps import ArrayMap, HashMap, PerCpuArrayMap, PerCpuHashMap
-from pyebpf.specs import MapKind
+from pyebpf.uapi.bpf import MapType
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,28 +52,28 @@ class MapMethods:
 
         When it is full new keys are lost, and counted.
         """
-        return self.declare(HashMap(MapKind.HASH, key, value, size, name))
+        return self.declare(HashMap(MapType.HASH, key, value, size, name))
 
     def lru_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table that gives up the entries least recently used when it is full."""
-        return self.declare(HashMap(MapKind.LRU_HASH, key, value, size, name))
+        return self.declare(HashMap(MapType.LRU_HASH, key, value, size, name))
 
     def percpu_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> PerCpuHashMap[K, V]:
         """A hash table with a value for each processor under each key. User space reads sums of integers."""
-        return self.declare(PerCpuHashMap(MapKind.PERCPU_HASH, key, value, size, name))
+        return self.declare(PerCpuHashMap(MapType.PERCPU_HASH, key, value, size, name))
 
     def lru_percpu_hash(
         self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = ""
     ) -> PerCpuHashMap[K, V]:
         """`percpu_hash` that gives up the entries least recently used when it is full."""
-        return self.declare(PerCpuHashMap(MapKind.LRU_PERCPU_HASH, key, value, size, name))
+        return self.declare(PerCpuHashMap(MapType.LRU_PERCPU_HASH, key, value, size, name))
 
     def array(self, value: Of[V], *, size: int = 1, name: str = "", mappable: bool = False) -> ArrayMap[V]:
         """`size` values that always exist, zero at first, under the indices from 0.
 
         A `mappable` one has a `window()`: its memory in this process.
         """
-        return self.declare(ArrayMap(MapKind.ARRAY, value, size, name, mappable=mappable))
+        return self.declare(ArrayMap(MapType.ARRAY, value, size, name, mappable=mappable))
 
     def lpm_trie(self, key: Any, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> TrieMap[Any, V]:
         """Values by network: a look-up finds the longest prefix of an address. `key` is such as `ipv4_prefix`."""
@@ -85,13 +85,13 @@ class MapMethods:
         """Values first in, first out, at most `size`. What finds no room is lost, and counted."""
         from pyebpf.dsl.queue_maps import QueueMap
 
-        return self.declare(QueueMap(MapKind.QUEUE, value, size, name))
+        return self.declare(QueueMap(MapType.QUEUE, value, size, name))
 
     def stack(self, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> QueueMap[V]:
         """Values last in, first out, at most `size`. What finds no room is lost, and counted."""
         from pyebpf.dsl.queue_maps import QueueMap
 
-        return self.declare(QueueMap(MapKind.STACK, value, size, name))
+        return self.declare(QueueMap(MapType.STACK, value, size, name))
 
     def bloom_filter(
         self, value: type[V], *, size: int = DEFAULT_SIZE, hashes: int = 5, name: str = ""
@@ -113,7 +113,7 @@ class MapMethods:
 
     def percpu_array(self, value: Of[V], *, size: int = 1, name: str = "") -> PerCpuArrayMap[V]:
         """`array` with a value for each processor. User space reads sums of integers."""
-        return self.declare(PerCpuArrayMap(MapKind.PERCPU_ARRAY, value, size, name))
+        return self.declare(PerCpuArrayMap(MapType.PERCPU_ARRAY, value, size, name))
 
     def ringbuf(self, record: type[V], *, size: int = DEFAULT_RING, name: str = "") -> RingBuffer[V]:
         """A ring buffer of records, `size` bytes: a power of two from 4096 on, at least the kernel's page.
@@ -130,13 +130,13 @@ class MapMethods:
         """`size` maps under the indices from 0, none at first, all like the declared map `shape`."""
         from pyebpf.dsl.object_maps import MapOfMaps
 
-        return self.declare(MapOfMaps(MapKind.ARRAY_OF_MAPS, None, shape, size, name))
+        return self.declare(MapOfMaps(MapType.ARRAY_OF_MAPS, None, shape, size, name))
 
     def hash_of_maps(self, shape: V, *, key: type[K], size: int = DEFAULT_SIZE, name: str = "") -> MapOfMaps[K, V]:
         """Maps by key, at most `size`, all like the declared map `shape`."""
         from pyebpf.dsl.object_maps import MapOfMaps
 
-        return self.declare(MapOfMaps(MapKind.HASH_OF_MAPS, key, shape, size, name))
+        return self.declare(MapOfMaps(MapType.HASH_OF_MAPS, key, shape, size, name))
 
     def program_array(self, *, size: int, name: str = "") -> ProgramArray:
         """`size` places for programs that probes go on with: `steps.tail_call(i)`; `@steps.entry(i, like=probe)`."""
@@ -148,25 +148,25 @@ class MapMethods:
         """A value for each thread (since Linux 5.11)."""
         from pyebpf.dsl.object_maps import Storage
 
-        return self.declare(Storage(MapKind.TASK_STORAGE, value, name))
+        return self.declare(Storage(MapType.TASK_STORAGE, value, name))
 
     def sk_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each socket (since Linux 5.2)."""
         from pyebpf.dsl.object_maps import Storage
 
-        return self.declare(Storage(MapKind.SK_STORAGE, value, name))
+        return self.declare(Storage(MapType.SK_STORAGE, value, name))
 
     def inode_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each inode, in LSM programs (since Linux 5.10)."""
         from pyebpf.dsl.object_maps import Storage
 
-        return self.declare(Storage(MapKind.INODE_STORAGE, value, name))
+        return self.declare(Storage(MapType.INODE_STORAGE, value, name))
 
     def cgrp_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each control group (since Linux 6.2)."""
         from pyebpf.dsl.object_maps import Storage
 
-        return self.declare(Storage(MapKind.CGRP_STORAGE, value, name))
+        return self.declare(Storage(MapType.CGRP_STORAGE, value, name))
 
     def user_ringbuf(self, record: type[V], *, size: int = DEFAULT_RING, name: str = "") -> UserRingBuffer[V]:
         """Records from user space to probes, `size` bytes: a power of two from 4096 on, at least the kernel's page."""
@@ -180,43 +180,43 @@ class MapMethods:
         """Interfaces under the indices from 0, none at first, for XDP programs to send frames out at."""
         from pyebpf.dsl.redirect_maps import RedirectMap
 
-        return self.declare(RedirectMap(MapKind.DEVMAP, size, name))
+        return self.declare(RedirectMap(MapType.DEVMAP, size, name))
 
     def devmap_hash(self, *, size: int, name: str = "") -> RedirectMap:
         """Interfaces under any numbers, at most `size`."""
         from pyebpf.dsl.redirect_maps import RedirectMap
 
-        return self.declare(RedirectMap(MapKind.DEVMAP_HASH, size, name))
+        return self.declare(RedirectMap(MapType.DEVMAP_HASH, size, name))
 
     def cpumap(self, *, size: int, name: str = "") -> RedirectMap:
         """Processors, by their numbers, for XDP programs to hand frames to; the value is how many may wait there."""
         from pyebpf.dsl.redirect_maps import RedirectMap
 
-        return self.declare(RedirectMap(MapKind.CPUMAP, size, name))
+        return self.declare(RedirectMap(MapType.CPUMAP, size, name))
 
     def xskmap(self, *, size: int, name: str = "") -> RedirectMap:
         """AF_XDP sockets under the indices from 0, usually of the queue: frames go to user space as they are."""
         from pyebpf.dsl.redirect_maps import RedirectMap
 
-        return self.declare(RedirectMap(MapKind.XSKMAP, size, name))
+        return self.declare(RedirectMap(MapType.XSKMAP, size, name))
 
     def sockmap(self, *, size: int, name: str = "") -> SocketMap[int]:
         """`size` sockets under the indices from 0, none at first, for sk_msg, sk_skb, sk_lookup and sock_ops."""
         from pyebpf.dsl.socket_maps import SocketMap
 
-        return self.declare(SocketMap(MapKind.SOCKMAP, None, size, name))
+        return self.declare(SocketMap(MapType.SOCKMAP, None, size, name))
 
     def sockhash(self, *, key: type[K], size: int, name: str = "") -> SocketMap[K]:
         """Sockets by key, at most `size`."""
         from pyebpf.dsl.socket_maps import SocketMap
 
-        return self.declare(SocketMap(MapKind.SOCKHASH, key, size, name))
+        return self.declare(SocketMap(MapType.SOCKHASH, key, size, name))
 
     def reuseport_sockarray(self, *, size: int, name: str = "") -> SocketMap[int]:
         """`size` listening or UDP sockets with SO_REUSEPORT under the indices from 0, for sk_reuseport programs."""
         from pyebpf.dsl.socket_maps import SocketMap
 
-        return self.declare(SocketMap(MapKind.REUSEPORT_SOCKARRAY, None, size, name))
+        return self.declare(SocketMap(MapType.REUSEPORT_SOCKARRAY, None, size, name))
 
     # -- of bytes ------------------------------------------------------------------------------------------------------
 

@@ -19,8 +19,9 @@ from pyebpf.uapi.flags import BPF_F_MMAPABLE
 if TYPE_CHECKING:
     from typing import Protocol, overload
 
-    from pyebpf.specs import MapKind, MapSpec
+    from pyebpf.specs import MapSpec
     from pyebpf.types import Type
+    from pyebpf.uapi.bpf import MapType
 
     D = TypeVar("D", bound="Declared")
 
@@ -129,7 +130,7 @@ def map_size(size: object) -> int:
 class KeyedMap(Merging, Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):
     """A map with keys."""
 
-    def __init__(self, kind: MapKind, key: Any, value: Any, size: int, name: str) -> None:
+    def __init__(self, kind: MapType, key: Any, value: Any, size: int, name: str) -> None:
         self.name = name
         MapEntity.__init__(
             self, self.current_name, kind, bpf_type(key, "key"), bpf_type(value, "value"), map_size(size)
@@ -242,7 +243,7 @@ class PerCpuHashMap(PerCpuMap[K, V]):
 class ArrayMap(KeyedMap[int, V]):
     """`bpf.array(value=V, size=N)`."""
 
-    def __init__(self, kind: MapKind, value: Any, size: int, name: str, *, mappable: bool = False) -> None:
+    def __init__(self, kind: MapType, value: Any, size: int, name: str, *, mappable: bool = False) -> None:
         super().__init__(kind, U32, value, size, name)
         self.flags = BPF_F_MMAPABLE if mappable else 0
 
@@ -254,5 +255,5 @@ class ArrayMap(KeyedMap[int, V]):
 class PerCpuArrayMap(PerCpuMap[int, V]):
     """`bpf.percpu_array(value=V, size=N)`."""
 
-    def __init__(self, kind: MapKind, value: Any, size: int, name: str) -> None:
+    def __init__(self, kind: MapType, value: Any, size: int, name: str) -> None:
         super().__init__(kind, U32, value, size, name)

@@ -14,9 +14,10 @@ from pyebpf.dsl.maps import Bound, Keyed, KeyedMap, bpf_type, map_size
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, requesting
 from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
 from pyebpf.errors import InvalidValue
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.types import U32
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,13 +45,13 @@ class MapOfMaps(Keyed[K], MapOfMapsEntity, Generic[K, M]):
     the one that is there (the caller's to close), `del` takes it out; `ids()` lists what is there.
     """
 
-    def __init__(self, kind: MapKind, key: Any, shape: Any, size: int, name: str) -> None:
+    def __init__(self, kind: MapType, key: Any, shape: Any, size: int, name: str) -> None:
         if not isinstance(shape, _SHAPES):
             raise InvalidValue(
                 f"bpf.{kind.name.lower()}({shape!r}): the inner maps' shape is a declared map with keys, or a queue"
             )
         self.name = name
-        found = U32 if kind is MapKind.ARRAY_OF_MAPS else bpf_type(key, "key")
+        found = U32 if kind is MapType.ARRAY_OF_MAPS else bpf_type(key, "key")
         MapOfMapsEntity.__init__(self, self.current_name, kind, found, shape, map_size(size))
 
     def __repr__(self) -> str:
@@ -136,7 +137,7 @@ class Storage(Bound, StorageEntity, Generic[V]):
     first thread), a socket, an open file, a control group's directory. Values can't be listed.
     """
 
-    def __init__(self, kind: MapKind, value: Any, name: str) -> None:
+    def __init__(self, kind: MapType, value: Any, name: str) -> None:
         self.name = name
         StorageEntity.__init__(self, self.current_name, kind, bpf_type(value, "value"))
 
@@ -189,7 +190,7 @@ class UserRingBuffer(Bound, MapWord, Generic[V]):
     @property
     def spec(self) -> MapSpec:
         """The map that the loader makes."""
-        return MapSpec(self.map_name, MapKind.USER_RINGBUF, None, None, self.size)
+        return MapSpec(self.map_name, MapType.USER_RINGBUF, None, None, self.size)
 
     def describe(self) -> str:
         return f"the user ring buffer {self.map_name}"

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.conditions import Test
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.specs import AttachSpec, ProgramKind
+    from pyebpf.specs import AttachSpec
+    from pyebpf.uapi.bpf import ProgramType
 
     class Attached(Protocol):
         """The result of `Probe.attach`: a link (`pyebpf.link.Link`)."""
@@ -40,7 +41,7 @@ R = TypeVar("R")
 class Attachment:
     """One place to run at, and the kind of program that runs there; an `optional` one may be missing."""
 
-    kind: ProgramKind
+    kind: ProgramType
     attach: AttachSpec
     optional: bool = False
 

@@ -22,8 +22,8 @@ from pyebpf.dsl.subprograms import EXPORTED, TIMES
 from pyebpf.dsl.translate import Frame, body
 from pyebpf.dsl.translate.returns import end_of_function
 from pyebpf.errors import CompileError
-from pyebpf.specs import ProgramKind
 from pyebpf.specs.programs import Exported
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     import ast
@@ -130,7 +130,7 @@ def _called_back(*arguments: Any, **keywords: Any) -> Any:
 def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times: BindingTimes) -> None:
     p.b.where = source.location
     frame = Frame(p, source, probe.scope, times, "probe")
-    if p.kind is ProgramKind.EXT:
+    if p.kind is ProgramType.EXT:
         attach: Any = p.attach  # a Replacement
         frame.is_subprogram, frame.result = True, attach.result
         p.notes[EXPORTED] = [Exported(p.name, tuple(name for name, _ in attach.parameters))]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.queues import BloomEntity, QueueEntity
 from pyebpf.dsl.maps import Bound, bpf_type, map_size
-from pyebpf.specs import MapKind
+from pyebpf.uapi.bpf import MapType
 
 __all__ = ["BloomFilter", "QueueMap"]
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class QueueMap(Bound, QueueEntity, Generic[T]):
     """`bpf.queue(T)` and `bpf.stack(T)`."""
 
-    def __init__(self, kind: MapKind, value: Any, size: int, name: str) -> None:
+    def __init__(self, kind: MapType, value: Any, size: int, name: str) -> None:
         self.name = name
         QueueEntity.__init__(self, self.current_name, kind, bpf_type(value, "value"), map_size(size))
 
@@ -57,7 +57,7 @@ class BloomFilter(Bound, BloomEntity, Generic[T]):
     def __init__(self, value: Any, size: int, hashes: int, name: str) -> None:
         self.name = name
         BloomEntity.__init__(
-            self, self.current_name, MapKind.BLOOM_FILTER, bpf_type(value, "value"), map_size(size), hashes
+            self, self.current_name, MapType.BLOOM_FILTER, bpf_type(value, "value"), map_size(size), hashes
         )
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from pyebpf.builder.redirect_maps import RedirectMapEntity
 from pyebpf.dsl.maps import Keyed, map_size
 
 if TYPE_CHECKING:
-    from pyebpf.specs import MapKind
+    from pyebpf.uapi.bpf import MapType
 
 
 __all__ = ["RedirectMap"]
@@ -21,7 +21,7 @@ class RedirectMap(Keyed[int], RedirectMapEntity):
     3), `sockets[0] = socket`; `del` takes it out again.
     """
 
-    def __init__(self, kind: MapKind, size: int, name: str) -> None:
+    def __init__(self, kind: MapType, size: int, name: str) -> None:
         self.name = name
         RedirectMapEntity.__init__(self, self.current_name, kind, map_size(size))
 

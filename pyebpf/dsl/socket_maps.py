@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
 
-    from pyebpf.specs import MapKind
+    from pyebpf.uapi.bpf import MapType
 
     class HasDescriptor(Protocol):
         """A socket."""
@@ -31,7 +31,7 @@ class SocketMap(Keyed[K], SocketMapEntity, Generic[K]):
     In user space `sockets[k] = socket` puts one in, `del sockets[k]` takes it out; it goes by itself when it is closed.
     """
 
-    def __init__(self, kind: MapKind, key: Any, size: int, name: str) -> None:
+    def __init__(self, kind: MapType, key: Any, size: int, name: str) -> None:
         self.name = name
         found = U32 if key is None else bpf_type(key, "key")
         SocketMapEntity.__init__(self, self.current_name, kind, found, map_size(size))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pyebpf.builder.trie import TrieEntity
 from pyebpf.dsl.maps import KeyedMap, bpf_type
 from pyebpf.errors import InvalidValue
-from pyebpf.specs import MapKind
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
 
 __all__ = ["TrieMap"]
@@ -23,5 +23,5 @@ class TrieMap(TrieEntity, KeyedMap[K, V]):
         found = bpf_type(key, "key")
         if not hasattr(found, "address_size"):
             raise InvalidValue(f"bpf.lpm_trie(key={key!r}): give ipv4_prefix, ipv6_prefix or prefix(bytes)")
-        super().__init__(MapKind.LPM_TRIE, found, value, size, name)
+        super().__init__(MapType.LPM_TRIE, found, value, size, name)
         self.flags = BPF_F_NO_PREALLOC

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.btf import Array, DataSec, Enumeration, Int, Var
 from pyebpf.errors import MalformedData
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U8 as BYTE, U32, array_of
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +83,7 @@ def read_constants(elf: ElfFile, btf: Btf | None, config: KernelConfig) -> Kerne
         return None
     flags = _READ_ONLY_FOR_PROGRAMS | _MAPPABLE
     value, initial = array_of(BYTE, len(data)), ((bytes(4), data),)
-    return KernelConstants(MapSpec(KCONFIG, MapKind.ARRAY, U32, value, 1, flags, initial=initial, frozen=True), offsets)
+    return KernelConstants(MapSpec(KCONFIG, MapType.ARRAY, U32, value, 1, flags, initial=initial, frozen=True), offsets)
 
 
 def _declared(btf: Btf) -> dict[str, int]:

@@ -13,11 +13,12 @@ from pyebpf.dataclass import replace
 from pyebpf.elf.records import bytes_of, type_from_btf
 from pyebpf.elf.values import is_kernel_owned
 from pyebpf.errors import MalformedData, closest
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.specs.described import MapTypes
-from pyebpf.specs.map_kinds import Key, Value
+from pyebpf.specs.map_traits import MAP_TRAITS, Key, Value
 from pyebpf.types import U8 as BYTE, U32, BytesType, array_of
 from pyebpf.types.prefix import prefix
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from pyebpf.btf import Btf
@@ -72,7 +73,7 @@ def data_map(section: Section, name: str, described: MapTypes | None = None) -> 
     initial = ((bytes(4), section.data),) if section.data.strip(b"\0") else ()
     return MapSpec(
         name,
-        MapKind.ARRAY,
+        MapType.ARRAY,
         U32,
         array_of(BYTE, max(section.size, 1)),
         1,
@@ -233,11 +234,11 @@ def _btf_map(
         else:
             raise MalformedData(f"map {name}, {member.name}: not written with __uint")
     made = _spec(name, numbers, types, inner)
-    if made.kind is MapKind.ARENA and arena is not None and arena.data.strip(b"\0"):
+    if made.kind is MapType.ARENA and arena is not None and arena.data.strip(b"\0"):
         made = replace(made, initial=((b"", arena.data),))
     if not is_kernel_owned(btf, ids["value"]):
         return made
-    if made.kind.rules.key is not Key.NONE and not ids["key"]:
+    if made.traits.key is not Key.NONE and not ids["key"]:
         raise MalformedData(f"map {name}: its key needs a type, __type(key, …), since its value has one that matters")
     return replace(made, described=MapTypes(object_types(), ids["key"], ids["value"]))
 
@@ -257,22 +258,21 @@ def _inner_map(btf: Btf, name: str, type_id: int, object_types: Callable[[], byt
 def _spec(name: str, numbers: Mapping[str, int], types: Mapping[str, Type], inner: MapSpec | None) -> MapSpec:
     number = numbers.get("type", 0)
     try:
-        kind = MapKind(number)
-    except ValueError:
+        kind, traits = MapType(number), MAP_TRAITS[MapType(number)]
+    except (KeyError, ValueError):
         raise MalformedData(f"map {name} is of type {number}, which no kernel up to Linux 6.18 has") from None
     sides = {}
-    rules = kind.rules
-    for side, fixed in (("key", rules.key not in (Key.ANY, Key.PREFIX)), ("value", rules.value not in _OPEN_VALUES)):
+    for side, fixed in (("key", traits.key not in (Key.ANY, Key.PREFIX)), ("value", traits.value not in _OPEN_VALUES)):
         size, given = numbers.get(f"{side}_size"), types.get(side)
         if given is not None and size not in (None, given.size):
             raise MalformedData(f"map {name}: {side}_size is {size}, but the {side}'s type has {given.size} bytes")
         # What the kind fixes is left to it, unless the source says more.
         sides[side] = given if given is not None or fixed else bytes_of(name, size or 0)
-    if rules.key is Key.NONE:
+    if traits.key is Key.NONE:
         sides["key"] = None
-    elif rules.key is Key.PREFIX and sides["key"] is not None and sides["key"].size > _PREFIX_LENGTH:
+    elif traits.key is Key.PREFIX and sides["key"] is not None and sides["key"].size > _PREFIX_LENGTH:
         sides["key"] = prefix(sides["key"].size - _PREFIX_LENGTH)
-    if rules.value is Value.NONE:
+    if traits.value is Value.NONE:
         sides["value"] = None
     return MapSpec(
         map_name(name),

@@ -30,20 +30,10 @@ from pyebpf.elf.maps import (
 from pyebpf.elf.types import loadable
 from pyebpf.elf.values import is_kernel_owned
 from pyebpf.errors import MalformedData, NotFound, closest
-from pyebpf.specs import (
-    BtfTracepoint,
-    Code,
-    MapKind,
-    ModuleSpec,
-    ProgramKind,
-    ProgramSpec,
-    RawTracepoint,
-    Subprogram,
-    Tracepoint,
-)
+from pyebpf.specs import BtfTracepoint, Code, ModuleSpec, ProgramSpec, RawTracepoint, Subprogram, Tracepoint
 from pyebpf.specs.described import CodeTypes, MapTypes
 from pyebpf.uapi.attach_types import AttachType
-from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -125,7 +115,7 @@ class ElfObject:
         """Variable of the arena, whose memory holds the variables of section .addr_space.1."""
         for name in self.maps:
             with suppress(MalformedData):
-                if self.maps[name].kind is MapKind.ARENA:
+                if self.maps[name].kind is MapType.ARENA:
                     return name
         return None
 
@@ -189,7 +179,7 @@ class ElfObject:
         self,
         kernel: Btf | None = None,
         config: KernelConfig | None = None,
-        kinds: Mapping[str, ProgramKind | None] | None = None,
+        kinds: Mapping[str, ProgramType | None] | None = None,
     ) -> ModuleSpec:
         """All programs but the optional ones, and the maps that they use. See `program_spec`.
 
@@ -199,7 +189,7 @@ class ElfObject:
         unknown = [name for name in given if name not in {program.name for program in self.programs}]
         if unknown:
             raise NotFound(f"the object has no program {unknown[0]!r}, whose kind is given")
-        wanted = (p.name for p in self.programs if not p.optional and given.get(p.name, ProgramKind) is not None)
+        wanted = (p.name for p in self.programs if not p.optional and given.get(p.name, ProgramType) is not None)
         programs = tuple(self.program_spec(name, kernel, config, kind=given.get(name)) for name in wanted)
         used = {i.symbol for p in programs for i in p.code.instructions if i.op.form is Form.LDDW_MAP}
         return ModuleSpec(self._map_specs(config, used), programs)
@@ -229,7 +219,7 @@ class ElfObject:
         kernel: Btf | None = None,
         config: KernelConfig | None = None,
         *,
-        kind: ProgramKind | None = None,
+        kind: ProgramType | None = None,
         attach_type: AttachType | None = None,
     ) -> ProgramSpec:
         """One program, ready to load.
@@ -253,7 +243,7 @@ class ElfObject:
         attach, attach_btf = _attachment(said, kernel)
         return ProgramSpec(
             name,
-            ProgramKind(said.program_type),
+            ProgramType(said.program_type),
             code,
             attach,
             expected_attach_type=said.attach_number,
@@ -274,13 +264,13 @@ _FUNCTIONS = {
 }
 
 
-def _said(program: ElfProgram, kind: ProgramKind | None, attach_type: AttachType | None) -> Convention:
+def _said(program: ElfProgram, kind: ProgramType | None, attach_type: AttachType | None) -> Convention:
     """The kind of a program: as the section's name says, or as is given; the rest of the name counts if it agrees."""
     try:
         said = program.convention
     except NotFound as error:
         if kind is None:
-            hint = f"give its type, program_spec({program.name!r}, kind=ProgramKind.XDP), or kinds= of module_spec()"
+            hint = f"give its type, program_spec({program.name!r}, kind=ProgramType.XDP), or kinds= of module_spec()"
             raise NotFound(f"program {program.name}: {error}: {hint}") from None
         return Convention("", ProgramType(kind), attach_type, 0, "")
     if kind is not None and int(kind) != int(said.program_type):

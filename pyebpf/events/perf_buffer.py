@@ -17,7 +17,7 @@ from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.objects.codec import assembler
-from pyebpf.specs import MapKind
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -127,7 +127,7 @@ class PerfBuffer(EventStream[Any]):
 
     def __init__(self, array: Map, record: Type | None = None, *, pages: int = 8, overwrite: bool = False) -> None:
         super().__init__()
-        if array.spec.kind is not MapKind.PERF_EVENT_ARRAY:
+        if array.spec.kind is not MapType.PERF_EVENT_ARRAY:
             raise InvalidValue(f"map {array.name} is no perf event array but {array.spec.kind.name}")
         if pages < 1 or pages & (pages - 1):
             raise InvalidValue(f"perf buffer {array.name}: {pages} pages are no power of two")

@@ -13,7 +13,7 @@ from pyebpf.events.stream import PORTION, EventStream
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.objects.codec import assembler
-from pyebpf.specs import MapKind
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class RingBuffer(EventStream[Any]):
 
     def __init__(self, ring: Map, record: Type | None = None) -> None:
         super().__init__()
-        if ring.spec.kind is not MapKind.RINGBUF:
+        if ring.spec.kind is not MapType.RINGBUF:
             raise InvalidValue(f"map {ring.name} is no ring buffer but {ring.spec.kind.name}")
         self.size = ring.max_entries
         self._map_name = ring.name

@@ -16,7 +16,7 @@ from pyebpf.events.records import HEADER_SIZE, stride
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.kernel.wait import writable_within
-from pyebpf.specs import MapKind
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -35,7 +35,7 @@ class UserRingBuffer:
     """
 
     def __init__(self, ring: KernelMap, record: Type | None = None) -> None:
-        if ring.spec.kind is not MapKind.USER_RINGBUF:
+        if ring.spec.kind is not MapType.USER_RINGBUF:
             raise InvalidValue(f"map {ring.name} is no user ring buffer but {ring.spec.kind.name}")
         self.name = ring.name
         self.size = ring.max_entries

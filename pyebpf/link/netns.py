@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotFound
 from pyebpf.link.creation import As, make_link, open_place
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
@@ -39,7 +39,7 @@ def attach_netns(program: Program, target: SkLookup | FlowDissector, _: Host) ->
     Ends, too, when the namespace goes, which the link does not keep. Raises NotFound for what is no such file.
     """
     meanings = _MEANINGS
-    if target.kind is ProgramKind.FLOW_DISSECTOR:
+    if target.kind is ProgramType.FLOW_DISSECTOR:
         meanings = {**meanings, errno.E2BIG: _TAKEN}
     with open_namespace(program, target) as namespace:
         return make_link(program, target, namespace.fileno(), "netns link", meanings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import NotFound, NotSupported, closest
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host
@@ -31,7 +31,7 @@ def attach_raw_tracepoint(program: Program, target: RawTracepoint, _: Host) -> L
     except OSError as error:
         meaning = (
             "the tracepoint is not writable, or not as far as the program writes"
-            if program.spec.kind is ProgramKind.RAW_TRACEPOINT_WRITABLE
+            if program.spec.kind is ProgramType.RAW_TRACEPOINT_WRITABLE
             else "not a raw-tracepoint program"
         ) + (", or a kernel without cookies here" if program.spec.cookie else "")
         raise attach_error(error, program.name, str(target), meanings={errno.EINVAL: meaning}) from error

@@ -10,8 +10,9 @@ from pyebpf.kernel import bpf, map_elements
 from pyebpf.link.base import Link, attach_error
 from pyebpf.objects import make_map
 from pyebpf.objects.struct_ops import table_bytes
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_LINK
 
 if TYPE_CHECKING:
@@ -93,10 +94,10 @@ def _make(operations: str) -> tuple[KernelMap, bool]:
     Since Linux commit 68b04864ca42 ("bpf: Create links for BPF struct_ops maps.") (in v6.4) with BPF_F_LINK; before,
     storing the value registers it.
     """
-    spec = MapSpec(operations[:15], MapKind.STRUCT_OPS, None, None, 1, BPF_F_LINK, operations=operations)
+    spec = MapSpec(operations[:15], MapType.STRUCT_OPS, None, None, 1, BPF_F_LINK, operations=operations)
     try:
         return make_map(spec), True
     except KernelError as error:
         if error.errno != errno.EINVAL:
             raise
-    return make_map(MapSpec(operations[:15], MapKind.STRUCT_OPS, None, None, 1, operations=operations)), False
+    return make_map(MapSpec(operations[:15], MapType.STRUCT_OPS, None, None, 1, operations=operations)), False

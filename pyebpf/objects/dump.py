@@ -30,7 +30,7 @@ def dump(table: KernelMap) -> list[dict[str, Any]]:
     for raw_key, raw_value in table.raw_items():
         entry = {"key": plain(key.decode(raw_key))}
         slots = table.decode_slots(raw_value)
-        if table.spec.kind.per_cpu:
+        if table.spec.traits.per_cpu:
             entry["values"] = [{"cpu": cpu, "value": plain(each)} for cpu, each in enumerate(slots)]
         else:
             entry["value"] = plain(slots[0])

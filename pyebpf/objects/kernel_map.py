@@ -11,8 +11,8 @@ from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.objects.codec import slot_size
-from pyebpf.specs import MapKind
 from pyebpf.types import S32, U32, U64, BytesType, StructType
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_NUMA_NODE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelMap", "holds_lock"]
 
-#: Types of keys and values that the kind fixes, by the names in `pyebpf.specs.map_kinds`.
+#: Types of keys and values that the kind fixes, by the names in `pyebpf.specs.map_traits`.
 _KEYS = {"INDEX": U32, "DESCRIPTOR": S32, "CGROUP": U64}
 _VALUES = {"DESCRIPTOR": U32, "SOCKET": U64, "DEVICE": U32, "PROCESSOR": U32}
 
@@ -49,17 +49,17 @@ class KernelMap:
         kind = spec.kind
         try:
             spec.check(PAGE_SIZE)
-            rules = kind.rules
-            self.key_type: Type | None = spec.key or _KEYS.get(rules.key.name)
-            self.value_type: Type | None = spec.value or _VALUES.get(rules.value.name)
+            traits = spec.traits
+            self.key_type: Type | None = spec.key or _KEYS.get(traits.key.name)
+            self.value_type: Type | None = spec.value or _VALUES.get(traits.value.name)
             self.max_entries = spec.entries(PAGE_SIZE)
-            if kind is MapKind.PERF_EVENT_ARRAY:
+            if kind is MapType.PERF_EVENT_ARRAY:
                 self.max_entries = spec.max_entries or possible_cpus()
             self._lock_flag = BPF_F_LOCK if holds_lock(spec.value) else 0
             self._key_size = self.key_type.size if self.key_type is not None else 0
             size = self.value_type.size if self.value_type is not None else 0
-            self._slots = possible_cpus() if kind.per_cpu else 1
-            self._value_size = slot_size(size) * self._slots if kind.per_cpu else size
+            self._slots = possible_cpus() if traits.per_cpu else 1
+            self._value_size = slot_size(size) * self._slots if traits.per_cpu else size
         except BaseException:
             if descriptor is not None:
                 descriptor.close()
@@ -123,7 +123,7 @@ class KernelMap:
         """Whether the kernel makes no such map without BTF."""
         spec = self.spec
         described = spec.described is not None
-        return described or bool(self._lock_flag) or spec.kind.rules.needs_btf or _is_special(spec.value)
+        return described or bool(self._lock_flag) or spec.traits.needs_btf or _is_special(spec.value)
 
     def _describe(self, options: dict[str, int], held: list[Any], value_size: int) -> int:
         """Load BTF of key and value and note its numbers; the value's size, which a struct_ops map takes from BTF."""
@@ -145,7 +145,7 @@ class KernelMap:
             raise diagnose(loaded.errno, f"loading BTF of map {self.spec.name}: {reason}", needs=("CAP_BPF",))
         held.append(btf)
         options["btf_fd"] = btf.fileno()
-        if self.spec.kind is MapKind.STRUCT_OPS:
+        if self.spec.kind is MapType.STRUCT_OPS:
             from pyebpf.objects.struct_ops import value_type
 
             number, self.value_type = value_type(self.spec.operations)
@@ -159,10 +159,10 @@ class KernelMap:
         """A map that is there already must be what the spec says. Closes it otherwise."""
         try:
             found = self.info()
-            if self.spec.kind is MapKind.STRUCT_OPS:
+            if self.spec.kind is MapType.STRUCT_OPS:
                 self.value_type = BytesType(found.value_size)
                 self._value_size = found.value_size
-            size = self._value_size // self._slots if not self.spec.kind.per_cpu else None
+            size = self._value_size // self._slots if not self.spec.traits.per_cpu else None
             wanted = {"kind": int(self.spec.kind), "key size": self._key_size, "value size": size}
             real = {"kind": found.type, "key size": found.key_size, "value size": found.value_size}
             wrong = [
@@ -180,7 +180,7 @@ class KernelMap:
 
     def _fill(self) -> None:
         spec = self.spec
-        if spec.kind is MapKind.ARENA:
+        if spec.kind is MapType.ARENA:
             for _, content in spec.initial:
                 self.window().memory[: len(content)] = content
         elif spec.initial:
@@ -196,7 +196,7 @@ class KernelMap:
 
     def _spread(self, value: bytes) -> bytes:
         """The same value for every processor, where there are several."""
-        return value if not self.spec.kind.per_cpu else value.ljust(slot_size(len(value)), b"\0") * self._slots
+        return value if not self.spec.traits.per_cpu else value.ljust(slot_size(len(value)), b"\0") * self._slots
 
     # --- life ---
 

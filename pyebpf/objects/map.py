@@ -12,11 +12,11 @@ from pyebpf.kernel import map_elements
 from pyebpf.objects import elements
 from pyebpf.objects.codec import decoder, encode_all, slot_decoder, slot_size
 from pyebpf.objects.kernel_map import KernelMap
-from pyebpf.specs import MapKind
-from pyebpf.specs.map_kinds import Can, Key
+from pyebpf.specs.map_traits import Key, MapOperation
 from pyebpf.types import U32, IntType
 from pyebpf.types.differences import check_counters, gained
 from pyebpf.types.snapshot import NOT_NEXT, Merging, SnapshotMapping
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,8 +47,8 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
         key, value = self.key_type, self.value_type
         if key is not None and value is not None:
             self._decode_keys = decoder(key.as_key())
-            self._decode_slots = slot_decoder(value) if spec.kind.per_cpu else decoder(value)
-            self._sums = spec.kind.per_cpu and isinstance(value, IntType)
+            self._decode_slots = slot_decoder(value) if spec.traits.per_cpu else decoder(value)
+            self._sums = spec.traits.per_cpu and isinstance(value, IntType)
         self._previous: dict[Any, Any] = {}
         # Keys that popitem() tries next, the last first, and where more of them come from.
         self._spare: list[bytes] = []
@@ -67,7 +67,7 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
     def _decode(self, values: bytes) -> list[Any]:
         """Values laid end to end, as user space sees them."""
         flat = self._decode_slots(values)
-        if not self.spec.kind.per_cpu:
+        if not self.spec.traits.per_cpu:
             return flat
         parts = zip(*[iter(flat)] * self._slots, strict=True)
         return list(map(sum if self._sums else list, parts))
@@ -75,7 +75,7 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
     def _encode(self, value: Any) -> bytes:
         kind = self.value_type
         assert kind is not None
-        if not self.spec.kind.per_cpu:
+        if not self.spec.traits.per_cpu:
             return kind.encode(value)
         size = slot_size(kind.size)
         if isinstance(value, list) and not self._sums:
@@ -136,8 +136,7 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
     @property
     def _indexed(self) -> bool:
         """Whether keys are indices below max_entries."""
-        kind = self.spec.kind
-        return kind.rules.key is Key.INDEX and kind is not MapKind.DEVMAP_HASH
+        return self.spec.traits.key is Key.INDEX and self.spec.kind is not MapType.DEVMAP_HASH
 
     def _outside(self, key: Any) -> InvalidValue:
         return InvalidValue(f"map {self.spec.name} has indices 0 to {self.max_entries - 1}, not {key!r}")
@@ -152,7 +151,7 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
             raise self._diagnose(error, "removing from") from error
 
     def _removable(self, key: Any) -> bytes:
-        if self.spec.kind.is_array:
+        if self.spec.traits.is_array:
             raise InvalidValue(f"map {self.spec.name} is an array: its entries always exist; store 0 instead")
         return self._key(key)
 
@@ -181,7 +180,7 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
         return self._decode_keys(self._spare.pop())[0], self._decode(value)[0]
 
     def __bool__(self) -> bool:
-        if self.spec.kind.is_array:
+        if self.spec.traits.is_array:
             return self.max_entries > 0
         return self._first(self._lookup) is not None
 
@@ -220,7 +219,7 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
         assert self.key_type is not None
         assert kind is not None
         keys = encode_all(self.key_type, given)
-        if self.spec.kind.per_cpu:
+        if self.spec.traits.per_cpu:
             values = b"".join(map(self._encode, given.values()))
         else:
             values = encode_all(kind, given.values())
@@ -257,17 +256,18 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
                 )
 
     def _batches(self) -> Iterator[elements.Batch]:
-        can = self.spec.kind.rules.can
+        can = self.spec.traits.operations
         if self.key_type is None:
             raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) has no items: read it as events")
-        if not can & Can.ITERATE or not can & Can.LOOKUP:
-            way = "look its keys up one by one" if can & Can.LOOKUP else "the kernel gives its values to programs only"
+        if not can & MapOperation.ITERATE or not can & MapOperation.LOOKUP:
+            readable = can & MapOperation.LOOKUP
+            way = "look its keys up one by one" if readable else "the kernel gives its values to programs only"
             raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) lists no items: {way}")
         try:
             batches = elements.read_any(
                 self.fileno(), self._key_size, self._value_size, self._capacity, self._lock_flag
             )
-            if self.spec.kind is MapKind.LPM_TRIE:
+            if self.spec.kind is MapType.LPM_TRIE:
                 batches = elements.once(batches, self._key_size, self._value_size, self._capacity)
             yield from batches
         except OSError as error:
@@ -303,7 +303,7 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
         return iter([key for keys, _, _ in self._batches() for key in self._decode_keys(keys)])
 
     def __len__(self) -> int:
-        if self.spec.kind.is_array:
+        if self.spec.traits.is_array:
             return self.max_entries
         return sum(count for _, _, count in self._batches())
 
@@ -319,13 +319,13 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
         return result
 
     def _removable_kind(self) -> None:
-        if self.spec.kind.is_array:
+        if self.spec.traits.is_array:
             raise InvalidValue(f"map {self.spec.name} is an array: its entries always exist; use clear()")
 
     def clear(self) -> None:
         """Remove all entries; set those of an array to zero."""
         try:
-            if self.spec.kind.is_array:
+            if self.spec.traits.is_array:
                 count = self.max_entries
                 elements.write(self.fileno(), count, encode_all(U32, range(count)), bytes(self._value_size * count))
                 return
@@ -344,12 +344,12 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
         assert self.value_type is not None
         now = self.snapshot()
         before, self._previous = self._previous, now
-        return gained(self.value_type, now, before, slots=self.spec.kind.per_cpu and not self._sums)
+        return gained(self.value_type, now, before, slots=self.spec.traits.per_cpu and not self._sums)
 
     @property
     def per_cpu(self) -> PerCpuValues:
         """The values processor by processor: `map.per_cpu[key]` is a list with one item for each possible processor."""
-        if not self.spec.kind.per_cpu:
+        if not self.spec.traits.per_cpu:
             raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) is not per-CPU")
         return PerCpuValues(self)
 

@@ -10,9 +10,10 @@ from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.kernel_map import KernelMap
 from pyebpf.objects.map import Map
-from pyebpf.specs import MapKind, MapSpec
-from pyebpf.specs.map_kinds import Entries, Key, Value
+from pyebpf.specs import MapSpec
+from pyebpf.specs.map_traits import MAP_TRAITS, Entries, Key, Value
 from pyebpf.types import BytesType, type_of
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -22,19 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["make_map", "open_map"]
 
-_KEYLESS = (MapKind.QUEUE, MapKind.STACK)
-_WHOLE = (MapKind.ARENA, MapKind.STRUCT_OPS, MapKind.USER_RINGBUF)
+_KEYLESS = (MapType.QUEUE, MapType.STACK)
+_WHOLE = (MapType.ARENA, MapType.STRUCT_OPS, MapType.USER_RINGBUF)
 
 
-def map_class(kind: MapKind) -> type[KernelMap]:
+def map_class(kind: MapType) -> type[KernelMap]:
     """The class for a kind. Rare ones are imported when they are asked for."""
-    if kind in _KEYLESS or kind is MapKind.BLOOM_FILTER:
+    if kind in _KEYLESS or kind is MapType.BLOOM_FILTER:
         from pyebpf.objects.queues import BloomFilter, Queue
 
         return Queue if kind in _KEYLESS else BloomFilter
     if kind in _WHOLE:
         return KernelMap
-    if kind.is_array or (kind.rules.key is Key.ANY and kind.rules.value is Value.ANY):
+    traits = MAP_TRAITS[kind]
+    if traits.is_array or (traits.key is Key.ANY and traits.value is Value.ANY):
         return Map
     from pyebpf.objects import references
 
@@ -99,16 +101,18 @@ def _described(fd: int, key: Type | None, value: Type | None, inner: MapSpec | N
     from pyebpf.kernel.info import map_info
 
     found = map_info(fd)
-    kind = MapKind(found.type)
-    rules = kind.rules
-    if (key is None and rules.key in {Key.ANY, Key.PREFIX}) or (kind is MapKind.CGROUP_STORAGE and found.key_size != 8):
+    kind = MapType(found.type)
+    traits = MAP_TRAITS[kind]
+    if (key is None and traits.key in {Key.ANY, Key.PREFIX}) or (
+        kind is MapType.CGROUP_STORAGE and found.key_size != 8
+    ):
         key = BytesType(found.key_size)
-    if value is None and found.value_size and (rules.value in {Value.ANY, Value.TRACE} or found.value_size != 4):
+    if value is None and found.value_size and (traits.value in {Value.ANY, Value.TRACE} or found.value_size != 4):
         value = BytesType(found.value_size)
-    if rules.needs_inner and inner is None:
-        inner = MapSpec("inner", MapKind.ARRAY, None, BytesType(4), 1)
+    if traits.needs_inner and inner is None:
+        inner = MapSpec("inner", MapType.ARRAY, None, BytesType(4), 1)
     return MapSpec(
-        found.name or "unnamed", kind, key, None if rules.value is Value.OPERATIONS else value,
-        0 if rules.entries is Entries.ZERO else found.max_entries, found.flags & rules.flags & ~4,
-        inner=inner, operations="unnamed" if rules.value is Value.OPERATIONS else "", extra=found.extra,
+        found.name or "unnamed", kind, key, None if traits.value is Value.OPERATIONS else value,
+        0 if traits.entries is Entries.ZERO else found.max_entries, found.flags & traits.flags & ~4,
+        inner=inner, operations="unnamed" if traits.value is Value.OPERATIONS else "", extra=found.extra,
     )  # fmt: skip

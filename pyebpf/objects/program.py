@@ -12,7 +12,7 @@ from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
-from pyebpf.specs import MapKind, ProgramKind
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ class Program:
         #: The maps that it was given, by name: some kinds of attachment put into one what they find out.
         self.maps = maps
         for used in maps.values():
-            if used.spec.kind is MapKind.ARENA:
+            if used.spec.kind is MapType.ARENA:
                 used.window()  # the kernel wants its address in user space before a program names it
         starts = slot_starts(spec.code.instructions)
         with KernelSymbols(spec.code.instructions, btf or _vmlinux, spec.code.weak) as symbols:
@@ -118,7 +118,7 @@ class Program:
                 data_out=data_out,
                 context=context,
                 repeat=repeat,
-                in_place=self.spec.kind in (ProgramKind.SYSCALL, ProgramKind.RAW_TRACEPOINT),
+                in_place=self.spec.kind in (ProgramType.SYSCALL, ProgramType.RAW_TRACEPOINT),
             )
         except OSError as error:
             raise diagnose(
@@ -156,7 +156,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
 
         module = module_btf(spec.attach_module)
     attach_fd, attach_btf = module.fileno() if module is not None else 0, spec.attach_btf
-    if spec.kind is ProgramKind.EXT:
+    if spec.kind is ProgramType.EXT:
         attach_fd, attach_btf = _replaced(spec.attach)
     ifindex = 0
     if spec.attach is not None and spec.attach.device:

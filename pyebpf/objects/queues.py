@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.errors import InvalidValue
 from pyebpf.kernel import map_elements
 from pyebpf.objects.kernel_map import KernelMap
-from pyebpf.specs import MapKind
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_EXIST
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class BloomFilter(_Keyless):
 
     def __init__(self, spec: MapSpec, descriptor: Descriptor | None = None) -> None:
         super().__init__(spec, descriptor)
-        if spec.kind is not MapKind.BLOOM_FILTER:
+        if spec.kind is not MapType.BLOOM_FILTER:
             self.close()
             raise InvalidValue(f"map {spec.name} is no Bloom filter but {spec.kind.name}")
 

@@ -9,7 +9,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.kernel import bpf
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.objects.map import Map
-from pyebpf.specs import MapKind
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from pyebpf.objects.kernel_map import KernelMap
@@ -120,10 +120,10 @@ class Storage(Map):
         return value
 
 
-STORAGE = (MapKind.SK_STORAGE, MapKind.INODE_STORAGE, MapKind.TASK_STORAGE, MapKind.CGRP_STORAGE)
+STORAGE = (MapType.SK_STORAGE, MapType.INODE_STORAGE, MapType.TASK_STORAGE, MapType.CGRP_STORAGE)
 OBJECTS = (
-    MapKind.PROG_ARRAY, MapKind.PERF_EVENT_ARRAY, MapKind.CGROUP_ARRAY, MapKind.SOCKMAP, MapKind.SOCKHASH,
-    MapKind.CPUMAP, MapKind.XSKMAP, MapKind.REUSEPORT_SOCKARRAY,
+    MapType.PROG_ARRAY, MapType.PERF_EVENT_ARRAY, MapType.CGROUP_ARRAY, MapType.SOCKMAP, MapType.SOCKHASH,
+    MapType.CPUMAP, MapType.XSKMAP, MapType.REUSEPORT_SOCKARRAY,
 )  # fmt: skip
-DEVICES = (MapKind.DEVMAP, MapKind.DEVMAP_HASH)
-MAPS = (MapKind.ARRAY_OF_MAPS, MapKind.HASH_OF_MAPS)
+DEVICES = (MapType.DEVMAP, MapType.DEVMAP_HASH)
+MAPS = (MapType.ARRAY_OF_MAPS, MapType.HASH_OF_MAPS)

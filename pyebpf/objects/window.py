@@ -8,8 +8,8 @@ from pyebpf.errors import InvalidValue, NotLoaded
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.objects.codec import decoder, slot_size
-from pyebpf.specs import MapKind
 from pyebpf.types import IntType
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Window:
 
     def __init__(self, owner: KernelMap, *, writable: bool = True) -> None:
         spec = owner.spec
-        if spec.kind not in {MapKind.ARRAY, MapKind.ARENA}:
+        if spec.kind not in {MapType.ARRAY, MapType.ARENA}:
             raise InvalidValue(f"map {spec.name} ({spec.kind.name}) can't be mapped: arrays and arenas can")
         if not spec.flags & BPF_F_MMAPABLE:
             raise InvalidValue(f"map {spec.name} was not made to be mapped: give flags=BPF_F_MMAPABLE")
@@ -42,7 +42,7 @@ class Window:
         self._step = slot_size(self._type.size) if self._type is not None else PAGE_SIZE
         self._count = owner.max_entries
         size = -(-self._step * self._count // PAGE_SIZE) * PAGE_SIZE
-        place = spec.extra if spec.kind is MapKind.ARENA else 0
+        place = spec.extra if spec.kind is MapType.ARENA else 0
         try:
             self._mapping: Mapping | None = Mapping(owner.fileno(), size, writable=writable, address=place)
         except OSError as error:

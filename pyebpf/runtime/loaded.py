@@ -68,14 +68,14 @@ class Loaded:
         """Make the maps, then load the programs; programs that share code are loaded once for each way of attaching."""
         from pyebpf.objects import Program, make_map
         from pyebpf.runtime.host import kernel_btf
-        from pyebpf.specs import MapKind
+        from pyebpf.uapi.bpf import MapType
 
         for map_spec in spec.maps:
             made = make_map(map_spec)
             self._open.callback(made.close)
             self.maps[map_spec.name] = made
         for map_spec in spec.maps:
-            if map_spec.kind is MapKind.ARENA:
+            if map_spec.kind is MapType.ARENA:
                 self._open_arena(map_spec.name)
         if ".tracer" in self.maps:
             from pyebpf.runtime.tracer_frames import tracer_ranges
@@ -115,13 +115,13 @@ class Loaded:
 
     def backend(self, spec: MapSpec, record: type[Struct] | None, **options: Any) -> Any:
         """What the user side of a declared map reads: the loaded map, or a buffer's reader or writer of `record`."""
-        from pyebpf.specs import MapKind
+        from pyebpf.uapi.bpf import MapType
 
         loaded = self.maps[spec.name]
         wanted = {
-            MapKind.RINGBUF: "RingBuffer",
-            MapKind.USER_RINGBUF: "UserRingBuffer",
-            MapKind.PERF_EVENT_ARRAY: "PerfBuffer" if record is not None else "",
+            MapType.RINGBUF: "RingBuffer",
+            MapType.USER_RINGBUF: "UserRingBuffer",
+            MapType.PERF_EVENT_ARRAY: "PerfBuffer" if record is not None else "",
         }.get(spec.kind, "")
         if not wanted:
             return loaded

@@ -2,76 +2,17 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyebpf.specs.described import MapTypes
-    from pyebpf.specs.map_kinds import MapRules
+    from pyebpf.specs.map_traits import MapTraits
     from pyebpf.types import Type
+    from pyebpf.uapi.bpf import MapType
 
-__all__ = ["MapKind", "MapSpec"]
-
-
-class MapKind(IntEnum):
-    """Kinds of maps; values are enum bpf_map_type's. `rules` says what each is like."""
-
-    HASH = 1
-    ARRAY = 2
-    PROG_ARRAY = 3
-    PERF_EVENT_ARRAY = 4
-    PERCPU_HASH = 5
-    PERCPU_ARRAY = 6
-    STACK_TRACE = 7
-    CGROUP_ARRAY = 8
-    LRU_HASH = 9
-    LRU_PERCPU_HASH = 10
-    LPM_TRIE = 11
-    ARRAY_OF_MAPS = 12
-    HASH_OF_MAPS = 13
-    DEVMAP = 14
-    SOCKMAP = 15
-    CPUMAP = 16
-    XSKMAP = 17
-    SOCKHASH = 18
-    CGROUP_STORAGE = 19
-    REUSEPORT_SOCKARRAY = 20
-    PERCPU_CGROUP_STORAGE = 21
-    QUEUE = 22
-    STACK = 23
-    SK_STORAGE = 24
-    DEVMAP_HASH = 25
-    STRUCT_OPS = 26
-    RINGBUF = 27
-    INODE_STORAGE = 28
-    TASK_STORAGE = 29
-    BLOOM_FILTER = 30
-    USER_RINGBUF = 31
-    CGRP_STORAGE = 32
-    ARENA = 33
-
-    @property
-    def rules(self) -> MapRules:
-        """What keys, values, sizes, flags and operations maps of this kind have."""
-        from pyebpf.specs.map_kinds import RULES
-
-        return RULES[self.name]
-
-    @property
-    def per_cpu(self) -> bool:
-        """Whether each possible processor has a value of its own."""
-        return self in _PER_CPU
-
-    @property
-    def is_array(self) -> bool:
-        """Whether keys are indices and every entry always exists."""
-        return self in _ARRAYS
-
-
-_PER_CPU = (MapKind.PERCPU_HASH, MapKind.PERCPU_ARRAY, MapKind.LRU_PERCPU_HASH, MapKind.PERCPU_CGROUP_STORAGE)
-_ARRAYS = (MapKind.ARRAY, MapKind.PERCPU_ARRAY)
+__all__ = ["MapSpec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +32,7 @@ class MapSpec:
     """
 
     name: str
-    kind: MapKind
+    kind: MapType
     key: Type | None
     value: Type | None
     max_entries: int
@@ -105,11 +46,18 @@ class MapSpec:
     operations: str = ""
     described: MapTypes | None = None
 
+    @property
+    def traits(self) -> MapTraits:
+        """Keys, values, sizes, flags and operations of maps of this type."""
+        from pyebpf.specs.map_traits import MAP_TRAITS
+
+        return MAP_TRAITS[self.kind]
+
     def entries(self, page_size: int) -> int:
         """`max_entries` for a kernel with pages of `page_size` bytes: a ring buffer has at least one."""
-        from pyebpf.specs.map_kinds import Entries
+        from pyebpf.specs.map_traits import Entries
 
-        return max(self.max_entries, page_size) if self.kind.rules.entries is Entries.BYTES else self.max_entries
+        return max(self.max_entries, page_size) if self.traits.entries is Entries.BYTES else self.max_entries
 
     def check(self, page_size: int = 4096) -> None:
         """Raise InvalidValue, naming the fix, for a shape that no kernel takes."""

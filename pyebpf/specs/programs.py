@@ -5,7 +5,6 @@ Instructions with names in place of maps, and what the kernel is told about them
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
@@ -15,45 +14,9 @@ if TYPE_CHECKING:
     from pyebpf.specs.attach import AttachSpec
     from pyebpf.specs.described import CodeTypes
     from pyebpf.specs.maps import MapSpec
+    from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["Choice", "Code", "Exported", "ModuleSpec", "ProgramKind", "ProgramSpec", "Subprogram"]
-
-
-class ProgramKind(IntEnum):
-    """Program types; values are enum bpf_prog_type's."""
-
-    SOCKET_FILTER = 1
-    KPROBE = 2
-    SCHED_CLS = 3
-    SCHED_ACT = 4
-    TRACEPOINT = 5
-    XDP = 6
-    PERF_EVENT = 7
-    CGROUP_SKB = 8
-    CGROUP_SOCK = 9
-    LWT_IN = 10
-    LWT_OUT = 11
-    LWT_XMIT = 12
-    SOCK_OPS = 13
-    SK_SKB = 14
-    CGROUP_DEVICE = 15
-    SK_MSG = 16
-    RAW_TRACEPOINT = 17
-    CGROUP_SOCK_ADDR = 18
-    LWT_SEG6LOCAL = 19
-    LIRC_MODE2 = 20
-    SK_REUSEPORT = 21
-    FLOW_DISSECTOR = 22
-    CGROUP_SYSCTL = 23
-    RAW_TRACEPOINT_WRITABLE = 24
-    CGROUP_SOCKOPT = 25
-    TRACING = 26
-    STRUCT_OPS = 27
-    EXT = 28
-    LSM = 29
-    SK_LOOKUP = 30
-    SYSCALL = 31
-    NETFILTER = 32
+__all__ = ["Choice", "Code", "Exported", "ModuleSpec", "ProgramSpec", "Subprogram"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +63,7 @@ class ProgramSpec:
     """
 
     name: str
-    kind: ProgramKind
+    kind: ProgramType
     code: Code
     attach: AttachSpec | None = None
     expected_attach_type: int = 0

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded
-from pyebpf.specs import MapKind
 from pyebpf.types import IntType
 from pyebpf.types.differences import check_counters, gained
+from pyebpf.uapi.bpf import MapType
 from pyebpf.vm.maps.arrays import PerfEventArrayMap
 from pyebpf.vm.maps.buffers import RingBufferMap
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EVENTS", "EventsBackend", "MapBackend"]
 
-EVENTS = (MapKind.RINGBUF, MapKind.PERF_EVENT_ARRAY)
+EVENTS = (MapType.RINGBUF, MapType.PERF_EVENT_ARRAY)
 """Kinds that are read as events."""
 
 _MISSING: Any = object()
@@ -35,7 +35,7 @@ class MapBackend(MutableMapping[Any, Any]):
             raise InvalidValue(f"map {vm.name} ({self.spec.kind.name}) has no keys: read it as events")
         self._key, self._value = self.spec.key.as_key(), self.spec.value
         self._slot = self._value.size + 7 & ~7
-        self._per_cpu = self.spec.kind.per_cpu
+        self._per_cpu = self.spec.traits.per_cpu
         self._sums = self._per_cpu and isinstance(self._value, IntType)
         self._previous: dict[Any, Any] = {}
 
@@ -97,7 +97,7 @@ class MapBackend(MutableMapping[Any, Any]):
         return not error
 
     def _fail(self, error: int, key: Any) -> None:
-        if error == -_E2BIG and self.spec.kind.is_array:
+        if error == -_E2BIG and self.spec.traits.is_array:
             raise InvalidValue(f"map {self.vm.name} has indices 0 to {self.vm.max_entries - 1}, not {key!r}")
         reason = f"it is full: it holds {self.vm.max_entries} entries" if error == -_E2BIG else f"error {-error}"
         raise KernelError(f"writing map {self.vm.name}: {reason}", -error)
@@ -108,7 +108,7 @@ class MapBackend(MutableMapping[Any, Any]):
             raise KeyError(key)
 
     def _removable(self) -> None:
-        if self.spec.kind.is_array:
+        if self.spec.traits.is_array:
             raise InvalidValue(f"map {self.vm.name} is an array: its entries always exist; store 0 instead")
 
     def snapshot(self) -> dict[Any, Any]:
@@ -150,7 +150,7 @@ class MapBackend(MutableMapping[Any, Any]):
 
     def clear(self) -> None:
         """Remove all entries; set those of an array to zero."""
-        if not self.spec.kind.is_array:
+        if not self.spec.traits.is_array:
             self.drain()
             return
         for raw, value in self.vm.entries().items():

@@ -43,7 +43,7 @@ class IteratorEvents(Programs):
         walked = next((getattr(each, "_walked", None) for each in self.module.probes if each.__name__ == name), None)
         if not elements and attach.map is not None and walked is not None:
             backend = self.maps[walked.spec.name]
-            entries = backend.per_cpu if attach.map.kind.per_cpu else backend
+            entries = backend.per_cpu if attach.map.traits.per_cpu else backend
             elements = tuple({"key": key, "value": value} for key, value in entries.items())
         out = self.machine.sequence = bytearray()
         for number, element in enumerate((*elements, {})):
@@ -82,7 +82,7 @@ class IteratorEvents(Programs):
             return value if isinstance(value, int) else self.memory.kernel(value)
         type_: Type | None = attach.map.key or U32 if parameter.name == "key" else attach.map.value
         assert type_ is not None
-        if parameter.name == "key" or not attach.map.kind.per_cpu:
+        if parameter.name == "key" or not attach.map.traits.per_cpu:
             return self.memory.kernel(type_.encode(value), parameter.name)
         padded = -(-type_.size // _POINTER) * _POINTER
         return self.memory.kernel(b"".join(type_.encode(each).ljust(padded, b"\0") for each in value), "value")

@@ -6,8 +6,8 @@ from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, KernelError
-from pyebpf.specs import MapKind
 from pyebpf.testing.backends import EVENTS, MapBackend
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST
 from pyebpf.vm.maps import make_map
 from pyebpf.vm.maps.arrays import ProgramArrayMap
@@ -188,7 +188,7 @@ class MapOfMapsBackend(MutableMapping[Any, Any]):
         assert shape is not None
         if (value.spec.kind, value.spec.key, value.spec.value) != (shape.kind, shape.key, shape.value):
             raise InvalidValue(f"map {self.vm.name} holds maps like {shape.name}, not {value.spec.name}")
-        if key not in self._given and self.spec.kind is MapKind.ARRAY_OF_MAPS and not 0 <= key < self.vm.max_entries:
+        if key not in self._given and self.spec.kind is MapType.ARRAY_OF_MAPS and not 0 <= key < self.vm.max_entries:
             raise InvalidValue(f"map {self.vm.name} has indices 0 to {self.vm.max_entries - 1}, not {key!r}")
         self.vm.inner[self._key.encode(key)] = value.vm
         self._given[key] = value

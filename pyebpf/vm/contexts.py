@@ -6,7 +6,7 @@ from struct import pack_into
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, closest
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
@@ -30,24 +30,24 @@ XDP: Mapping[str, int] = {
 XDP_SIZE = 24
 #: Kinds whose context a program may write, and those in which places must be multiples of the access's size.
 _WRITABLE = (
-    ProgramKind.SYSCALL,
-    ProgramKind.RAW_TRACEPOINT_WRITABLE,
-    ProgramKind.CGROUP_SOCK,
-    ProgramKind.CGROUP_SOCK_ADDR,
-    ProgramKind.CGROUP_SOCKOPT,
-    ProgramKind.CGROUP_SYSCTL,
-    ProgramKind.SOCK_OPS,
+    ProgramType.SYSCALL,
+    ProgramType.RAW_TRACEPOINT_WRITABLE,
+    ProgramType.CGROUP_SOCK,
+    ProgramType.CGROUP_SOCK_ADDR,
+    ProgramType.CGROUP_SOCKOPT,
+    ProgramType.CGROUP_SYSCTL,
+    ProgramType.SOCK_OPS,
 )
 _ALIGNED = (
-    ProgramKind.SYSCALL,
-    ProgramKind.TRACEPOINT,
-    ProgramKind.RAW_TRACEPOINT,
-    ProgramKind.TRACING,
-    ProgramKind.PERF_EVENT,
+    ProgramType.SYSCALL,
+    ProgramType.TRACEPOINT,
+    ProgramType.RAW_TRACEPOINT,
+    ProgramType.TRACING,
+    ProgramType.PERF_EVENT,
 )
 
 
-def plain_context(kind: ProgramKind | None, data: bytes) -> Region:
+def plain_context(kind: ProgramType | None, data: bytes) -> Region:
     """A context that is just bytes: a tracepoint's record, arguments, registers, what a syscall program is given.
 
     A program of no kind may do with it what it likes.

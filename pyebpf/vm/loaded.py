@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyebpf.asm import Instruction
-    from pyebpf.specs import ProgramKind
+    from pyebpf.uapi.bpf import ProgramType
     from pyebpf.vm.machine import Machine
 
 __all__ = ["MAX_STEPS", "LoadedProgram"]
@@ -42,7 +42,7 @@ class LoadedProgram:
         machine: Machine,
         instructions: Sequence[Instruction],
         names: Mapping[str, int],
-        kind: ProgramKind | None = None,
+        kind: ProgramType | None = None,
         cookie: int = 0,
     ) -> None:
         self.machine = machine

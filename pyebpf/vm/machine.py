@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.asm import Instruction, Label, Raw, decode, link
 from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import InvalidValue, NotFound, VmError, closest
-from pyebpf.specs import MapSpec, ProgramKind, ProgramSpec
+from pyebpf.specs import MapSpec, ProgramSpec
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.helpers import helper
 from pyebpf.vm.contexts import Packet, plain_context
 from pyebpf.vm.loaded import MAX_STEPS, LoadedProgram
@@ -183,7 +184,7 @@ class Machine:
             self.descriptors[descriptor] = spec.name
         return made
 
-    def load(self, program: Code, *, kind: ProgramKind | None = None) -> LoadedProgram:
+    def load(self, program: Code, *, kind: ProgramType | None = None) -> LoadedProgram:
         """Translate a program: a spec, instructions and labels, or bytes. Running it again then costs nothing."""
         if isinstance(program, ProgramSpec):
             names = {each.name: each.start for each in program.code.subprograms}
@@ -192,7 +193,7 @@ class Machine:
             program = decode(bytes(program), raw=True)
         return LoadedProgram(self, _plain(link(program)), {}, kind)
 
-    def tail_calls(self, name: str, programs: Mapping[int, Code], *, kind: ProgramKind | None = None) -> None:
+    def tail_calls(self, name: str, programs: Mapping[int, Code], *, kind: ProgramType | None = None) -> None:
         """Fill a program array. Raises NotFound without a map of that name, InvalidValue if it is of another kind."""
         found = self.maps.get(name)
         if found is None:
@@ -211,7 +212,7 @@ class Machine:
         *,
         packet: bytes | None = None,
         fields: Mapping[str, int] | None = None,
-        kind: ProgramKind | None = None,
+        kind: ProgramType | None = None,
         arguments: Sequence[int] | None = None,
     ) -> Result:
         """Run a program from its first instruction.
@@ -227,8 +228,8 @@ class Machine:
         region: Region | None = None
         self.packet = None
         if packet is not None:
-            xdp = loaded.kind is ProgramKind.XDP
-            self.packet = Packet(packet, fields or {}, xdp=xdp, writable=loaded.kind is not ProgramKind.SOCKET_FILTER)
+            xdp = loaded.kind is ProgramType.XDP
+            self.packet = Packet(packet, fields or {}, xdp=xdp, writable=loaded.kind is not ProgramType.SOCKET_FILTER)
             self.memory.add(self.packet.region)
             self.packet.refer()
             region = self.packet.context
@@ -240,7 +241,7 @@ class Machine:
         self.assigned = self.tunnel_set = self.selected = None
         self.tunnel_options = b""
         self.ran = []
-        self.memory.trusted = loaded.kind is ProgramKind.TRACING
+        self.memory.trusted = loaded.kind is ProgramType.TRACING
         self.cookie = loaded.cookie
         try:
             value = loaded.start(*(arguments or (0,)))
@@ -400,7 +401,7 @@ def run(
     memory: Mapping[int, bytes] | None = None,
     maps: Iterable[MapSpec] = (),
     packet: bytes | None = None,
-    kind: ProgramKind | None = None,
+    kind: ProgramType | None = None,
     **surroundings: Any,
 ) -> Result:
     """Run one program in a machine of its own; `surroundings` are what `Machine` takes."""

@@ -25,7 +25,7 @@ class FakeKernel:
         self.entries: dict[str, dict[bytes, Region]] = {name: {} for name in specs}
         self.values: dict[str, Region] = {}
         for name, spec in specs.items():
-            if spec.kind.is_array:
+            if spec.traits.is_array:
                 assert spec.value is not None
                 for index in range(spec.max_entries):
                     region = Region.of(name, bytes(spec.value.size))

@@ -10,8 +10,8 @@ from pyebpf.builder.program import ProgramBuilder
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.errors import Location
-from pyebpf.specs import ProgramKind
 from pyebpf.types import S64, IntType
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ class Probe(ProgramBuilder):
     """`number(i, T)` reads word i of the context as a T; `run` returns what the program returned, as s64."""
 
     def __init__(self, target: Any = None) -> None:
-        super().__init__("test", ProgramKind.RAW_TRACEPOINT, None, target or Nothing(), HERE)
+        super().__init__("test", ProgramType.RAW_TRACEPOINT, None, target or Nothing(), HERE)
 
     def number(self, index: int, type_: IntType = S64) -> Int:
         value = Int(self.b.load(self.context, 8 * index, 8), S64)

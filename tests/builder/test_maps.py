@@ -11,8 +11,8 @@ from pyebpf.builder.operations import compare, to_int
 from pyebpf.builder.records import StructConstructor
 from pyebpf.builder.ringbuf import RingBufferEntity
 from pyebpf.errors import CompileError
-from pyebpf.specs import MapKind
 from pyebpf.types import BE32, S64, U16, U32, U64, CharArray, Struct, u16, u32, u64
+from pyebpf.uapi.bpf import MapType
 from tests.builder.harness import Probe
 
 
@@ -27,11 +27,11 @@ class Value(Struct):
 
 
 def hashed(key: Any = U32, value: Any = U64) -> MapEntity:
-    return MapEntity("opens", MapKind.HASH, key, value, 10)
+    return MapEntity("opens", MapType.HASH, key, value, 10)
 
 
 def array(value: Any = U64, entries: int = 4) -> MapEntity:
-    return MapEntity("sizes", MapKind.ARRAY, U32, value, entries)
+    return MapEntity("sizes", MapType.ARRAY, U32, value, entries)
 
 
 def method(p: Probe, owner: Any, name: str, *arguments: Any) -> Any:
@@ -150,13 +150,13 @@ def test_refused_with_the_remedy(what: str) -> None:
 def test_a_map_tells_its_spec_when_its_name_is_known() -> None:
     """The name may come later than the map."""
     names: list[str] = []
-    owner = MapEntity(lambda: names[0], MapKind.LRU_HASH, U32, U64, 10, 2)
+    owner = MapEntity(lambda: names[0], MapType.LRU_HASH, U32, U64, 10, 2)
     names.append("late")
     p = Probe()
     owner.augment_item(p, 1, "+", 1)
     assert list(p.maps) == ["late", ".lost"]
     assert p.maps["late"] == owner.spec
-    assert (owner.spec.kind, owner.spec.max_entries, owner.spec.flags) == (MapKind.LRU_HASH, 10, 2)
+    assert (owner.spec.kind, owner.spec.max_entries, owner.spec.flags) == (MapType.LRU_HASH, 10, 2)
 
 
 def test_keys_of_one_program_share_their_stack() -> None:

@@ -10,8 +10,8 @@ from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.operations import binary, compare, is_none, truth
 from pyebpf.builder.records import Record, StructConstructor
 from pyebpf.errors import CompileError
-from pyebpf.specs import MapKind
 from pyebpf.types import U32, U64, CharArray, Struct, field, u32, u64
+from pyebpf.uapi.bpf import MapType
 from tests.builder.harness import Probe
 
 
@@ -27,11 +27,11 @@ def look_up(p: Probe, owner: MapEntity, key: Any = 1) -> Any:
 
 
 def starts() -> MapEntity:
-    return MapEntity("starts", MapKind.HASH, U32, Start.layout, 10)
+    return MapEntity("starts", MapType.HASH, U32, Start.layout, 10)
 
 
 def counts() -> MapEntity:
-    return MapEntity("counts", MapKind.HASH, U32, U64, 10)
+    return MapEntity("counts", MapType.HASH, U32, U64, 10)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_reference_stays_if_the_path_that_removed_an_entry_left() -> None:
 
 def test_references_of_other_maps_and_later_ones_stay() -> None:
     p = Probe()
-    owner, other = starts(), MapEntity("others", MapKind.HASH, U32, Start.layout, 10)
+    owner, other = starts(), MapEntity("others", MapType.HASH, U32, Start.layout, 10)
     entry = present(p, other)
     owner.delete_item(p, 1)
     entry.attribute(p, "at")

@@ -12,7 +12,7 @@ from pyebpf.builder.stacks import CLASSES, FULL, MISSED, NO_MEMORY, USER_STACK, 
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer, Region
 from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from tests.builder.harness import Everything, Nothing, Probe
 
 WORDS: dict[str, Any] = {"kstack": kstack, "ustack": ustack}
@@ -230,7 +230,7 @@ def test_what_is_no_count_of_frames_is_refused() -> None:
     for depth in (0, 128, -1, p.number(0), "x"):
         with pytest.raises(CompileError, match=r"ustack\(depth\) is a number of frames known while comp.*127"):
             ustack.call(p, (depth,), {})  # type: ignore[attr-defined]  # a Word
-    p.kind = ProgramKind.XDP
+    p.kind = ProgramType.XDP
     with pytest.raises(CompileError, match="xdp programs have no call stack"):
         ustack.call(p, (), {})  # type: ignore[attr-defined]  # a Word
     with pytest.raises(OnlyInProbe):

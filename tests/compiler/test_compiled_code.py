@@ -8,7 +8,7 @@ import pytest
 
 from pyebpf.compiler import compile_module, ir
 from pyebpf.compiler.ir import MayGoto
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.vm import Machine
 from tests.compiler.support import MASK, NEWEST, OLDEST, Target, contexts, loadable, run, seeded_module
 
@@ -18,7 +18,7 @@ COUNT = 61
 def interpreted(module: ir.Module, target: Target, context: bytes) -> tuple[int, bytes]:
     """What the compiled code returns, and the context afterwards."""
     machine = Machine(strict=False)
-    result = machine.run(loadable(compile_module(module, target)), context, kind=ProgramKind.SYSCALL)
+    result = machine.run(loadable(compile_module(module, target)), context, kind=ProgramType.SYSCALL)
     return result.value & MASK, bytes(result.context)
 
 

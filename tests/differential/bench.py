@@ -13,9 +13,10 @@ from pyebpf.compiler import compile_with_report
 from pyebpf.dsl.module import Module
 from pyebpf.errors import PyebpfError, VerifierError
 from pyebpf.objects import Map, Program as Loaded
-from pyebpf.specs import MapSpec, ProgramKind, ProgramSpec, RawTracepoint
+from pyebpf.specs import MapSpec, ProgramSpec, RawTracepoint
 from pyebpf.specs.attach.programs import SyscallProgram
 from pyebpf.types import U32, BytesType
+from pyebpf.uapi.bpf import ProgramType
 from tests.differential.data import Question
 from tests.differential.generator import generate
 from tests.differential.program import Program
@@ -106,8 +107,8 @@ def compiled(
 def _spec(program: Program, code: Code) -> ProgramSpec:
     if program.called:
         place = SyscallProgram(Question.layout)
-        return ProgramSpec("random", ProgramKind.SYSCALL, code, place, flags=place.load_flags)
-    return ProgramSpec("random", ProgramKind.RAW_TRACEPOINT, code, RawTracepoint("sched_switch"))
+        return ProgramSpec("random", ProgramType.SYSCALL, code, place, flags=place.load_flags)
+    return ProgramSpec("random", ProgramType.RAW_TRACEPOINT, code, RawTracepoint("sched_switch"))
 
 
 class Bench:

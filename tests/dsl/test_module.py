@@ -13,8 +13,9 @@ from pyebpf.builder.words import comm, now, pid
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.probe import Probe
 from pyebpf.errors import CompileError, InvalidValue, NotFound, NotLoaded, OnlyInProbe
-from pyebpf.specs import BtfTracepoint, MapKind, PerfEvent, ProgramKind, RawTracepoint, Tracepoint
+from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.types import Struct, char, u32, u64
+from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import probe
 
@@ -80,13 +81,13 @@ def test_specs_of_every_kind_of_map() -> None:
     bpf.ringbuf(Event)
     kinds = [(spec.kind, spec.max_entries) for spec in bpf.compile(FakeTarget()).maps]
     assert kinds == [
-        (MapKind.HASH, 10_240),
-        (MapKind.LRU_HASH, 7),
-        (MapKind.PERCPU_HASH, 10_240),
-        (MapKind.LRU_PERCPU_HASH, 10_240),
-        (MapKind.ARRAY, 1),
-        (MapKind.PERCPU_ARRAY, 3),
-        (MapKind.RINGBUF, 262_144),
+        (MapType.HASH, 10_240),
+        (MapType.LRU_HASH, 7),
+        (MapType.PERCPU_HASH, 10_240),
+        (MapType.LRU_PERCPU_HASH, 10_240),
+        (MapType.ARRAY, 1),
+        (MapType.PERCPU_ARRAY, 3),
+        (MapType.RINGBUF, 262_144),
     ]
 
 
@@ -143,10 +144,10 @@ def test_decorators_stack() -> None:
     ]
     programs = bpf.compile(FakeTarget()).programs
     assert [(program.kind, program.attach) for program in programs] == [
-        (ProgramKind.TRACEPOINT, Tracepoint("syscalls", "sys_enter_openat")),
-        (ProgramKind.TRACEPOINT, Tracepoint("syscalls", "sys_enter_open")),
-        (ProgramKind.TRACING, BtfTracepoint("sched_process_exit")),
-        (ProgramKind.RAW_TRACEPOINT, RawTracepoint("sched_switch")),
+        (ProgramType.TRACEPOINT, Tracepoint("syscalls", "sys_enter_openat")),
+        (ProgramType.TRACEPOINT, Tracepoint("syscalls", "sys_enter_open")),
+        (ProgramType.TRACING, BtfTracepoint("sched_process_exit")),
+        (ProgramType.RAW_TRACEPOINT, RawTracepoint("sched_switch")),
     ]
     assert [(program.expected_attach_type, program.attach_btf) for program in programs] == [
         (0, 0),

@@ -9,7 +9,7 @@ from pyebpf.compiler.ir import Op
 from pyebpf.dsl.probe import Attachment
 from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import build, message, namespace, probe, run
 
@@ -133,8 +133,8 @@ def test_programs_that_decide_return_on_every_path() -> None:
         made = probe(body)
         with pytest.raises(CompileError) as caught:
             build_program(
-                made, Attachment(ProgramKind.SOCKET_FILTER, made.attachments[0].attach), FakeTarget(), LossTable(), "p"
+                made, Attachment(ProgramType.SOCKET_FILTER, made.attachments[0].attach), FakeTarget(), LossTable(), "p"
             )
         assert message(caught.value) == (expected, under)
     made = probe("return 3 if pid() == 1 else 4")
-    build_program(made, Attachment(ProgramKind.SYSCALL, made.attachments[0].attach), FakeTarget(), LossTable(), "p")
+    build_program(made, Attachment(ProgramType.SYSCALL, made.attachments[0].attach), FakeTarget(), LossTable(), "p")

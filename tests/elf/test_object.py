@@ -11,9 +11,9 @@ from pyebpf.asm import Form, listing
 from pyebpf.btf import Btf, BtfBuilder
 from pyebpf.elf import convention, list_section, read_object
 from pyebpf.errors import MalformedData, NotFound
-from pyebpf.specs import BtfTracepoint, MapKind, ProgramKind, RawTracepoint, Tracepoint
+from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.uapi.attach_types import AttachType
-from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 SOURCE = """
 struct flow { u32 address; u16 port; };
@@ -52,7 +52,7 @@ def test_maps_defined_by_btf(whole):
     maps = whole.maps
     assert list(maps) == ["flows", "slots", "a_map_with_a_long_name", "events"]
     assert [m.name for m in maps.values()] == ["flows", "slots", "a_map_with_a_lo", "events"]
-    assert [m.kind for m in maps.values()] == [MapKind.HASH, MapKind.ARRAY, MapKind.PERCPU_ARRAY, MapKind.RINGBUF]
+    assert [m.kind for m in maps.values()] == [MapType.HASH, MapType.ARRAY, MapType.PERCPU_ARRAY, MapType.RINGBUF]
     assert [(m.key and m.key.name, m.value and m.value.name) for m in maps.values()] == [
         ("flow", "u64"), (None, "u8[24]"), ("u32", "char[16]"), (None, None),
     ]  # fmt: skip
@@ -80,9 +80,9 @@ def test_programs_by_section(whole):
     ]  # fmt: skip
     module = whole.module_spec()
     assert [(p.kind, p.attach) for p in module.programs] == [
-        (ProgramKind.TRACEPOINT, Tracepoint("syscalls", "sys_enter_openat")),
-        (ProgramKind.RAW_TRACEPOINT, RawTracepoint("sys_enter")),
-        (ProgramKind.SOCKET_FILTER, None),
+        (ProgramType.TRACEPOINT, Tracepoint("syscalls", "sys_enter_openat")),
+        (ProgramType.RAW_TRACEPOINT, RawTracepoint("sys_enter")),
+        (ProgramType.SOCKET_FILTER, None),
     ]
     assert {p.license for p in module.programs} == {"GPL"}
     assert sorted(m.name for m in module.maps) == [".bss", ".data", ".rodata", "flows", "slots"]
@@ -124,8 +124,8 @@ def test_legacy_maps(compile_c):
     assert {
         name: (m.kind, m.key and m.key.size, m.value.size, m.max_entries, m.flags) for name, m in whole.maps.items()
     } == {
-        "old": (MapKind.HASH, 4, 8, 11, 1),
-        "older": (MapKind.ARRAY, None, 6, 13, 0),
+        "old": (MapType.HASH, 4, 8, 11, 1),
+        "older": (MapType.ARRAY, None, 6, 13, 0),
     }
     assert "map[older]" in listing(whole.program_spec("filter").code.instructions)
 
@@ -154,8 +154,8 @@ def test_more_kinds_of_maps(compile_c):
     assert (maps["queue"].key, maps["queue"].value.name, maps["queue"].numa_node) == (None, "u32", 0)
     assert maps["filter"].extra == 3
     inner = maps["outer"].inner
-    assert (inner.kind, inner.value.name, inner.max_entries) == (MapKind.ARRAY, "u16", 3)
-    assert (maps["jumps"].kind, maps["jumps"].inner) == (MapKind.PROG_ARRAY, None)
+    assert (inner.kind, inner.value.name, inner.max_entries) == (MapType.ARRAY, "u16", 3)
+    assert (maps["jumps"].kind, maps["jumps"].inner) == (MapType.PROG_ARRAY, None)
     assert maps["stacks"].value.size == 80
 
 
@@ -227,7 +227,7 @@ def test_optional_programs(compile_c):
     whole = read_object(compile_c(source, name="optional"))
     assert [(program.name, program.optional) for program in whole.programs] == [("f", True), ("g", True), ("h", False)]
     assert [program.name for program in whole.module_spec().programs] == ["h"]
-    assert whole.program_spec("f").kind is ProgramKind.SOCKET_FILTER
+    assert whole.program_spec("f").kind is ProgramType.SOCKET_FILTER
     assert whole.program_spec("g").attach == Tracepoint("a", "b")
 
 
@@ -296,7 +296,7 @@ def test_targets_by_btf(compile_c):
     }
     assert specs["switched"].attach == BtfTracepoint("sched_switch")
     assert {spec.attach_btf for spec in whole.module_spec().programs} == {0}
-    assert (specs["opened"].kind, specs["opened"].expected_attach_type) == (ProgramKind.LSM, AttachType.LSM_MAC)
+    assert (specs["opened"].kind, specs["opened"].expected_attach_type) == (ProgramType.LSM, AttachType.LSM_MAC)
 
 
 @pytest.mark.parametrize(

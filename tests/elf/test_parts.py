@@ -10,8 +10,8 @@ from pyebpf.asm import Form
 from pyebpf.elf import read_object
 from pyebpf.elf.file import ElfFile
 from pyebpf.errors import MalformedData, NotFound
-from pyebpf.specs import MapKind, ProgramKind
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 SOURCE = """
 #define __ulong(name, value) enum { __made_##name = value } name
@@ -64,16 +64,16 @@ def test_a_map_that_cannot_be_made_spoils_none(whole):
             ask()
 
 
-KINDS = {"numbered": ProgramKind.SCHED_CLS, "own": ProgramKind.XDP}
+KINDS = {"numbered": ProgramType.SCHED_CLS, "own": ProgramType.XDP}
 
 
 def test_the_type_of_a_program_can_be_given(whole):
     """Where the section's name says none, or another; None leaves a program out."""
     with pytest.raises(NotFound, match=re.escape("program own: section 'of_my_own' names no kind of program")):
         whole.program_spec("own")
-    own = whole.program_spec("own", kind=ProgramKind.XDP, attach_type=AttachType.XDP_CPUMAP)
-    assert (own.kind, own.expected_attach_type, own.flags) == (ProgramKind.XDP, AttachType.XDP_CPUMAP, 0)
-    assert whole.program_spec("filter", kind=ProgramKind.SCHED_CLS).kind is ProgramKind.SCHED_CLS
+    own = whole.program_spec("own", kind=ProgramType.XDP, attach_type=AttachType.XDP_CPUMAP)
+    assert (own.kind, own.expected_attach_type, own.flags) == (ProgramType.XDP, AttachType.XDP_CPUMAP, 0)
+    assert whole.program_spec("filter", kind=ProgramType.SCHED_CLS).kind is ProgramType.SCHED_CLS
     module = whole.module_spec(kinds={**KINDS, "spoiled": None})
     assert sorted((p.name, p.kind.name) for p in module.programs) == [
         ("filter", "SOCKET_FILTER"),
@@ -83,7 +83,7 @@ def test_the_type_of_a_program_can_be_given(whole):
         ("own", "XDP"),
     ]
     with pytest.raises(NotFound, match=r"^the object has no program 'owm'"):
-        whole.module_spec(kinds={"owm": ProgramKind.XDP})
+        whole.module_spec(kinds={"owm": ProgramType.XDP})
 
 
 def test_pinning_and_contents_are_told(whole):
@@ -95,7 +95,7 @@ def test_pinning_and_contents_are_told(whole):
 
 def test_map_extra_is_a_number_of_64_bits(whole):
     """Written by libbpf's __ulong, an enumeration."""
-    assert (whole.maps["memory"].kind, whole.maps["memory"].extra) == (MapKind.ARENA, 1 << 44)
+    assert (whole.maps["memory"].kind, whole.maps["memory"].extra) == (MapType.ARENA, 1 << 44)
 
 
 def test_maps_whose_cut_names_are_equal_are_two(whole):

@@ -27,8 +27,9 @@ from pyebpf.features import Features
 from pyebpf.kernel import bpf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.objects import Map, Program
-from pyebpf.specs import ProgramKind, ProgramSpec
+from pyebpf.specs import ProgramSpec
 from pyebpf.types import S32, S64, U8, U32, U64, IntType, Struct, char, field, u32
+from pyebpf.uapi.bpf import ProgramType
 from tests.builder.harness import Nothing, Probe
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def adding(
     maps = {name: Map(spec) for name, spec in specs.items()}
     aggregation.bind(maps["values"])
     try:
-        with Program(ProgramSpec("test", ProgramKind.RAW_TRACEPOINT, code), maps) as program:
+        with Program(ProgramSpec("test", ProgramType.RAW_TRACEPOINT, code), maps) as program:
             yield Adding(program, maps, losses_of(p).losses)
     finally:
         aggregation.bind(None)

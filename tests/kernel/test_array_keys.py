@@ -6,9 +6,10 @@ import pytest
 
 from pyebpf.errors import InvalidValue
 from pyebpf.objects import Map
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.testing.backends import MapBackend
 from pyebpf.types import U8, U32, Struct, array_of, char, field, u16, u32, u64
+from pyebpf.uapi.bpf import MapType
 from pyebpf.vm import Machine
 
 FOUR = array_of(U32, 4)
@@ -57,7 +58,7 @@ def endpoint(port):
 
 def test_records_with_arrays_are_keys(make):
     """They read back, at any depth, and find their value however the array is given."""
-    counts = make(MapKind.HASH, Pair.layout, U32)
+    counts = make(MapType.HASH, Pair.layout, U32)
     keys = [Pair(endpoint(n), [endpoint(n + 1), endpoint(n + 2)]) for n in range(3)]
     for number, key in enumerate(keys):
         counts[key] = number
@@ -70,7 +71,7 @@ def test_records_with_arrays_are_keys(make):
 
 def test_an_array_is_a_key(make):
     """It reads back as a tuple, an array of arrays as a tuple of tuples; a value stays a list."""
-    counts = make(MapKind.HASH, array_of(array_of(U32, 2), 2), FOUR)
+    counts = make(MapType.HASH, array_of(array_of(U32, 2), 2), FOUR)
     counts[(1, 2), (3, 4)] = [5, 6, 7, 8]
     assert dict(counts) == {((1, 2), (3, 4)): [5, 6, 7, 8]}
     assert counts[[[1, 2], [3, 4]]] == [5, 6, 7, 8]
@@ -84,7 +85,7 @@ def test_records_of_one_content_are_equal():
 
 def test_intervals_of_records(make):
     """Each integer's gain, in arrays too; a record of which anything shrank counts anew."""
-    traffic = make(MapKind.HASH, U32, Traffic.layout)
+    traffic = make(MapType.HASH, U32, Traffic.layout)
     traffic[1], traffic[2] = Traffic(2, [10, 20]), Traffic(0, [0, 0])
     assert traffic.interval() == {1: Traffic(2, [10, 20])}
     traffic[1], traffic[2] = Traffic(5, [10, 27]), Traffic(0, [1, 0])
@@ -96,7 +97,7 @@ def test_intervals_of_records(make):
 
 def test_intervals_of_records_by_processor(make):
     """A list with the gain of each processor."""
-    traffic = make(MapKind.PERCPU_HASH, U32, Traffic.layout)
+    traffic = make(MapType.PERCPU_HASH, U32, Traffic.layout)
     traffic[1] = Traffic(2, [1, 1])
     slots = len(traffic[1])
     idle = [Traffic(0, [0, 0])] * (slots - 1)
@@ -111,4 +112,4 @@ def test_intervals_of_records_by_processor(make):
 def test_what_has_no_difference(make, value, part):
     """It is refused at the first call, even if nothing has been counted."""
     with pytest.raises(InvalidValue, match=rf"interval\(\) subtracts integers, and {part}: read the map by items"):
-        make(MapKind.HASH, U32, value).interval()
+        make(MapType.HASH, U32, value).interval()

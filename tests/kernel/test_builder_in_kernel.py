@@ -22,8 +22,9 @@ from pyebpf.compiler.ir import Op
 from pyebpf.events import RingBuffer
 from pyebpf.objects import Map, Program
 from pyebpf.runtime.host import host_target
-from pyebpf.specs import MapKind, ProgramKind, ProgramSpec
+from pyebpf.specs import ProgramSpec
 from pyebpf.types import S32, S64, U8, U16, U32, U64, CharArray, IntType, Struct, field, u8, u16, u32, u64
+from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.builder.harness import Nothing, Probe
 from tests.builder.test_integers import ARITHMETIC, EDGES, RELATIONS, TYPES, model
 from tests.support.needs import needs
@@ -73,7 +74,7 @@ def loaded(p: Probe, target: Any) -> Iterator[Loaded]:
     specs = {**p.maps, **({LOST_MAP: lost} if lost is not None else {})}
     maps = {name: Map(spec) for name, spec in specs.items()}
     try:
-        with Program(ProgramSpec("test", ProgramKind.RAW_TRACEPOINT, code), maps) as program:
+        with Program(ProgramSpec("test", ProgramType.RAW_TRACEPOINT, code), maps) as program:
             yield Loaded(program, maps)
     finally:
         for made in maps.values():
@@ -92,7 +93,7 @@ def test_the_integer_table_holds_in_the_kernel(target: Any, machine_release: str
     compared = 0
     for start in range(0, len(jobs), 31):
         p = Probe()
-        results = MapEntity("results", MapKind.ARRAY, U32, U64, 31)
+        results = MapEntity("results", MapType.ARRAY, U32, U64, 31)
         taken: list[tuple[int, str, IntType, IntType]] = []
         for symbol, left_type, right_type in jobs[start : start + 31]:
             if symbol in ("//", "%") and U64 in (left_type, right_type) and (left_type.signed or right_type.signed):
@@ -128,9 +129,9 @@ def test_the_integer_table_holds_in_the_kernel(target: Any, machine_release: str
 
 
 @EVERY_TARGET
-@pytest.mark.parametrize("kind", [MapKind.HASH, MapKind.PERCPU_HASH, MapKind.LRU_HASH, MapKind.LRU_PERCPU_HASH])
+@pytest.mark.parametrize("kind", [MapType.HASH, MapType.PERCPU_HASH, MapType.LRU_HASH, MapType.LRU_PERCPU_HASH])
 @pytest.mark.parametrize("type_", [U32, S32, U64, S64], ids=str)
-def test_counts_in_hashes_are_exact(target: Any, kind: MapKind, type_: IntType) -> None:
+def test_counts_in_hashes_are_exact(target: Any, kind: MapType, type_: IntType) -> None:
     """23 additions and 6 subtractions under one key, 1 under another."""
     p = Probe()
     counts = MapEntity("counts", kind, U32, type_, 64)
@@ -149,9 +150,9 @@ def test_counts_in_hashes_are_exact(target: Any, kind: MapKind, type_: IntType) 
 def test_what_a_full_hash_could_not_count_is_counted_as_lost(target: Any) -> None:
     """Room for 5, and 23 keys: 18 losses of each kind of write."""
     p = Probe()
-    counts = MapEntity("counts", MapKind.HASH, U32, U64, 5)
-    starts = MapEntity("starts", MapKind.HASH, U32, U64, 5)
-    added = MapEntity("added", MapKind.HASH, U32, U64, 5)
+    counts = MapEntity("counts", MapType.HASH, U32, U64, 5)
+    starts = MapEntity("starts", MapType.HASH, U32, U64, 5)
+    added = MapEntity("added", MapType.HASH, U32, U64, 5)
     key = p.number(0, U32)
     counts.augment_item(p, key, "+", 1)
     starts.set_item(p, key, 3)
@@ -167,8 +168,8 @@ def test_what_a_full_hash_could_not_count_is_counted_as_lost(target: Any) -> Non
 
 
 @EVERY_TARGET
-@pytest.mark.parametrize("kind", [MapKind.ARRAY, MapKind.PERCPU_ARRAY])
-def test_counts_outside_an_array_are_counted_as_lost(target: Any, kind: MapKind) -> None:
+@pytest.mark.parametrize("kind", [MapType.ARRAY, MapType.PERCPU_ARRAY])
+def test_counts_outside_an_array_are_counted_as_lost(target: Any, kind: MapType) -> None:
     """An index beyond 32 bits does not fold back into the range."""
     p = Probe()
     counts = MapEntity("counts", kind, U32, U64, 7)
@@ -184,8 +185,8 @@ def test_counts_outside_an_array_are_counted_as_lost(target: Any, kind: MapKind)
 
 @EVERY_TARGET
 @pytest.mark.parametrize("entries", [1, 4])
-@pytest.mark.parametrize("kind", [MapKind.ARRAY, MapKind.PERCPU_ARRAY])
-def test_array_entries_are_read_and_written_by_index(target: Any, kind: MapKind, entries: int) -> None:
+@pytest.mark.parametrize("kind", [MapType.ARRAY, MapType.PERCPU_ARRAY])
+def test_array_entries_are_read_and_written_by_index(target: Any, kind: MapType, entries: int) -> None:
     """Constant indices, direct access of a single entry, and a masked index."""
     p = Probe()
     values = MapEntity("values", kind, U32, S32, entries)
@@ -202,9 +203,9 @@ def test_array_entries_are_read_and_written_by_index(target: Any, kind: MapKind,
 def test_get_takes_a_snapshot_and_del_removes(target: Any) -> None:
     """get, get with a default, in, pop and del, of a map of integers."""
     p = Probe()
-    values = MapEntity("values", MapKind.HASH, U32, U32, 8)
+    values = MapEntity("values", MapType.HASH, U32, U32, 8)
     key = p.number(0, U32)
-    answer = MapEntity("answer", MapKind.ARRAY, U32, U64, 5)
+    answer = MapEntity("answer", MapType.ARRAY, U32, U64, 5)
     before = values.attribute(p, "get").call(p, (key,), {})
     answer.set_item(p, 0, values.attribute(p, "get").call(p, (key, 99), {}))
     answer.set_item(p, 1, contains(p, key, values))
@@ -230,8 +231,8 @@ def test_get_takes_a_snapshot_and_del_removes(target: Any) -> None:
 
 
 @EVERY_TARGET
-@pytest.mark.parametrize("kind", [MapKind.ARRAY, MapKind.PERCPU_ARRAY])
-def test_the_only_entry_of_an_array_is_always_there(target: Any, kind: MapKind) -> None:
+@pytest.mark.parametrize("kind", [MapType.ARRAY, MapType.PERCPU_ARRAY])
+def test_the_only_entry_of_an_array_is_always_there(target: Any, kind: MapType) -> None:
     """get, a second check, and `in`, where the entry is addressed directly."""
     p = Probe()
     only = MapEntity("only", kind, U32, U64, 1)
@@ -266,7 +267,7 @@ def test_records_go_through_maps_and_ring_buffers_whole(target: Any) -> None:
     p = Probe()
     name = Path("/proc/thread-self/comm").read_text(encoding="utf-8").strip()
     inner, outer = StructConstructor(Inner), StructConstructor(Outer)
-    stored = MapEntity("stored", MapKind.HASH, Inner.layout, Outer.layout, 8)
+    stored = MapEntity("stored", MapType.HASH, Inner.layout, Outer.layout, 8)
     events = RingBufferEntity("events", Outer.layout, 4096)
     key = inner.call(p, (3, p.number(0, U32)), {})
     value = outer.call(
@@ -315,7 +316,7 @@ def test_a_ring_buffer_without_room_counts_each_loss(target: Any) -> None:
 def test_strings_have_a_length_and_items(target: Any, length: int) -> None:
     """len(), s[i], ==, startswith, in stack memory, for every length that fits."""
     p = Probe()
-    source = MapEntity("source", MapKind.ARRAY, U32, CharArray(length), 1)
+    source = MapEntity("source", MapType.ARRAY, U32, CharArray(length), 1)
     slot = p.b.slot(72)
     place = p.b.slot_address(slot)
     text = source.item(p, 0)
@@ -343,7 +344,7 @@ def test_array_fields_are_indexed_within_bounds(target: Any) -> None:
         raw: bytes = field(U8[5])
 
     p = Probe()
-    rows = MapEntity("rows", MapKind.ARRAY, U32, Row.layout, 2)
+    rows = MapEntity("rows", MapType.ARRAY, U32, Row.layout, 2)
     row = rows.item(p, 1)
     index = p.number(0, U64)
     with p.b.if_(compare(p, ">=", index, 6)):
@@ -365,7 +366,7 @@ def test_loops_that_may_be_left_early_pass_the_verifier(target: Any, start: Any,
     """A count for each round in a map, left where the event says so."""
     p = Probe()
     n = minimum(p, p.number(0, U64), 64)
-    rounds = MapEntity("rounds", MapKind.ARRAY, U32, U64, 1)
+    rounds = MapEntity("rounds", MapType.ARRAY, U32, U64, 1)
     with range_loop(p, n if start == "n" else start, n if stop == "n" else stop, step) as (loop, index):
         with p.b.if_(compare(p, "==", index, p.number(1, S64))):
             p.b.break_(loop)
@@ -390,7 +391,7 @@ def test_a_hundred_thousand_rounds_are_iterated(carry: bool) -> None:
     needs("kfunc:bpf_iter_num_new")
     p = Probe(target)
     n = minimum(p, p.number(0, U64), 100_003)
-    rounds = MapEntity("rounds", MapKind.ARRAY, U32, U64, 1000)
+    rounds = MapEntity("rounds", MapType.ARRAY, U32, U64, 1000)
     total = p.b.variable(hint="total")
     p.b.write(total, p.b.const(0))
     with range_loop(p, 3, n, 2, [total]) as (loop, index):

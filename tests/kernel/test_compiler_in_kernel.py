@@ -15,7 +15,7 @@ from pyebpf.compiler import compile_with_report, ir
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
 from pyebpf.features import Features
 from pyebpf.kernel import bpf
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from tests.compiler.random_ir import CONTEXT
 from tests.compiler.support import CTX, OLDEST, Builder, contexts, loadable, run, seeded_module
 
@@ -35,10 +35,10 @@ def in_kernel(module: ir.Module, target: Target, context: bytes) -> tuple[int, b
     """The low half of what the program returns, the context afterwards, and whether anything was spilled."""
     report = compile_with_report(module, target, check=True)
     code = loadable(report.code)
-    result = bpf.prog_load(ProgramKind.SYSCALL, code, name="random", flags=SLEEPABLE)
+    result = bpf.prog_load(ProgramType.SYSCALL, code, name="random", flags=SLEEPABLE)
     if result.descriptor is None:
         log = bpf.prog_load(
-            ProgramKind.SYSCALL, code, name="random", flags=SLEEPABLE, log_level=1, log_size=LOG_SIZE
+            ProgramType.SYSCALL, code, name="random", flags=SLEEPABLE, log_level=1, log_size=LOG_SIZE
         ).log
         pytest.fail(f"refused with errno {result.errno}: {log[-1000:]}")
     with result.descriptor as program:

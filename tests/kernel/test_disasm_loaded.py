@@ -12,8 +12,9 @@ import pytest
 from pyebpf.asm import Instruction, assemble, decode, parse
 from pyebpf.kernel.program_dump import dump_program
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.support.command import pyebpf
 
 TEXT = """
@@ -38,13 +39,13 @@ def spec_of(text):
     instructions = assemble(text, "counts.s")
     start = next(n for n, instruction in enumerate(instructions) if instruction.where.line == 13)
     code = Code(instructions, (Subprogram("first", 0), Subprogram("second", start)))
-    return ProgramSpec("first", ProgramKind.SOCKET_FILTER, code)
+    return ProgramSpec("first", ProgramType.SOCKET_FILTER, code)
 
 
 def test_a_loaded_program_is_listed():
     """Both functions by name, the assembly's lines as its source, the map's name, the helpers that are still calls."""
     with contextlib.ExitStack() as stack:
-        counts = stack.enter_context(Map(MapSpec("counts", MapKind.ARRAY, U32, U64, 7)))
+        counts = stack.enter_context(Map(MapSpec("counts", MapType.ARRAY, U32, U64, 7)))
         program = stack.enter_context(Program(spec_of(TEXT), {"counts": counts}))
         number, map_id = str(program.info().id), counts.info().id
         kernel, mnemonic = pyebpf("disasm", "id", number), pyebpf("disasm", "id", number, "--syntax", "mnemonic")
@@ -66,7 +67,7 @@ def test_a_loaded_program_is_listed():
 def test_bpftool_shows_the_same():
     """Its dump, read by our parser, is our dump: also maps by id and local calls. Helpers' calls are by name there."""
     with contextlib.ExitStack() as stack:
-        counts = stack.enter_context(Map(MapSpec("counts", MapKind.ARRAY, U32, U64, 7)))
+        counts = stack.enter_context(Map(MapSpec("counts", MapType.ARRAY, U32, U64, 7)))
         program = stack.enter_context(Program(spec_of(TEXT), {"counts": counts}))
         number = program.info().id
         command = ["bpftool", "prog", "dump", "xlated", "id", str(number)]

@@ -10,7 +10,7 @@ import pytest
 
 from pyebpf.elf import read_object
 from pyebpf.objects import Program, make_map
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from tests.support.needs import needs
 
 SOURCE = """
@@ -67,7 +67,7 @@ def compiled(source, folder, *options):
 def test_maps_are_filled_and_types_given_by_who_loads(tmp_path):
     """What the source puts into a program array, a section that says no type, records as keys and values."""
     whole = compiled(SOURCE, tmp_path)
-    module = whole.module_spec(kinds={"count": ProgramKind.SOCKET_FILTER})
+    module = whole.module_spec(kinds={"count": ProgramType.SOCKET_FILTER})
     with contextlib.ExitStack() as stack:
         maps = {spec.name: stack.enter_context(make_map(spec)) for spec in module.maps}
         programs = {spec.name: stack.enter_context(Program(spec, maps)) for spec in module.programs}

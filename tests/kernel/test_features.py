@@ -19,7 +19,7 @@ from pyebpf.features.instructions import INSTRUCTIONS, LEVELS
 from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.support.release import kernel_release
@@ -41,7 +41,7 @@ MORE: dict[str, tuple[int, int] | None] = {
 }
 KNOWN = [
     *(name for name in RELEASES if not name.startswith(("iterator:", "member:"))),
-    *(f"map:{kind.name.lower()}" for kind in MapKind),
+    *(f"map:{kind.name.lower()}" for kind in MapType if kind),
     *(name for name in MORE if name not in RELEASES),
 ]
 
@@ -115,7 +115,7 @@ def test_a_yes_about_an_instruction_means_that_it_loads(host):
     """And a no that it is refused: signed division."""
     code = Code((build.mov64(R0, -9), build.mov64(R1, 2), build.sdiv64(R0, R1), build.exit_()), (Subprogram("f", 0),))
     try:
-        Program(ProgramSpec("f", ProgramKind.SOCKET_FILTER, code), {}).close()
+        Program(ProgramSpec("f", ProgramType.SOCKET_FILTER, code), {}).close()
         loaded = True
     except KernelError:
         loaded = False
@@ -125,7 +125,7 @@ def test_a_yes_about_an_instruction_means_that_it_loads(host):
 def test_a_yes_about_a_map_means_that_it_can_be_made(host):
     """The ring buffer."""
     assert host.has("map:ringbuf")
-    Map(MapSpec("ring", MapKind.RINGBUF, None, None, 4096)).close()
+    Map(MapSpec("ring", MapType.RINGBUF, None, None, 4096)).close()
     assert U32.size == 4
 
 

@@ -20,8 +20,9 @@ from pyebpf.builder.stacks import StackTraces, kstack, ustack
 from pyebpf.compiler import compile_module
 from pyebpf.features import Features
 from pyebpf.objects import Map, Program
-from pyebpf.specs import MapKind, ProgramKind, ProgramSpec
+from pyebpf.specs import ProgramSpec
 from pyebpf.types import S64, U32, U64, IntType, Struct, u32, u64
+from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.builder.harness import Nothing, Probe
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Running:
     def __init__(self, size: int = 8, type_: IntType = S64) -> None:
         self.p = Probe()
         self.p.target = Host()  # type: ignore[assignment]  # features and namespace are all that is asked
-        self.results = MapEntity("results", MapKind.ARRAY, U32, type_, size)
+        self.results = MapEntity("results", MapType.ARRAY, U32, type_, size)
 
     def call(self, name: str, *arguments: Any) -> Any:
         return getattr(helpers, name).call(self.p, arguments, {})
@@ -63,7 +64,7 @@ class Running:
         lost = losses_of(p).spec()
         maps = {spec.name: Map(spec) for spec in ({**p.maps, **({lost.name: lost} if lost else {})}).values()}
         try:
-            with Program(ProgramSpec("test", ProgramKind.RAW_TRACEPOINT, code), maps) as program:
+            with Program(ProgramSpec("test", ProgramType.RAW_TRACEPOINT, code), maps) as program:
                 program.test_run(context=bytes(8))
                 yield maps
         finally:
@@ -97,7 +98,7 @@ def test_helpers_give_what_the_kernel_says(target: Any) -> None:
 def test_helpers_take_maps_and_their_entries(target: Any) -> None:
     """map_update_elem and map_lookup_elem with a record as key."""
     r = Running(type_=U64)
-    pairs = MapEntity("pairs", MapKind.HASH, Pair.layout, U64, 8)
+    pairs = MapEntity("pairs", MapType.HASH, Pair.layout, U64, 8)
     key = StructConstructor(Pair).call(r.p, (3, 4), {}).local(r.p)
     missing = r.call("map_lookup_elem", pairs, key)
     with r.p.b.if_(is_none(r.p, missing)):

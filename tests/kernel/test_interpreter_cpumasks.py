@@ -32,16 +32,17 @@ from pyebpf.asm.build import (
     stx,
 )
 from pyebpf.errors import VmError
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType
 from pyebpf.vm import Machine, run
 from pyebpf.vm.cpumasks import KFUNCS
 from tests.kernel.test_interpreter_forms import in_both
 from tests.support.needs import needs
 
-SEEN = MapSpec("seen", MapKind.ARRAY, U32, ArrayType(U64, 2048), 1)
+SEEN = MapSpec("seen", MapType.ARRAY, U32, ArrayType(U64, 2048), 1)
 #: More bytes than any kernel's struct cpumask has; the processors 0, 1 and 2.
-BITS = MapSpec("bits", MapKind.ARRAY, U32, ArrayType(U64, 256), 1, initial=((bytes(4), b"\7" + bytes(2047)),))
+BITS = MapSpec("bits", MapType.ARRAY, U32, ArrayType(U64, 256), 1, initial=((bytes(4), b"\7" + bytes(2047)),))
 A, B, C, OUT = R6, R7, R8, R9
 MASKS = list(itertools.product(range(4), repeat=2))
 #: Functions of one mask, of two, and of three that leave something in the first.

@@ -42,19 +42,19 @@ from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.map_elements import map_lookup_elem, map_update_elem
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, ArrayType
-from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import HELPER_IDS
 from pyebpf.vm import Machine
 from pyebpf.vm.memory import Region
 from tests.support.needs import needs
 
 SLEEPABLE = 1 << 4
-RESULT = MapSpec("result", MapKind.ARRAY, U32, ArrayType(U64, 4), 1)
+RESULT = MapSpec("result", MapType.ARRAY, U32, ArrayType(U64, 4), 1)
 NUMBERS = MapSpec(
     "numbers",
-    MapKind.ARRAY,
+    MapType.ARRAY,
     U32,
     U64,
     7,
@@ -71,7 +71,7 @@ def spec(items, *functions):
         slot += instruction.slots
     subprograms = tuple(Subprogram(name, index_of[placed.labels[name]]) for name in functions)
     code = Code(placed.instructions, (Subprogram("main", 0), *subprograms))
-    return ProgramSpec("forms", ProgramKind.SYSCALL, code, flags=SLEEPABLE)
+    return ProgramSpec("forms", ProgramType.SYSCALL, code, flags=SLEEPABLE)
 
 
 def in_both(items, body=(), maps=(), cpus=2):
@@ -232,15 +232,15 @@ def test_tail_calls():
         result = stack.enter_context(bpf.map_create(MapType.ARRAY, 4, 32, 1))
         programs = stack.enter_context(bpf.map_create(MapType.PROG_ARRAY, 4, 4, 3))
         code = encode(resolve(program, {"result": result.fileno(), "programs": programs.fileno()}))
-        loaded = bpf.prog_load(ProgramKind.SOCKET_FILTER, code, log_level=1, log_size=1 << 16)
+        loaded = bpf.prog_load(ProgramType.SOCKET_FILTER, code, log_level=1, log_size=1 << 16)
         assert loaded.descriptor is not None, loaded.log
         stack.enter_context(loaded.descriptor)
         map_update_elem(programs.fileno(), bytes(4), loaded.descriptor.fileno().to_bytes(4, "little"))
         bpf.prog_test_run(loaded.descriptor.fileno(), data=bytes(64), data_out=64)
         expected = map_lookup_elem(result.fileno(), bytes(4), 32)
-    machine = Machine([RESULT, MapSpec("programs", MapKind.PROG_ARRAY, U32, None, 3)])
+    machine = Machine([RESULT, MapSpec("programs", MapType.PROG_ARRAY, U32, None, 3)])
     machine.tail_calls("programs", {0: program})
-    machine.run(program, packet=bytes(50), kind=ProgramKind.SOCKET_FILTER)
+    machine.run(program, packet=bytes(50), kind=ProgramType.SOCKET_FILTER)
     assert machine.maps["result"].entries()[bytes(4)] == expected
     assert expected[:8] == (34).to_bytes(8, "little")
 
@@ -261,7 +261,7 @@ def test_arena_casts():
         mov64(R0, 0),
         exit_(),
     ]
-    arena = MapSpec("arena", MapKind.ARENA, None, None, 2, flags=1 << 10, extra=base)
+    arena = MapSpec("arena", MapType.ARENA, None, None, 2, flags=1 << 10, extra=base)
     program = place(items).instructions
     for low in (0, 8):
         given = bytes(24) + (base + low).to_bytes(8, "little")
@@ -270,7 +270,7 @@ def test_arena_casts():
             shared = stack.enter_context(bpf.map_create(MapType.ARENA, 0, 0, 2, flags=1 << 10, map_extra=base))
             map_update_elem(result.fileno(), bytes(4), given)
             code = encode(resolve(program, {"result": result.fileno(), "arena": shared.fileno()}))
-            loaded = bpf.prog_load(ProgramKind.SYSCALL, code, flags=SLEEPABLE, log_level=1, log_size=1 << 16)
+            loaded = bpf.prog_load(ProgramType.SYSCALL, code, flags=SLEEPABLE, log_level=1, log_size=1 << 16)
             assert loaded.descriptor is not None, loaded.log
             stack.enter_context(loaded.descriptor)
             bpf.prog_test_run(loaded.descriptor.fileno(), in_place=True)
@@ -292,7 +292,7 @@ def test_kernel_symbols():
     returned = []
     for identifier in candidates:
         code = encode(resolve(placed, ksyms={"symbol": (identifier, 0)}))
-        loaded = bpf.prog_load(ProgramKind.SYSCALL, code, flags=SLEEPABLE)
+        loaded = bpf.prog_load(ProgramType.SYSCALL, code, flags=SLEEPABLE)
         if loaded.descriptor is not None:
             with loaded.descriptor:
                 returned.append(bpf.prog_test_run(loaded.descriptor.fileno(), in_place=True).retval)
@@ -360,7 +360,7 @@ def test_snprintf(text, values):
     """What bpf_snprintf makes of a format, or which error; in the interpreter the same."""
     size = 48
     initial = ((bytes(4), text.ljust(24, b"\0")),)
-    frozen = MapSpec("format", MapKind.ARRAY, U32, ArrayType(U64, 3), 1, flags=1 << 7, frozen=True, initial=initial)
+    frozen = MapSpec("format", MapType.ARRAY, U32, ArrayType(U64, 3), 1, flags=1 << 7, frozen=True, initial=initial)
     items = [st(8, R10, -place, 0) for place in range(8, 97, 8)]
     for index, value in enumerate(values):
         items += [lddw(R1, value), stx(8, R10, -96 + 8 * index, R1)]
@@ -389,7 +389,7 @@ def test_csum_diff(old, new):
     items += [st(8, R10, -8, 0x7FFF), mov64(R1, R10), add64(R1, -24), mov64(R2, old), mov64(R3, R10), add64(R3, -16)]
     items += [mov64(R4, new), mov64(R5, 0x1234), call(HELPER_IDS["csum_diff"])]
     program = spec([*items, load_map_value(R1, "result"), stx(8, R1, 0, R0), mov64(R0, 0), exit_()])
-    program = ProgramSpec("csum", ProgramKind.XDP, program.code)
+    program = ProgramSpec("csum", ProgramType.XDP, program.code)
     with Map(RESULT) as result, Program(program, {"result": result}) as loaded:
         loaded.test_run(data=bytes(64), data_out=64)
         kernel = result[0][0]
@@ -405,7 +405,7 @@ def test_csum_diff(old, new):
 @pytest.mark.parametrize(("offset", "length", "flags"), [(0, 8, 0), (9, 8, 0), (0, 8, 1), (3, 5, 0)])
 def test_dynamic_pointers(offset, length, flags):
     """From a map's value: written, read back, with the errors of places outside and of flags."""
-    pool = MapSpec("pool", MapKind.ARRAY, U32, ArrayType(U64, 2), 1)
+    pool = MapSpec("pool", MapType.ARRAY, U32, ArrayType(U64, 2), 1)
     items = [load_map_value(R1, "pool"), mov64(R2, 16), mov64(R3, 0), mov64(R4, R10), add64(R4, -16)]
     items += [call(HELPER_IDS["dynptr_from_mem"]), mov64(R6, R0), lddw(R1, 0x1122334455667788), stx(8, R10, -24, R1)]
     items += [mov64(R1, R10), add64(R1, -16), mov64(R2, offset), mov64(R3, R10), add64(R3, -24), mov64(R4, length)]

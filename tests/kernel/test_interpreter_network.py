@@ -14,7 +14,7 @@ import pytest
 from pyebpf.asm import encode, link, parse, resolve
 from pyebpf.errors import VmError
 from pyebpf.kernel import bpf
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.vm import Machine
 from pyebpf.vm.helpers.tunnels import TunnelKey
 from pyebpf.vm.sockets import Socket
@@ -28,14 +28,14 @@ SIGNED = 1 << 64
 def both(text: str, packet: bytes, **surroundings: Any) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
     """R0, of which the kernel tells 32 bits, and the packet: from the kernel and from the interpreter."""
     program = link(parse(text))
-    result = bpf.prog_load(ProgramKind.SCHED_CLS, encode(resolve(program)), log_level=1, log_size=1 << 16)
+    result = bpf.prog_load(ProgramType.SCHED_CLS, encode(resolve(program)), log_level=1, log_size=1 << 16)
     assert result.descriptor is not None, result.log
     with result.descriptor as descriptor:
         ran = bpf.prog_test_run(descriptor.fileno(), data=packet, data_out=1 << 15)
     machine = Machine(strict=False)
     for name, value in surroundings.items():
         setattr(machine, name, value)
-    seen = machine.run(program, packet=packet, kind=ProgramKind.SCHED_CLS)
+    seen = machine.run(program, packet=packet, kind=ProgramType.SCHED_CLS)
     return (ran.retval, ran.data), (seen.value & 0xFFFF_FFFF, seen.packet)
 
 
@@ -131,7 +131,7 @@ def test_a_packet_without_a_key_says_so():
     assert vm[0] == kernel[0] == -22 % (1 << 32)
     machine = Machine(strict=False)
     machine.tunnel = TunnelKey(id=7, remote=0x0A000001, ttl=64)
-    result = machine.run(link(parse(text)), packet=ETHERNET + bytes(50), kind=ProgramKind.SCHED_CLS)
+    result = machine.run(link(parse(text)), packet=ETHERNET + bytes(50), kind=ProgramType.SCHED_CLS)
     assert result.value == 7 + 0x0A000001 + 64
 
 
@@ -233,12 +233,12 @@ def test_a_socket_that_is_not_given_back_is_refused():
     """In the verifier's word."""
     text = lookup("tcp", 1, 80).replace("r1 = r0\n    call bpf_sk_release\n    r0 += r6\n", "r0 = r6\n")
     program = link(parse(text))
-    result = bpf.prog_load(ProgramKind.SCHED_CLS, encode(resolve(program)), log_level=1, log_size=1 << 16)
+    result = bpf.prog_load(ProgramType.SCHED_CLS, encode(resolve(program)), log_level=1, log_size=1 << 16)
     assert "Unreleased reference" in result.log
     machine = Machine(strict=False)
     machine.sockets.add(Socket("tcp", ("0.0.0.0", 80)))
     with pytest.raises(VmError, match="Unreleased reference"):
-        machine.run(program, packet=ETHERNET + bytes(50), kind=ProgramKind.SCHED_CLS)
+        machine.run(program, packet=ETHERNET + bytes(50), kind=ProgramType.SCHED_CLS)
 
 
 META = """
@@ -274,11 +274,11 @@ def test_metadata_is_made_and_kept_as_the_kernel_does():
     frame = ETHERNET + chance.randbytes(50)
     for first, second, head in itertools.product((0, -4, -6, -8, -28, -1000), (0, 4, -4, 6, 1000), (0, -4, 12)):
         program = link(parse(META.format(first=first, second=second, head=head)))
-        result = bpf.prog_load(ProgramKind.XDP, encode(resolve(program)), log_level=1, log_size=1 << 16)
+        result = bpf.prog_load(ProgramType.XDP, encode(resolve(program)), log_level=1, log_size=1 << 16)
         assert result.descriptor is not None, result.log
         with result.descriptor as descriptor:
             ran = bpf.prog_test_run(descriptor.fileno(), data=frame, data_out=2048)
-        seen = Machine(strict=False).run(program, packet=frame, kind=ProgramKind.XDP)
+        seen = Machine(strict=False).run(program, packet=frame, kind=ProgramType.XDP)
         written = (len(seen.packet), seen.packet[:4], seen.packet[-40:])
         assert (ran.retval, len(ran.data), ran.data[:4], ran.data[-40:]) == (seen.value & 0xFFFF_FFFF, *written)
 

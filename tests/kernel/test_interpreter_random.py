@@ -14,8 +14,7 @@ from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, exit_,
 from pyebpf.kernel import bpf
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.map_elements import map_update_elem
-from pyebpf.specs import ProgramKind
-from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.support.processors import one_processor
 from tests.vm_interpreter.both import VALUE, Both, differences, where
 from tests.vm_interpreter.generator import HELPERS, PROGRAM_KINDS, Generator, Palette, Random, generate
@@ -60,7 +59,7 @@ def accepted(both):
             (-8 if op.form in (Form.LOAD, Form.STORE, Form.STORE_IMM) else 0) if "o" in op.operands else 0,
             (0 if op.is_jump else 3) if "i" in op.operands else 0,
         )
-        program = Random([*setup, tested, mov64(R0, 0), exit_()], ProgramKind.SOCKET_FILTER, ())
+        program = Random([*setup, tested, mov64(R0, 0), exit_()], ProgramType.SOCKET_FILTER, ())
         descriptor, _ = both.load(program)
         if descriptor is not None:
             descriptor.close()

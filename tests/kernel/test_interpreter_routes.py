@@ -13,7 +13,7 @@ import pytest
 from pyebpf.asm import encode, link, parse, resolve
 from pyebpf.errors import InvalidValue
 from pyebpf.kernel import bpf
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import (
     BPF_FIB_LKUP_RET_BLACKHOLE as BLACKHOLE,
     BPF_FIB_LKUP_RET_FRAG_NEEDED as FRAG_NEEDED,
@@ -150,9 +150,9 @@ def machine() -> Machine:
     return made
 
 
-def program(kind: ProgramKind, flags: int, size: int = SIZE) -> str:
+def program(kind: ProgramType, flags: int, size: int = SIZE) -> str:
     """bpf_fib_lookup of the 64 bytes in the packet, which come back there."""
-    data, end, width = (76, 80, 4) if kind is ProgramKind.SCHED_CLS else (0, 4, 4)
+    data, end, width = (76, 80, 4) if kind is ProgramType.SCHED_CLS else (0, 4, 4)
     copies = [(at, f"r1 = *(u64 *)(r8 + {AT + at})\n*(u64 *)(r10 - {SIZE - at}) = r1") for at in range(0, SIZE, 8)]
     back = [f"r1 = *(u64 *)(r10 - {SIZE - at})\n*(u64 *)(r8 + {AT + at}) = r1" for at, _ in copies]
     return "\n".join(
@@ -204,7 +204,7 @@ class Both:
         return found
 
 
-KINDS = [ProgramKind.SCHED_CLS, ProgramKind.XDP]
+KINDS = [ProgramType.SCHED_CLS, ProgramType.XDP]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -214,7 +214,7 @@ def test_every_answer_is_the_kernels(router, kind):
     codes = set()
     every = (0, DIRECT, OUTPUT, SKIP_NEIGH, DIRECT | OUTPUT, DIRECT | TBID, TBID, SRC, SRC | SKIP_NEIGH, MARK)
     # Each run at XDP takes milliseconds.
-    for flags in every if kind is ProgramKind.SCHED_CLS else (0, DIRECT | OUTPUT, SRC):
+    for flags in every if kind is ProgramType.SCHED_CLS else (0, DIRECT | OUTPUT, SRC):
         questions = [
             question(to, device=device, table=77 if flags & TBID else 0)
             for to in TARGETS
@@ -245,14 +245,14 @@ def test_sizes(router, kind):
         for asked, (kernel, vm) in zip(questions, both.ask(kind, 0, questions, room=whole - AT - SIZE), strict=True):
             assert vm == kernel, (whole, asked)
             codes.add(kernel[0])
-    assert (FRAG_NEEDED in codes) == (kind is ProgramKind.SCHED_CLS)
+    assert (FRAG_NEEDED in codes) == (kind is ProgramType.SCHED_CLS)
 
 
 def test_what_is_asked_wrongly(router):
     """Sizes, flags and families that there are not."""
     both = Both(router)
     for flags, family, size in ((0, 0, 63), (0, 0, 4), (1 << 10, 0, SIZE), (0, 7, SIZE), (0, 0, SIZE)):
-        [(kernel, vm)] = both.ask(ProgramKind.XDP, flags, [question("10.9.0.1", family=family)], size=size)
+        [(kernel, vm)] = both.ask(ProgramType.XDP, flags, [question("10.9.0.1", family=family)], size=size)
         assert vm == kernel, (flags, family, size)
 
 
@@ -278,7 +278,7 @@ def test_random_tables(router):
     ]
     for flags in (0, DIRECT | OUTPUT):
         questions = [question(to, device=OUT) for to in targets]
-        for to, (kernel, vm) in zip(targets, both.ask(ProgramKind.XDP, flags, questions), strict=True):
+        for to, (kernel, vm) in zip(targets, both.ask(ProgramType.XDP, flags, questions), strict=True):
             assert vm == kernel, to
 
 
@@ -293,7 +293,7 @@ def test_the_default_table(router):
     refused = {"10.9.6.1", "10.9.7.1", "10.9.8.1"} if kernel_release() < (6, 12) else set()
     for flags in (0, DIRECT):
         questions = [question(to) for to in TARGETS if flags or to not in refused]
-        for asked, (kernel, vm) in zip(questions, both.ask(ProgramKind.XDP, flags, questions), strict=True):
+        for asked, (kernel, vm) in zip(questions, both.ask(ProgramType.XDP, flags, questions), strict=True):
             assert vm == kernel, (flags, asked)
 
 

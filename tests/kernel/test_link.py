@@ -29,20 +29,10 @@ from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.link import Host, attach
 from pyebpf.objects import Map, Program
-from pyebpf.specs import (
-    BtfTracepoint,
-    Code,
-    MapKind,
-    MapSpec,
-    PerfEvent,
-    ProgramKind,
-    ProgramSpec,
-    RawTracepoint,
-    Subprogram,
-    Tracepoint,
-)
+from pyebpf.specs import BtfTracepoint, Code, MapSpec, PerfEvent, ProgramSpec, RawTracepoint, Subprogram, Tracepoint
 from pyebpf.types import U32, U64
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 from tests.support.needs import needs, perf_way
 
@@ -92,8 +82,8 @@ def counter(offset: int | None = None, *, cookie: bool = False) -> tuple[Instruc
 class Counter:
     """A map and a program that counts into it."""
 
-    def __init__(self, kind: ProgramKind, code: tuple[Instruction, ...], **options: object) -> None:
-        self.counts = Map(MapSpec("counts", MapKind.ARRAY, U32, U64, 1))
+    def __init__(self, kind: ProgramType, code: tuple[Instruction, ...], **options: object) -> None:
+        self.counts = Map(MapSpec("counts", MapType.ARRAY, U32, U64, 1))
         spec = ProgramSpec("count", kind, Code(code, (Subprogram("count", 0),)), **options)
         try:
             self.program = Program(spec, {"counts": self.counts})
@@ -115,12 +105,12 @@ class Counter:
 
 def sys_enter_btf_counter() -> Counter:
     number = kernel_btf().find("btf_trace_sys_enter", {Kind.TYPEDEF})[0]
-    return Counter(ProgramKind.TRACING, counter(8), expected_attach_type=AttachType.TRACE_RAW_TP, attach_btf=number)
+    return Counter(ProgramType.TRACING, counter(8), expected_attach_type=AttachType.TRACE_RAW_TP, attach_btf=number)
 
 
 def test_a_tracepoint_counts_exactly_until_it_is_detached():
     """23 calls, then 17 more that nobody counts."""
-    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our:
+    with Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT)) as our:
         link = attach(our.program, GETCPU)
         getcpu(23)
         assert our.count == 23
@@ -136,7 +126,7 @@ def test_a_tracepoint_link_holds_one_descriptor():
     """The perf event's own is closed once the link holds it."""
     from pyebpf.kernel.descriptor import open_descriptors
 
-    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our:
+    with Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT)) as our:
         before = len(open_descriptors())
         with attach(our.program, GETCPU) as link:
             assert len(open_descriptors()) == before + 1
@@ -146,7 +136,7 @@ def test_a_tracepoint_link_holds_one_descriptor():
 
 def test_one_tracefs_serves_many_attachments():
     """It is opened once."""
-    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our, Host() as host:
+    with Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT)) as our, Host() as host:
         with attach(our.program, GETCPU, host):
             getcpu(3)
         assert our.count == 3
@@ -159,7 +149,7 @@ def test_a_tracepoint_is_attached_by_ioctl_where_links_are_missing(monkeypatch):
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(bpf, "link_create", missing)
-    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our:
+    with Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT)) as our:
         with attach(our.program, GETCPU) as link:
             assert link.how == "perf ioctl"
             getcpu(7)
@@ -175,13 +165,13 @@ def test_a_cookie_that_nobody_can_read_is_dropped(monkeypatch):
 
     monkeypatch.setattr(bpf, "link_create", missing)
     monkeypatch.setattr("pyebpf.features._remembered", {"attach:perf": Answer.NO})
-    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT), cookie=1) as our:
+    with Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT), cookie=1) as our:
         with attach(our.program, GETCPU):
             getcpu(7)
         assert our.count == 7
     monkeypatch.setattr("pyebpf.features._remembered", {"attach:perf": Answer.YES})
     with (
-        Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT), cookie=1) as our,
+        Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT), cookie=1) as our,
         pytest.raises(KernelError, match="cookie"),
     ):
         attach(our.program, GETCPU)
@@ -190,7 +180,7 @@ def test_a_cookie_that_nobody_can_read_is_dropped(monkeypatch):
 def test_a_tracepoint_program_reads_its_cookie():
     """u64, given at attachment."""
     needs("attach:perf")
-    with Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT, cookie=True), cookie=1 << 40) as our:
+    with Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT, cookie=True), cookie=1 << 40) as our:
         with attach(our.program, GETCPU):
             getcpu(3)
         assert our.count == 3 << 40
@@ -199,7 +189,7 @@ def test_a_tracepoint_program_reads_its_cookie():
 def test_an_unknown_tracepoint_names_the_closest():
     """Nothing is attached."""
     with (
-        Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our,
+        Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT)) as our,
         pytest.raises(NotFound, match="did you mean sys_enter_getcpu"),
     ):
         attach(our.program, Tracepoint("syscalls", "sys_enter_getcpuu"))
@@ -208,7 +198,7 @@ def test_an_unknown_tracepoint_names_the_closest():
 def test_reading_beyond_a_tracepoints_fields_is_told_at_attachment():
     """The kernel checks the offsets only then."""
     with (
-        Counter(ProgramKind.TRACEPOINT, counter(4096)) as our,
+        Counter(ProgramType.TRACEPOINT, counter(4096)) as our,
         pytest.raises(KernelError, match="beyond the tracepoint's fields"),
     ):
         attach(our.program, GETCPU)
@@ -217,7 +207,7 @@ def test_reading_beyond_a_tracepoints_fields_is_told_at_attachment():
 def test_the_same_program_twice_on_one_tracepoint_is_refused():
     """EEXIST in words."""
     with (
-        Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our,
+        Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT)) as our,
         attach(our.program, GETCPU),
         pytest.raises(KernelError, match="attached there already"),
     ):
@@ -226,7 +216,7 @@ def test_the_same_program_twice_on_one_tracepoint_is_refused():
 
 def test_a_program_of_another_kind_is_refused():
     """The message says what it is not."""
-    with Counter(ProgramKind.RAW_TRACEPOINT, counter(8)) as our:
+    with Counter(ProgramType.RAW_TRACEPOINT, counter(8)) as our:
         with pytest.raises(KernelError, match="not a tracepoint program"):
             attach(our.program, GETCPU)
         with pytest.raises(KernelError, match="not a perf-event program"):
@@ -234,7 +224,7 @@ def test_a_program_of_another_kind_is_refused():
         with pytest.raises(KernelError, match="not a program for a BTF tracepoint"):
             attach(our.program, BtfTracepoint("sys_enter"))
     with (
-        Counter(ProgramKind.TRACEPOINT, counter(THIRD_ARGUMENT)) as our,
+        Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT)) as our,
         pytest.raises(KernelError, match="not a raw-tracepoint program"),
     ):
         attach(our.program, RawTracepoint("sys_enter"))
@@ -242,7 +232,7 @@ def test_a_program_of_another_kind_is_refused():
 
 def test_a_raw_tracepoint_counts_exactly_until_it_is_detached():
     """By the system call's number, the second argument."""
-    with Counter(ProgramKind.RAW_TRACEPOINT, counter(8)) as our:
+    with Counter(ProgramType.RAW_TRACEPOINT, counter(8)) as our:
         with attach(our.program, RawTracepoint("sys_enter")) as link:
             no_such_call(23)
             assert link.how == "raw tracepoint"
@@ -253,7 +243,7 @@ def test_a_raw_tracepoint_counts_exactly_until_it_is_detached():
 def test_a_raw_tracepoint_program_reads_its_cookie_where_the_kernel_has_that():
     """Since Linux 6.10."""
     needs("attach:raw_tp_cookie")
-    with Counter(ProgramKind.RAW_TRACEPOINT, counter(8, cookie=True), cookie=1000) as our:
+    with Counter(ProgramType.RAW_TRACEPOINT, counter(8, cookie=True), cookie=1000) as our:
         with attach(our.program, RawTracepoint("sys_enter")):
             no_such_call(3)
         assert our.count == 3000
@@ -265,7 +255,7 @@ def test_a_raw_tracepoint_program_reads_its_cookie_where_the_kernel_has_that():
 )
 def test_an_unknown_raw_tracepoint_is_not_found(name, hint):
     """Single system calls have none of their own, which the message says."""
-    with Counter(ProgramKind.RAW_TRACEPOINT, counter(8)) as our, pytest.raises(NotFound, match=hint):
+    with Counter(ProgramType.RAW_TRACEPOINT, counter(8)) as our, pytest.raises(NotFound, match=hint):
         attach(our.program, RawTracepoint(name))
 
 
@@ -296,7 +286,7 @@ def test_a_btf_tracepoint_is_opened_as_a_raw_one_where_links_are_missing(monkeyp
 
 def test_raw_tracepoints_detach_fast():
     """A perf-based tracepoint takes 70 ms on a real machine; ten of these together take less."""
-    programs = [Counter(ProgramKind.RAW_TRACEPOINT, counter(8)) for _ in range(10)]
+    programs = [Counter(ProgramType.RAW_TRACEPOINT, counter(8)) for _ in range(10)]
     links = [attach(our.program, RawTracepoint("sys_enter")) for our in programs]
     started = time.perf_counter()
     for link in links:
@@ -310,7 +300,7 @@ def test_raw_tracepoints_detach_fast():
 def test_a_software_event_counts_in_one_process():
     """Every page fault of this process: at least one for each page that is touched for the first time."""
     pages = 211
-    with Counter(ProgramKind.PERF_EVENT, counter()) as our:
+    with Counter(ProgramType.PERF_EVENT, counter()) as our:
         with attach(our.program, PerfEvent(SOFTWARE, PAGE_FAULTS, period=1, pid=os.getpid())) as link:
             touch(pages)
             assert link.how == perf_way()
@@ -341,7 +331,7 @@ def test_a_software_event_counts_in_all_threads_of_a_process_and_in_no_other():
     old = Thread(target=work)
     old.start()
     ours = PerfEvent(SOFTWARE, PAGE_FAULTS, period=1, pid=os.getpid())
-    with Counter(ProgramKind.PERF_EVENT, counter()) as our, attach(our.program, ours) as link:
+    with Counter(ProgramType.PERF_EVENT, counter()) as our, attach(our.program, ours) as link:
         go.set()
         assert done.wait(60)
         old.join()
@@ -367,7 +357,7 @@ def test_a_software_event_counts_in_all_threads_of_a_process_and_in_no_other():
 
 def test_sampling_runs_on_every_processor():
     """One event for each online one; it stops with the link."""
-    with Counter(ProgramKind.PERF_EVENT, counter()) as our:
+    with Counter(ProgramType.PERF_EVENT, counter()) as our:
         with attach(our.program, PerfEvent(SOFTWARE, CPU_CLOCK, frequency=499)) as link:
             assert len([*link._links, *link._held]) == len(online_cpus())
             deadline = time.monotonic() + 20
@@ -386,7 +376,7 @@ def test_sampling_by_ioctl_where_links_are_missing(monkeypatch):
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(bpf, "link_create", missing)
-    with Counter(ProgramKind.PERF_EVENT, counter()) as our:
+    with Counter(ProgramType.PERF_EVENT, counter()) as our:
         with attach(our.program, PerfEvent(SOFTWARE, CPU_CLOCK, period=1_000_000)) as link:
             assert link.how == "perf ioctl"
             deadline = time.monotonic() + 20
@@ -408,13 +398,13 @@ def test_sampling_by_ioctl_where_links_are_missing(monkeypatch):
 )
 def test_a_wrong_perf_event_is_refused(target, kind, text):
     """One line each; nothing is left open."""
-    with Counter(ProgramKind.PERF_EVENT, counter()) as our, pytest.raises(kind, match=text):
+    with Counter(ProgramType.PERF_EVENT, counter()) as our, pytest.raises(kind, match=text):
         attach(our.program, target)
 
 
 def test_a_hardware_event_works_or_is_told_to_be_missing():
     """Virtual machines mostly have none."""
-    with Counter(ProgramKind.PERF_EVENT, counter()) as our:
+    with Counter(ProgramType.PERF_EVENT, counter()) as our:
         error = ""
         try:
             attach(our.program, PerfEvent(0, 0, period=1_000_000)).detach()
@@ -430,8 +420,8 @@ import importlib.util
 spec = importlib.util.spec_from_file_location("links", {file!r})
 links = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(links)
-our = links.Counter(links.ProgramKind.RAW_TRACEPOINT, links.counter(8))
-tracepoint = links.Counter(links.ProgramKind.TRACEPOINT, links.counter(links.THIRD_ARGUMENT))
+our = links.Counter(links.ProgramType.RAW_TRACEPOINT, links.counter(8))
+tracepoint = links.Counter(links.ProgramType.TRACEPOINT, links.counter(links.THIRD_ARGUMENT))
 held = [links.attach(our.program, links.RawTracepoint("sys_enter")), links.attach(tracepoint.program, links.GETCPU)]
 print(our.program.info().id, tracepoint.program.info().id, flush=True)
 time.sleep(60)

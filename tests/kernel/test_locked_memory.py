@@ -11,10 +11,11 @@ import pytest
 from pyebpf.errors import NotPermitted
 from pyebpf.kernel import bpf, memlock
 from pyebpf.objects.map import Map
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U64
+from pyebpf.uapi.bpf import MapType
 
-SPEC = MapSpec("counts", MapKind.ARRAY, None, U64, 1000)
+SPEC = MapSpec("counts", MapType.ARRAY, None, U64, 1000)
 KIB = 1 << 10
 
 
@@ -42,7 +43,7 @@ def charge(monkeypatch, limit=1 << 62):
 
 def test_maps_larger_than_the_limit_are_made(low_limit):
     """256 KiB of values under a limit of 64: whatever it takes on this kernel."""
-    with Map(MapSpec("large", MapKind.ARRAY, None, U64, 32 * KIB)) as large:
+    with Map(MapSpec("large", MapType.ARRAY, None, U64, 32 * KIB)) as large:
         large[7] = 5
         assert large[7] == 5
 

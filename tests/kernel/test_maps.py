@@ -15,8 +15,10 @@ from pyebpf.kernel import map_elements
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.descriptor import open_descriptors
 from pyebpf.objects import Map, Program, elements
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs.map_traits import MAP_TRAITS
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, array_of, char, field, u16, u32
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 
 
@@ -26,12 +28,12 @@ class Flow(Struct):
     name: str = field(char[16])
 
 
-def spec(kind: MapKind = MapKind.HASH, key=U32, value=U64, size: int = 1009, **more) -> MapSpec:
+def spec(kind: MapType = MapType.HASH, key=U32, value=U64, size: int = 1009, **more) -> MapSpec:
     return MapSpec("counts", kind, key, value, size, **more)
 
 
-HASHES = (MapKind.HASH, MapKind.LRU_HASH, MapKind.PERCPU_HASH, MapKind.LRU_PERCPU_HASH)
-ARRAYS = (MapKind.ARRAY, MapKind.PERCPU_ARRAY)
+HASHES = (MapType.HASH, MapType.LRU_HASH, MapType.PERCPU_HASH, MapType.LRU_PERCPU_HASH)
+ARRAYS = (MapType.ARRAY, MapType.PERCPU_ARRAY)
 
 
 @pytest.mark.parametrize("kind", HASHES, ids=lambda kind: kind.name)
@@ -102,7 +104,7 @@ def test_key_by_key_gives_the_same_as_batches(kind):
     """The way for kinds without batches."""
     with Map(spec(kind, size=2048)) as counts:
         fill(counts, {number: number for number in range(499)})
-        key_size, value_size = 4, 8 * (possible_cpus() if kind.per_cpu else 1)
+        key_size, value_size = 4, 8 * (possible_cpus() if MAP_TRAITS[kind].per_cpu else 1)
         one_by_one = {
             key: value
             for key, value, _ in elements.read_each(counts.fileno(), key_size, value_size, counts.max_entries)
@@ -151,7 +153,7 @@ def test_entries_that_stay_are_seen_exactly_once_while_others_come_and_go():
             worker.join()
 
 
-@pytest.mark.parametrize("kind", [MapKind.PERCPU_HASH, MapKind.PERCPU_ARRAY], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [MapType.PERCPU_HASH, MapType.PERCPU_ARRAY], ids=lambda kind: kind.name)
 def test_per_cpu_integers_are_summed_and_listed(kind):
     """Each possible processor has a slot; storing one number gives that sum."""
     with Map(spec(kind, value=S32, size=5)) as counts:
@@ -168,7 +170,7 @@ def test_per_cpu_integers_are_summed_and_listed(kind):
 
 def test_other_per_cpu_values_are_lists():
     """A record for each processor."""
-    with Map(spec(MapKind.PERCPU_HASH, value=Flow.layout, size=5)) as flows:
+    with Map(spec(MapType.PERCPU_HASH, value=Flow.layout, size=5)) as flows:
         records = [Flow(port=index, bytes=2, name="n") for index in range(possible_cpus())]
         flows[1] = records
         assert flows[1] == records
@@ -231,7 +233,7 @@ def test_add_inserts_only_what_is_missing():
 
 def test_an_lru_map_gives_way():
     """Older entries go; nothing is ever full."""
-    with Map(spec(MapKind.LRU_HASH, size=64)) as counts:
+    with Map(spec(MapType.LRU_HASH, size=64)) as counts:
         fill(counts, dict.fromkeys(range(1009), 1))
         assert 0 < len(counts) <= 64
 
@@ -270,7 +272,7 @@ def test_initial_entries_are_there_and_a_frozen_map_refuses_writes():
         assert dict(counts.items()) == {n: n * 3 for n in range(5)}
         with pytest.raises(KernelError, match="frozen"):
             counts[1] = 1
-    with Map(spec(MapKind.PERCPU_HASH, initial=initial)) as counts:
+    with Map(spec(MapType.PERCPU_HASH, initial=initial)) as counts:
         assert counts.per_cpu[4] == [12] * possible_cpus()
 
 
@@ -287,7 +289,7 @@ def test_a_closed_map_is_not_loaded():
 def test_an_array_is_cleared_where_the_kernel_has_no_batches_for_it(monkeypatch):
     """Entry by entry, as per-CPU arrays before Linux 5.13."""
     monkeypatch.setattr(map_elements, "map_update_batch", lambda *_: (0, 524))  # ENOTSUPP
-    with Map(spec(MapKind.PERCPU_ARRAY, size=7)) as counts:
+    with Map(spec(MapType.PERCPU_ARRAY, size=7)) as counts:
         counts[6] = 60
         counts.clear()
         assert dict(counts.items()) == dict.fromkeys(range(7), 0)
@@ -296,12 +298,12 @@ def test_an_array_is_cleared_where_the_kernel_has_no_batches_for_it(monkeypatch)
 def test_a_per_cpu_value_over_32_kib_is_too_large():
     """E2BIG; of older kernels ENOMEM."""
     with pytest.raises(KernelError, match=r"too large|no memory"):
-        Map(spec(MapKind.PERCPU_ARRAY, value=array_of(U64, 4097), size=1))
+        Map(spec(MapType.PERCPU_ARRAY, value=array_of(U64, 4097), size=1))
 
 
 def test_a_ring_buffer_has_no_items():
     """It is read as events."""
-    with Map(MapSpec("ring", MapKind.RINGBUF, None, None, 4096)) as ring:
+    with Map(MapSpec("ring", MapType.RINGBUF, None, None, 4096)) as ring:
         with pytest.raises(InvalidValue, match="events"):
             ring.snapshot()
         with pytest.raises(InvalidValue, match="events"):
@@ -319,7 +321,7 @@ def test_no_descriptor_is_left_by_a_map_that_could_not_be_filled():
     """An initial entry beyond the array."""
     before = open_descriptors()
     with pytest.raises(KernelError, match="entry 1 of 2"):
-        Map(spec(MapKind.ARRAY, size=1, initial=((U32.encode(0), U64.encode(0)), (U32.encode(9), U64.encode(0)))))
+        Map(spec(MapType.ARRAY, size=1, initial=((U32.encode(0), U64.encode(0)), (U32.encode(9), U64.encode(0)))))
     assert open_descriptors() == before
 
 
@@ -328,8 +330,8 @@ def test_stack_traces_are_read_one_by_one():
     code = (
         build.load_map(R2, "stacks"), build.mov64(R3, 0), build.call(helper("get_stackid").id), build.exit_(),
     )  # fmt: skip
-    described = MapSpec("stacks", MapKind.STACK_TRACE, U32, array_of(U64, 127), 64)
-    spec_ = ProgramSpec("probe", ProgramKind.RAW_TRACEPOINT, Code(code, (Subprogram("probe", 0),)))
+    described = MapSpec("stacks", MapType.STACK_TRACE, U32, array_of(U64, 127), 64)
+    spec_ = ProgramSpec("probe", ProgramType.RAW_TRACEPOINT, Code(code, (Subprogram("probe", 0),)))
     with Map(described) as stacks, Program(spec_, {"stacks": stacks}) as program:
         number = program.test_run().retval
         assert list(stacks) == [number]

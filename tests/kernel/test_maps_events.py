@@ -13,8 +13,9 @@ from pyebpf.errors import InvalidValue, MalformedData, NotLoaded
 from pyebpf.events import PerfBuffer, UserRingBuffer
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.objects import Map, Program, make_map
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, Struct, u32, u64
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 from tests.support.needs import needs
 from tests.support.processors import one_processor
@@ -45,10 +46,10 @@ def emitter(length: int):
 
 @pytest.fixture
 def perf_rig():
-    array = make_map(MapSpec("events", MapKind.PERF_EVENT_ARRAY, None, None, 0))
-    serial = Map(MapSpec("serial", MapKind.ARRAY, U32, U64, 1))
+    array = make_map(MapSpec("events", MapType.PERF_EVENT_ARRAY, None, None, 0))
+    serial = Map(MapSpec("serial", MapType.ARRAY, U32, U64, 1))
     code = Code(emitter(16), (Subprogram("emit", 0),))
-    program = Program(ProgramSpec("emit", ProgramKind.RAW_TRACEPOINT, code), {"events": array, "serial": serial})
+    program = Program(ProgramSpec("emit", ProgramType.RAW_TRACEPOINT, code), {"events": array, "serial": serial})
     yield array, program
     for each in (program, serial, array):
         each.close()
@@ -131,7 +132,7 @@ def test_a_record_that_is_too_short_takes_no_others_with_it(perf_rig, overwrite)
     maps = {"events": array, "serial": program.maps["serial"]}
     with (
         one_processor(),
-        Program(ProgramSpec("emit_less", ProgramKind.RAW_TRACEPOINT, code), maps) as short,
+        Program(ProgramSpec("emit_less", ProgramType.RAW_TRACEPOINT, code), maps) as short,
         PerfBuffer(array, Drop.layout, pages=16, overwrite=overwrite) as events,
     ):
         for number in range(13):
@@ -149,7 +150,7 @@ def test_a_loop_passes_over_what_has_no_record(perf_rig):
     maps = {"events": array, "serial": program.maps["serial"]}
     with (
         one_processor(),
-        Program(ProgramSpec("emit_less", ProgramKind.RAW_TRACEPOINT, code), maps) as short,
+        Program(ProgramSpec("emit_less", ProgramType.RAW_TRACEPOINT, code), maps) as short,
         PerfBuffer(array, Drop.layout, pages=16) as events,
     ):
         short.test_run()
@@ -193,9 +194,9 @@ class Sums(Struct):
 @pytest.fixture
 def user_rig():
     needs("map:user_ringbuf")
-    ring = make_map(MapSpec("ring", MapKind.USER_RINGBUF, None, None, 4096))
-    sums = Map(MapSpec("sums", MapKind.ARRAY, U32, Sums.layout, 1))
-    program = Program(ProgramSpec("drain", ProgramKind.RAW_TRACEPOINT, drainer()), {"ring": ring, "sums": sums})
+    ring = make_map(MapSpec("ring", MapType.USER_RINGBUF, None, None, 4096))
+    sums = Map(MapSpec("sums", MapType.ARRAY, U32, Sums.layout, 1))
+    program = Program(ProgramSpec("drain", ProgramType.RAW_TRACEPOINT, drainer()), {"ring": ring, "sums": sums})
     yield ring, sums, program
     for each in (program, sums, ring):
         each.close()
@@ -258,7 +259,7 @@ def test_threads_share_a_writer(user_rig):
 def test_only_user_ring_buffers_are_written_so():
     """The kind is in the message."""
     with (
-        make_map(MapSpec("ring", MapKind.RINGBUF, None, None, 4096)) as ring,
+        make_map(MapSpec("ring", MapType.RINGBUF, None, None, 4096)) as ring,
         pytest.raises(InvalidValue, match="RINGBUF"),
     ):
         UserRingBuffer(ring)

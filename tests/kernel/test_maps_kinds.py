@@ -12,8 +12,8 @@ from pyebpf.errors import InvalidValue, KernelError
 from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.objects import KernelMap, make_map
-from pyebpf.specs import MapKind, MapSpec
-from pyebpf.specs.map_kinds import FLAG_NAMES, RULES, Can, Entries, Key, Value
+from pyebpf.specs import MapSpec
+from pyebpf.specs.map_traits import FLAG_NAMES, MAP_TRAITS, Entries, Key, MapOperation, Value
 from pyebpf.types import U32, U64, array_of
 from pyebpf.types.prefix import ipv4_prefix
 from pyebpf.uapi.bpf import MapType
@@ -23,23 +23,23 @@ from tests.support.needs import needs
 
 pytestmark = pytest.mark.every_kernel
 
-INNER = MapSpec("inner", MapKind.ARRAY, U32, U64, 1)
+INNER = MapSpec("inner", MapType.ARRAY, U32, U64, 1)
 REFUSALS = {ENOTSUPP, errno.EOPNOTSUPP}
 SIZES = {Entries.COUNT: 8, Entries.PROCESSORS: 0, Entries.BYTES: 4096, Entries.PAGES: 16, Entries.ZERO: 0}
 
 
-def spec(kind: MapKind, **more) -> MapSpec:
+def spec(kind: MapType, **more) -> MapSpec:
     """A map of the kind, as small as may be."""
-    rules = kind.rules
-    key = {Key.ANY: U32, Key.PREFIX: ipv4_prefix}.get(rules.key)
-    value = {Value.ANY: U64, Value.TRACE: array_of(U64, 10)}.get(rules.value)
-    size = 1 if kind in {MapKind.CPUMAP, MapKind.STRUCT_OPS} else SIZES[rules.entries]
-    operations = "tcp_congestion_ops" if kind is MapKind.STRUCT_OPS else ""
-    given = {"flags": rules.required, "inner": INNER if rules.needs_inner else None, "operations": operations}
+    traits = MAP_TRAITS[kind]
+    key = {Key.ANY: U32, Key.PREFIX: ipv4_prefix}.get(traits.key)
+    value = {Value.ANY: U64, Value.TRACE: array_of(U64, 10)}.get(traits.value)
+    size = 1 if kind in {MapType.CPUMAP, MapType.STRUCT_OPS} else SIZES[traits.entries]
+    operations = "tcp_congestion_ops" if kind is MapType.STRUCT_OPS else ""
+    given = {"flags": traits.required, "inner": INNER if traits.needs_inner else None, "operations": operations}
     return MapSpec("kind", kind, key, value, size, **{**given, **more})
 
 
-def made(kind: MapKind, **more) -> KernelMap:
+def made(kind: MapType, **more) -> KernelMap:
     """The map, or a skip if a probe says that the kernel has no such kind."""
     needs(f"map:{kind.name.lower()}")
     return make_map(spec(kind, **more))
@@ -51,12 +51,13 @@ def every(kinds) -> pytest.MarkDecorator:
 
 def test_the_table_has_every_kind_of_the_kernel_and_no_other():
     """All of enum bpf_map_type up to Linux 6.18."""
-    assert {kind.name: kind.value for kind in MapKind} == {t.name: t.value for t in MapType if t}
-    assert list(RULES) == [kind.name for kind in MapKind]
-    assert all(RULES[kind.name].per_cpu == kind.per_cpu for kind in MapKind)
+    assert list(MAP_TRAITS) == [kind for kind in MapType if kind]
+    assert {kind.name for kind, traits in MAP_TRAITS.items() if traits.per_cpu} == {
+        kind.name for kind in MapType if "PERCPU" in kind.name
+    }
 
 
-@every(MapKind)
+@every(MAP_TRAITS)
 def test_every_kind_is_made_as_its_row_says(kind):
     """Kind, sizes and flags are what the kernel says of the map that was made."""
     with made(kind) as table:
@@ -64,7 +65,7 @@ def test_every_kind_is_made_as_its_row_says(kind):
         assert (info.type, info.name, info.id > 0) == (kind, "kind", True)
         assert info.key_size == (table.key_type.size if table.key_type else 0)
         assert info.value_size == (table.value_type.size if table.value_type else 0)
-        assert info.flags & kind.rules.required == kind.rules.required
+        assert info.flags & MAP_TRAITS[kind].required == MAP_TRAITS[kind].required
         assert kind.name in repr(table)
 
 
@@ -76,28 +77,28 @@ def errno_of(call, *arguments) -> int:
     return 0
 
 
-@every(kind for kind in MapKind if kind is not MapKind.STRUCT_OPS)
+@every(kind for kind in MAP_TRAITS if kind is not MapType.STRUCT_OPS)
 def test_operations_are_there_as_the_row_says(kind):
     """Each command is refused as not for this kind, or not; a missing object or key is no refusal of the kind."""
-    can = kind.rules.can
+    can = MAP_TRAITS[kind].operations
     with made(kind) as table:
-        fd, slots = table.fileno(), possible_cpus() if kind.per_cpu else 1
-        key = (ipv4_prefix.encode("10.0.0.0/8") if kind is MapKind.LPM_TRIE else bytes(4)) if table.key_type else b""
+        fd, slots = table.fileno(), possible_cpus() if MAP_TRAITS[kind].per_cpu else 1
+        key = (ipv4_prefix.encode("10.0.0.0/8") if kind is MapType.LPM_TRIE else bytes(4)) if table.key_type else b""
         key = key.ljust(table.key_type.size, b"\0") if table.key_type else b""
         room, size = max(len(key), 4), max(table.value_type.size if table.value_type else 1, 8) * slots
         with make_map(INNER) as inner:
-            value = pack("<I", inner.fileno()) if kind.rules.needs_inner else bytes(size)
+            value = pack("<I", inner.fileno()) if MAP_TRAITS[kind].needs_inner else bytes(size)
             found = {
-                Can.BATCH_LOOKUP: errno_of(map_elements.map_lookup_batch, fd, None, 64, room, size),
-                Can.BATCH_TAKE: errno_of(map_elements.map_lookup_and_delete_batch, fd, None, 64, room, size),
-                Can.BATCH_UPDATE: map_elements.map_update_batch(fd, key.ljust(room, b"\0"), value, 1)[1],
-                Can.BATCH_DELETE: map_elements.map_delete_batch(fd, key.ljust(room, b"\0"), 1)[1],
-                Can.ITERATE: errno_of(map_elements.map_get_next_key, fd, None, room),
+                MapOperation.BATCH_LOOKUP: errno_of(map_elements.map_lookup_batch, fd, None, 64, room, size),
+                MapOperation.BATCH_TAKE: errno_of(map_elements.map_lookup_and_delete_batch, fd, None, 64, room, size),
+                MapOperation.BATCH_UPDATE: map_elements.map_update_batch(fd, key.ljust(room, b"\0"), value, 1)[1],
+                MapOperation.BATCH_DELETE: map_elements.map_delete_batch(fd, key.ljust(room, b"\0"), 1)[1],
+                MapOperation.ITERATE: errno_of(map_elements.map_get_next_key, fd, None, room),
             }
-            if kind is not MapKind.STACK_TRACE:  # in one step since some release after 6.12
-                found[Can.TAKE] = errno_of(map_elements.map_lookup_and_delete_elem, fd, key, size)
+            if kind is not MapType.STACK_TRACE:  # in one step since some release after 6.12
+                found[MapOperation.TAKE] = errno_of(map_elements.map_lookup_and_delete_elem, fd, key, size)
             if table.key_type:
-                found[Can.LOOKUP] = errno_of(map_elements.map_lookup_elem, fd, key, size)
+                found[MapOperation.LOOKUP] = errno_of(map_elements.map_lookup_elem, fd, key, size)
         refused = REFUSALS | ({errno.EINVAL} if not table.key_type else set())
         # A batch over indices that hold nothing ends in EINTR before Linux 6.14.
         assert {what.name: number not in refused for what, number in found.items()} == {
@@ -105,7 +106,7 @@ def test_operations_are_there_as_the_row_says(kind):
         }, found
 
 
-@every(kind for kind in MapKind if kind not in {MapKind.STRUCT_OPS, MapKind.ARENA})
+@every(kind for kind in MAP_TRAITS if kind not in {MapType.STRUCT_OPS, MapType.ARENA})
 def test_flags_are_taken_as_the_row_says(kind):
     """Each flag of MAP_CREATE on its own: made, or refused by the kernel and by the check alike."""
     base = spec(kind)
@@ -113,7 +114,7 @@ def test_flags_are_taken_as_the_row_says(kind):
     for bit, name in FLAG_NAMES.items():
         if name in {"NUMA_NODE", "STACK_BUILD_ID", "LINK", "VTYPE_BTF_OBJ_FD", "SEGV_ON_FAULT"} or bit & base.flags:
             continue
-        allowed = bool(kind.rules.flags & bit)
+        allowed = bool(MAP_TRAITS[kind].flags & bit)
         try:
             make_map(spec(kind, flags=base.flags | bit)).close()
             accepted = True
@@ -123,7 +124,7 @@ def test_flags_are_taken_as_the_row_says(kind):
         assert accepted == allowed, name
 
 
-@every(kind for kind in MapKind if kind.rules.flags & BPF_F_NUMA_NODE)
+@every(kind for kind in MAP_TRAITS if MAP_TRAITS[kind].flags & BPF_F_NUMA_NODE)
 def test_memory_on_a_numa_node(kind):
     """Node 0 exists everywhere; a node that does not exist is refused by the kernel, and named."""
     with made(kind, numa_node=0) as table:
@@ -132,7 +133,7 @@ def test_memory_on_a_numa_node(kind):
         made(kind, numa_node=1000)
 
 
-@every(kind for kind in MapKind if kind is not MapKind.STRUCT_OPS)
+@every(kind for kind in MAP_TRAITS if kind is not MapType.STRUCT_OPS)
 def test_every_kind_can_be_frozen_once(kind):
     """A second time says so. Struct_ops maps can't be, which the check says."""
     with made(kind) as table:
@@ -141,10 +142,10 @@ def test_every_kind_can_be_frozen_once(kind):
             table.freeze()
 
 
-@every(kind for kind in MapKind if kind.rules.can & Can.TYPED)
+@every(kind for kind in MAP_TRAITS if MAP_TRAITS[kind].operations & MapOperation.TYPED)
 def test_kinds_that_take_btf_have_it(kind):
     """The ids of key and value are those of the map's own BTF."""
-    key = {Key.ANY: U32}.get(kind.rules.key)
+    key = {Key.ANY: U32}.get(MAP_TRAITS[kind].key)
     with made(kind, typed=True) as table:
         info = table.info()
         assert info.btf_id > 0
@@ -152,7 +153,7 @@ def test_kinds_that_take_btf_have_it(kind):
         assert info.key_btf_type > 0 or key is None
 
 
-@every(kind for kind in MapKind if not kind.rules.can & Can.TYPED)
+@every(kind for kind in MAP_TRAITS if not MAP_TRAITS[kind].operations & MapOperation.TYPED)
 def test_kinds_that_take_no_btf_say_so(kind):
     """The fix is in the message."""
     with pytest.raises(InvalidValue, match="leave out typed="):

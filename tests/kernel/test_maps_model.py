@@ -12,9 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyebpf.errors import InvalidValue, KernelError
 from pyebpf.objects import make_map
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
+from pyebpf.specs.map_traits import MAP_TRAITS
 from pyebpf.types import S32, U32, U64
 from pyebpf.types.prefix import ipv4_prefix
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
 
 FEW = settings(max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -26,7 +28,7 @@ ENTRIES = st.dictionaries(KEYS, VALUES, max_size=40)
 class Keyed(RuleBasedStateMachine):
     """A hash of 31 entries (or an LRU one that never fills) against a dictionary."""
 
-    KIND: ClassVar[MapKind] = MapKind.HASH
+    KIND: ClassVar[MapType] = MapType.HASH
     SIZE: ClassVar[int] = 31
     FLAGS: ClassVar[int] = 0
 
@@ -92,7 +94,7 @@ class Keyed(RuleBasedStateMachine):
 class Lru(Keyed):
     """Far from full, nothing is given up."""
 
-    KIND = MapKind.LRU_HASH
+    KIND = MapType.LRU_HASH
     SIZE = 4096
 
 
@@ -107,7 +109,7 @@ class Array(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.map = make_map(MapSpec("model", MapKind.ARRAY, None, S32, 41))
+        self.map = make_map(MapSpec("model", MapType.ARRAY, None, S32, 41))
         self.model = [0] * 41
 
     def teardown(self) -> None:
@@ -140,7 +142,7 @@ class Array(RuleBasedStateMachine):
 class Line(RuleBasedStateMachine):
     """A queue of 7 against a list; a stack is the same from the other end."""
 
-    KIND: ClassVar[MapKind] = MapKind.QUEUE
+    KIND: ClassVar[MapType] = MapType.QUEUE
     NEXT: ClassVar[int] = 0
 
     def __init__(self) -> None:
@@ -177,7 +179,7 @@ class Line(RuleBasedStateMachine):
 class Stack(Line):
     """Last in, first out."""
 
-    KIND = MapKind.STACK
+    KIND = MapType.STACK
     NEXT = -1
 
 
@@ -191,7 +193,7 @@ class Trie(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.map = make_map(MapSpec("model", MapKind.LPM_TRIE, ipv4_prefix, U32, 1009, BPF_F_NO_PREALLOC))
+        self.map = make_map(MapSpec("model", MapType.LPM_TRIE, ipv4_prefix, U32, 1009, BPF_F_NO_PREALLOC))
         self.model: dict[ipaddress.IPv4Network, int] = {}
 
     def teardown(self) -> None:
@@ -228,7 +230,7 @@ del machine
 @pytest.mark.parametrize(
     ("kind", "key"),
     [
-        (MapKind.HASH, U64), (MapKind.LRU_HASH, U64), (MapKind.PERCPU_HASH, U64), (MapKind.LPM_TRIE, ipv4_prefix),
+        (MapType.HASH, U64), (MapType.LRU_HASH, U64), (MapType.PERCPU_HASH, U64), (MapType.LPM_TRIE, ipv4_prefix),
     ],
     ids=lambda value: getattr(value, "name", None),
 )  # fmt: skip
@@ -238,7 +240,7 @@ def test_iteration_is_safe_beside_a_writer(kind, key):
     def named(number: int):
         return number if key is U64 else ipaddress.ip_network((0x0A00_0000 + (number << 4), 28))
 
-    with make_map(MapSpec("busy", kind, key, U32, 8192, kind.rules.required)) as busy:
+    with make_map(MapSpec("busy", kind, key, U32, 8192, MAP_TRAITS[kind].required)) as busy:
         staying = {named(number): number for number in range(1009)}
         busy.update(staying)
         stop = threading.Event()

@@ -23,10 +23,12 @@ from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.objects import Map, Program, make_map, open_map
 from pyebpf.objects.dump import dump, dump_json
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs.map_traits import MAP_TRAITS
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, array_of, char, field, s32, type_of, u16, u32, u64
 from pyebpf.types.prefix import ipv4_prefix, ipv6_prefix, prefix
 from pyebpf.types.special import spin_lock
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.flags import BPF_F_MMAPABLE, BPF_F_NO_PREALLOC
 from tests.support.needs import needs
 
@@ -46,13 +48,13 @@ class Locked(Struct):
     second: u64 = 0
 
 
-def need(kind: MapKind) -> None:
+def need(kind: MapType) -> None:
     needs(f"map:{kind.name.lower()}")
 
 
 def test_a_queue_gives_the_oldest_and_a_stack_the_newest():
     """Push, peek, pop; empty and full say so; room is made on demand."""
-    for kind, order in ((MapKind.QUEUE, 1), (MapKind.STACK, -1)):
+    for kind, order in ((MapType.QUEUE, 1), (MapType.STACK, -1)):
         with make_map(MapSpec("items", kind, None, Flow.layout, 7)) as items:
             flows = [Flow(number, number * 3, f"f{number}") for number in range(7)]
             for flow in flows:
@@ -74,19 +76,19 @@ def test_a_queue_gives_the_oldest_and_a_stack_the_newest():
 
 def test_a_bloom_filter_never_misses_what_was_added():
     """1,009 values in; of 1,009 others few are taken for them."""
-    with make_map(MapSpec("seen", MapKind.BLOOM_FILTER, None, U64, 1009, extra=7)) as seen:
+    with make_map(MapSpec("seen", MapType.BLOOM_FILTER, None, U64, 1009, extra=7)) as seen:
         for number in range(1009):
             seen.add(number)
         assert all(number in seen for number in range(1009))
         assert sum(number in seen for number in range(5000, 6009)) < 101
         assert seen.info().extra == 7
     with pytest.raises(InvalidValue, match="1 to 15"):
-        make_map(MapSpec("seen", MapKind.BLOOM_FILTER, None, U64, 1009, extra=16))
+        make_map(MapSpec("seen", MapType.BLOOM_FILTER, None, U64, 1009, extra=16))
 
 
 def test_a_trie_finds_the_longest_prefix():
     """IPv4 networks as keys, in whatever form; look-ups of addresses."""
-    with make_map(MapSpec("routes", MapKind.LPM_TRIE, ipv4_prefix, U32, 101, BPF_F_NO_PREALLOC)) as routes:
+    with make_map(MapSpec("routes", MapType.LPM_TRIE, ipv4_prefix, U32, 101, BPF_F_NO_PREALLOC)) as routes:
         routes.update({"10.0.0.0/8": 8, "10.1.0.0/16": 16, ipaddress.ip_network("0.0.0.0/0"): 0})
         assert routes[ipaddress.ip_address("10.1.2.3")] == 16
         assert routes["10.2.2.3"] == 8
@@ -101,22 +103,22 @@ def test_a_trie_finds_the_longest_prefix():
         for wrong in ("10.0.0.0/33", "fe80::/64", 1.5, (33, bytes(4)), (8, bytes(5))):
             with pytest.raises(InvalidValue, match="does not fit ipv4_prefix"):
                 routes[wrong] = 1
-    with make_map(MapSpec("routes", MapKind.LPM_TRIE, ipv6_prefix, U32, 101, BPF_F_NO_PREALLOC)) as routes:
+    with make_map(MapSpec("routes", MapType.LPM_TRIE, ipv6_prefix, U32, 101, BPF_F_NO_PREALLOC)) as routes:
         routes["2001:db8::/32"] = 32
         assert routes["2001:db8::1"] == 32
         assert routes.get("2001:db9::1") is None
-    with make_map(MapSpec("other", MapKind.LPM_TRIE, prefix(2), U32, 11, BPF_F_NO_PREALLOC, typed=True)) as other:
+    with make_map(MapSpec("other", MapType.LPM_TRIE, prefix(2), U32, 11, BPF_F_NO_PREALLOC, typed=True)) as other:
         other[4, b"\xab\xcd"] = 1
         assert dict(other.items()) == {(4, b"\xa0\x00"): 1}
 
 
-INNER = MapSpec("inner", MapKind.HASH, U32, U64, 31)
+INNER = MapSpec("inner", MapType.HASH, U32, U64, 31)
 
 
-@pytest.mark.parametrize("kind", [MapKind.ARRAY_OF_MAPS, MapKind.HASH_OF_MAPS], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [MapType.ARRAY_OF_MAPS, MapType.HASH_OF_MAPS], ids=lambda kind: kind.name)
 def test_maps_are_values_of_maps(kind):
     """Assigned, opened by key, listed by id, removed; a map of another kind is refused."""
-    key = U32 if kind is MapKind.HASH_OF_MAPS else None
+    key = U32 if kind is MapType.HASH_OF_MAPS else None
     outer_spec = MapSpec("outer", kind, key, None, 5, inner=INNER)
     with make_map(outer_spec) as outer, Map(INNER) as first, Map(INNER) as second:
         first[7] = 70
@@ -133,7 +135,7 @@ def test_maps_are_values_of_maps(kind):
         with pytest.raises(KeyError):
             outer[0]
         with (
-            make_map(MapSpec("array", MapKind.ARRAY, None, U64, 1)) as wrong,
+            make_map(MapSpec("array", MapType.ARRAY, None, U64, 1)) as wrong,
             pytest.raises(InvalidValue, match="ARRAY"),
         ):
             outer[1] = wrong
@@ -142,8 +144,8 @@ def test_maps_are_values_of_maps(kind):
 def test_programs_are_values_of_program_arrays():
     """By descriptor in, by id out; the empty indices are no items."""
     code = Code((build.mov64(build.R0, 0), build.exit_()), (Subprogram("leaf", 0),))
-    with make_map(MapSpec("jumps", MapKind.PROG_ARRAY, None, None, 5)) as jumps:
-        with Program(ProgramSpec("leaf", ProgramKind.RAW_TRACEPOINT, code), {}) as program:
+    with make_map(MapSpec("jumps", MapType.PROG_ARRAY, None, None, 5)) as jumps:
+        with Program(ProgramSpec("leaf", ProgramType.RAW_TRACEPOINT, code), {}) as program:
             jumps[3] = program
             assert dict(jumps.snapshot()) == {3: program.info().id}
         with pytest.raises(InvalidValue, match="indices 0 to 4"):
@@ -154,25 +156,25 @@ def test_programs_are_values_of_program_arrays():
 
 def test_devices_processors_and_sockets_are_values():
     """The loopback's index, processor 0, a listening socket; what only programs may read says so."""
-    for kind in (MapKind.DEVMAP, MapKind.DEVMAP_HASH):
+    for kind in (MapType.DEVMAP, MapType.DEVMAP_HASH):
         with make_map(MapSpec("devices", kind, None, None, 3)) as devices:
             devices[1] = 1
             assert devices.snapshot() == {1: 1}
             del devices[1]
             assert devices.snapshot() == {}
-    with make_map(MapSpec("processors", MapKind.CPUMAP, None, None, 1)) as processors:
+    with make_map(MapSpec("processors", MapType.CPUMAP, None, None, 1)) as processors:
         processors[0] = 192
         assert processors[0] == 192
     with socket.socket() as server, socket.socket() as client:
         server.bind(("127.0.0.1", 0))
         server.listen()
         client.connect(server.getsockname())
-        for kind, key in ((MapKind.SOCKMAP, None), (MapKind.SOCKHASH, U32)):
+        for kind, key in ((MapType.SOCKMAP, None), (MapType.SOCKHASH, U32)):
             with make_map(MapSpec("sockets", kind, key, U64, 3)) as sockets:
                 sockets[2] = client
                 assert sockets[2] > 0
                 assert list(sockets.snapshot()) == [2]
-    groups = MapSpec("groups", MapKind.CGROUP_ARRAY, None, None, 3)
+    groups = MapSpec("groups", MapType.CGROUP_ARRAY, None, None, 3)
     with make_map(groups) as table, pytest.raises(InvalidValue, match="to programs only"):
         table.snapshot()
 
@@ -180,10 +182,10 @@ def test_devices_processors_and_sockets_are_values():
 def test_storage_belongs_to_its_object():
     """A socket's, a task's and an inode's value, by descriptor; no listing."""
     for kind, make in (
-        (MapKind.SK_STORAGE, socket.socket),
-        (MapKind.TASK_STORAGE, lambda: Descriptor(os.pidfd_open(os.getpid()), "this process")),
-        (MapKind.INODE_STORAGE, lambda: Descriptor(os.open("/proc/self/exe", os.O_RDONLY), "a file")),
-        (MapKind.CGRP_STORAGE, None),
+        (MapType.SK_STORAGE, socket.socket),
+        (MapType.TASK_STORAGE, lambda: Descriptor(os.pidfd_open(os.getpid()), "this process")),
+        (MapType.INODE_STORAGE, lambda: Descriptor(os.open("/proc/self/exe", os.O_RDONLY), "a file")),
+        (MapType.CGRP_STORAGE, None),
     ):
         if Features().ask(f"map:{kind.name.lower()}") is Answer.NO:
             continue
@@ -212,7 +214,7 @@ def test_a_window_shows_the_map_without_system_calls(kind):
         Flow.layout: [Flow(1, 2, "a"), Flow(3, 4, "bc"), Flow(0, 0, "")],
         array_of(U32, 3): [[1, 2, 3], [4, 5, 6], [0, 0, 0]], CharArray(5): ["ab", "cdef", ""],
     }[kind]  # fmt: skip
-    with make_map(MapSpec("shared", MapKind.ARRAY, None, kind, 1009, BPF_F_MMAPABLE)) as shared:
+    with make_map(MapSpec("shared", MapType.ARRAY, None, kind, 1009, BPF_F_MMAPABLE)) as shared:
         window = shared.window()
         assert shared.window() is window
         assert len(window) == 1009
@@ -241,7 +243,7 @@ def test_a_window_shows_the_map_without_system_calls(kind):
 def test_only_mappable_maps_have_windows():
     """The message names the flag, or the kinds."""
     with (
-        make_map(MapSpec("plain", MapKind.ARRAY, None, U64, 1)) as plain,
+        make_map(MapSpec("plain", MapType.ARRAY, None, U64, 1)) as plain,
         pytest.raises(InvalidValue, match="MMAPABLE"),
     ):
         plain.window()
@@ -251,8 +253,8 @@ def test_only_mappable_maps_have_windows():
 
 def test_an_arena_is_memory():
     """Its pages are made when user space touches them."""
-    need(MapKind.ARENA)
-    with make_map(MapSpec("arena", MapKind.ARENA, None, None, 16, BPF_F_MMAPABLE)) as arena:
+    need(MapType.ARENA)
+    with make_map(MapSpec("arena", MapType.ARENA, None, None, 16, BPF_F_MMAPABLE)) as arena:
         memory = arena.window().memory
         assert len(memory) == 16 * mmap.PAGESIZE
         memory[4096:4101] = b"pages"
@@ -263,14 +265,14 @@ def test_an_arena_is_memory():
 
 def test_struct_ops_maps_have_the_kernels_layout():
     """Made and shown; what fills them is the matter of their programs."""
-    with make_map(MapSpec("ops", MapKind.STRUCT_OPS, None, None, 1, operations="tcp_congestion_ops")) as ops:
+    with make_map(MapSpec("ops", MapType.STRUCT_OPS, None, None, 1, operations="tcp_congestion_ops")) as ops:
         assert ops.info().value_size > 64
         assert ops.info().vmlinux_value_type > 0
     with pytest.raises(NotFound):
-        make_map(MapSpec("ops", MapKind.STRUCT_OPS, None, None, 1, operations="tcp_congestion_opz"))
+        make_map(MapSpec("ops", MapType.STRUCT_OPS, None, None, 1, operations="tcp_congestion_opz"))
 
 
-@pytest.mark.parametrize("kind", [MapKind.HASH, MapKind.ARRAY], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [MapType.HASH, MapType.ARRAY], ids=lambda kind: kind.name)
 def test_values_with_a_spin_lock_are_read_and_written_whole(kind):
     """BPF_F_LOCK by itself; the lock is None to user space. A writer thread never shows a half-written value."""
     with Map(MapSpec("pairs", kind, U32, Locked.layout, 211)) as pairs:
@@ -304,13 +306,13 @@ PACKET = construct.Struct("port" / construct.Int16ub, "pad" / construct.Int16ub,
 def test_an_lru_map_takes_no_lock():
     """The kernel's own answer, as NotSupported."""
     with pytest.raises(NotSupported, match="creating map pairs"):
-        Map(MapSpec("pairs", MapKind.LRU_HASH, U32, Locked.layout, 211))
+        Map(MapSpec("pairs", MapType.LRU_HASH, U32, Locked.layout, 211))
 
 
 def test_construct_objects_are_keys_and_values():
     """Built and parsed by construct; bytes of that size to the kernel."""
     key, value = type_of(construct.Int32ub), type_of(PACKET)
-    with Map(MapSpec("packets", MapKind.HASH, key, value, 17, typed=True)) as packets:
+    with Map(MapSpec("packets", MapType.HASH, key, value, 17, typed=True)) as packets:
         packets[258] = {"port": 80, "pad": 0, "address": 0x7F000001}
         assert packets[258] == {"port": 80, "pad": 0, "address": 0x7F000001}
         assert packets[258].port == 80
@@ -318,7 +320,7 @@ def test_construct_objects_are_keys_and_values():
         for wrong in ({"port": 1}, {"port": 1 << 16, "pad": 0, "address": 0}, 5):
             with pytest.raises(InvalidValue, match="does not fit Struct"):
                 packets[1] = wrong
-    with Map(MapSpec("keyed", MapKind.HASH, value, U32, 17)) as keyed:
+    with Map(MapSpec("keyed", MapType.HASH, value, U32, 17)) as keyed:
         keyed[{"port": 1, "pad": 2, "address": 3}.items() and construct.Container(port=1, pad=2, address=3)] = 4
         (found,) = keyed
         assert (found.port, keyed[found]) == (1, 4)
@@ -328,7 +330,7 @@ def test_construct_objects_are_keys_and_values():
 
 def test_dumps_are_json_whatever_the_bytes():
     """Records, bytes, per-CPU values, characters that are no UTF-8."""
-    with Map(MapSpec("flows", MapKind.PERCPU_HASH, CharArray(8), Flow.layout, 5)) as flows:
+    with Map(MapSpec("flows", MapType.PERCPU_HASH, CharArray(8), Flow.layout, 5)) as flows:
         flows["\udcff\x01"] = [Flow(cpu, 2, "n\udc80") for cpu in range(possible_cpus())]
         parsed = json.loads(dump_json(flows))
         assert parsed == [
@@ -340,11 +342,11 @@ def test_dumps_are_json_whatever_the_bytes():
                 ],
             }
         ]
-    with make_map(MapSpec("routes", MapKind.LPM_TRIE, ipv4_prefix, array_of(U8, 3), 5, BPF_F_NO_PREALLOC)) as routes:
+    with make_map(MapSpec("routes", MapType.LPM_TRIE, ipv4_prefix, array_of(U8, 3), 5, BPF_F_NO_PREALLOC)) as routes:
         routes["10.0.0.0/8"] = b"\xff\0\1"
         assert dump(routes) == [{"key": "10.0.0.0/8", "value": "ff0001"}]
     with (
-        make_map(MapSpec("queue", MapKind.QUEUE, None, U32, 5)) as queue,
+        make_map(MapSpec("queue", MapType.QUEUE, None, U32, 5)) as queue,
         pytest.raises(InvalidValue, match="no items"),
     ):
         dump(queue)
@@ -353,7 +355,7 @@ def test_dumps_are_json_whatever_the_bytes():
 def test_bpftool_shows_fields_of_typed_maps():
     """The BTF made from the types is what another program reads."""
     needs("command:bpftool")
-    with Map(MapSpec("flows", MapKind.HASH, U32, Flow.layout, 5, typed=True)) as flows:
+    with Map(MapSpec("flows", MapType.HASH, U32, Flow.layout, 5, typed=True)) as flows:
         flows[9] = Flow(80, 17, "http")
         shown = subprocess.run(
             ["/usr/sbin/bpftool", "-j", "map", "dump", "id", str(flows.info().id)],
@@ -398,7 +400,7 @@ def test_a_pinned_map_is_found_again(bpffs):
 
     def work(directory: Path) -> None:
         path = str(directory / "flows")
-        with Map(MapSpec("flows", MapKind.HASH, U32, Flow.layout, 5)) as flows:
+        with Map(MapSpec("flows", MapType.HASH, U32, Flow.layout, 5)) as flows:
             flows[9] = Flow(80, 17, "http")
             flows.pin(path)
             with pytest.raises(KernelError, match="unlink it first"):
@@ -433,7 +435,7 @@ def test_a_map_cannot_be_pinned_elsewhere(tmp_path):
         table.pin(str(tmp_path / "table"))
 
 
-@pytest.mark.parametrize("kind", list(MapKind), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", list(MAP_TRAITS), ids=lambda kind: kind.name)
 def test_every_kind_is_opened_by_its_id(kind):
     """As the class that fits it, its types bytes where the kind leaves them open."""
     from tests.kernel.test_maps_kinds import made
@@ -464,4 +466,4 @@ def test_a_program_in_place_of_a_function_needs_the_function():
     """An object's `SEC("freplace/x")` names it, and no program."""
     code = Code((build.mov64(build.R0, 0), build.exit_()), (Subprogram("instead", 0),))
     with pytest.raises(InvalidValue, match="type EXT takes a function's place: give its ProgramSpec"):
-        Program(ProgramSpec("instead", ProgramKind.EXT, code), {})
+        Program(ProgramSpec("instead", ProgramType.EXT, code), {})

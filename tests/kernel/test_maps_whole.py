@@ -12,8 +12,9 @@ from pyebpf.dsl.maps import HashMap
 from pyebpf.errors import InvalidValue
 from pyebpf.kernel import map_elements
 from pyebpf.objects import Map
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType
 
 ENTRIES = 1_009
 GIVEN = {key * 7: key * 3 for key in range(ENTRIES)}
@@ -23,11 +24,11 @@ ONE_BY_ONE = ("map_lookup_elem", "map_update_elem", "map_delete_elem", "map_get_
 @pytest.fixture(params=["kernel", "declared"])
 def counts(request):
     """A hash: the loaded map itself, and as a program declares it."""
-    with Map(MapSpec("counts", MapKind.HASH, U32, U64, ENTRIES)) as made:
+    with Map(MapSpec("counts", MapType.HASH, U32, U64, ENTRIES)) as made:
         if request.param == "kernel":
             yield made
         else:
-            declared = HashMap(MapKind.HASH, U32, U64, ENTRIES, "counts")
+            declared = HashMap(MapType.HASH, U32, U64, ENTRIES, "counts")
             declared.bind(made)
             yield declared
 
@@ -74,7 +75,7 @@ def test_any_mapping_type_reads_all(counts):
     """Those that ask for each key from code in Python read each."""
     counts.update(GIVEN)
     assert OrderedDict(counts) == GIVEN
-    other = Map(MapSpec("other", MapKind.HASH, U32, U64, ENTRIES))
+    other = Map(MapSpec("other", MapType.HASH, U32, U64, ENTRIES))
     with other:
         other.update(counts)
         assert dict(other) == GIVEN
@@ -200,7 +201,7 @@ def test_popitem_empties_a_map(counts):
 
 def test_views_are_of_one_moment():
     """Length, membership, comparison and order of the three views."""
-    with Map(MapSpec("counts", MapKind.PERCPU_HASH, U32, U64, 17)) as counts:
+    with Map(MapSpec("counts", MapType.PERCPU_HASH, U32, U64, 17)) as counts:
         counts.update({3: 4, 5: 6})
         keys, values, items = counts.keys(), counts.values(), counts.items()
         counts.clear()
@@ -221,7 +222,7 @@ def test_views_are_of_one_moment():
 
 def test_arrays_are_cleared_and_keep_their_entries():
     """Every index is there before and after."""
-    with Map(MapSpec("table", MapKind.ARRAY, U32, U64, ENTRIES)) as table:
+    with Map(MapSpec("table", MapType.ARRAY, U32, U64, ENTRIES)) as table:
         table.update(dict.fromkeys(range(ENTRIES), 5))
         table.clear()
         assert table

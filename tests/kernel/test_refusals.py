@@ -17,7 +17,7 @@ from pyebpf.asm.op import Form
 from pyebpf.builder import restating
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.objects.refusals import REFUSALS
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from tests.support.refused import Edit, marked, provoke
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.module import Module
 
 RDONLY_PROG = 1 << 7
-SYSCALL = {"kind": ProgramKind.SYSCALL, "flags": 1 << 4}  # BPF_F_SLEEPABLE
+SYSCALL = {"kind": ProgramType.SYSCALL, "flags": 1 << 4}  # BPF_F_SLEEPABLE
 LOOK_UP, GET_COMM, SKB_LOAD_BYTES, RESERVE, SUBMIT = 1, 16, 26, 131, 132
 
 

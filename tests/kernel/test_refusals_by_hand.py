@@ -22,9 +22,10 @@ from pyebpf.errors import NotPermitted
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects.refusals import REFUSALS
 from pyebpf.runtime.loaded import Loaded
-from pyebpf.specs import Code, MapKind, MapSpec, ModuleSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ModuleSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, array_of
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 from tests.support.refused import here, marked, refusal
 
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from pyebpf.errors import VerifierError
 
 MAPS = (
-    MapSpec("counts", MapKind.HASH, U32, U64, 16),
-    MapSpec("table", MapKind.ARRAY, U32, array_of(U64, 4), 1),
-    MapSpec("ring", MapKind.RINGBUF, None, None, 4096),
+    MapSpec("counts", MapType.HASH, U32, U64, 16),
+    MapSpec("table", MapType.ARRAY, U32, array_of(U64, 4), 1),
+    MapSpec("ring", MapType.RINGBUF, None, None, 4096),
 )
 STRETCH, ROUNDS = 3_011, 367
 
@@ -344,7 +345,7 @@ class Row:
     name: str
     program: Callable[[Assembler], None]
     tag: str = ""
-    kind: ProgramKind = ProgramKind.TRACEPOINT
+    kind: ProgramType = ProgramType.TRACEPOINT
     options: dict[str, Any] = field(default_factory=dict)
     words: str = ""
 
@@ -352,7 +353,7 @@ class Row:
         return self.program.__name__
 
 
-XDP, FILTER, TRACEPOINT = ProgramKind.XDP, ProgramKind.SOCKET_FILTER, ProgramKind.TRACEPOINT
+XDP, FILTER, TRACEPOINT = ProgramType.XDP, ProgramType.SOCKET_FILTER, ProgramType.TRACEPOINT
 ROWS = (
     Row("scalar-deref", number_as_address, words="R0 is any number"),
     Row("scalar-deref", after_submit, "use after submit"),
@@ -375,7 +376,7 @@ ROWS = (
     Row("mixed-pointers", kinds_mixed),
     Row("jump-into-load", into_a_wide_load, "into a wide load"),
     Row("instruction-kind", packet_load),
-    Row("return-range", result_out_of_range, kind=ProgramKind.TRACING, options={"iterator": "bpf_iter_task"}),
+    Row("return-range", result_out_of_range, kind=ProgramType.TRACING, options={"iterator": "bpf_iter_task"}),
     Row("return-range", callback_out_of_range, "callback's result"),
     Row("call-depth|back-edge", recursion, "recursion"),  # Linux 6.1 sees it before the walk
     Row("lock-map", lock_without_one, kind=XDP),

@@ -15,8 +15,9 @@ from pyebpf.errors import InvalidValue, MalformedData, NotLoaded
 from pyebpf.events import PerfBuffer, RingBuffer
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, Struct, char, field, u32, u64
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 from tests.support.processors import one_processor
 
@@ -63,13 +64,13 @@ class Rig:
     """A ring buffer and programs that write to it."""
 
     def __init__(self, size: int = SIZE) -> None:
-        self.ring = Map(MapSpec("ring", MapKind.RINGBUF, None, None, size))
-        self.serial = Map(MapSpec("serial", MapKind.ARRAY, U32, U64, 1))
+        self.ring = Map(MapSpec("ring", MapType.RINGBUF, None, None, size))
+        self.serial = Map(MapSpec("serial", MapType.ARRAY, U32, U64, 1))
         self.programs: list[Program] = []
 
     def program(self, length: int, flags: int = 0, *, discard: bool = False) -> Program:
         code = Code(emitter(length, flags, discard=discard), (Subprogram("emit", 0),))
-        spec = ProgramSpec("emit", ProgramKind.SOCKET_FILTER, code)
+        spec = ProgramSpec("emit", ProgramType.SOCKET_FILTER, code)
         self.programs.append(Program(spec, {"ring": self.ring, "serial": self.serial}))
         return self.programs[-1]
 
@@ -320,10 +321,10 @@ def perf_emitter(length: int) -> tuple[Instruction, ...]:
 
 @pytest.fixture
 def perf_rig():
-    array = Map(MapSpec("events", MapKind.PERF_EVENT_ARRAY, None, None, 0))
-    serial = Map(MapSpec("serial", MapKind.ARRAY, U32, U64, 1))
+    array = Map(MapSpec("events", MapType.PERF_EVENT_ARRAY, None, None, 0))
+    serial = Map(MapSpec("serial", MapType.ARRAY, U32, U64, 1))
     code = Code(perf_emitter(16), (Subprogram("emit", 0),))
-    program = Program(ProgramSpec("emit", ProgramKind.RAW_TRACEPOINT, code), {"events": array, "serial": serial})
+    program = Program(ProgramSpec("emit", ProgramType.RAW_TRACEPOINT, code), {"events": array, "serial": serial})
     yield array, program
     for each in (program, serial, array):
         each.close()

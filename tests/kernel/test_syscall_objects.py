@@ -17,19 +17,10 @@ from pyebpf.kernel import bpf, info
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program
-from pyebpf.specs import (
-    BtfTracepoint,
-    Code,
-    MapKind,
-    MapSpec,
-    ProgramKind,
-    ProgramSpec,
-    RawTracepoint,
-    Subprogram,
-    Tracepoint,
-)
+from pyebpf.specs import BtfTracepoint, Code, MapSpec, ProgramSpec, RawTracepoint, Subprogram, Tracepoint
 from pyebpf.types import U32, U64
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 from tests.support.needs import needs
 
@@ -37,7 +28,7 @@ RETURN = (build.mov64(R0, 0), build.exit_())
 
 
 def spec(
-    kind: ProgramKind, *instructions: Instruction, functions: tuple[Subprogram, ...] = (), name: str = "probe", **more
+    kind: ProgramType, *instructions: Instruction, functions: tuple[Subprogram, ...] = (), name: str = "probe", **more
 ) -> ProgramSpec:
     return ProgramSpec(name, kind, Code(instructions, functions or (Subprogram(name, 0),)), **more)
 
@@ -45,7 +36,7 @@ def spec(
 @pytest.mark.parametrize("name", ["<lambda>", "on_open.<locals>.inner", "größe", "a-b c", "x" * 300, "9lives", ""])
 def test_any_python_name_loads(name):
     """The kernel takes few characters and fifteen of them; names are made to fit."""
-    with Program(spec(ProgramKind.SOCKET_FILTER, *RETURN, name=name), {}) as program:
+    with Program(spec(ProgramType.SOCKET_FILTER, *RETURN, name=name), {}) as program:
         assert len(program.info().name) <= 15
 
 
@@ -61,8 +52,8 @@ def test_any_python_name_loads(name):
 def test_any_source_place_loads(where):
     """File names and lines are free text for the kernel; columns and line numbers have limits."""
     instructions = (build.mov64(R0, 0, where=where), build.exit_(where=where))
-    with Program(spec(ProgramKind.SOCKET_FILTER, *instructions), {}) as program:
-        assert program.info().type == ProgramKind.SOCKET_FILTER
+    with Program(spec(ProgramType.SOCKET_FILTER, *instructions), {}) as program:
+        assert program.info().type == ProgramType.SOCKET_FILTER
 
 
 def test_a_subprogram_is_called_by_name():
@@ -76,7 +67,7 @@ def test_a_subprogram_is_called_by_name():
         build.exit_(),
     )
     functions = (Subprogram("probe", 0), Subprogram("double", 3))
-    with Program(spec(ProgramKind.SOCKET_FILTER, *code, functions=functions), {}) as program:
+    with Program(spec(ProgramType.SOCKET_FILTER, *code, functions=functions), {}) as program:
         assert program.test_run(data=bytes(64)).retval == 40
 
 
@@ -91,8 +82,8 @@ def test_a_callback_runs_for_each_round():
     )  # fmt: skip
     functions = (Subprogram("probe", 0), Subprogram("round", 6))
     with (
-        Map(MapSpec("counts", MapKind.ARRAY, U32, U64, 1)) as counts,
-        Program(spec(ProgramKind.SOCKET_FILTER, *code, functions=functions), {"counts": counts}) as program,
+        Map(MapSpec("counts", MapType.ARRAY, U32, U64, 1)) as counts,
+        Program(spec(ProgramType.SOCKET_FILTER, *code, functions=functions), {"counts": counts}) as program,
     ):
         assert program.test_run(data=bytes(64)).retval == 101
         assert counts[0] == 101
@@ -115,7 +106,7 @@ def test_kernel_functions_are_found_by_name():
     types = Btf(read_btf())
     needs("kfunc:bpf_iter_num_new")
     for btf in (None, lambda: types):
-        with Program(spec(ProgramKind.SYSCALL, *iterator_sum(), flags=16), {}, btf=btf) as program:
+        with Program(spec(ProgramType.SYSCALL, *iterator_sum(), flags=16), {}, btf=btf) as program:
             assert program.test_run(context=bytes(8)).retval == 45
 
 
@@ -123,12 +114,12 @@ def test_a_kernel_function_that_is_missing_is_named():
     """With the closest ones."""
     code = (build.call_kfunc("bpf_iter_num_mew"), *RETURN)
     with pytest.raises(NotFound, match="bpf_iter_num_mew"):
-        Program(spec(ProgramKind.TRACEPOINT, *code), {})
+        Program(spec(ProgramType.TRACEPOINT, *code), {})
 
 
 def test_a_closed_program_is_not_loaded():
     """NotLoaded, for whatever is asked."""
-    program = Program(spec(ProgramKind.SOCKET_FILTER, *RETURN), {})
+    program = Program(spec(ProgramType.SOCKET_FILTER, *RETURN), {})
     program.close()
     program.close()
     for use in (program.fileno, program.info, program.test_run):
@@ -138,14 +129,14 @@ def test_a_closed_program_is_not_loaded():
 
 def test_a_tracepoint_program_has_no_test_run():
     """The kernel's ENOTSUPP, which the C library cannot name."""
-    with Program(spec(ProgramKind.TRACEPOINT, *RETURN), {}) as program, pytest.raises(NotSupported, match="ENOTSUPP"):
+    with Program(spec(ProgramType.TRACEPOINT, *RETURN), {}) as program, pytest.raises(NotSupported, match="ENOTSUPP"):
         program.test_run()
 
 
 def test_links_are_found_by_their_ids_and_know_their_program():
     """A raw tracepoint's link, by id."""
     with (
-        Program(spec(ProgramKind.RAW_TRACEPOINT, *RETURN), {}) as program,
+        Program(spec(ProgramType.RAW_TRACEPOINT, *RETURN), {}) as program,
         attach(program, RawTracepoint("sched_process_exit")) as link,
     ):
         (held,) = link._links
@@ -168,7 +159,7 @@ def test_links_are_found_by_their_ids_and_know_their_program():
 
 def test_program_and_btf_ids_lead_to_their_objects():
     """Vmlinux's BTF is among all BTF objects; a program is opened by its id."""
-    with Program(spec(ProgramKind.SOCKET_FILTER, *RETURN), {}) as program:
+    with Program(spec(ProgramType.SOCKET_FILTER, *RETURN), {}) as program:
         number = program.info().id
         assert bpf.prog_get_next_id(number - 1) == number
         with bpf.prog_get_fd_by_id(number) as again:
@@ -181,7 +172,7 @@ def test_program_and_btf_ids_lead_to_their_objects():
 def test_an_iterator_is_read_to_its_end():
     """A task iterator that writes nothing ends at once."""
     target = Btf(read_btf()).find("bpf_iter_task", {Kind.FUNC})[0]
-    described = spec(ProgramKind.TRACING, *RETURN, expected_attach_type=AttachType.TRACE_ITER, attach_btf=target)
+    described = spec(ProgramType.TRACING, *RETURN, expected_attach_type=AttachType.TRACE_ITER, attach_btf=target)
     with (
         Program(described, {}) as program,
         bpf.link_create(program.fileno(), 0, AttachType.TRACE_ITER) as link,
@@ -222,12 +213,12 @@ def attempt(kind, target):
     except PyebpfError as error:
         print(type(error).__name__, error)
 try:
-    Map(MapSpec("counts", MapKind.HASH, U32, U64, 8)).close()
+    Map(MapSpec("counts", MapType.HASH, U32, U64, 8)).close()
     print("made")
 except PyebpfError as error:
     print(type(error).__name__, error)
-attempt(ProgramKind.RAW_TRACEPOINT, RawTracepoint("sched_process_exit"))
-attempt(ProgramKind.TRACEPOINT, Tracepoint("sched", "sched_process_exit"))
+attempt(ProgramType.RAW_TRACEPOINT, RawTracepoint("sched_process_exit"))
+attempt(ProgramType.TRACEPOINT, Tracepoint("sched", "sched_process_exit"))
 """
 
 
@@ -275,7 +266,7 @@ def test_with_one_capability_the_other_is_named():
 def test_a_btf_tracepoint_is_what_its_load_says():
     """The spec's name is for people; the BTF id decides."""
     target = Btf(read_btf()).find("btf_trace_sched_process_exit", {Kind.TYPEDEF})[0]
-    described = spec(ProgramKind.TRACING, *RETURN, expected_attach_type=AttachType.TRACE_RAW_TP, attach_btf=target)
+    described = spec(ProgramType.TRACING, *RETURN, expected_attach_type=AttachType.TRACE_RAW_TP, attach_btf=target)
     with Program(described, {}) as program, attach(program, BtfTracepoint("sched_process_exit")) as link:
         assert str(link.target) == "tp_btf sched_process_exit"
     assert str(Tracepoint("a", "b")) == "tracepoint a:b"

@@ -12,8 +12,9 @@ from pyebpf.asm.build import R0, R1, R2, R3, R6, R10
 from pyebpf.errors import NotFound
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, RawTracepoint, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, RawTracepoint, Subprogram
 from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 from tests.support.needs import needs
 
@@ -28,7 +29,7 @@ def read_user(address: int) -> tuple[Instruction, ...]:
 
 def load(instructions: tuple[Instruction, ...], runs: Map) -> Program:
     code = Code(instructions, (Subprogram("probe", 0),))
-    return Program(ProgramSpec("probe", ProgramKind.RAW_TRACEPOINT, code), {"runs": runs})
+    return Program(ProgramSpec("probe", ProgramType.RAW_TRACEPOINT, code), {"runs": runs})
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def hole():
 
 @pytest.fixture
 def runs():
-    with Map(MapSpec("runs", MapKind.ARRAY, U32, U64, 1)) as counts:
+    with Map(MapSpec("runs", MapType.ARRAY, U32, U64, 1)) as counts:
         yield counts
 
 

@@ -15,21 +15,22 @@ from pyebpf.errors import Location, VerifierError
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
 from pyebpf.objects.refusals import REFUSALS
-from pyebpf.specs import Code, MapKind, MapSpec, ProgramKind, ProgramSpec, Subprogram
+from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, array_of
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 
 MAPS = (
-    MapSpec("counts", MapKind.HASH, U32, U64, 16),
-    MapSpec("table", MapKind.ARRAY, U32, array_of(U64, 4), 1),
-    MapSpec("fixed", MapKind.ARRAY, U32, U64, 1, flags=1 << 7),  # BPF_F_RDONLY_PROG
-    MapSpec("ring", MapKind.RINGBUF, None, None, 4096),
-    MapSpec("closed", MapKind.ARRAY, U32, U64, 1, flags=1 << 8),  # BPF_F_WRONLY_PROG
-    MapSpec("storage", MapKind.CGROUP_STORAGE, array_of(U64, 2), U64, 0),
+    MapSpec("counts", MapType.HASH, U32, U64, 16),
+    MapSpec("table", MapType.ARRAY, U32, array_of(U64, 4), 1),
+    MapSpec("fixed", MapType.ARRAY, U32, U64, 1, flags=1 << 7),  # BPF_F_RDONLY_PROG
+    MapSpec("ring", MapType.RINGBUF, None, None, 4096),
+    MapSpec("closed", MapType.ARRAY, U32, U64, 1, flags=1 << 8),  # BPF_F_WRONLY_PROG
+    MapSpec("storage", MapType.CGROUP_STORAGE, array_of(U64, 2), U64, 0),
 )
-CLS, SKB = ProgramKind.SCHED_CLS, ProgramKind.CGROUP_SKB
-TRACEPOINT, XDP = ProgramKind.TRACEPOINT, ProgramKind.XDP
+CLS, SKB = ProgramType.SCHED_CLS, ProgramType.CGROUP_SKB
+TRACEPOINT, XDP = ProgramType.TRACEPOINT, ProgramType.XDP
 SWITCH = "btf_trace_sched_switch"
 RETURN = (build.mov64(R0, 0), build.exit_())
 
@@ -86,7 +87,7 @@ def bad(instruction: Instruction) -> Instruction:
 
 
 # Name of the table's row, kind of program, instructions.
-PROVOKED: dict[str, tuple[ProgramKind, tuple[Instruction, ...]]] = {
+PROVOKED: dict[str, tuple[ProgramType, tuple[Instruction, ...]]] = {
     "null-deref": (TRACEPOINT, (*look_up("counts"), bad(build.ldx(8, R1, R0)), *RETURN)),
     "null-arithmetic": (TRACEPOINT, (*look_up("counts"), bad(build.add64(R0, 4)), *RETURN)),
     "scalar-deref": (TRACEPOINT, (NUMBER, bad(build.ldx(8, R1, R0)), *RETURN)),
@@ -231,7 +232,7 @@ def kernel_btf() -> Btf:
 
 
 def refusal(
-    kind: ProgramKind,
+    kind: ProgramType,
     instructions: tuple[Instruction, ...],
     functions: tuple[Subprogram, ...] = (Subprogram("probe", 0),),
     **options: object,
@@ -269,7 +270,7 @@ def test_a_refusal_about_kernel_types_is_explained_at_its_line(name):
     attach_type, target, instructions = TYPED[name]
     kind = Kind.FUNC if attach_type is AttachType.TRACE_ITER else Kind.TYPEDEF
     number = kernel_btf().find(target, {kind})[0]
-    check(name, refusal(ProgramKind.TRACING, instructions, expected_attach_type=attach_type, attach_btf=number))
+    check(name, refusal(ProgramType.TRACING, instructions, expected_attach_type=attach_type, attach_btf=number))
 
 
 ENDLESS = {
@@ -285,7 +286,7 @@ ENDLESS = {
 def test_a_loop_without_end_is_told_in_the_kernels_words(name, placed):
     """Where no line of source comes between, the kernel writes "infinite loop detected" on the line of the jump."""
     code = tuple(bad(each) if placed else each for each in (*ENDLESS[name], *RETURN))
-    error = refusal(ProgramKind.SOCKET_FILTER, code)
+    error = refusal(ProgramType.SOCKET_FILTER, code)
     assert "infinite loop detected at insn " in error.message
     assert "state" not in error.message
     assert next(row.cause for row in REFUSALS if row.name == "infinite-loop") in error.message
@@ -329,7 +330,7 @@ def frames(*sizes: int) -> tuple[tuple[Instruction, ...], tuple[Subprogram, ...]
 def test_limits_of_frames_are_explained_without_a_line(name, sizes):
     """The verifier names no instruction for what several functions sum up to."""
     instructions, functions = frames(*sizes)
-    error = refusal(ProgramKind.SOCKET_FILTER, instructions, functions)
+    error = refusal(ProgramType.SOCKET_FILTER, instructions, functions)
     assert next(row.cause for row in REFUSALS if row.name == name) in error.message
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pyebpf.errors import InvalidValue
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import U8, U32, U64, array_of
 from pyebpf.types.prefix import ipv4_prefix, prefix
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import (
     BPF_F_CLONE,
     BPF_F_MMAPABLE,
@@ -19,8 +20,8 @@ from pyebpf.uapi.flags import (
     BPF_F_WRONLY,
 )
 
-INNER = MapSpec("inner", MapKind.ARRAY, U32, U64, 1)
-K = MapKind
+INNER = MapSpec("inner", MapType.ARRAY, U32, U64, 1)
+K = MapType
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_sizes_follow_the_kernels_page(page_size):
 def test_names_are_the_kernels(name):
     """1 to 15 of a few characters."""
     with pytest.raises(InvalidValue, match="give 1 to 15 of letters"):
-        MapSpec(name, MapKind.HASH, U32, U64, 1).check()
+        MapSpec(name, MapType.HASH, U32, U64, 1).check()
 
 
 @pytest.mark.parametrize("size", [0, 257])

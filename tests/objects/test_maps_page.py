@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pyebpf.specs.map_kinds import RULES
+from pyebpf.specs.map_traits import MAP_TRAITS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,4 +20,4 @@ def test_regenerating_gives_the_same_table():
 def test_every_kind_has_a_row():
     """By its name."""
     text = (ROOT / "docs" / "maps.md").read_text()
-    assert all(f"| `{name}` |" in text for name in RULES)
+    assert all(f"| `{kind.name}` |" in text for kind in MAP_TRAITS)

@@ -76,9 +76,10 @@ def brought_by(name: str) -> tuple[int, int] | None:
     """The release since which the test bed's kernels have a feature; None if that is not known."""
     kind, _, what = name.partition(":")
     if kind == "map":
-        from pyebpf.specs import MapKind
+        from pyebpf.specs.map_traits import MAP_TRAITS
+        from pyebpf.uapi.bpf import MapType
 
-        major, _, minor = MapKind[what.upper()].rules.since.partition(".")
+        major, _, minor = MAP_TRAITS[MapType[what.upper()]].since.partition(".")
         return max((int(major), int(minor or 0)), _OLDEST)
     known = RELEASES.get(name)
     return ARM64.get(name, known) if platform.machine() == "aarch64" else known

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.asm import encode, listing, place, resolve
 from pyebpf.kernel import bpf, map_elements
-from pyebpf.specs import MapKind, ProgramKind
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.vm import Machine
 from tests.vm_interpreter.generator import CONTEXT, MAIN, MAPS, PACKET, VALUE
 
@@ -54,7 +54,7 @@ class Both:
         functions = {name: placed.labels[name] for name in program.functions}
         maps = {name: descriptor.fileno() for name, descriptor in self.descriptors.items()}
         code = encode(resolve(placed.instructions, maps, functions))
-        flags = SLEEPABLE if program.kind is ProgramKind.SYSCALL else 0
+        flags = SLEEPABLE if program.kind is ProgramType.SYSCALL else 0
         result = bpf.prog_load(program.kind, code, flags=flags)
         if result.descriptor is None:
             log = bpf.prog_load(program.kind, code, flags=flags, log_level=1, log_size=TEXT_LOG)
@@ -68,7 +68,7 @@ class Both:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the kernel gave and what the interpreter gave: comparable values by what they are."""
         kind = program.kind
-        if kind is ProgramKind.SYSCALL:
+        if kind is ProgramType.SYSCALL:
             context = chance.randbytes(CONTEXT)
             ran = bpf.prog_test_run(descriptor.fileno(), context=context, in_place=True)
             result = self.machine.run(program.items, context, kind=kind)
@@ -77,7 +77,7 @@ class Both:
             packet = bytes(12) + b"\x08\x00" + chance.randbytes(PACKET)
             ran = bpf.prog_test_run(descriptor.fileno(), data=packet, data_out=256)
             # A socket filter sees what follows the Ethernet header.
-            seen = packet if kind is ProgramKind.XDP else packet[ETHERNET:]
+            seen = packet if kind is ProgramType.XDP else packet[ETHERNET:]
             result = self.machine.run(program.items, packet=seen, kind=kind)
             # Of the Ethernet header that it did not see, zeros come back.
             kernel, vm = {"packet": ran.data[len(packet) - len(seen) :]}, {"packet": result.packet}
@@ -93,8 +93,8 @@ class Both:
     def _entries(self, spec: MapSpec) -> dict[bytes, bytes]:
         assert spec.key is not None
         assert spec.value is not None
-        fd, size = self.descriptors[spec.name].fileno(), spec.value.size * (self.cpus if spec.kind.per_cpu else 1)
-        if spec.kind is MapKind.ARRAY and spec.max_entries == 1:
+        fd, size = self.descriptors[spec.name].fileno(), spec.value.size * (self.cpus if spec.traits.per_cpu else 1)
+        if spec.kind is MapType.ARRAY and spec.max_entries == 1:
             return {bytes(4): map_elements.map_lookup_elem(fd, bytes(4), size)}
         try:
             keys, values, count, _ = map_elements.map_lookup_batch(fd, None, 64, spec.key.size, size)

@@ -39,8 +39,9 @@ from pyebpf.asm.build import (
     st,
     stx,
 )  # fmt: skip
-from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
     import random
@@ -53,23 +54,23 @@ PACKET = 64
 STACK = 64
 MAIN = "main"
 MAPS = (
-    MapSpec(MAIN, MapKind.ARRAY, U32, ArrayType(U64, VALUE // 8), 1),
-    MapSpec("array", MapKind.ARRAY, U32, ArrayType(U64, 2), 5),
-    MapSpec("hash", MapKind.HASH, U32, ArrayType(U64, 2), 5),
-    MapSpec("loose", MapKind.HASH, U32, ArrayType(U64, 2), 3, flags=1),
-    MapSpec("percpu_hash", MapKind.PERCPU_HASH, U32, ArrayType(U64, 2), 5),
-    MapSpec("percpu_array", MapKind.PERCPU_ARRAY, U32, ArrayType(U64, 2), 5),
+    MapSpec(MAIN, MapType.ARRAY, U32, ArrayType(U64, VALUE // 8), 1),
+    MapSpec("array", MapType.ARRAY, U32, ArrayType(U64, 2), 5),
+    MapSpec("hash", MapType.HASH, U32, ArrayType(U64, 2), 5),
+    MapSpec("loose", MapType.HASH, U32, ArrayType(U64, 2), 3, flags=1),
+    MapSpec("percpu_hash", MapType.PERCPU_HASH, U32, ArrayType(U64, 2), 5),
+    MapSpec("percpu_array", MapType.PERCPU_ARRAY, U32, ArrayType(U64, 2), 5),
     # The kernel gives up entries before a small table of this kind is full: it is never filled.
-    MapSpec("lru", MapKind.LRU_HASH, U32, ArrayType(U64, 2), 1009),
-    MapSpec("trie", MapKind.LPM_TRIE, U64, ArrayType(U64, 2), 5, flags=1),
-    MapSpec("queue", MapKind.QUEUE, None, ArrayType(U64, 2), 3),
-    MapSpec("stack", MapKind.STACK, None, ArrayType(U64, 2), 3),
-    MapSpec("ring", MapKind.RINGBUF, None, None, 4096),
+    MapSpec("lru", MapType.LRU_HASH, U32, ArrayType(U64, 2), 1009),
+    MapSpec("trie", MapType.LPM_TRIE, U64, ArrayType(U64, 2), 5, flags=1),
+    MapSpec("queue", MapType.QUEUE, None, ArrayType(U64, 2), 3),
+    MapSpec("stack", MapType.STACK, None, ArrayType(U64, 2), 3),
+    MapSpec("ring", MapType.RINGBUF, None, None, 4096),
 )
 KEYED = ("array", "hash", "loose", "percpu_hash", "percpu_array", "lru")
 KEYS = 7
 TRIE = "trie"
-PROGRAM_KINDS = (ProgramKind.SYSCALL, ProgramKind.SOCKET_FILTER, ProgramKind.XDP)
+PROGRAM_KINDS = (ProgramType.SYSCALL, ProgramType.SOCKET_FILTER, ProgramType.XDP)
 #: Statements that call helpers.
 HELPERS = ("lookup", "update", "delete", "output", "copy", "read_number", "queue", "load_bytes")
 CONDITIONS = (Form.JUMP_IMM, Form.JUMP_REG)
@@ -84,7 +85,7 @@ class Random:
     """A program: its items, and what it is."""
 
     items: list[Instruction | Label]
-    kind: ProgramKind
+    kind: ProgramType
     functions: tuple[str, ...]
 
 
@@ -93,14 +94,14 @@ class Palette:
     """What a kernel takes: operations, statements with helpers by kind of program, and whether tries heed flags."""
 
     ops: list[Op]
-    helpers: dict[ProgramKind, list[str]]
+    helpers: dict[ProgramType, list[str]]
     tries: bool = True
 
 
 class Generator:
     """Makes one program of `kind` from what `palette` has."""
 
-    def __init__(self, chance: random.Random, palette: Palette, kind: ProgramKind) -> None:
+    def __init__(self, chance: random.Random, palette: Palette, kind: ProgramType) -> None:
         self.r = chance
         self.kind = kind
         self.palette = palette
@@ -109,10 +110,10 @@ class Generator:
         self.items: list[Instruction | Label] = []
         self.labels = 0
         self.scalars: tuple[Register, ...] = (R0, R1, R2, R3, R4, R5)
-        if kind is not ProgramKind.XDP:
+        if kind is not ProgramType.XDP:
             self.scalars = (*self.scalars, R8)
         #: Legacy packet loads and local calls exclude each other without BTF.
-        self.legacy = kind is ProgramKind.SOCKET_FILTER and chance.random() < 0.5
+        self.legacy = kind is ProgramType.SOCKET_FILTER and chance.random() < 0.5
         self.looping = False
         self.in_function = False
         self.arithmetic = [op for op in self.ops if op.form in ARITHMETIC]
@@ -189,9 +190,9 @@ class Generator:
         bases = [(R10, -STACK, STACK)]
         if not self.in_function:
             bases.append((R9, 0, VALUE))
-            if self.kind is ProgramKind.XDP:
+            if self.kind is ProgramType.XDP:
                 bases.append((R8, 0, PACKET))
-            elif self.kind is ProgramKind.SYSCALL:
+            elif self.kind is ProgramType.SYSCALL:
                 bases.append((R6, 0, CONTEXT))
         if aligned:
             bases = [base for base in bases if base[0] in (R9, R10)]
@@ -290,7 +291,7 @@ class Generator:
     def keyed(self) -> None:
         """A map in R1, and in R2 the address of a key on the stack."""
         offset = -8 * self.r.randrange(1, STACK // 8 + 1)
-        with_trie = self.palette.tries and self.kind is not ProgramKind.SYSCALL
+        with_trie = self.palette.tries and self.kind is not ProgramType.SYSCALL
         name = self.r.choice((*KEYED, TRIE, TRIE) if with_trie else KEYED)
         if name == TRIE:
             # A length in bits, and few different addresses below it.
@@ -415,7 +416,7 @@ class Generator:
     def make(self, length: int, statement: str = "") -> Random:
         """A program of about `length` statements; or of the one `statement`."""
         self.add(mov64(R6, R1), load_map_value(R9, MAIN))
-        if self.kind is ProgramKind.XDP:
+        if self.kind is ProgramType.XDP:
             fits = self.label()
             self.add(ldx(4, R8, R6, 0), ldx(4, R2, R6, 4), mov64(R1, R8), add64(R1, PACKET))
             self.add(jump_if("jle", R1, R2, fits), mov64(R0, 0), exit_(), Label(fits))

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from pyebpf.compiler import compile_module
-from pyebpf.specs import ProgramKind, ProgramSpec
+from pyebpf.specs import ProgramSpec
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.vm import Machine
 from tests.compiler.support import NEWEST, OLDEST, contexts, run, seeded_module
 
@@ -20,7 +21,7 @@ def test_random_functions_agree(target):
     for seed in range(COUNT):
         chance = random.Random(seed)
         module = seeded_module(seed, size=chance.choice((15, 40, 80)), pressure=chance.choice((5, 8, 14)))
-        spec = ProgramSpec("random", ProgramKind.SYSCALL, compile_module(module, target))
+        spec = ProgramSpec("random", ProgramType.SYSCALL, compile_module(module, target))
         context = contexts(seed)
         result = Machine(helpers={"jiffies64": lambda _vm: 0}).run(spec, context)
         assert (result.value, result.context) == run(module, context), seed

@@ -31,13 +31,14 @@ from pyebpf.asm.build import (
     stx,
 )
 from pyebpf.errors import InvalidValue, NotFound, VmError
-from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import HELPER_IDS
 from pyebpf.vm import Machine, run
 from pyebpf.vm.helpers import HELPERS
 
-COUNTS = MapSpec("counts", MapKind.HASH, U32, U64, 8)
+COUNTS = MapSpec("counts", MapType.HASH, U32, U64, 8)
 
 
 def helper(name):
@@ -100,7 +101,7 @@ def text_program(name, size, address):
 )
 def test_text_of_user_space(name, size, data, result, text):
     """Copied up to its NUL, ended by one; memory that is not there, or the other kind's, gives zeros and an error."""
-    out = MapSpec("out", MapKind.ARRAY, U32, ArrayType(U64, 3), 1)
+    out = MapSpec("out", MapType.ARRAY, U32, ArrayType(U64, 3), 1)
     raw = run(text_program(name, size, 0x7000), memory={0x7000: data}, maps=[out]).maps["out"].entries()[bytes(4)]
     assert (int.from_bytes(raw[:8], "little", signed=True), raw[8:]) == (result, text)
 
@@ -116,41 +117,41 @@ def test_packets_move():
         helper("xdp_adjust_tail"),
     ]
     grow += [ldx(4, R1, R6, 0), ldx(4, R0, R6, 4), alu("sub64", R0, R1), st(1, R1, 0, 9), exit_()]
-    result = run(grow, packet=bytes(range(64)), kind=ProgramKind.XDP)
+    result = run(grow, packet=bytes(range(64)), kind=ProgramType.XDP)
     assert (result.value, result.packet) == (58, b"\x09\0\0\0" + bytes(range(54)))
     cut = [mov64(R2, 60), helper("xdp_adjust_head"), exit_()]
-    assert run(cut, packet=bytes(64), kind=ProgramKind.XDP).value == (1 << 64) - 22
+    assert run(cut, packet=bytes(64), kind=ProgramType.XDP).value == (1 << 64) - 22
 
 
 def test_socket_buffers():
     """Legacy loads are in the network's byte order, and end the program outside the packet."""
     packet = bytes(range(20))
     load = [mov64(R6, R1), load_packet(4, 2), exit_()]
-    assert run(load, packet=packet, kind=ProgramKind.SOCKET_FILTER).value == 0x02030405
+    assert run(load, packet=packet, kind=ProgramType.SOCKET_FILTER).value == 0x02030405
     beyond = [mov64(R6, R1), mov64(R7, 18), load_packet(4, 0, R7), mov64(R0, 5), exit_()]
-    assert run(beyond, packet=packet, kind=ProgramKind.SOCKET_FILTER).value == 0
+    assert run(beyond, packet=packet, kind=ProgramType.SOCKET_FILTER).value == 0
     link = Instruction(find_op("ldabsh", Form.LOAD_ABSOLUTE), imm=-0x200000 + 6)
-    assert run([mov64(R6, R1), link, exit_()], packet=packet, kind=ProgramKind.SOCKET_FILTER).value == 0x0607
+    assert run([mov64(R6, R1), link, exit_()], packet=packet, kind=ProgramType.SOCKET_FILTER).value == 0x0607
     length = [ldx(4, R0, R1, 0), ldx(4, R2, R1, 8), alu("mul64", R0, R2), exit_()]
     machine = Machine()
-    assert machine.run(length, packet=packet, fields={"mark": 3}, kind=ProgramKind.SOCKET_FILTER).value == 60
+    assert machine.run(length, packet=packet, fields={"mark": 3}, kind=ProgramType.SOCKET_FILTER).value == 60
 
 
 def test_redirect_maps():
     """An entry that is there redirects; else the flags' low bits are the verdict."""
-    vm = Machine([MapSpec("ports", MapKind.DEVMAP, U32, U32, 3)])
+    vm = Machine([MapSpec("ports", MapType.DEVMAP, U32, U32, 3)])
     vm.maps["ports"].write((1).to_bytes(4, "little"), (7).to_bytes(4, "little"))
 
     def verdict(index, flags):
         program = [load_map(R1, "ports"), mov64(R2, index), mov64(R3, flags), helper("redirect_map"), exit_()]
-        return vm.run(program, packet=bytes(64), kind=ProgramKind.XDP).value
+        return vm.run(program, packet=bytes(64), kind=ProgramType.XDP).value
 
     assert [verdict(1, 0), verdict(2, 2), verdict(2, 0), verdict(1, 64)] == [4, 2, 0, 0]
 
 
 def test_timers_fire_when_the_test_says_so():
     """The callback gets map, key and value; a cancelled timer stays quiet."""
-    spec = MapSpec("timers", MapKind.ARRAY, U32, ArrayType(U64, 3), 2)
+    spec = MapSpec("timers", MapType.ARRAY, U32, ArrayType(U64, 3), 2)
     items = [st(4, R10, -4, 1), load_map(R1, "timers"), mov64(R2, R10), add64(R2, -4), call(1), mov64(R6, R0)]
     items += [jump_if("jne", R0, 0, "found"), mov64(R0, 0), exit_(), Label("found")]
     items += [mov64(R1, R6), load_map(R2, "timers"), mov64(R3, 1), helper("timer_init")]
@@ -165,7 +166,7 @@ def test_timers_fire_when_the_test_says_so():
 
 def test_locks():
     """One at a time, and given back."""
-    spec = MapSpec("m", MapKind.ARRAY, U32, U64, 1)
+    spec = MapSpec("m", MapType.ARRAY, U32, U64, 1)
     lock = [load_map_value(R1, "m"), helper("spin_lock")]
     with pytest.raises(VmError, match="bpf_spin_lock is still held"):
         run([*lock, mov64(R0, 0), exit_()], maps=[spec])
@@ -188,7 +189,7 @@ def test_helpers_are_those_of_the_kernel():
 def test_the_user_ring_buffer():
     """A program takes samples out one by one, through a dynamic pointer, until its function returns 1."""
     vm = Machine(
-        [MapSpec("samples", MapKind.USER_RINGBUF, None, None, 4096), MapSpec("sum", MapKind.ARRAY, U32, U64, 1)]
+        [MapSpec("samples", MapType.USER_RINGBUF, None, None, 4096), MapSpec("sum", MapType.ARRAY, U32, U64, 1)]
     )
     vm.maps["samples"].samples.extend(n.to_bytes(8, "little") for n in (3, 5, 7, 11))
     items = [load_map(R1, "samples"), load_function(R2, "take"), mov64(R3, 0), mov64(R4, 0)]
@@ -224,7 +225,7 @@ def test_an_emulation_by_the_kernels_own_name():
 
 def test_a_socket_of_the_reuseport_group_is_chosen():
     """What the map holds under the key; -ENOENT without an entry."""
-    sockets = MapSpec("sockets", MapKind.REUSEPORT_SOCKARRAY, U32, U64, 4)
+    sockets = MapSpec("sockets", MapType.REUSEPORT_SOCKARRAY, U32, U64, 4)
     program = [st(4, R10, -4, 2), load_map(R2, "sockets"), mov64(R3, R10), add64(R3, -4), mov64(R4, 0)]
     program += [call(HELPER_IDS["sk_select_reuseport"]), exit_()]
     machine = Machine([sockets])
@@ -240,5 +241,5 @@ def test_the_class_and_the_size_of_a_packet():
     classed, size = ([call(HELPER_IDS[name]), exit_()] for name in ("get_cgroup_classid", "xdp_get_buff_len"))
     machine = Machine()
     machine.cgroup_classid = 0x10001
-    assert machine.run(classed, packet=bytes(60), kind=ProgramKind.SCHED_CLS).value == 0x10001
-    assert machine.run(size, packet=bytes(61), kind=ProgramKind.XDP).value == 61
+    assert machine.run(classed, packet=bytes(60), kind=ProgramType.SCHED_CLS).value == 0x10001
+    assert machine.run(size, packet=bytes(61), kind=ProgramType.XDP).value == 61

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pyebpf.compiler import compile_with_report
-from pyebpf.specs import ProgramKind, ProgramSpec
+from pyebpf.specs import ProgramSpec
 from pyebpf.testing.backends import MapBackend
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.vm import Machine
 from tests.differential.generator import generate
 from tests.differential.running import build, by_cpython, fill, inputs_of, outcome, raw_context, used
@@ -23,7 +24,7 @@ def test_cpython_and_the_interpreter_agree(seed):
     module, specs = build(program, FakeTarget())
     code = compile_with_report(module, FakeTarget()).code
     machine = Machine(specs.values())
-    kind = ProgramKind.SYSCALL if program.called else ProgramKind.RAW_TRACEPOINT
+    kind = ProgramType.SYSCALL if program.called else ProgramType.RAW_TRACEPOINT
     loaded = machine.load(ProgramSpec("random", kind, code))
     maps = {name: MapBackend(machine.maps[name]) for name in specs}
     for number in range(3):

@@ -7,8 +7,9 @@ import pytest
 from pyebpf.asm import parse
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R10, add64, call, exit_, load_map, mov64, st
 from pyebpf.errors import VmError
-from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import HELPER_IDS
 from pyebpf.vm import Machine, run
 from pyebpf.vm.maps import KINDS
@@ -32,7 +33,7 @@ def value(number):
     return number.to_bytes(8, "little")
 
 
-HASHES = [MapKind.HASH, MapKind.PERCPU_HASH, MapKind.LRU_HASH, MapKind.LRU_PERCPU_HASH]
+HASHES = [MapType.HASH, MapType.PERCPU_HASH, MapType.LRU_HASH, MapType.LRU_PERCPU_HASH]
 
 
 @pytest.mark.parametrize("kind", HASHES, ids=lambda kind: kind.name)
@@ -71,7 +72,7 @@ def test_a_full_lru_table_gives_up_what_was_not_used(kind):
 
 def test_per_cpu_values_are_the_processors_own():
     """A new key begins with zeros on the others; user space sees all of them, padded to 8 bytes."""
-    vm, m = machine(MapKind.PERCPU_HASH, value=U32)
+    vm, m = machine(MapType.PERCPU_HASH, value=U32)
     m.update(key(1), (5).to_bytes(4, "little"), ANY, 2)
     assert m.entries() == {key(1): value(0) + value(0) + value(5)}
     assert vm.memory.read(m.lookup(key(1), 2), 4) == key(5)
@@ -79,7 +80,7 @@ def test_per_cpu_values_are_the_processors_own():
     assert vm.memory.read(m.lookup(key(1), 1), 4) == key(2)
 
 
-@pytest.mark.parametrize("kind", [MapKind.ARRAY, MapKind.PERCPU_ARRAY], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [MapType.ARRAY, MapType.PERCPU_ARRAY], ids=lambda kind: kind.name)
 def test_arrays(kind):
     """Every index exists and none can be removed or added."""
     _, m = machine(kind)
@@ -93,7 +94,7 @@ def test_arrays(kind):
 
 def test_a_pointer_to_a_removed_entry():
     """Sees what the next new entry is, as in the kernel's preallocated tables."""
-    vm, m = machine(MapKind.HASH)
+    vm, m = machine(MapType.HASH)
     m.update(key(1), value(1), ANY, 0)
     pointer = m.lookup(key(1), 0)
     m.delete(key(1))
@@ -103,7 +104,7 @@ def test_a_pointer_to_a_removed_entry():
 
 def test_tries_match_the_longest_prefix():
     """Up to the length that is asked for; a full trie has no space."""
-    _, m = machine(MapKind.LPM_TRIE, key=U64, flags=1)
+    _, m = machine(MapType.LPM_TRIE, key=U64, flags=1)
 
     def prefix(length, *octets):
         return key(length) + bytes(octets).ljust(4, b"\0")
@@ -119,7 +120,7 @@ def test_tries_match_the_longest_prefix():
     assert (m.delete(prefix(12, 10)), m.delete(prefix(8, 10, 77))) == (-ENOENT, 0)
 
 
-@pytest.mark.parametrize(("kind", "order"), [(MapKind.QUEUE, [1, 2]), (MapKind.STACK, [3, 2])], ids=["queue", "stack"])
+@pytest.mark.parametrize(("kind", "order"), [(MapType.QUEUE, [1, 2]), (MapType.STACK, [3, 2])], ids=["queue", "stack"])
 def test_queues_and_stacks(kind, order):
     """A full one takes no more, or with EXIST gives up the oldest."""
     _, m = machine(kind, key=None)
@@ -127,12 +128,12 @@ def test_queues_and_stacks(kind, order):
     assert m.push(value(1), NOEXIST) == -EINVAL
     assert [m.take(remove=True) for _ in order] == [value(n) for n in order]
     assert m.push(value(8), ANY) == m.push(value(9), ANY) == m.push(value(10), EXIST) == 0
-    assert m.take(remove=False) == (value(8) if kind is MapKind.QUEUE else value(10))
+    assert m.take(remove=False) == (value(8) if kind is MapType.QUEUE else value(10))
 
 
 def test_ring_buffers_fill_up_as_the_kernels():
     """4096 bytes hold 4096 - 8 bytes of records with their headers, until they are read."""
-    _, m = machine(MapKind.RINGBUF, key=None, value=None, size=4096)
+    _, m = machine(MapType.RINGBUF, key=None, value=None, size=4096)
     records = [m.reserve(24) for _ in range(128)]
     for record in records:
         if record is not None:
@@ -145,7 +146,7 @@ def test_ring_buffers_fill_up_as_the_kernels():
 
 def test_records_come_in_the_order_of_their_reservation():
     """One that is not submitted holds up those behind it; a discarded one is passed over."""
-    _, m = machine(MapKind.RINGBUF, key=None, value=None, size=4096)
+    _, m = machine(MapType.RINGBUF, key=None, value=None, size=4096)
     first, second, third = (m.reserve(8) for _ in range(3))
     second.data[:] = value(2)
     m.finish(second, keep=True)
@@ -166,7 +167,7 @@ def output(flags):
 
 def test_perf_event_arrays():
     """The current processor's event only."""
-    vm, m = machine(MapKind.PERF_EVENT_ARRAY, key=None, value=None, size=0)
+    vm, m = machine(MapType.PERF_EVENT_ARRAY, key=None, value=None, size=0)
     vm.cpu = 1
     results = [vm.run(output(flags), b"").value for flags in (-1 & 0x7FFF_FFFF, 1, 2, 3)]
     assert [value - (1 << 64) if value >> 63 else value for value in results] == [-E2BIG, 0, -EOPNOTSUPP, -E2BIG]
@@ -175,13 +176,13 @@ def test_perf_event_arrays():
 
 def test_every_kind_of_the_specs_has_an_emulation():
     """Also those that only user space looks into."""
-    assert {kind.name for kind in MapKind if kind not in KINDS} == set()
+    assert {kind.name for kind in MapType if kind and kind not in KINDS} == set()
 
 
 def test_maps_of_maps():
     """Looking up gives the inner map, which helpers take."""
-    vm, outer = machine(MapKind.HASH_OF_MAPS)
-    inner = vm.add_map(MapSpec("inner", MapKind.ARRAY, U32, U64, 1))
+    vm, outer = machine(MapType.HASH_OF_MAPS)
+    inner = vm.add_map(MapSpec("inner", MapType.ARRAY, U32, U64, 1))
     outer.inner[key(5)] = inner
     program = [st(4, R10, -4, 5), mov64(R2, R10), add64(R2, -4), load_map(R1, "m"), call(1), mov64(R1, R0)]
     program += [st(4, R10, -4, 0), mov64(R2, R10), add64(R2, -4), call(1), exit_()]
@@ -190,26 +191,26 @@ def test_maps_of_maps():
 
 def test_the_wrong_kind_is_refused():
     """As the verifier says it."""
-    ring = MapSpec("m", MapKind.RINGBUF, None, None, 4096)
+    ring = MapSpec("m", MapType.RINGBUF, None, None, 4096)
     with pytest.raises(VmError, match="cannot pass map_type 27 into func bpf_map_lookup_elem"):
         run([st(4, R10, -4, 0), mov64(R2, R10), add64(R2, -4), load_map(R1, "m"), call(1), exit_()], maps=[ring])
 
 
 def test_stacks_are_numbered():
     """Equal stacks have one number; no stack is -EFAULT."""
-    vm, m = machine(MapKind.STACK_TRACE, value=ArrayType(U64, 127), size=2)
+    vm, m = machine(MapType.STACK_TRACE, value=ArrayType(U64, 127), size=2)
     program = [load_map(R2, "m"), mov64(R3, 1), call(HELPER_IDS["get_stackid"]), exit_()]
     numbers = []
     for frames in ((1, 2, 3), (9, 4), (7, 2, 3), ()):
         vm.kernel_stack = frames
-        numbers.append(vm.run(program, b"", kind=ProgramKind.PERF_EVENT).value)
+        numbers.append(vm.run(program, b"", kind=ProgramType.PERF_EVENT).value)
     assert numbers == [0, 1, 0, (1 << 64) - 14]
     assert m.read(key(0))[:24] == value(2) + value(3) + value(0)
 
 
 def test_control_groups_are_asked_by_index():
     """Whether the machine's own is there; empty and outside are errors."""
-    vm, groups = machine(MapKind.CGROUP_ARRAY)
+    vm, groups = machine(MapType.CGROUP_ARRAY)
     groups.groups.update({0: 5, 1: 6})
     vm.cgroup_id = 6
     programs = [parse(f"r1 = map[m]\nr2 = {n}\ncall bpf_current_task_under_cgroup\nexit") for n in range(4)]
@@ -218,7 +219,7 @@ def test_control_groups_are_asked_by_index():
 
 def test_each_processor_has_its_value_of_a_group():
     """BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE."""
-    vm, _ = machine(MapKind.PERCPU_CGROUP_STORAGE, key=None, size=0)
+    vm, _ = machine(MapType.PERCPU_CGROUP_STORAGE, key=None, size=0)
     program = parse(
         "r1 = map[m]\nr2 = 0\ncall bpf_get_local_storage\nr1 = 1\nlock *(u64 *)(r0 + 0) += r1\n"
         "r0 = *(u64 *)(r0 + 0)\nexit"

@@ -25,16 +25,17 @@ from pyebpf.asm.build import (
     stx,
 )
 from pyebpf.errors import InvalidValue, Location, VmError
-from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.flags import BPF_F_RDONLY_PROG, BPF_F_WRONLY_PROG
 from pyebpf.uapi.helpers import HELPER_IDS
 from pyebpf.vm import Machine, run
 
-VALUE = MapSpec("value", MapKind.ARRAY, U32, U64, 1)
-FROZEN = MapSpec("frozen", MapKind.ARRAY, U32, U64, 1, flags=BPF_F_RDONLY_PROG)
-SINK = MapSpec("sink", MapKind.ARRAY, U32, U64, 1, flags=BPF_F_WRONLY_PROG)
-RING = MapSpec("ring", MapKind.RINGBUF, None, None, 4096)
+VALUE = MapSpec("value", MapType.ARRAY, U32, U64, 1)
+FROZEN = MapSpec("frozen", MapType.ARRAY, U32, U64, 1, flags=BPF_F_RDONLY_PROG)
+SINK = MapSpec("sink", MapType.ARRAY, U32, U64, 1, flags=BPF_F_WRONLY_PROG)
+RING = MapSpec("ring", MapType.RINGBUF, None, None, 4096)
 
 
 @pytest.mark.parametrize(
@@ -100,22 +101,22 @@ def test_packets_have_bounds():
     """A load behind the packet's end is refused; pointers end when the packet moves."""
     beyond = [ldx(4, R2, R1, 0), ldx(8, R0, R2, 8), exit_()]
     with pytest.raises(VmError, match="invalid access to packet, off=8 size=8"):
-        run(beyond, packet=bytes(14), kind=ProgramKind.XDP)
+        run(beyond, packet=bytes(14), kind=ProgramType.XDP)
     moved = [mov64(R6, R1), ldx(4, R3, R6, 0), stx(8, R10, -8, R3), mov64(R2, 4), call(HELPER_IDS["xdp_adjust_head"])]
     moved += [ldx(8, R3, R10, -8), ldx(1, R0, R3, 0), exit_()]
     with pytest.raises(VmError, match="R3 invalid mem access"):
-        run(moved, packet=bytes(64), kind=ProgramKind.XDP)
+        run(moved, packet=bytes(64), kind=ProgramType.XDP)
     with pytest.raises(VmError, match="invalid bpf_context access off=0 size=4"):
-        run([mov64(R0, 0), st(4, R1, 0, 1), exit_()], packet=bytes(64), kind=ProgramKind.XDP)
+        run([mov64(R0, 0), st(4, R1, 0, 1), exit_()], packet=bytes(64), kind=ProgramType.XDP)
 
 
 def test_contexts_of_tracing_programs_are_read_only_and_aligned():
     """As the verifier has them."""
     with pytest.raises(VmError, match="misaligned context access off 4 size 8"):
-        run([ldx(8, R0, R1, 4), exit_()], bytes(32), kind=ProgramKind.TRACEPOINT)
+        run([ldx(8, R0, R1, 4), exit_()], bytes(32), kind=ProgramType.TRACEPOINT)
     with pytest.raises(VmError, match="it cannot be written"):
-        run([st(8, R1, 8, 0), exit_()], bytes(32), kind=ProgramKind.RAW_TRACEPOINT)
-    assert run([st(8, R1, 8, 5), ldx(8, R0, R1, 8), exit_()], bytes(32), kind=ProgramKind.SYSCALL).value == 5
+        run([st(8, R1, 8, 0), exit_()], bytes(32), kind=ProgramType.RAW_TRACEPOINT)
+    assert run([st(8, R1, 8, 5), ldx(8, R0, R1, 8), exit_()], bytes(32), kind=ProgramType.SYSCALL).value == 5
 
 
 def test_records_are_submitted_once_and_whole():

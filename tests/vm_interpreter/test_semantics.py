@@ -25,8 +25,9 @@ from pyebpf.asm.build import (
     st,
 )
 from pyebpf.errors import InvalidValue, VmError
-from pyebpf.specs import MapKind, MapSpec, ProgramKind
+from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.vm import Machine, run
 from pyebpf.vm.semantics import ATOMICS, BINARY, CONDITIONS, UNARY
 
@@ -71,7 +72,7 @@ UNARY_CASES = [
     ("be32", 0x9_0102_0304, 0x0403_0201),
     ("bswap64", 0x0102_0304_0506_0708, 0x0807_0605_0403_0201),
 ]
-COUNTS = MapSpec("counts", MapKind.HASH, U32, U64, 3)
+COUNTS = MapSpec("counts", MapType.HASH, U32, U64, 3)
 
 
 @pytest.mark.parametrize(("name", "first", "second", "result"), CASES)
@@ -91,8 +92,8 @@ def test_one_register(name, operand, result):
 def test_every_row_of_the_table_runs(op):
     """Each operation with operands that are right for it; so none is forgotten."""
     maps = [
-        MapSpec("counts", MapKind.ARRAY, U32, U64, 1),
-        MapSpec("arena", MapKind.ARENA, None, None, 1),
+        MapSpec("counts", MapType.ARRAY, U32, U64, 1),
+        MapSpec("arena", MapType.ARENA, None, None, 1),
     ]
     machine = Machine(maps, strict=False, kfuncs={7: lambda _vm: 0}, helpers={"get_prandom_u32": lambda _vm: 4})
     machine.descriptors[3] = "counts"
@@ -113,7 +114,7 @@ def test_every_row_of_the_table_runs(op):
     end = [mov64(R0, 0), exit_(), mov64(R0, 2), exit_()]
     if form is Form.CALL_REGISTER:
         setup.append(Instruction(find_op("lddw_function", Form.LDDW_FUNCTION), R2, imm=4))
-    result = machine.run([*setup, tested, *end], packet=bytes(64), kind=ProgramKind.SOCKET_FILTER)
+    result = machine.run([*setup, tested, *end], packet=bytes(64), kind=ProgramType.SOCKET_FILTER)
     assert result.value in (0, 1)
 
 

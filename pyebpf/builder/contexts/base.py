@@ -12,8 +12,9 @@ from pyebpf.builder.pointers import Pointer
 from pyebpf.builder.strings import StringSource
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import CompileError
-from pyebpf.specs import AttachSpec, ProgramKind
+from pyebpf.specs import AttachSpec
 from pyebpf.types import CharArray, IntType, PointerType
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -28,12 +29,12 @@ S = TypeVar("S", bound=AttachSpec)
 
 #: What a program of a kind returns that has nothing to say. A tracepoint's 0 would drop the event for every other perf
 #: user. In a program of another kind every path returns a value.
-SILENT: dict[ProgramKind, int] = {
-    ProgramKind.TRACEPOINT: 1,
-    ProgramKind.RAW_TRACEPOINT: 0,
-    ProgramKind.TRACING: 0,
-    ProgramKind.PERF_EVENT: 0,
-    ProgramKind.KPROBE: 0,
+SILENT: dict[ProgramType, int] = {
+    ProgramType.TRACEPOINT: 1,
+    ProgramType.RAW_TRACEPOINT: 0,
+    ProgramType.TRACING: 0,
+    ProgramType.PERF_EVENT: 0,
+    ProgramType.KPROBE: 0,
 }
 
 
@@ -108,7 +109,7 @@ class Place(Generic[S]):
     def begin(self, p: ProgramBuilder) -> None:
         """What a program does before its author's statements."""
 
-    def silent(self, kind: ProgramKind) -> int | None:
+    def silent(self, kind: ProgramType) -> int | None:
         """What a program returns that has nothing to say; None: every path of it returns a value."""
         return SILENT.get(kind)
 

@@ -12,7 +12,7 @@ from pyebpf.builder.pointers import Pointer
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
-from pyebpf.specs import AttachSpec, ProgramKind
+from pyebpf.specs import AttachSpec
 from pyebpf.specs.attach.denied import is_denied
 from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti, not_loaded, split
 from pyebpf.types import S64, U64, CharFactory
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import KernelFunction, KernelType, Target
     from pyebpf.types.tracepoint import TracepointField
+    from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["FentryPlace", "FexitPlace", "FmodRetPlace", "KprobeMultiPlace", "KprobePlace"]
 
@@ -33,8 +34,7 @@ S = TypeVar("S", bound=AttachSpec)
 
 #: In the record of a tracepoint of a system call: where its first argument stands, and the bytes of each.
 _FIRST_ARGUMENT, _ARGUMENT_SIZE = 16, 8
-#: What the value that a function returns is called.
-RETVAL = "retval"
+RETVAL = "retval"  # the name of the value that a function returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +362,7 @@ class KprobeMultiPlace(_RegisterPlace[KprobeMulti]):
     def names(self) -> tuple[str, ...]:
         return self.attach.functions
 
-    def silent(self, kind: ProgramKind) -> int | None:
+    def silent(self, kind: ProgramType) -> int | None:
         return None if self.attach.session else super().silent(kind)
 
     @property
@@ -495,5 +495,5 @@ class FmodRetPlace(TrampolinePlace):
 
     returns = True
 
-    def silent(self, kind: ProgramKind) -> int | None:
+    def silent(self, kind: ProgramType) -> int | None:
         return None

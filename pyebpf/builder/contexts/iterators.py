@@ -121,7 +121,7 @@ class IteratorPlace(Place[KernelIterator]):
             )
         type_: Type | None = (spec.key or U32) if name == "key" else spec.value
         assert type_ is not None
-        if name == "value" and spec.kind.per_cpu:
+        if name == "value" and spec.traits.per_cpu:
             if type_.size % SLOT:
                 p.fail(f"a value of {type_.name} for each processor: use a type of whole 8 bytes, such as u64")
             type_ = array_of(type_, p.target.possible_cpus)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from pyebpf.builder.contexts.functions import Callee
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
-    from pyebpf.specs import AttachSpec, ProgramKind
+    from pyebpf.specs import AttachSpec
     from pyebpf.target import KernelFunction, Target
+    from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["LsmCgroupPlace", "LsmPlace"]
 
@@ -53,7 +54,7 @@ class LsmPlace(TrampolinePlace):
     def _void(self) -> bool:
         return self.target is not None and self._hook(self.target).returns.kind == "void"
 
-    def silent(self, kind: ProgramKind) -> int | None:
+    def silent(self, kind: ProgramType) -> int | None:
         return 0 if self._void else None
 
     @property

@@ -18,8 +18,8 @@ from pyebpf.builder.places import Place, moved
 from pyebpf.builder.reading import read
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
-from pyebpf.specs import ProgramKind
 from pyebpf.types import S64, U32, ArrayType, BytesType, StructType, Type, type_of
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,7 +112,7 @@ class Packet(Entity, NoPythonOperators):
         """Bytes from the packet's first to its last, fragments included."""
         if self.length_at is not None:
             return Int(p.b.load(p.context, self.length_at, 4), S64, U32)
-        if self.copies and p.kind is ProgramKind.XDP and p.target.has("helper:xdp_get_buff_len@xdp"):
+        if self.copies and p.kind is ProgramType.XDP and p.target.has("helper:xdp_get_buff_len@xdp"):
             value = p.b.call(_XDP_GET_BUFF_LEN, p.context, comment="bpf_xdp_get_buff_len")
             p.b.assume_bounds(value, 0, U32.maximum)
             return Int(value, S64, U32)
@@ -147,7 +147,7 @@ class Packet(Entity, NoPythonOperators):
             p.fail(f"at={int(at)} lies outside every packet")
         helper, name = (
             (_XDP_LOAD_BYTES, "bpf_xdp_load_bytes")
-            if p.kind is ProgramKind.XDP
+            if p.kind is ProgramType.XDP
             else (_SKB_LOAD_BYTES, "bpf_skb_load_bytes")
         )
         offset = to_int(p, at).value

@@ -10,9 +10,10 @@ from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place as Memory
 from pyebpf.builder.reading import read
 from pyebpf.errors import closest
-from pyebpf.specs import AttachSpec, ProgramKind
+from pyebpf.specs import AttachSpec
 from pyebpf.specs.attach.network import Clsact, Tcx
 from pyebpf.types import BE16, BE32, U8, U32, U64, ArrayType, IntType
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -60,19 +61,19 @@ ENDS, META_ENDS, LENGTH = (76, 80), (140, 76), 0
 
 _SOCKET = frozenset({"family", "remote_ip4", "local_ip4", "remote_ip6", "local_ip6", "remote_port", "local_port"})
 #: Fields that programs of a kind may not read, and those that they may write (net/core/filter.c, *_is_valid_access).
-_HIDDEN: dict[ProgramKind, frozenset[str]] = {
-    ProgramKind.SCHED_CLS: _SOCKET,
-    ProgramKind.SOCKET_FILTER: _SOCKET | {"tc_classid", "tstamp", "wire_len", "hwtstamp"},
-    ProgramKind.CGROUP_SKB: frozenset({"tc_classid", "wire_len"}),
-    ProgramKind.SK_SKB: frozenset({"tc_classid", "tstamp", "wire_len", "hwtstamp", "tstamp_type"}),
+_HIDDEN: dict[ProgramType, frozenset[str]] = {
+    ProgramType.SCHED_CLS: _SOCKET,
+    ProgramType.SOCKET_FILTER: _SOCKET | {"tc_classid", "tstamp", "wire_len", "hwtstamp"},
+    ProgramType.CGROUP_SKB: frozenset({"tc_classid", "wire_len"}),
+    ProgramType.SK_SKB: frozenset({"tc_classid", "tstamp", "wire_len", "hwtstamp", "tstamp_type"}),
 }
-_WRITABLE: dict[ProgramKind, frozenset[str]] = {
-    ProgramKind.SCHED_CLS: frozenset(
+_WRITABLE: dict[ProgramType, frozenset[str]] = {
+    ProgramType.SCHED_CLS: frozenset(
         {"mark", "tc_index", "priority", "tc_classid", "cb", "tstamp", "queue_mapping"},
     ),
-    ProgramKind.SOCKET_FILTER: frozenset({"cb"}),
-    ProgramKind.CGROUP_SKB: frozenset({"mark", "priority", "cb", "tstamp"}),
-    ProgramKind.SK_SKB: frozenset({"tc_index", "priority"}),
+    ProgramType.SOCKET_FILTER: frozenset({"cb"}),
+    ProgramType.CGROUP_SKB: frozenset({"mark", "priority", "cb", "tstamp"}),
+    ProgramType.SK_SKB: frozenset({"tc_index", "priority"}),
 }
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
-    from pyebpf.specs import ProgramKind
     from pyebpf.target import KernelFunction, KernelMember, KernelType, Target
+    from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["StructOpsPlace", "WritableReference"]
 
@@ -114,7 +114,7 @@ class StructOpsPlace(Place[StructOpsMember]):
                 ) from None
         return self._prototype
 
-    def silent(self, kind: ProgramKind) -> int | None:
+    def silent(self, kind: ProgramType) -> int | None:
         if self.target is None:
             return None
         return 0 if self.prototype(self.target).returns.kind == "void" else None

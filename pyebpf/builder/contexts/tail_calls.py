@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.specs import AttachSpec, ProgramKind
+    from pyebpf.specs import AttachSpec
     from pyebpf.target import Target
+    from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["TailCalledPlace"]
 
@@ -39,7 +40,7 @@ class TailCalledPlace(Place[TailCalled]):
     def loading(self, target: Target) -> Loading:
         return self._like.loading(target)
 
-    def silent(self, kind: ProgramKind) -> int | None:
+    def silent(self, kind: ProgramType) -> int | None:
         return self._like.silent(kind)
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:

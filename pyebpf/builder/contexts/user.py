@@ -16,7 +16,7 @@ from pyebpf.types import U64
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.specs import ProgramKind
+    from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["COOKIE", "RETVAL", "UprobePlace", "UprobeSessionPlace", "cookie"]
 
@@ -58,7 +58,7 @@ class UprobeSessionPlace(UprobePlace):
 
     results = sessions.RESULTS
 
-    def silent(self, kind: ProgramKind) -> int | None:
+    def silent(self, kind: ProgramType) -> int | None:
         return None
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:

@@ -17,8 +17,8 @@ from pyebpf.types import array_of
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.specs import ProgramKind
     from pyebpf.target import Target
+    from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["WritableRawTracepointPlace"]
 
@@ -29,7 +29,7 @@ class WritableRawTracepointPlace(Place[WritableRawTracepoint]):
     def exists(self, target: Target) -> bool:
         return raw_exists(self.attach.name, target)
 
-    def silent(self, kind: ProgramKind) -> int | None:
+    def silent(self, kind: ProgramType) -> int | None:
         return 0
 
     def named(self, p: ProgramBuilder, name: str) -> Any:

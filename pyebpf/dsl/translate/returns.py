@@ -9,7 +9,7 @@ from pyebpf.builder.integers import number
 from pyebpf.builder.records import is_fresh
 from pyebpf.builder.restating import restated_if_computed
 from pyebpf.dsl.translate.names import RETURN
-from pyebpf.specs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     import ast
@@ -23,13 +23,13 @@ __all__ = ["end_of_function", "pass_on", "return_statement", "returned_from"]
 
 #: A return value that lets things go on, for the message about a path without one.
 _VERDICTS = {
-    ProgramKind.XDP: "XDP_PASS",
-    ProgramKind.SCHED_CLS: "TC_ACT_OK",
-    ProgramKind.NETFILTER: "NF_ACCEPT",
-    ProgramKind.SK_SKB: "SK_PASS",
-    ProgramKind.SK_MSG: "SK_PASS",
-    ProgramKind.SK_LOOKUP: "SK_PASS",
-    ProgramKind.SK_REUSEPORT: "SK_PASS",
+    ProgramType.XDP: "XDP_PASS",
+    ProgramType.SCHED_CLS: "TC_ACT_OK",
+    ProgramType.NETFILTER: "NF_ACCEPT",
+    ProgramType.SK_SKB: "SK_PASS",
+    ProgramType.SK_MSG: "SK_PASS",
+    ProgramType.SK_LOOKUP: "SK_PASS",
+    ProgramType.SK_REUSEPORT: "SK_PASS",
 }
 
 

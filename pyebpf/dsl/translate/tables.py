@@ -13,8 +13,9 @@ from pyebpf.builder.places import Place
 from pyebpf.builder.reading import read
 from pyebpf.builder.restating import element_offset
 from pyebpf.compiler.ir import Condition as Relation, Op
-from pyebpf.specs import MapKind, MapSpec
+from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, S64, U32, ArrayType, BytesType, CharArray, IntType
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +111,7 @@ def _table(type_: IntType | CharArray, values: Sequence[Any]) -> MapSpec:
     held = ArrayType(type_, len(values)) if isinstance(type_, IntType) else BytesType(len(raw))
     name = f".tbl{sha256(type_.name.encode() + raw).hexdigest()[:11]}"
     initial = ((bytes(U32.size), raw),)
-    return MapSpec(name, MapKind.ARRAY, U32, held, 1, flags=_RDONLY_PROG, initial=initial, frozen=True)
+    return MapSpec(name, MapType.ARRAY, U32, held, 1, flags=_RDONLY_PROG, initial=initial, frozen=True)
 
 
 # -- dictionaries ------------------------------------------------------------------------------------------------------

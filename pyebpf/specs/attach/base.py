@@ -10,7 +10,7 @@ from pyebpf.errors import InvalidValue
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from pyebpf.specs.programs import ProgramKind
+    from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["AttachSpec", "Newcomer"]
 
@@ -40,7 +40,7 @@ class AttachSpec:
     __slots__ = ()
 
     #: The type of program that is loaded for it.
-    kind: ClassVar[ProgramKind]
+    kind: ClassVar[ProgramType]
 
     @property
     def attach_type(self) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec, Newcomer
-from pyebpf.specs.programs import ProgramKind
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from typing import Self
@@ -152,46 +152,46 @@ class CgroupSkb(CgroupAttachSpec):
     """Packets (BPF_PROG_TYPE_CGROUP_SKB)."""
 
     __slots__ = ()
-    kind = ProgramKind.CGROUP_SKB
+    kind = ProgramType.CGROUP_SKB
 
 
 class CgroupSock(CgroupAttachSpec):
     """Sockets made, bound and closed (BPF_PROG_TYPE_CGROUP_SOCK)."""
 
     __slots__ = ()
-    kind = ProgramKind.CGROUP_SOCK
+    kind = ProgramType.CGROUP_SOCK
 
 
 class CgroupSockAddr(CgroupAttachSpec):
     """Addresses on their way in and out of system calls (BPF_PROG_TYPE_CGROUP_SOCK_ADDR)."""
 
     __slots__ = ()
-    kind = ProgramKind.CGROUP_SOCK_ADDR
+    kind = ProgramType.CGROUP_SOCK_ADDR
 
 
 class CgroupSockopt(CgroupAttachSpec):
     """Socket options (BPF_PROG_TYPE_CGROUP_SOCKOPT)."""
 
     __slots__ = ()
-    kind = ProgramKind.CGROUP_SOCKOPT
+    kind = ProgramType.CGROUP_SOCKOPT
 
 
 class CgroupSysctl(CgroupAttachSpec):
     """Settings under /proc/sys (BPF_PROG_TYPE_CGROUP_SYSCTL)."""
 
     __slots__ = ()
-    kind = ProgramKind.CGROUP_SYSCTL
+    kind = ProgramType.CGROUP_SYSCTL
 
 
 class CgroupDevice(CgroupAttachSpec):
     """Device files (BPF_PROG_TYPE_CGROUP_DEVICE)."""
 
     __slots__ = ()
-    kind = ProgramKind.CGROUP_DEVICE
+    kind = ProgramType.CGROUP_DEVICE
 
 
 class SockOps(CgroupAttachSpec):
     """Events of TCP sockets (BPF_PROG_TYPE_SOCK_OPS)."""
 
     __slots__ = ()
-    kind = ProgramKind.SOCK_OPS
+    kind = ProgramType.SOCK_OPS

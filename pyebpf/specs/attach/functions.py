@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import NotFound
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["MAX_PROBES", "Fentry", "Fexit", "FmodRet", "Kprobe", "KprobeMulti", "not_loaded", "split"]
 
@@ -50,7 +50,7 @@ class Kprobe(AttachSpec):
     most: int = MAX_PROBES
     matched: tuple[str, ...] = ()
 
-    kind = ProgramKind.KPROBE
+    kind = ProgramType.KPROBE
 
     def __str__(self) -> str:
         return f"{'kretprobe' if self.returns else 'kprobe'} {_list(self.functions)}"
@@ -74,7 +74,7 @@ class KprobeMulti(AttachSpec):
     cookies: tuple[int, ...] = ()
     most: int = MAX_PROBES
 
-    kind = ProgramKind.KPROBE
+    kind = ProgramType.KPROBE
 
     def __str__(self) -> str:
         name = "kprobe.session" if self.session else "kretprobe.multi" if self.returns else "kprobe.multi"
@@ -99,7 +99,7 @@ class Fentry(AttachSpec):
     function: str
     most: int = MAX_PROBES
 
-    kind = ProgramKind.TRACING
+    kind = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"fentry {self.function}"
@@ -120,7 +120,7 @@ class Fexit(AttachSpec):
     function: str
     most: int = MAX_PROBES
 
-    kind = ProgramKind.TRACING
+    kind = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"fexit {self.function}"
@@ -141,7 +141,7 @@ class FmodRet(AttachSpec):
     function: str
     most: int = MAX_PROBES
 
-    kind = ProgramKind.TRACING
+    kind = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"fmod_ret {self.function}"

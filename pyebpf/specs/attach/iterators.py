@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from pyebpf.specs.maps import MapSpec
@@ -41,7 +41,7 @@ class KernelIterator(AttachSpec):
     pid: int = 0
     tid: int = 0
 
-    kind = ProgramKind.TRACING
+    kind = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"iterator {self.name}"

@@ -8,8 +8,8 @@ from typing import Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 __all__ = ["Lsm", "LsmCgroup"]
@@ -22,7 +22,7 @@ class Lsm(AttachSpec):
     hook: str
     sleepable: bool = False
 
-    kind = ProgramKind.LSM
+    kind = ProgramType.LSM
 
     def __str__(self) -> str:
         return f"LSM {self.hook}"
@@ -47,7 +47,7 @@ class LsmCgroup(AttachSpec):
     hook: str
     path: str = ""
 
-    kind = ProgramKind.LSM
+    kind = ProgramType.LSM
 
     def __str__(self) -> str:
         return f"LSM {self.hook}" + (f" of control group {self.path}" if self.path else " of a control group")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyebpf.dataclass import dataclass
 from pyebpf.specs.attach.base import AttachSpec, Newcomer
-from pyebpf.specs.programs import ProgramKind
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["FAMILIES", "HOOKS", "Netfilter"]
 
@@ -38,7 +38,7 @@ class Netfilter(AttachSpec):
     defragment: bool = False
     netns: str = ""
 
-    kind = ProgramKind.NETFILTER
+    kind = ProgramType.NETFILTER
 
     def __str__(self) -> str:
         return f"netfilter {self.family} {self.hook} at {self.priority}{f' of {self.netns}' if self.netns else ''}"

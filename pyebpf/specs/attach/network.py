@@ -7,7 +7,7 @@ from typing import Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec, Newcomer
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["Clsact", "Tcx", "Xdp"]
 
@@ -51,7 +51,7 @@ class Xdp(AttachSpec):
     netlink: bool = False
     hints: bool = False
 
-    kind = ProgramKind.XDP
+    kind = ProgramType.XDP
 
     def __str__(self) -> str:
         return f"xdp {self.interface or '(any interface)'}{f' ({self.mode})' if self.mode else ''}"
@@ -101,7 +101,7 @@ class _Tc(AttachSpec):
     interface: str = ""
     direction: str = "ingress"
 
-    kind = ProgramKind.SCHED_CLS
+    kind = ProgramType.SCHED_CLS
 
     def __str__(self) -> str:
         return f"tc {self.interface or '(any interface)'} {self.direction}"

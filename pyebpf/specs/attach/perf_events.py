@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyebpf.dataclass import dataclass
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["Breakpoint", "PerfEvent"]
 
@@ -23,7 +23,7 @@ class PerfEvent(AttachSpec):
     frequency: int = 0
     pid: int = -1
 
-    kind = ProgramKind.PERF_EVENT
+    kind = ProgramType.PERF_EVENT
 
     def __str__(self) -> str:
         rate = f"at {self.frequency} Hz" if self.frequency else f"every {self.period}"
@@ -52,7 +52,7 @@ class Breakpoint(AttachSpec):
     access: str = "w"
     pid: int = -1
 
-    kind = ProgramKind.PERF_EVENT
+    kind = ProgramType.PERF_EVENT
 
     def __str__(self) -> str:
         where = f"{self.place:#x}" if isinstance(self.place, int) else self.place

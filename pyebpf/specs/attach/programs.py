@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class SyscallProgram(AttachSpec):
 
     record: StructType | None = None
 
-    kind = ProgramKind.SYSCALL
+    kind = ProgramType.SYSCALL
 
     def __str__(self) -> str:
         return "a call from user space"
@@ -52,7 +52,7 @@ class Replacement(AttachSpec):
     parameters: tuple[tuple[str, IntType], ...]
     result: IntType | None
 
-    kind = ProgramKind.EXT
+    kind = ProgramType.EXT
 
     def __str__(self) -> str:
         return f"function {self.function} of another program"

@@ -8,8 +8,8 @@ from typing import Any
 from pyebpf.dataclass import dataclass, field, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["STREAMS", "FlowDissector", "SkLookup", "SkMsg", "SkReuseport", "SkSkb", "SocketFilter"]
 
@@ -64,7 +64,7 @@ class SocketFilter(_OnSocket):
 
     reuseport: bool = False
 
-    kind = ProgramKind.SOCKET_FILTER
+    kind = ProgramType.SOCKET_FILTER
 
     def __str__(self) -> str:
         return f"{'reuseport' if self.reuseport else 'filter'}{self._suffix() or ' of a socket'}"
@@ -81,7 +81,7 @@ class SkReuseport(_OnSocket):
 
     migrate: bool = False
 
-    kind = ProgramKind.SK_REUSEPORT
+    kind = ProgramType.SK_REUSEPORT
 
     def __str__(self) -> str:
         return f"sk_reuseport{self._suffix() or ' of a group of sockets'}"
@@ -114,7 +114,7 @@ class _InNamespace(AttachSpec):
 class SkLookup(_InNamespace):
     """The search for a socket, for each new TCP connection and each UDP datagram that comes into a namespace."""
 
-    kind = ProgramKind.SK_LOOKUP
+    kind = ProgramType.SK_LOOKUP
 
     def __str__(self) -> str:
         return f"sk_lookup of {self.netns or 'a network namespace'}"
@@ -132,7 +132,7 @@ class SkLookup(_InNamespace):
 class FlowDissector(_InNamespace):
     """How the kernel finds addresses and ports in packets of a namespace, instead of its own way."""
 
-    kind = ProgramKind.FLOW_DISSECTOR
+    kind = ProgramType.FLOW_DISSECTOR
 
     def __str__(self) -> str:
         return f"flow_dissector of {self.netns or 'a network namespace'}"
@@ -177,7 +177,7 @@ class _OnMap(AttachSpec):
 class SkMsg(_OnMap):
     """What the sockets of a map send."""
 
-    kind = ProgramKind.SK_MSG
+    kind = ProgramType.SK_MSG
 
     def __str__(self) -> str:
         return f"sk_msg of {self.map_name}"
@@ -197,7 +197,7 @@ class SkSkb(_OnMap):
 
     hook: str = "verdict"
 
-    kind = ProgramKind.SK_SKB
+    kind = ProgramType.SK_SKB
 
     def __str__(self) -> str:
         return f"sk_skb {self.hook} of {self.map_name}"

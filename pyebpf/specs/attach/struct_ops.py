@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class StructOpsMember(AttachSpec):
     values: tuple[tuple[str, int | str], ...] = ()
     sleepable: bool = False
 
-    kind = ProgramKind.STRUCT_OPS
+    kind = ProgramType.STRUCT_OPS
 
     def __str__(self) -> str:
         return f"struct_ops {self.operations}.{self.member}"

@@ -10,7 +10,7 @@ from pyebpf.specs.attach.base import AttachSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.specs.programs import ProgramKind
+    from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["TailCalled"]
 
@@ -27,7 +27,7 @@ class TailCalled(AttachSpec):
     index: int
 
     @property
-    def kind(self) -> ProgramKind:  # type: ignore[override]  # the other kinds know theirs beforehand
+    def kind(self) -> ProgramType:  # type: ignore[override]  # the other kinds know theirs beforehand
         return self.like.kind
 
     @property

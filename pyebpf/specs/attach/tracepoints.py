@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyebpf.dataclass import dataclass
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["BtfTracepoint", "RawTracepoint", "Tracepoint"]
 
@@ -23,7 +23,7 @@ class Tracepoint(AttachSpec):
     name: str
     most: int = 1000
 
-    kind = ProgramKind.TRACEPOINT
+    kind = ProgramType.TRACEPOINT
 
     def __str__(self) -> str:
         return f"tracepoint {self.category}:{self.name}"
@@ -39,7 +39,7 @@ class RawTracepoint(AttachSpec):
 
     name: str
 
-    kind = ProgramKind.RAW_TRACEPOINT
+    kind = ProgramType.RAW_TRACEPOINT
 
     def __str__(self) -> str:
         return f"raw_tp {self.name}"
@@ -55,7 +55,7 @@ class BtfTracepoint(AttachSpec):
 
     name: str
 
-    kind = ProgramKind.TRACING
+    kind = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"tp_btf {self.name}"

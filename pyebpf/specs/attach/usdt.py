@@ -9,9 +9,9 @@ from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
 from pyebpf.specs.attach.user import MOST_PROBES, TRACE_UPROBE_MULTI, process_id
-from pyebpf.specs.maps import MapKind, MapSpec
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.specs.maps import MapSpec
 from pyebpf.types import U32, BytesType
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
     from typing import Self
@@ -36,7 +36,7 @@ IN_MEMORY, SIGNED = 1, 2
 
 def forms_spec() -> MapSpec:
     """The hidden map, which all programs of a module share; filled when they are attached."""
-    return MapSpec(FORMS_MAP, MapKind.ARRAY, U32, BytesType(FORMS * FORM_SIZE), 1)
+    return MapSpec(FORMS_MAP, MapType.ARRAY, U32, BytesType(FORMS * FORM_SIZE), 1)
 
 
 def probe_name(name: object) -> tuple[str, str]:
@@ -65,7 +65,7 @@ class Usdt(AttachSpec):
     pid: int = -1
     max_probes: int = MOST_PROBES
 
-    kind = ProgramKind.KPROBE
+    kind = ProgramType.KPROBE
 
     def __str__(self) -> str:
         process = f" of process {self.pid}" if self.pid >= 0 else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,7 @@ class Uprobe(AttachSpec):
     pid: int = -1
     max_probes: int = MOST_PROBES
 
-    kind = ProgramKind.KPROBE
+    kind = ProgramType.KPROBE
 
     def __str__(self) -> str:
         return f"{self.word} {self.target}" + (f" of process {self.pid}" if self.pid >= 0 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyebpf.dataclass import dataclass
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.programs import ProgramKind
+from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["WritableRawTracepoint"]
 
@@ -15,7 +15,7 @@ class WritableRawTracepoint(AttachSpec):
 
     name: str
 
-    kind = ProgramKind.RAW_TRACEPOINT_WRITABLE
+    kind = ProgramType.RAW_TRACEPOINT_WRITABLE
 
     def __str__(self) -> str:
         return f"writable raw_tp {self.name}"

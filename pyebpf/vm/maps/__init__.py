@@ -65,7 +65,7 @@ def make_map(spec: MapSpec, memory: Memory, cpus: int) -> VmMap:
     made = kind(spec, memory, cpus)
     slot = made.value_size + 7 & ~7
     for key, value in spec.initial:
-        error = made.write(key, value.ljust(slot, b"\0") * cpus if spec.kind.per_cpu else value)
+        error = made.write(key, value.ljust(slot, b"\0") * cpus if spec.traits.per_cpu else value)
         if error:
             raise InvalidValue(f"map {spec.name}: the initial entry {key.hex()} gives error {-error}")
     return made

@@ -1,4 +1,4 @@
-"""What each kind of map is like: one row a kind, which checks specs, drives the loader and makes the docs' table.
+"""The traits of map types: one row a type, which checks specs, drives the loader and makes the table in the docs.
 
 Held to the kernel by tests/kernel/test_maps_kinds.py: the rows' operations were the same in Linux 6.1, 6.12 and 6.18.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import Enum, IntFlag
 
 from pyebpf.dataclass import dataclass
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import (
     BPF_F_CLONE,
     BPF_F_INNER_MAP,
@@ -27,11 +28,11 @@ from pyebpf.uapi.flags import (
     BPF_F_ZERO_SEED,
 )
 
-__all__ = ["FLAG_NAMES", "RULES", "Can", "Entries", "Key", "MapRules", "Value"]
+__all__ = ["FLAG_NAMES", "MAP_TRAITS", "Entries", "Key", "MapOperation", "MapTraits", "Value"]
 
 
 class Key(Enum):
-    """What keys are; the text is the docs'."""
+    """Keys of a map; the text is the docs'."""
 
     ANY = "any fixed size"
     INDEX = "`u32` index"
@@ -42,7 +43,7 @@ class Key(Enum):
 
 
 class Value(Enum):
-    """What values are; the text is the docs'."""
+    """Values of a map; the text is the docs'."""
 
     ANY = "any fixed size"
     NONE = "none"
@@ -55,7 +56,7 @@ class Value(Enum):
 
 
 class Entries(Enum):
-    """What max_entries counts; the text is the docs'."""
+    """The unit of max_entries; the text is the docs'."""
 
     COUNT = "entries"
     PROCESSORS = "processors (0: all possible ones)"
@@ -65,8 +66,8 @@ class Entries(Enum):
     ONE = "1"
 
 
-class Can(IntFlag):
-    """What the bpf(2) commands can do with elements of a kind."""
+class MapOperation(IntFlag):
+    """Operations of the bpf(2) commands on the elements of a map."""
 
     LOOKUP = 1
     UPDATE = 2
@@ -87,8 +88,8 @@ class Can(IntFlag):
 
 
 @dataclass(frozen=True, slots=True)
-class MapRules:
-    """One kind. `flags` are those that it takes (each on its own), `required` those that it must have.
+class MapTraits:
+    """Traits of one map type. `flags` are those that it takes (each on its own), `required` those that it must have.
 
     `since` is the release that brought it; `text` one line for the docs; `per_cpu` a value for each possible processor.
     """
@@ -96,7 +97,7 @@ class MapRules:
     key: Key
     value: Value
     entries: Entries
-    can: Can
+    operations: MapOperation
     flags: int
     text: str
     since: str
@@ -104,6 +105,11 @@ class MapRules:
     required: int = 0
     needs_btf: bool = False
     needs_inner: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """Whether keys are indices and every entry always exists."""
+        return self.key is Key.INDEX and self.value is Value.ANY
 
 
 FLAG_NAMES = {
@@ -129,127 +135,129 @@ FLAG_NAMES = {
 _NUMA, _USER = BPF_F_NUMA_NODE, BPF_F_RDONLY | BPF_F_WRONLY
 _PROGRAM = BPF_F_RDONLY_PROG | BPF_F_WRONLY_PROG
 _ALL = _NUMA | _USER | _PROGRAM
-_KEYED = Can.LOOKUP | Can.UPDATE | Can.DELETE | Can.ITERATE
-_BATCHES = Can.BATCH_LOOKUP | Can.BATCH_UPDATE | Can.BATCH_DELETE | Can.BATCH_TAKE
-_HASH = _KEYED | Can.TAKE | _BATCHES | Can.TYPED
-_ARRAY = Can.LOOKUP | Can.UPDATE | Can.ITERATE | Can.BATCH_LOOKUP | Can.BATCH_UPDATE | Can.TYPED
-_WRITE_ONLY = Can.UPDATE | Can.DELETE | Can.ITERATE
-_QUEUE = Can.PUSH | Can.TAKE
-_LOCAL = Can.LOOKUP | Can.UPDATE | Can.DELETE | Can.TYPED
+_BATCH_READ_WRITE = MapOperation.BATCH_LOOKUP | MapOperation.BATCH_UPDATE
+_KEYED = MapOperation.LOOKUP | MapOperation.UPDATE | MapOperation.DELETE | MapOperation.ITERATE
+_BATCHES = _BATCH_READ_WRITE | MapOperation.BATCH_DELETE | MapOperation.BATCH_TAKE
+_HASH = _KEYED | MapOperation.TAKE | _BATCHES | MapOperation.TYPED
+_READ_WRITE = MapOperation.LOOKUP | MapOperation.UPDATE | MapOperation.ITERATE
+_ARRAY = _READ_WRITE | _BATCH_READ_WRITE | MapOperation.TYPED
+_WRITE_ONLY = MapOperation.UPDATE | MapOperation.DELETE | MapOperation.ITERATE
+_QUEUE = MapOperation.PUSH | MapOperation.TAKE
+_LOCAL = MapOperation.LOOKUP | MapOperation.UPDATE | MapOperation.DELETE | MapOperation.TYPED
 
 
-def _local(text: str, since: str) -> MapRules:
-    return MapRules(
+def _local(text: str, since: str) -> MapTraits:
+    return MapTraits(
         Key.DESCRIPTOR, Value.ANY, Entries.ZERO, _LOCAL, BPF_F_NO_PREALLOC | BPF_F_CLONE, text, since,
         required=BPF_F_NO_PREALLOC, needs_btf=True,
     )  # fmt: skip
 
 
-RULES: dict[str, MapRules] = {
-    "HASH": MapRules(
+MAP_TRAITS: dict[MapType, MapTraits] = {
+    MapType.HASH: MapTraits(
         Key.ANY, Value.ANY, Entries.COUNT, _HASH, BPF_F_NO_PREALLOC | BPF_F_ZERO_SEED | _ALL,
         "hash table", "3.19",
     ),
-    "ARRAY": MapRules(
-        Key.INDEX, Value.ANY, Entries.COUNT, _ARRAY | Can.MMAP, BPF_F_MMAPABLE | BPF_F_INNER_MAP | _ALL,
+    MapType.ARRAY: MapTraits(
+        Key.INDEX, Value.ANY, Entries.COUNT, _ARRAY | MapOperation.MMAP, BPF_F_MMAPABLE | BPF_F_INNER_MAP | _ALL,
         "values that always exist", "3.19",
     ),
-    "PROG_ARRAY": MapRules(
+    MapType.PROG_ARRAY: MapTraits(
         Key.INDEX, Value.DESCRIPTOR, Entries.COUNT, _KEYED, _NUMA | _USER, "programs to tail-call", "4.2",
     ),
-    "PERF_EVENT_ARRAY": MapRules(
+    MapType.PERF_EVENT_ARRAY: MapTraits(
         Key.INDEX, Value.DESCRIPTOR, Entries.PROCESSORS, _WRITE_ONLY, _NUMA | _USER | BPF_F_PRESERVE_ELEMS,
         "perf events, for output and counters", "4.3",
     ),
-    "PERCPU_HASH": MapRules(
+    MapType.PERCPU_HASH: MapTraits(
         Key.ANY, Value.ANY, Entries.COUNT, _HASH, BPF_F_NO_PREALLOC | BPF_F_ZERO_SEED | _USER | _PROGRAM,
         "hash table", "4.6", per_cpu=True,
     ),
-    "PERCPU_ARRAY": MapRules(
+    MapType.PERCPU_ARRAY: MapTraits(
         Key.INDEX, Value.ANY, Entries.COUNT, _ARRAY, _USER | _PROGRAM, "values that always exist", "4.6", per_cpu=True,
     ),
-    "STACK_TRACE": MapRules(
-        Key.INDEX, Value.TRACE, Entries.COUNT, Can.LOOKUP | Can.DELETE | Can.ITERATE,
+    MapType.STACK_TRACE: MapTraits(
+        Key.INDEX, Value.TRACE, Entries.COUNT, MapOperation.LOOKUP | MapOperation.DELETE | MapOperation.ITERATE,
         BPF_F_STACK_BUILD_ID | _NUMA | _USER, "call stacks, by the number that get_stackid gives", "4.6",
     ),
-    "CGROUP_ARRAY": MapRules(
+    MapType.CGROUP_ARRAY: MapTraits(
         Key.INDEX, Value.DESCRIPTOR, Entries.COUNT, _WRITE_ONLY, _NUMA | _USER, "control groups to test for", "4.8",
     ),
-    "LRU_HASH": MapRules(
+    MapType.LRU_HASH: MapTraits(
         Key.ANY, Value.ANY, Entries.COUNT, _HASH, BPF_F_NO_COMMON_LRU | BPF_F_ZERO_SEED | _ALL,
         "hash table that gives up what was not used for long", "4.10",
     ),
-    "LRU_PERCPU_HASH": MapRules(
+    MapType.LRU_PERCPU_HASH: MapTraits(
         Key.ANY, Value.ANY, Entries.COUNT, _HASH, BPF_F_NO_COMMON_LRU | BPF_F_ZERO_SEED | _USER | _PROGRAM,
         "hash table that gives up what was not used for long", "4.10", per_cpu=True,
     ),
-    "LPM_TRIE": MapRules(
+    MapType.LPM_TRIE: MapTraits(
         Key.PREFIX, Value.ANY, Entries.COUNT,
-        _KEYED | Can.BATCH_LOOKUP | Can.BATCH_UPDATE | Can.BATCH_DELETE | Can.TYPED, BPF_F_NO_PREALLOC | _ALL,
+        _KEYED | _BATCH_READ_WRITE | MapOperation.BATCH_DELETE | MapOperation.TYPED, BPF_F_NO_PREALLOC | _ALL,
         "longest matching prefix", "4.11", required=BPF_F_NO_PREALLOC,
     ),
-    "ARRAY_OF_MAPS": MapRules(
-        Key.INDEX, Value.DESCRIPTOR, Entries.COUNT, _KEYED | Can.BATCH_LOOKUP | Can.BATCH_UPDATE, _NUMA | _USER,
+    MapType.ARRAY_OF_MAPS: MapTraits(
+        Key.INDEX, Value.DESCRIPTOR, Entries.COUNT, _KEYED | _BATCH_READ_WRITE, _NUMA | _USER,
         "maps of one shape", "4.12", needs_inner=True,
     ),
-    "HASH_OF_MAPS": MapRules(
+    MapType.HASH_OF_MAPS: MapTraits(
         Key.ANY, Value.DESCRIPTOR, Entries.COUNT, _KEYED | _BATCHES, BPF_F_NO_PREALLOC | BPF_F_ZERO_SEED | _ALL,
         "maps of one shape", "4.12", needs_inner=True,
     ),
-    "DEVMAP": MapRules(
+    MapType.DEVMAP: MapTraits(
         Key.INDEX, Value.DEVICE, Entries.COUNT, _KEYED, _NUMA | _USER, "interfaces to redirect XDP frames to", "4.14",
     ),
-    "SOCKMAP": MapRules(
+    MapType.SOCKMAP: MapTraits(
         Key.INDEX, Value.SOCKET, Entries.COUNT, _KEYED, _NUMA | _USER, "sockets to redirect messages to", "4.14",
     ),
-    "CPUMAP": MapRules(
+    MapType.CPUMAP: MapTraits(
         Key.INDEX, Value.PROCESSOR, Entries.COUNT, _KEYED, _NUMA, "processors to redirect XDP frames to", "4.15",
     ),
-    "XSKMAP": MapRules(
+    MapType.XSKMAP: MapTraits(
         Key.INDEX, Value.DESCRIPTOR, Entries.COUNT, _WRITE_ONLY, _NUMA | _USER, "AF_XDP sockets", "4.18",
     ),
-    "SOCKHASH": MapRules(
+    MapType.SOCKHASH: MapTraits(
         Key.ANY, Value.SOCKET, Entries.COUNT, _KEYED, _NUMA | _USER, "sockets to redirect messages to", "4.18",
     ),
-    "CGROUP_STORAGE": MapRules(
-        Key.CGROUP, Value.ANY, Entries.ZERO, Can.LOOKUP | Can.UPDATE | Can.ITERATE, _ALL,
+    MapType.CGROUP_STORAGE: MapTraits(
+        Key.CGROUP, Value.ANY, Entries.ZERO, _READ_WRITE, _ALL,
         "a value for each attachment to a control group (superseded by CGRP_STORAGE)", "4.19",
     ),
-    "REUSEPORT_SOCKARRAY": MapRules(
+    MapType.REUSEPORT_SOCKARRAY: MapTraits(
         Key.INDEX, Value.SOCKET, Entries.COUNT, _KEYED, _ALL, "sockets that SO_REUSEPORT may choose", "4.19",
     ),
-    "PERCPU_CGROUP_STORAGE": MapRules(
-        Key.CGROUP, Value.ANY, Entries.ZERO, Can.LOOKUP | Can.UPDATE | Can.ITERATE, _ALL,
+    MapType.PERCPU_CGROUP_STORAGE: MapTraits(
+        Key.CGROUP, Value.ANY, Entries.ZERO, _READ_WRITE, _ALL,
         "a value for each attachment to a control group", "4.20", per_cpu=True,
     ),
-    "QUEUE": MapRules(Key.NONE, Value.ANY, Entries.COUNT, _QUEUE, _ALL, "first in, first out", "4.20"),
-    "STACK": MapRules(Key.NONE, Value.ANY, Entries.COUNT, _QUEUE, _ALL, "last in, first out", "4.20"),
-    "SK_STORAGE": _local("a value for each socket", "5.2"),
-    "DEVMAP_HASH": MapRules(
+    MapType.QUEUE: MapTraits(Key.NONE, Value.ANY, Entries.COUNT, _QUEUE, _ALL, "first in, first out", "4.20"),
+    MapType.STACK: MapTraits(Key.NONE, Value.ANY, Entries.COUNT, _QUEUE, _ALL, "last in, first out", "4.20"),
+    MapType.SK_STORAGE: _local("a value for each socket", "5.2"),
+    MapType.DEVMAP_HASH: MapTraits(
         Key.INDEX, Value.DEVICE, Entries.COUNT, _KEYED, _NUMA | _USER, "interfaces, by any number", "5.4",
     ),
-    "STRUCT_OPS": MapRules(
-        Key.INDEX, Value.OPERATIONS, Entries.ONE, Can.LOOKUP | Can.UPDATE | Can.DELETE,
+    MapType.STRUCT_OPS: MapTraits(
+        Key.INDEX, Value.OPERATIONS, Entries.ONE, MapOperation.LOOKUP | MapOperation.UPDATE | MapOperation.DELETE,
         BPF_F_LINK | BPF_F_VTYPE_BTF_OBJ_FD, "a kernel table of functions that programs implement", "5.6",
         needs_btf=True,
     ),
-    "RINGBUF": MapRules(
-        Key.NONE, Value.NONE, Entries.BYTES, Can.MMAP, _NUMA, "records from programs, in order over all processors",
-        "5.8",
+    MapType.RINGBUF: MapTraits(
+        Key.NONE, Value.NONE, Entries.BYTES, MapOperation.MMAP, _NUMA,
+        "records from programs, in order over all processors", "5.8",
     ),
-    "INODE_STORAGE": _local("a value for each inode", "5.10"),
-    "TASK_STORAGE": _local("a value for each thread; user space names one by a pidfd", "5.11"),
-    "BLOOM_FILTER": MapRules(
-        Key.NONE, Value.ANY, Entries.COUNT, Can.PUSH, BPF_F_ZERO_SEED | _ALL,
+    MapType.INODE_STORAGE: _local("a value for each inode", "5.10"),
+    MapType.TASK_STORAGE: _local("a value for each thread; user space names one by a pidfd", "5.11"),
+    MapType.BLOOM_FILTER: MapTraits(
+        Key.NONE, Value.ANY, Entries.COUNT, MapOperation.PUSH, BPF_F_ZERO_SEED | _ALL,
         "whether a value was added: certainly not, or probably", "5.16",
     ),
-    "USER_RINGBUF": MapRules(
-        Key.NONE, Value.NONE, Entries.BYTES, Can.MMAP, _NUMA, "records from user space to programs", "6.1",
+    MapType.USER_RINGBUF: MapTraits(
+        Key.NONE, Value.NONE, Entries.BYTES, MapOperation.MMAP, _NUMA, "records from user space to programs", "6.1",
     ),
-    "CGRP_STORAGE": _local("a value for each control group", "6.2"),
-    "ARENA": MapRules(
-        Key.NONE, Value.NONE, Entries.PAGES, Can.MMAP, BPF_F_MMAPABLE | BPF_F_SEGV_ON_FAULT,
+    MapType.CGRP_STORAGE: _local("a value for each control group", "6.2"),
+    MapType.ARENA: MapTraits(
+        Key.NONE, Value.NONE, Entries.PAGES, MapOperation.MMAP, BPF_F_MMAPABLE | BPF_F_SEGV_ON_FAULT,
         "memory that programs and user space share at will", "6.9", required=BPF_F_MMAPABLE,
     ),
 }  # fmt: skip
-"""By the name in enum bpf_map_type, without BPF_MAP_TYPE_."""
+"""One row for each map type."""
