@@ -164,6 +164,12 @@ def helper_table(facts: Mapping[str, Any]) -> str:
     return module("C prototypes of the helpers that programs may call, up to Linux 6.18.", body)
 
 
+def helper_ids(facts: Mapping[str, Any]) -> str:
+    """uapi/helper_ids.py."""
+    body = [f"{bare_name(prototype).upper()} = {number}" for number, prototype, _ in facts["helpers"]]
+    return module("Numbers of helpers, enum bpf_func_id, up to Linux 6.18: names without BPF_FUNC_.", body)
+
+
 def bare_name(prototype: str) -> str:
     """A helper's name without bpf_."""
     return prototype.partition("(")[0].replace("*", " ").split()[-1].removeprefix("bpf_")
@@ -197,6 +203,7 @@ FILES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "pyebpf/uapi/perf.py": perf,
     "pyebpf/uapi/verdicts.py": verdicts,
     "pyebpf/uapi/network.py": network,
+    "pyebpf/uapi/helper_ids.py": helper_ids,
     "pyebpf/uapi/helper_table.py": helper_table,
     "pyebpf/uapi/errno_table.py": errno_table,
     "pyebpf/arch/x86_64_calls.py": system_calls("x86_64"),

@@ -17,6 +17,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType, TupleType
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helper_ids import MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -31,8 +32,6 @@ __all__ = ["Aggregation"]
 R = TypeVar("R")
 
 #: Helper numbers of enum bpf_func_id.
-MAP_LOOKUP_ELEM = 1
-MAP_UPDATE_ELEM = 2
 #: BPF_NOEXIST of bpf_map_update_elem, BPF_F_RDONLY_PROG of BPF_MAP_CREATE.
 NOEXIST = 1
 RDONLY_PROG = 1 << 7

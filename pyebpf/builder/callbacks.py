@@ -16,6 +16,7 @@ from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import S64, U32
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helper_ids import FOR_EACH_MAP_ELEM, LOOP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +41,6 @@ _TIMER_FUNCTIONS = "callbacks: functions of timers"
 _NUMBER = "callbacks: number"
 
 #: Helper numbers of enum bpf_func_id (since Linux 5.13 and 5.17).
-FOR_EACH_MAP_ELEM, LOOP = 164, 181
 #: BPF_MAX_LOOPS.
 MOST_ROUNDS = 1 << 23
 

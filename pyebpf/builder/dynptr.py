@@ -25,6 +25,14 @@ from pyebpf.errors import NotFound, OnlyInProbe
 from pyebpf.specs import MapSpec
 from pyebpf.types import BOOL, S64, U8, U32, ArrayType, BytesType, IntType, Struct, type_of
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helper_ids import (
+    DYNPTR_DATA,
+    DYNPTR_FROM_MEM,
+    DYNPTR_READ,
+    DYNPTR_WRITE,
+    RINGBUF_RESERVE_DYNPTR,
+    RINGBUF_SUBMIT_DYNPTR,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["ByteRingEntity", "Dynptr", "dynptr"]
 
 #: Helper numbers of enum bpf_func_id (since Linux 5.19).
-FROM_MEM, RESERVE, SUBMIT, DISCARD, READ, WRITE, DATA = 197, 198, 199, 200, 201, 202, 203
 #: struct bpf_dynptr.
 SIZE = 16
 #: Functions that make a dynptr of a packet, by the kind of program (since Linux 6.4).
@@ -77,7 +84,7 @@ class Dynptr(Entity, NoPythonOperators):
         address = p.b.slot_address(slot)
         zero(p, address, 0, slot.size)
         where = to_int(p, offset).value
-        status = p.b.call(READ, address, p.b.const(found.size), self.address(p), where, p.b.const(0))
+        status = p.b.call(DYNPTR_READ, address, p.b.const(found.size), self.address(p), where, p.b.const(0))
         failed = p.b.emit(Op.SEXT, status, size=4)
         present = p.b.truth_value(Compare(Relation.EQ, failed, p.b.const(0)))
         if isinstance(found, IntType):
@@ -98,7 +105,7 @@ class Dynptr(Entity, NoPythonOperators):
         if isinstance(found, IntType):
             p.fail("at() gives what can be written in place: a record or an array; numbers are read() and write()")
         where = to_int(p, offset).value
-        address = p.b.call(DATA, self.address(p), where, p.b.const(found.size), result=Kind.POINTER)
+        address = p.b.call(DYNPTR_DATA, self.address(p), where, p.b.const(found.size), result=Kind.POINTER)
         return read(p, Place(base=address, owner=f"{self.what}.at(…)", presence=address), found)
 
     def write(self, p: ProgramBuilder, offset: Any, value: Any, type_: Any = None) -> Int:
@@ -115,7 +122,7 @@ class Dynptr(Entity, NoPythonOperators):
         address = p.b.slot_address(slot)
         store(p, address, 0, found, value)
         where, nothing = to_int(p, offset).value, p.b.const(0)
-        status = p.b.call(WRITE, self.address(p), where, address, p.b.const(found.size), nothing)
+        status = p.b.call(DYNPTR_WRITE, self.address(p), where, address, p.b.const(found.size), nothing)
         if self.what == _PACKET:
             packet_moved(p, "write() of the packet's dynptr")
         inside = Compare(Relation.EQ, p.b.emit(Op.SEXT, status, size=4), p.b.const(0))
@@ -138,7 +145,7 @@ class Reservation(Entity, NoPythonOperators):
             p.b.slot(SIZE, name="dynptr", opaque=True), f"the reservation in {self.ring.map_name}"
         )
         handle = p.b.emit(Op.MAP, symbol=p.use_map(self.ring.spec))
-        status = p.b.call(RESERVE, handle, self.size.value, p.b.const(0), made.address(p))
+        status = p.b.call(RINGBUF_RESERVE_DYNPTR, handle, self.size.value, p.b.const(0), made.address(p))
         with p.b.if_(Compare(Relation.NE, p.b.emit(Op.SEXT, status, size=4), p.b.const(0))):
             count_loss(p, NO_ROOM, self.ring.map_name)
         with p.b.else_():
@@ -148,7 +155,7 @@ class Reservation(Entity, NoPythonOperators):
     def leave(self, p: ProgramBuilder) -> None:
         assert self._made is not None
         # Also where there was no room: the dynptr is then of nothing, and must be given back all the same.
-        p.b.call(SUBMIT, self._made.address(p), p.b.const(0))
+        p.b.call(RINGBUF_SUBMIT_DYNPTR, self._made.address(p), p.b.const(0))
 
 
 def _clear(p: ProgramBuilder, made: Dynptr, size: Int) -> None:
@@ -161,7 +168,7 @@ def _clear(p: ProgramBuilder, made: Dynptr, size: Int) -> None:
     def clear(offset: ir.Value, length: ir.Value) -> None:
         # Verifiers do not know what a reservation's size is bounded by.
         length = restated(p, length, *b.bounds(length))
-        b.call(WRITE, made.address(p), offset, b.emit(Op.MAP_VALUE, symbol=zeros), length, b.const(0))
+        b.call(DYNPTR_WRITE, made.address(p), offset, b.emit(Op.MAP_VALUE, symbol=zeros), length, b.const(0))
 
     if high <= most:
         clear(b.const(0), size.value)
@@ -224,7 +231,7 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
     value.check_writable(p)
     made = Dynptr(slot, f"the memory of {value.place.owner}")
     size = p.b.const(value.type.size)
-    p.b.call(FROM_MEM, value.place.exact(p), size, p.b.const(0), made.address(p))
+    p.b.call(DYNPTR_FROM_MEM, value.place.exact(p), size, p.b.const(0), made.address(p))
     return made
 
 

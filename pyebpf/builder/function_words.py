@@ -9,6 +9,7 @@ from pyebpf.compiler.ir import Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import U64
 from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.helper_ids import GET_FUNC_IP
 
 if TYPE_CHECKING:
     from pyebpf.builder.integers import Int
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["function_ip"]
 
-GET_FUNC_IP = 173
 KINDS = (ProgramType.KPROBE, ProgramType.TRACING)
 
 

@@ -18,6 +18,7 @@ from pyebpf.builder.pointers import Pointer
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import NotFound
 from pyebpf.types import INTEGERS, S64, U64, ArrayType, BytesType, CharFactory, IntType
+from pyebpf.uapi.helper_ids import THIS_CPU_PTR
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -59,7 +60,6 @@ NULLABLE_MEMBERS = frozenset(
 #: BTF type tags that make a pointer something else than an address of kernel memory, or a nullable one.
 UNTRUSTED_TAGS = frozenset({"user", "percpu", "rcu"})
 
-_THIS_CPU_PTR = 154
 
 BIG_ENDIAN = {"__be16", "__be32", "__be64"}
 
@@ -414,7 +414,7 @@ def kernel_symbol(p: ProgramBuilder, name: Any, type: Any = None) -> Any:  # noq
         variable = p.target.variable(name)
     address = p.b.emit(Op.KSYM, symbol=name)
     if variable is not None and variable.per_cpu:
-        address = p.b.call(_THIS_CPU_PTR, address, result=Kind.SCALAR, comment="bpf_this_cpu_ptr")
+        address = p.b.call(THIS_CPU_PTR, address, result=Kind.SCALAR, comment="bpf_this_cpu_ptr")
     if isinstance(type, IntType):
         return Pointer(address, type, Space.KERNEL).item(p, 0)
     if type is None and variable is None:

@@ -10,6 +10,7 @@ from pyebpf.builder.pointers import string_at
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Kind
 from pyebpf.errors import NotFound, NotSupported, OnlyInProbe
+from pyebpf.uapi.helper_ids import GET_CURRENT_TASK
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -29,8 +30,6 @@ __all__ = [
     "user",
     "user_string",
 ]
-
-GET_CURRENT_TASK = 35
 
 
 def _text(p: ProgramBuilder, word_name: str, *arguments: Any) -> None:

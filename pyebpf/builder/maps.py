@@ -25,6 +25,7 @@ from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import MAP_TRAITS
 from pyebpf.types import S64, U32, U64, IntType, TupleType
 from pyebpf.types.special import has_special
+from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["FULL", "OUT_OF_RANGE", "MapEntity"]
 
 #: Helper numbers of enum bpf_func_id.
-_LOOKUP, _UPDATE, _DELETE = 1, 2, 3
 _ANY, _NOEXIST = 0, 1
 _EEXIST = 17
 
@@ -238,15 +238,15 @@ class MapEntity(MapWord):
         place, missed, end = Join(), Join(), Join()
         entry = p.b.variable(Kind.POINTER, self.map_name)
         with self._key(p, index) as key, temporary(p, type_.size) as zeros:
-            first = self._call(p, _LOOKUP, key)
+            first = self._call(p, MAP_LOOKUP_ELEM, key)
             with p.b.if_(_present(p, first)):
                 p.b.write(entry, first)
                 p.b.jump(place)
             nothing = p.b.slot_address(zeros)
             p.b.store(nothing, 0, p.b.const(0), type_.size)
             # Another processor may be first to insert: then this does nothing, and the entry is found all the same.
-            p.b.call(_UPDATE, self.handle(p), key, nothing, p.b.const(_NOEXIST))
-            second = self._call(p, _LOOKUP, key)
+            p.b.call(MAP_UPDATE_ELEM, self.handle(p), key, nothing, p.b.const(_NOEXIST))
+            second = self._call(p, MAP_LOOKUP_ELEM, key)
             p.b.write(entry, second)
             p.b.branch(_present(p, second), place, missed)
         p.b.start(missed)
@@ -284,7 +284,7 @@ class MapEntity(MapWord):
         other = None if default is None else self._stand_in(p, default, "pop")
         what = f"{self.map_name}.pop(…)"
         with self._key(p, key) as address:
-            entry = self._call(p, _LOOKUP, address)
+            entry = self._call(p, MAP_LOOKUP_ELEM, address)
             if isinstance(self.value, IntType):
                 value = p.b.variable(hint=self.map_name)
                 with p.b.if_(_present(p, entry)):
@@ -308,13 +308,14 @@ class MapEntity(MapWord):
             p.fail(f"the entries of {self.describe()} always exist, {what} removes none: assign 0 to one")
 
     def _call(self, p: ProgramBuilder, helper: int, *arguments: ir.Value) -> ir.Value:
-        result = p.b.call(helper, self.handle(p), *arguments, result=Kind.POINTER if helper == _LOOKUP else Kind.SCALAR)
-        if helper == _LOOKUP:
+        kind = Kind.POINTER if helper == MAP_LOOKUP_ELEM else Kind.SCALAR
+        result = p.b.call(helper, self.handle(p), *arguments, result=kind)
+        if helper == MAP_LOOKUP_ELEM:
             p.b.assume_origin(result, self.map_name)
         return result
 
     def _delete(self, p: ProgramBuilder, key: ir.Value, word: str) -> None:
-        self._call(p, _DELETE, key)
+        self._call(p, MAP_DELETE_ELEM, key)
         p.b.invalidate_origin(self.map_name, f"`{word}` on {self.map_name}")
 
     def _place(self, entry: ir.Value, presence: ir.Value | None = None) -> Place:
@@ -325,7 +326,7 @@ class MapEntity(MapWord):
         if self.traits.is_array:
             return self._element(p, key)
         with self._key(p, key) as address:
-            return self._call(p, _LOOKUP, address)
+            return self._call(p, MAP_LOOKUP_ELEM, address)
 
     @contextmanager
     def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
@@ -351,11 +352,11 @@ class MapEntity(MapWord):
         with self._key(p, key) as key_address:
             if isinstance(value, Reference) and value.stands_ready(self.value):
                 value.check(p)
-                return self._call(p, _UPDATE, key_address, value.place.exact(p), p.b.const(flags))
+                return self._call(p, MAP_UPDATE_ELEM, key_address, value.place.exact(p), p.b.const(flags))
             with temporary(p, self.value.size) as slot:
                 address = p.b.slot_address(slot)
                 store(p, address, 0, self.value, value)
-                return self._call(p, _UPDATE, key_address, address, p.b.const(flags))
+                return self._call(p, MAP_UPDATE_ELEM, key_address, address, p.b.const(flags))
 
     def _in_range(self, p: ProgramBuilder, index: Any) -> bool:
         """Whether an array's index is provably inside. A constant outside is refused."""
@@ -390,7 +391,7 @@ class MapEntity(MapWord):
         with temporary(p, U32.size) as slot:
             address = p.b.slot_address(slot)
             p.b.store(address, 0, number, U32.size)
-            return self._call(p, _LOOKUP, address)
+            return self._call(p, MAP_LOOKUP_ELEM, address)
 
     def _leave_if_missing(self, p: ProgramBuilder, entry: ir.Value) -> None:
         """Satisfy the verifier: an entry that must exist does not; never taken."""

@@ -17,6 +17,7 @@ from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.specs import MapSpec
 from pyebpf.types import Struct, StructType
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helper_ids import PERF_EVENT_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["NO_ROOM", "PerfBufferEntity"]
 
 #: Helper number of enum bpf_func_id (since Linux 4.4), and its flag BPF_F_CURRENT_CPU.
-_OUTPUT = 25
 _CURRENT_CPU = 0xFFFF_FFFF
 
 NO_ROOM = "perf buffer full"
@@ -65,6 +65,7 @@ class PerfBufferEntity(MapWord):
             address = p.b.slot_address(slot)
             store(p, address, 0, self.record, value)
             handle = self.handle(p)
-            status = p.b.call(_OUTPUT, p.context, handle, p.b.const(_CURRENT_CPU), address, p.b.const(self.record.size))
+            size = p.b.const(self.record.size)
+            status = p.b.call(PERF_EVENT_OUTPUT, p.context, handle, p.b.const(_CURRENT_CPU), address, size)
         with p.b.if_(Compare(Relation.NE, status, p.b.const(0))):
             count_loss(p, NO_ROOM, self.map_name)

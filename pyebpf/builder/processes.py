@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.function import FunctionBuilder
-from pyebpf.builder.words import GET_CURRENT_COMM, TASK_COMM_LEN, process_number
+from pyebpf.builder.words import TASK_COMM_LEN, process_number
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import U8, U32, ArrayType
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helper_ids import GET_CURRENT_COMM, MAP_DELETE_ELEM, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM, RINGBUF_OUTPUT
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -25,7 +26,6 @@ PROCESSES_MAP, _TOLD_MAP = ".processes", ".told"
 #: Bytes: 4,096 processes of 16 bytes each, and the same number of those that were told lately.
 _RING, _TOLD = 65_536, 4_096
 
-_LOOKUP, _UPDATE, _DELETE, _OUTPUT = 1, 2, 3, 130
 _SYMBOL = "tell_process"
 
 
@@ -49,14 +49,14 @@ def _build(p: ProgramBuilder) -> None:
     b.store(key, TASK_COMM_LEN, process_number(p).value, 4)
     told = p.use_map(MapSpec(_TOLD_MAP, MapType.LRU_HASH, ArrayType(U8, TASK_COMM_LEN + 8), U32, _TOLD))
     ring = p.use_map(MapSpec(PROCESSES_MAP, MapType.RINGBUF, None, None, _RING))
-    known = b.call(_LOOKUP, b.emit(Op.MAP, symbol=told), key, result=Kind.POINTER)
+    known = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=told), key, result=Kind.POINTER)
     with b.if_(Compare(Relation.EQ, known, b.const(0))):
         value = b.slot_address(b.slot(4, 4, name="one"))
         b.store(value, 0, b.const(1), 4)
-        b.call(_UPDATE, b.emit(Op.MAP, symbol=told), key, value, b.const(0))
+        b.call(MAP_UPDATE_ELEM, b.emit(Op.MAP, symbol=told), key, value, b.const(0))
         number = b.emit(Op.OFFSET, key, b.const(TASK_COMM_LEN))
-        failed = b.call(_OUTPUT, b.emit(Op.MAP, symbol=ring), number, b.const(4), b.const(0))
+        failed = b.call(RINGBUF_OUTPUT, b.emit(Op.MAP, symbol=ring), number, b.const(4), b.const(0))
         with b.if_(Compare(Relation.NE, failed, b.const(0))):
             # No room: its next event tells it.
-            b.call(_DELETE, b.emit(Op.MAP, symbol=told), key)
+            b.call(MAP_DELETE_ELEM, b.emit(Op.MAP, symbol=told), key)
     b.ret(b.const(0))

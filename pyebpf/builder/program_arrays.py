@@ -10,6 +10,7 @@ from pyebpf.builder.operations import settled, to_int
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helper_ids import TAIL_CALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["ProgramArrayEntity"]
 
 #: Helper number of enum bpf_func_id (since Linux 4.2).
-_TAIL_CALL = 12
 
 
 class ProgramArrayEntity(MapWord):
@@ -64,4 +64,4 @@ class ProgramArrayEntity(MapWord):
         self._call(p, number)
 
     def _call(self, p: ProgramBuilder, number: Any) -> None:
-        p.b.call(_TAIL_CALL, p.context, self.handle(p), number, comment="tail call")
+        p.b.call(TAIL_CALL, p.context, self.handle(p), number, comment="tail call")

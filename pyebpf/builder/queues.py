@@ -16,6 +16,7 @@ from pyebpf.builder.reading import read, read_int
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U64, IntType
+from pyebpf.uapi.helper_ids import MAP_PEEK_ELEM, MAP_POP_ELEM, MAP_PUSH_ELEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["BloomEntity", "QueueEntity"]
 
 #: Helper numbers of enum bpf_func_id (since Linux 4.20).
-_PUSH, _POP, _PEEK = 87, 88, 89
 _ANY, _EXIST = 0, 2
 
 
@@ -62,7 +62,7 @@ class _Keyless(MapWord):
         with temporary(p, self.value.size) as slot:
             address = p.b.slot_address(slot)
             store(p, address, 0, self.value, value)
-            failed = self._status(p, _PUSH, address, p.b.const(flags))
+            failed = self._status(p, MAP_PUSH_ELEM, address, p.b.const(flags))
         with p.b.if_(Compare(Relation.NE, failed, p.b.const(0))):
             count_loss(p, FULL, self.map_name)
 
@@ -79,10 +79,10 @@ class QueueEntity(_Keyless):
         self._push_value(p, value, _EXIST if make_room else _ANY)
 
     def _pop(self, p: ProgramBuilder) -> Any:
-        return self._take(p, _POP, "pop")
+        return self._take(p, MAP_POP_ELEM, "pop")
 
     def _peek(self, p: ProgramBuilder) -> Any:
-        return self._take(p, _PEEK, "peek")
+        return self._take(p, MAP_PEEK_ELEM, "peek")
 
     def _take(self, p: ProgramBuilder, helper: int, word: str) -> Any:
         """A copy of the value at the head, or None."""
@@ -115,5 +115,5 @@ class BloomEntity(_Keyless):
         with temporary(p, self.value.size) as slot:
             address = p.b.slot_address(slot)
             store(p, address, 0, self.value, item)
-            status = self._status(p, _PEEK, address)
+            status = self._status(p, MAP_PEEK_ELEM, address)
         return Compare(Relation.EQ, status, p.b.const(0))

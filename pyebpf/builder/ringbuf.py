@@ -16,6 +16,7 @@ from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.specs import MapSpec
 from pyebpf.types import Struct, StructType
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helper_ids import RINGBUF_RESERVE, RINGBUF_SUBMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["NO_ROOM", "RingBufferEntity"]
 
 #: Helper numbers of enum bpf_func_id (since Linux 5.8).
-_RESERVE, _SUBMIT = 131, 132
 
 NO_ROOM = "ring buffer full"
 
@@ -65,9 +65,9 @@ class RingBufferEntity(MapWord):
         if isinstance(value, Reference):
             value.check(p)
         handle = self.handle(p)
-        room = p.b.call(_RESERVE, handle, p.b.const(self.record.size), p.b.const(0), result=Kind.POINTER)
+        room = p.b.call(RINGBUF_RESERVE, handle, p.b.const(self.record.size), p.b.const(0), result=Kind.POINTER)
         with p.b.if_(Compare(Relation.NE, room, p.b.const(0), presence=True)):
             store(p, room, 0, self.record, value)
-            p.b.call(_SUBMIT, room, p.b.const(0))
+            p.b.call(RINGBUF_SUBMIT, room, p.b.const(0))
         with p.b.else_():
             count_loss(p, NO_ROOM, self.map_name)

@@ -19,6 +19,7 @@ from pyebpf.compiler.ir import Condition, Kind, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType
 from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.helper_ids import MAP_LOOKUP_ELEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,6 @@ PREFIX = ".scratch"
 
 #: Bytes of a per-CPU map's value: PCPU_MIN_UNIT_SIZE in include/linux/percpu.h.
 _MOST = 32 << 10
-_LOOKUP = 1
 _TAKEN = "scratch memory taken by a run that this one interrupted"
 #: Programs whose results decide about a packet or a call: the one that lets it pass.
 _XDP_PASS = 2
@@ -84,7 +84,7 @@ def scratch_memory(p: ProgramBuilder) -> Iterator[None]:
     name = f"{PREFIX}{crc32(p.name.encode()) & 0xFFFFFF:06x}"
     key = b.slot_address(b.slot(U32.size, U32.size, name="zero"))
     b.store(key, 0, b.const(0), U32.size)
-    base = b.call(_LOOKUP, b.emit(Op.MAP, symbol=name), key, result=Kind.POINTER, comment="scratch memory")
+    base = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=name), key, result=Kind.POINTER, comment="scratch memory")
     with b.if_(Compare(Condition.EQ, base, b.const(0), presence=True)):
         p.leave_never()
     taken = b.emit(Op.ATOMIC, base, b.const(1), size=U64.size, symbol="xchg", result=Kind.SCALAR)

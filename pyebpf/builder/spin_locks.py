@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.special import Member
+from pyebpf.uapi.helper_ids import SPIN_LOCK, SPIN_UNLOCK
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["SpinLock"]
 
 #: Helper numbers of enum bpf_func_id (since Linux 5.1).
-SPIN_LOCK, SPIN_UNLOCK = 93, 94
 
 
 class SpinLock(Member):

@@ -31,6 +31,7 @@ from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32, U64, ArrayType
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
+from pyebpf.uapi.helper_ids import GET_STACK, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -106,7 +107,6 @@ _LEVELS = 4
 #: A buffer: whether it is in use, then header, frames, and zeros behind them, where the first few are left out.
 _BUFFER, _BUSY, _VALUE = 2048, 0, _WORD
 
-_LOOKUP, _UPDATE, _GET_STACK = 1, 2, 67
 _NOEXIST = 1
 #: Flags of bpf_get_stack: frames to skip in the low byte, BPF_F_USER_STACK.
 MOST_SKIPPED = 0xFF
@@ -163,7 +163,7 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
         unclaimed, end = Join("no buffer"), Join("stack")
         buffer = _claim(p, unclaimed)
         start = b.emit(Op.OFFSET, buffer, b.const(_VALUE + _WORD))
-        size = b.call(_GET_STACK, p.context, start, b.const(DEPTH * _WORD), b.const(skip | flags), comment=f"{name}()")
+        size = b.call(GET_STACK, p.context, start, b.const(DEPTH * _WORD), b.const(skip | flags), comment=f"{name}()")
         with b.if_(Compare(Relation.SGE, size, b.const(_WORD))):
             b.assume_bounds(size, _WORD, DEPTH * _WORD)
             count = b.binary(Op.LSHR, size, b.const(3))
@@ -201,7 +201,7 @@ def _claim(p: ProgramBuilder, unclaimed: Join) -> ir.Value:
     b = p.b
     slot = b.slot_address(b.slot(4, 4, name="zero"))
     b.store(slot, 0, b.const(0), 4)
-    base = b.call(_LOOKUP, b.emit(Op.MAP, symbol=p.use_map(_scratch_spec())), slot, result=Kind.POINTER)
+    base = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=p.use_map(_scratch_spec())), slot, result=Kind.POINTER)
     there, claimed = Join("there"), Join("claimed")
     b.branch(Compare(Relation.NE, base, b.const(0), presence=True), there, unclaimed)
     b.start(there)
@@ -298,7 +298,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
         now = b.read(number)
         assert now is not None
         b.store(key, 0, now, 4)
-        entry = b.call(_LOOKUP, b.emit(Op.MAP, symbol=handle), key, result=Kind.POINTER)
+        entry = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=handle), key, result=Kind.POINTER)
         with b.if_(Compare(Relation.NE, entry, b.const(0), presence=True)):
             equal = b.variable(hint="equal")
             b.write(equal, b.const(1))
@@ -314,7 +314,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
             following = b.binary(Op.AND, b.binary(Op.ADD, now, b.const(1)), b.const(_HASH_MASK))
             b.write(number, b.binary(Op.OR, following, b.const(each.bit)) if each.bit else following)
         with b.else_():
-            failed = b.call(_UPDATE, b.emit(Op.MAP, symbol=handle), key, value, b.const(_NOEXIST))
+            failed = b.call(MAP_UPDATE_ELEM, b.emit(Op.MAP, symbol=handle), key, value, b.const(_NOEXIST))
             with b.if_(Compare(Relation.EQ, failed, b.const(0))):
                 b.write(answer, now)
                 b.break_(attempts)

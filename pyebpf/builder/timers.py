@@ -11,6 +11,7 @@ from pyebpf.builder.operations import to_int
 from pyebpf.builder.special import Member
 from pyebpf.compiler.ir import Op
 from pyebpf.types import S64
+from pyebpf.uapi.helper_ids import TIMER_CANCEL, TIMER_INIT, TIMER_SET_CALLBACK, TIMER_START
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["Timer"]
 
 #: Helper numbers of enum bpf_func_id (since Linux 5.15).
-INIT, SET_CALLBACK, START, CANCEL = 169, 170, 171, 172
 #: CLOCK_MONOTONIC, what now() reads.
 CLOCK_MONOTONIC = 1
 
@@ -42,13 +42,13 @@ class Timer(Member):
         if function is not None:
             handle = p.b.emit(Op.MAP, symbol=p.use_map(spec))
             # Again where it has been made before: -EBUSY then, which changes nothing.
-            p.b.call(INIT, timer, handle, p.b.const(CLOCK_MONOTONIC), comment="bpf_timer_init")
-            p.b.call(SET_CALLBACK, timer, function, comment="bpf_timer_set_callback")
+            p.b.call(TIMER_INIT, timer, handle, p.b.const(CLOCK_MONOTONIC), comment="bpf_timer_init")
+            p.b.call(TIMER_SET_CALLBACK, timer, function, comment="bpf_timer_set_callback")
         wait = to_int(p, nanoseconds).value
-        return Int(p.b.call(START, timer, wait, p.b.const(0), comment="bpf_timer_start"), S64)
+        return Int(p.b.call(TIMER_START, timer, wait, p.b.const(0), comment="bpf_timer_start"), S64)
 
     def cancel(self, p: ProgramBuilder) -> Int:
         """Forget it, waiting for a call that runs now: 1 if it was to come, 0 if not, or the negative of an errno."""
         self.check_kind(p, "a timer")
         self.place.check(p, self.describe())
-        return Int(p.b.call(CANCEL, self.place.exact(p), comment="bpf_timer_cancel"), S64)
+        return Int(p.b.call(TIMER_CANCEL, self.place.exact(p), comment="bpf_timer_cancel"), S64)

@@ -13,6 +13,14 @@ from pyebpf.builder.methods import invoke
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import S64, U64
+from pyebpf.uapi.helper_ids import (
+    GET_CURRENT_COMM,
+    GET_CURRENT_PID_TGID,
+    GET_CURRENT_UID_GID,
+    GET_NS_CURRENT_PID_TGID,
+    GET_SMP_PROCESSOR_ID,
+    KTIME_GET_NS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +35,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 #: Helper numbers of enum bpf_func_id, which never change.
-KTIME_GET_NS = 5
-GET_SMP_PROCESSOR_ID = 8
-GET_CURRENT_PID_TGID = 14
-GET_CURRENT_UID_GID = 15
-GET_CURRENT_COMM = 16
-GET_NS_CURRENT_PID_TGID = 120
 
 TASK_COMM_LEN = 16
 

@@ -14,6 +14,7 @@ from pyebpf.builder.reading import read
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dsl.callbacks import callback
 from pyebpf.types import S64
+from pyebpf.uapi.helper_ids import DYNPTR_READ, USER_RINGBUF_DRAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["TOO_SHORT", "drain"]
 
 #: Helper numbers of enum bpf_func_id (since Linux 5.19 and 6.1).
-_DYNPTR_READ, _DRAIN = 201, 209
 
 TOO_SHORT = "record from user space too short"
 
@@ -46,14 +46,14 @@ def drain(p: ProgramBuilder, ring: UserRingBuffer[Any], handler: Any) -> Int:
         address = p.b.slot_address(slot)
         zero(p, address, 0, room)
         nothing = p.b.const(0)
-        failed = p.b.call(_DYNPTR_READ, address, p.b.const(layout.size), registers[0], nothing, nothing)
+        failed = p.b.call(DYNPTR_READ, address, p.b.const(layout.size), registers[0], nothing, nothing)
         with p.b.if_(Compare(Relation.NE, p.b.emit(Op.SEXT, failed, size=4), p.b.const(0))):
             count_loss(p, TOO_SHORT, name)
             p.b.ret(p.b.const(0))
         return [read(p, Place(slot=slot, owner=f"a record of {name}"), layout)]
 
     function, passed, invalidated = callback(p, handler, (Kind.POINTER,), arguments, f"a handler of {name}.drain()")
-    count = p.b.call(_DRAIN, ring.handle(p), function, passed, p.b.const(0), comment=f"{name}.drain()")
+    count = p.b.call(USER_RINGBUF_DRAIN, ring.handle(p), function, passed, p.b.const(0), comment=f"{name}.drain()")
     for origin, reason in invalidated.items():
         p.b.invalidate_origin(origin, f"{name}.drain() and its {reason}")
     return Int(count, S64)

@@ -11,7 +11,7 @@ from pyebpf.kernel.roots import resolved
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link
 from pyebpf.link.uprobe import described, locate, refused
-from pyebpf.specs.attach.user import TRACE_UPROBE_MULTI
+from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,7 +62,7 @@ def link_places(
     except OSError as error:
         refused(error, program, target, what, located.path)
     del path, offsets, counters, marks  # the kernel read them by address until here
-    how = "uprobe.multi link" if kind == TRACE_UPROBE_MULTI else "uprobe session"
+    how = "uprobe.multi link" if kind == AttachType.TRACE_UPROBE_MULTI else "uprobe session"
     return Link(what, how, [link], notes=located.notes, places=[place.name for place in located.places])
 
 

@@ -21,10 +21,10 @@ from pyebpf.specs.attach.usdt import (
     NO_REGISTER,
     SIGNED,
 )
-from pyebpf.specs.attach.user import TRACE_UPROBE_MULTI
 from pyebpf.symbols.libraries import find_binary
 from pyebpf.symbols.usdt_notes import usdt_probes
 from pyebpf.symbols.user_functions import UserPlace, open_binary
+from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
     places = tuple(UserPlace(f"{probe.provider}:{probe.name}", probe.offset or 0, probe.semaphore) for probe in probes)
     located = Located(path, places)
     cookies = _keep(program, forms)
-    if target.attach_type != TRACE_UPROBE_MULTI:
+    if target.attach_type != AttachType.TRACE_UPROBE_MULTI:
         return attach_places(program, target, str(target), located, cookies)
     from pyebpf.link.uprobe_multi import link_places
 

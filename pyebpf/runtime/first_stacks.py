@@ -17,6 +17,7 @@ from pyebpf.kernel import bpf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_NO_PREALLOC, BPF_F_TEST_RUN_ON_CPU
+from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["make_ready"]
 
-_LOOKUP, _UPDATE, _DELETE = 1, 2, 3
 _KEY = -4
 _FINISH = (build.mov64(build.R0, 0), build.exit_())
 
@@ -51,7 +51,7 @@ def _program(scratch: int, stacks: list[int]) -> list[Instruction]:
     instructions = [
         build.st(4, build.R10, _KEY, 0),
         *_arguments(scratch),
-        build.call(_LOOKUP),
+        build.call(MAP_LOOKUP_ELEM),
         build.mov64(build.R6, build.R0),
         build.jump_if("jne", build.R6, 0, 2),  # over the way out
         *_FINISH,
@@ -61,9 +61,9 @@ def _program(scratch: int, stacks: list[int]) -> list[Instruction]:
             *_arguments(each),
             build.mov64(build.R3, build.R6),
             build.mov64(build.R4, 0),
-            build.call(_UPDATE),
+            build.call(MAP_UPDATE_ELEM),
             *_arguments(each),
-            build.call(_DELETE),
+            build.call(MAP_DELETE_ELEM),
         ]
     return [*instructions, *_FINISH]
 

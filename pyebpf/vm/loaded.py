@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.asm import kernel_text
 from pyebpf.errors import VmError
+from pyebpf.uapi.helper_ids import TAIL_CALL
 from pyebpf.uapi.helpers import helper_name
 from pyebpf.vm.flow import FRAME_SIZE
 from pyebpf.vm.maps.others import ArenaMap
@@ -31,7 +32,6 @@ MAY_GOTO_ROUNDS = 8 * 1024 * 1024
 """BPF_MAX_LOOPS. Since Linux 6.15 it is a quarter of a second instead, where the processor's JIT can tell."""
 _ALL = 0xFFFF_FFFF_FFFF_FFFF
 _NET, _LINK = -0x100000, -0x200000
-_TAIL_CALL = 12
 
 
 class LoadedProgram:
@@ -227,7 +227,7 @@ class LoadedProgram:
 
         found = self.machine.map_at(at)
         if not isinstance(found, ProgramArrayMap):
-            raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_tail_call#{_TAIL_CALL} ({found.name})")
+            raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_tail_call#{TAIL_CALL} ({found.name})")
         target = found.programs.get(index & 0xFFFF_FFFF)
         if target is None or self._tail_calls >= MAX_TAIL_CALLS:
             return None

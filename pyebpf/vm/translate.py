@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.asm.instruction import slot_starts
 from pyebpf.asm.op import Form, Register
 from pyebpf.errors import InvalidValue
+from pyebpf.uapi.helper_ids import TAIL_CALL
 from pyebpf.uapi.helpers import helper
 from pyebpf.vm.flow import FRAME_SIZE, REGISTERS, callee, functions_of, known_after, returns_value
 from pyebpf.vm.semantics import ATOMICS, BINARY, CONDITIONS, UNARY, divide_signed, modulo_signed
@@ -30,7 +31,6 @@ __all__ = ["SOURCE_NAME", "Translation", "translate"]
 SOURCE_NAME = "<eBPF program>"
 _LOW = 0xFFFF_FFFF
 _ALL = 0xFFFF_FFFF_FFFF_FFFF
-_TAIL_CALL = 12
 _ONES = {size: b"\1" * size for size in (1, 2, 4, 8)}
 
 
@@ -366,7 +366,7 @@ class _Writer:
             return
         count = len(prototype.parameters)
         self._need(*range(1, count + 1))
-        if number == _TAIL_CALL:
+        if number == TAIL_CALL:
             self.line("target = tail_call(r1, r2, r3)")
             self.line("if target is not None: leave(); return target(r1)")
             self.line("r0 = None")

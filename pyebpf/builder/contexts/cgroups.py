@@ -9,6 +9,7 @@ from pyebpf.builder.contexts.fields import FieldsPlace
 from pyebpf.builder.contexts.packets import Packet
 from pyebpf.builder.contexts.skb import SkBuffPlace
 from pyebpf.specs.attach.cgroups import HOOKS, CgroupAttachSpec, CgroupSkb
+from pyebpf.uapi.helper_ids import SYSCTL_GET_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -27,7 +28,6 @@ __all__ = [
 
 #: Bytes of a name that the kernel gives of a setting, "net/ipv4/ip_forward": more than any has.
 SYSCTL_NAME = 128
-SYSCTL_GET_NAME = 101
 
 
 class CgroupPlace(FieldsPlace[CgroupAttachSpec]):

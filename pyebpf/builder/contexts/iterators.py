@@ -19,6 +19,7 @@ from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.errors import NotFound, OnlyInProbe, closest
 from pyebpf.specs.attach.iterators import MAP_ITERATORS, KernelIterator
 from pyebpf.types import U32, IntType, Struct, array_of
+from pyebpf.uapi.helper_ids import SEQ_WRITE
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["IteratorPlace", "NullableReference", "emit"]
 
 #: Helper number of enum bpf_func_id (since Linux 5.7).
-SEQ_WRITE = 127
 #: In maps' iterators a value has this many bytes at least for each processor.
 SLOT = 8
 

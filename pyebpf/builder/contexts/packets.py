@@ -20,6 +20,7 @@ from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
 from pyebpf.types import S64, U32, ArrayType, BytesType, StructType, Type, type_of
 from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.helper_ids import SKB_LOAD_BYTES, XDP_GET_BUFF_LEN, XDP_LOAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +69,6 @@ _FURTHEST = 0xFFFF
 #: Further out helpers that copy find nothing (net/core/filter.c, bpf_skb_load_bytes).
 _LOADABLE = (1 << 31) - 1
 #: Helper numbers of enum bpf_func_id.
-_SKB_LOAD_BYTES, _XDP_GET_BUFF_LEN, _XDP_LOAD_BYTES = 26, 188, 189
 
 
 class Packet(Entity, NoPythonOperators):
@@ -113,7 +113,7 @@ class Packet(Entity, NoPythonOperators):
         if self.length_at is not None:
             return Int(p.b.load(p.context, self.length_at, 4), S64, U32)
         if self.copies and p.kind is ProgramType.XDP and p.target.has("helper:xdp_get_buff_len@xdp"):
-            value = p.b.call(_XDP_GET_BUFF_LEN, p.context, comment="bpf_xdp_get_buff_len")
+            value = p.b.call(XDP_GET_BUFF_LEN, p.context, comment="bpf_xdp_get_buff_len")
             p.b.assume_bounds(value, 0, U32.maximum)
             return Int(value, S64, U32)
         assert self.ends is not None
@@ -146,9 +146,9 @@ class Packet(Entity, NoPythonOperators):
         if isinstance(at, int) and not 0 <= at <= _FURTHEST:
             p.fail(f"at={int(at)} lies outside every packet")
         helper, name = (
-            (_XDP_LOAD_BYTES, "bpf_xdp_load_bytes")
+            (XDP_LOAD_BYTES, "bpf_xdp_load_bytes")
             if p.kind is ProgramType.XDP
-            else (_SKB_LOAD_BYTES, "bpf_skb_load_bytes")
+            else (SKB_LOAD_BYTES, "bpf_skb_load_bytes")
         )
         offset = to_int(p, at).value
         if not 0 <= p.b.bounds(offset)[0] <= p.b.bounds(offset)[1] <= _LOADABLE:

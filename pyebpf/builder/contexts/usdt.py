@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.registers import named_register, typed
-from pyebpf.builder.contexts.user import COOKIE, GET_ATTACH_COOKIE, cookie
+from pyebpf.builder.contexts.user import COOKIE, cookie
 from pyebpf.builder.memory import Space, probe_read_value
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import closest
@@ -27,6 +27,7 @@ from pyebpf.specs.attach.usdt import (
     Usdt,
     forms_spec,
 )
+from pyebpf.uapi.helper_ids import GET_ATTACH_COOKIE, PROBE_READ_USER
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["UsdtPlace"]
 
 _FORM = "usdt: form"
-_PROBE_READ_USER = 112
 # Where the fields of ARGUMENT stand.
 _BASE, _SCALED, _FLAGS, _SCALE, _SIZE, _SHIFT = 8, 10, 12, 13, 14, 15
 
@@ -90,7 +90,7 @@ def _argument(p: ProgramBuilder, position: int) -> ir.Value:
         b.store(place, 0, b.const(0), 8)
         # No more than there is: the next byte may be on a page that does not exist. The mask is for the verifier.
         size = b.emit(Op.AND, b.load(form, start + _SIZE, 1), b.const(7))
-        b.call(_PROBE_READ_USER, place, b.emit(Op.ADD, size, b.const(1)), b.take(value))
+        b.call(PROBE_READ_USER, place, b.emit(Op.ADD, size, b.const(1)), b.take(value))
         b.write(value, b.load(place, 0, 8))
     # The low bytes are the argument's, whatever the register or the memory has above.
     shift = b.load(form, start + _SHIFT, 1)

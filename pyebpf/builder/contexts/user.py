@@ -13,6 +13,7 @@ from pyebpf.builder.words import process_number
 from pyebpf.compiler.ir import Condition
 from pyebpf.specs.attach.user import Uprobe, UprobeMulti
 from pyebpf.types import U64
+from pyebpf.uapi.helper_ids import GET_ATTACH_COOKIE
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -23,7 +24,6 @@ __all__ = ["COOKIE", "RETVAL", "UprobePlace", "UprobeSessionPlace", "cookie"]
 RETVAL = "retval"
 COOKIE = "cookie"
 #: Of enum bpf_func_id.
-GET_ATTACH_COOKIE = 174
 
 
 class UprobePlace(Place[Uprobe]):

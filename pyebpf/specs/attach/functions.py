@@ -5,12 +5,11 @@ from __future__ import annotations
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import NotFound
 from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["MAX_PROBES", "Fentry", "Fexit", "FmodRet", "Kprobe", "KprobeMulti", "not_loaded", "split"]
 
-#: Enum bpf_attach_type's TRACE_FENTRY, TRACE_FEXIT, MODIFY_RETURN, TRACE_KPROBE_MULTI and TRACE_KPROBE_SESSION.
-TRACE_FENTRY, TRACE_FEXIT, MODIFY_RETURN, TRACE_KPROBE_MULTI, TRACE_KPROBE_SESSION = 24, 25, 26, 42, 56
 
 #: How many functions a pattern may match unless its author says otherwise.
 MAX_PROBES = 1000
@@ -82,7 +81,7 @@ class KprobeMulti(AttachSpec):
 
     @property
     def attach_type(self) -> int:
-        return TRACE_KPROBE_SESSION if self.session else TRACE_KPROBE_MULTI
+        return AttachType.TRACE_KPROBE_SESSION if self.session else AttachType.TRACE_KPROBE_MULTI
 
     @property
     def target(self) -> str:
@@ -106,7 +105,7 @@ class Fentry(AttachSpec):
 
     @property
     def attach_type(self) -> int:
-        return TRACE_FENTRY
+        return AttachType.TRACE_FENTRY
 
     @property
     def target(self) -> str:
@@ -127,7 +126,7 @@ class Fexit(AttachSpec):
 
     @property
     def attach_type(self) -> int:
-        return TRACE_FEXIT
+        return AttachType.TRACE_FEXIT
 
     @property
     def target(self) -> str:
@@ -148,7 +147,7 @@ class FmodRet(AttachSpec):
 
     @property
     def attach_type(self) -> int:
-        return MODIFY_RETURN
+        return AttachType.MODIFY_RETURN
 
     @property
     def target(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CGROUP_ORDERS", "MAP_ITERATORS", "KernelIterator"]
 
-#: BPF_TRACE_ITER of enum bpf_attach_type.
-TRACE_ITER = 28
 #: Iterators over what is in one map, which `read(map=…)` names: the kernel wants it in iter_info.
 MAP_ITERATORS = ("bpf_map_elem", "bpf_sk_storage_map", "sockmap")
 #: enum bpf_cgroup_iter_order, by the names that `read(order=…)` takes.
@@ -48,7 +47,7 @@ class KernelIterator(AttachSpec):
 
     @property
     def attach_type(self) -> int:
-        return TRACE_ITER
+        return AttachType.TRACE_ITER
 
     @property
     def target(self) -> str:

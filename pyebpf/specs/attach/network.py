@@ -7,12 +7,11 @@ from typing import Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec, Newcomer
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["Clsact", "Tcx", "Xdp"]
 
-#: BPF_XDP of enum bpf_attach_type.
-XDP = 37
 #: BPF_F_XDP_HAS_FRAGS of PROG_LOAD: packets in several pieces.
 HAS_FRAGS = 1 << 5
 #: BPF_F_XDP_DEV_BOUND_ONLY of PROG_LOAD: loaded for one interface, whose driver's functions it calls.
@@ -58,7 +57,7 @@ class Xdp(AttachSpec):
 
     @property
     def attach_type(self) -> int:
-        return XDP
+        return AttachType.XDP
 
     @property
     def load_flags(self) -> int:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pyebpf.dataclass import dataclass
 from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["BtfTracepoint", "RawTracepoint", "Tracepoint"]
-
-#: BPF_TRACE_RAW_TP of enum bpf_attach_type.
-TRACE_RAW_TP = 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class BtfTracepoint(AttachSpec):
 
     @property
     def attach_type(self) -> int:
-        return TRACE_RAW_TP
+        return AttachType.TRACE_RAW_TP
 
     @property
     def target(self) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.attach.user import MOST_PROBES, TRACE_UPROBE_MULTI, process_id
+from pyebpf.specs.attach.user import MOST_PROBES, process_id
 from pyebpf.specs.maps import MapSpec
 from pyebpf.types import U32, BytesType
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
@@ -95,4 +96,4 @@ class UsdtMulti(Usdt):
 
     @property
     def attach_type(self) -> int:
-        return TRACE_UPROBE_MULTI
+        return AttachType.TRACE_UPROBE_MULTI

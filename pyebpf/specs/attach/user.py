@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_PROBES",
-    "TRACE_UPROBE_MULTI",
     "Uprobe",
     "UprobeMulti",
     "UprobeSession",
@@ -23,8 +23,6 @@ __all__ = [
     "process_id",
 ]
 
-#: BPF_TRACE_UPROBE_MULTI and BPF_TRACE_UPROBE_SESSION of enum bpf_attach_type.
-TRACE_UPROBE_MULTI, TRACE_UPROBE_SESSION = 48, 57
 #: Functions that one pattern may stand for, unless the author says otherwise.
 MOST_PROBES = 1000
 
@@ -109,7 +107,7 @@ class UprobeMulti(Uprobe):
 
     @property
     def attach_type(self) -> int:
-        return TRACE_UPROBE_MULTI
+        return AttachType.TRACE_UPROBE_MULTI
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +123,4 @@ class UprobeSession(UprobeMulti):
 
     @property
     def attach_type(self) -> int:
-        return TRACE_UPROBE_SESSION
+        return AttachType.TRACE_UPROBE_SESSION
