@@ -4,33 +4,40 @@ Each kind has one file: its layout, what adding a value does in a program, and h
 values together. `declared` has the objects that people use.
 """
 
-from pyebpf.aggregations.backend import Backend
-from pyebpf.aggregations.declared import (
-    KeyedAggregation,
-    KeyedCounter,
-    KeyedExtreme,
-    KeyedHistogram,
-    KeyedStats,
-    KeyedTotal,
-    SingleAggregation,
-    SingleCounter,
-    SingleExtreme,
-    SingleHistogram,
-    SingleStats,
-    SingleTotal,
-)
-from pyebpf.aggregations.entity import Aggregation
-from pyebpf.aggregations.factories import (
-    counter,
-    linear_hist,
-    log2_hist,
-    log_linear_hist,
-    maximum,
-    minimum,
-    stats,
-    total,
-)
-from pyebpf.aggregations.stats import Stats
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from pyebpf.aggregations.backend import Backend
+    from pyebpf.aggregations.declared import (
+        KeyedAggregation,
+        KeyedCounter,
+        KeyedExtreme,
+        KeyedHistogram,
+        KeyedStats,
+        KeyedTotal,
+        SingleAggregation,
+        SingleCounter,
+        SingleExtreme,
+        SingleHistogram,
+        SingleStats,
+        SingleTotal,
+    )
+    from pyebpf.aggregations.entity import Aggregation
+    from pyebpf.aggregations.factories import (
+        counter,
+        linear_hist,
+        log2_hist,
+        log_linear_hist,
+        maximum,
+        minimum,
+        stats,
+        total,
+    )
+    from pyebpf.aggregations.statistics import Stats
 
 __all__ = [
     "Aggregation",
@@ -57,3 +64,36 @@ __all__ = [
     "stats",
     "total",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "backend": ("Backend",),
+        "declared": (
+            "KeyedAggregation",
+            "KeyedCounter",
+            "KeyedExtreme",
+            "KeyedHistogram",
+            "KeyedStats",
+            "KeyedTotal",
+            "SingleAggregation",
+            "SingleCounter",
+            "SingleExtreme",
+            "SingleHistogram",
+            "SingleStats",
+            "SingleTotal",
+        ),
+        "entity": ("Aggregation",),
+        "factories": (
+            "counter",
+            "linear_hist",
+            "log2_hist",
+            "log_linear_hist",
+            "maximum",
+            "minimum",
+            "stats",
+            "total",
+        ),
+        "statistics": ("Stats",),
+    },
+)

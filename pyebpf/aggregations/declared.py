@@ -13,7 +13,7 @@ from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.aggregations.entity import Aggregation
-from pyebpf.aggregations.stats import Stats
+from pyebpf.aggregations.statistics import Stats
 from pyebpf.errors import InvalidValue, NotLoaded, OnlyInProbe
 from pyebpf.output.histogram import Histogram
 from pyebpf.types import StructType, TupleType, type_of

@@ -198,7 +198,7 @@ def stats(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleStats | KeyedStats[Any]:
     """Count, total, least and greatest value: `Stats`."""
-    from pyebpf.aggregations.stats import StatsKind
+    from pyebpf.aggregations.statistics import StatsKind
 
     kind = StatsKind()
     return SingleStats(kind, name) if key is None else KeyedStats(kind, key, size, name, label)

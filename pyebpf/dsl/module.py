@@ -14,19 +14,8 @@ from pyebpf import aggregations
 from pyebpf.collector import collector_paused
 from pyebpf.dataclass import replace
 from pyebpf.dsl.assembly import assemble
-from pyebpf.dsl.declaring import Declaring
-from pyebpf.dsl.decorators.cgroups import CgroupDecorators
-from pyebpf.dsl.decorators.functions import FunctionDecorators
-from pyebpf.dsl.decorators.iterators import IteratorDecorators
-from pyebpf.dsl.decorators.lsm import LsmDecorators
-from pyebpf.dsl.decorators.netfilter import NetfilterDecorators
-from pyebpf.dsl.decorators.network import NetworkDecorators
-from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
-from pyebpf.dsl.decorators.programs import ProgramDecorators
-from pyebpf.dsl.decorators.sockets import SocketDecorators
-from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
-from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
-from pyebpf.dsl.decorators.user import UserDecorators
+from pyebpf.dsl.decorators import DecoratorMethods
+from pyebpf.dsl.lazy_method import LazyMethod
 from pyebpf.dsl.map_methods import MapMethods
 from pyebpf.dsl.maps import map_size
 from pyebpf.dsl.probe import SubprogramEntity, plain_function
@@ -46,21 +35,7 @@ __all__ = ["Module"]
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Module(
-    CgroupDecorators,
-    FunctionDecorators,
-    IteratorDecorators,
-    LsmDecorators,
-    NetfilterDecorators,
-    NetworkDecorators,
-    PerfEventDecorators,
-    ProgramDecorators,
-    SocketDecorators,
-    StructOpsDecorators,
-    TracepointDecorators,
-    UserDecorators,
-    MapMethods,
-):
+class Module(DecoratorMethods, MapMethods):
     """Maps and probes of one program.
 
     Each method that declares a map returns it; each decorator returns a Probe. Nothing is compiled before
@@ -68,7 +43,7 @@ class Module(
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__([])
         self.maps: list[Declared] = []
         #: How many different stacks are kept at most, half a kilobyte each up to 55 frames, two above; None for what
         #: `pyebpf.builder.stacks` says.
@@ -76,16 +51,16 @@ class Module(
         self._losses: tuple[Loss, ...] = ()
         self._choices: tuple[Choice, ...] = ()
 
-    log2_hist = Declaring(aggregations.log2_hist)
-    linear_hist = Declaring(aggregations.linear_hist)
-    log_linear_hist = Declaring(aggregations.log_linear_hist)
-    counter = Declaring(aggregations.counter)
-    total = Declaring(aggregations.total)
-    minimum = Declaring(aggregations.minimum)
-    maximum = Declaring(aggregations.maximum)
-    stats = Declaring(aggregations.stats)
+    log2_hist = LazyMethod(lambda: aggregations.log2_hist)
+    linear_hist = LazyMethod(lambda: aggregations.linear_hist)
+    log_linear_hist = LazyMethod(lambda: aggregations.log_linear_hist)
+    counter = LazyMethod(lambda: aggregations.counter)
+    total = LazyMethod(lambda: aggregations.total)
+    minimum = LazyMethod(lambda: aggregations.minimum)
+    maximum = LazyMethod(lambda: aggregations.maximum)
+    stats = LazyMethod(lambda: aggregations.stats)
 
-    # -- probes: their decorators are inherited, one class a family of attachments ------------------------------------
+    # -- functions that probes call --------------------------------------------------------------------------------
 
     def subprogram(self, function: F) -> F:
         """Compile a function once for each program that calls it (BPF-to-BPF).

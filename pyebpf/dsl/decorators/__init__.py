@@ -1,1 +1,102 @@
-"""The decorators of probes: one class a family of attachments, all inherited by `Module`."""
+"""The decorators of probes: one file a family of attachments, imported when one of its decorators is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyebpf.dsl.decorators.cgroups import CgroupDecorators
+    from pyebpf.dsl.decorators.functions import FunctionDecorators
+    from pyebpf.dsl.decorators.iterators import IteratorDecorators
+    from pyebpf.dsl.decorators.lsm import LsmDecorators
+    from pyebpf.dsl.decorators.netfilter import NetfilterDecorators
+    from pyebpf.dsl.decorators.network import NetworkDecorators
+    from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
+    from pyebpf.dsl.decorators.programs import ProgramDecorators
+    from pyebpf.dsl.decorators.sockets import SocketDecorators
+    from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
+    from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
+    from pyebpf.dsl.decorators.user import UserDecorators
+    from pyebpf.dsl.probe import Probe
+
+__all__ = ["FAMILIES", "DecoratorMethods"]
+
+#: For each family its file in this folder, the class in it, and the decorators that the class has.
+FAMILIES = {
+    "cgroups": (
+        "CgroupDecorators",
+        """
+            cgroup_skb_ingress cgroup_skb_egress cgroup_sock_create cgroup_sock_release cgroup_post_bind4
+            cgroup_post_bind6 cgroup_bind4 cgroup_bind6 cgroup_connect4 cgroup_connect6 cgroup_connect_unix
+            cgroup_sendmsg4 cgroup_sendmsg6 cgroup_sendmsg_unix cgroup_recvmsg4 cgroup_recvmsg6 cgroup_recvmsg_unix
+            cgroup_getpeername4 cgroup_getpeername6 cgroup_getpeername_unix cgroup_getsockname4 cgroup_getsockname6
+            cgroup_getsockname_unix cgroup_getsockopt cgroup_setsockopt cgroup_sysctl cgroup_device cgroup_sock_ops
+        """,
+    ),
+    "functions": (
+        "FunctionDecorators",
+        """
+            function function_return kprobe kretprobe kprobe_multi kretprobe_multi kprobe_session fentry fexit fmod_ret
+        """,
+    ),
+    "iterators": ("IteratorDecorators", "iter"),
+    "lsm": ("LsmDecorators", "lsm lsm_cgroup"),
+    "netfilter": ("NetfilterDecorators", "netfilter"),
+    "network": ("NetworkDecorators", "xdp tc netkit"),
+    "perf_events": ("PerfEventDecorators", "sample software_event hardware_event perf_event breakpoint"),
+    "programs": ("ProgramDecorators", "syscall freplace raw_tracepoint_writable"),
+    "sockets": (
+        "SocketDecorators",
+        """
+            socket_filter sk_reuseport sk_lookup flow_dissector sk_msg sk_skb_stream_parser sk_skb_stream_verdict
+            sk_skb_verdict
+        """,
+    ),
+    "struct_ops": ("StructOpsDecorators", "struct_ops"),
+    "tracepoints": ("TracepointDecorators", "tracepoint raw_tracepoint btf_tracepoint"),
+    "user": ("UserDecorators", "uprobe uretprobe uprobe_session usdt"),
+}
+
+
+class _LazyDecorator:
+    """A decorator as an attribute of `Module`: the family's own, for the module's probes."""
+
+    def __init__(self, file: str, family: str, name: str) -> None:
+        self._file, self._family, self._name = file, family, name
+
+    def __get__(self, module: Any, owner: type) -> Any:
+        family = getattr(import_module(f"{__name__}.{self._file}"), self._family)
+        return getattr(family if module is None else family(module.probes), self._name)
+
+
+if TYPE_CHECKING:
+
+    class DecoratorMethods(
+        CgroupDecorators,
+        FunctionDecorators,
+        IteratorDecorators,
+        LsmDecorators,
+        NetfilterDecorators,
+        NetworkDecorators,
+        PerfEventDecorators,
+        ProgramDecorators,
+        SocketDecorators,
+        StructOpsDecorators,
+        TracepointDecorators,
+        UserDecorators,
+    ):
+        """All decorators, as a type checker sees them."""
+
+else:
+
+    class DecoratorMethods:
+        """All decorators: every start would import a dozen files if the families were base classes."""
+
+        def __init__(self, probes: list[Probe[Any, Any]]) -> None:
+            super().__init__()
+            self.probes = probes
+
+    for _file, (_family, _names) in FAMILIES.items():
+        for _name in _names.split():
+            setattr(DecoratorMethods, _name, _LazyDecorator(_file, _family, _name))

@@ -105,7 +105,7 @@ def _with_parentheses(method: FunctionType) -> Any:
 
 
 class Decorators:
-    """The probes of a module, in the order of their decorators."""
+    """The decorators of one family, for a module whose probes are in `probes`, in the order of their decorators."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -113,9 +113,9 @@ class Decorators:
             if isinstance(method, FunctionType) and method.__annotations__.get("return") in _DECORATORS:
                 setattr(cls, name, _with_parentheses(method))
 
-    def __init__(self) -> None:
+    def __init__(self, probes: list[Probe[Any, Any]]) -> None:
         super().__init__()
-        self.probes: list[Probe[Any, Any]] = []
+        self.probes = probes
 
     def _tracing(
         self, decorator: str, targets: tuple[str, ...], places: Iterable[AttachSpec], *, optional: bool = False

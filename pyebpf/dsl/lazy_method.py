@@ -11,26 +11,27 @@ from pyebpf.dsl.declared_arguments import checked
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Declaring"]
+__all__ = ["LazyMethod"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Declaring(Generic[F]):
-    """A method of Module: calls a factory, such as `aggregations.log2_hist`, and declares what it returns.
+class LazyMethod(Generic[F]):
+    """A method of Module that calls a factory, such as `aggregations.log2_hist`, and declares what that returns.
 
-    To a type checker the method has the factory's own signature.
+    `find` gives the factory, and imports it when the method is first used. To a type checker the method has the
+    factory's own signature.
     """
 
-    def __init__(self, factory: F) -> None:
-        self.factory = factory
+    def __init__(self, find: Callable[[], F]) -> None:
+        self._find = find
 
     def __get__(self, module: Any, owner: type | None = None) -> F:
-        factory: Any = self.factory
+        factory: Any = self._find()
         made = checked(factory, f"bpf.{factory.__name__}") if isinstance(factory, FunctionType) else factory
 
         @functools.wraps(factory)
         def declare(*arguments: Any, **keywords: Any) -> Any:
             return module.declare(made(*arguments, **keywords))
 
-        return declare if module is not None else self.factory  # type: ignore[return-value]  # of the same signature
+        return declare if module is not None else factory  # type: ignore[return-value]  # of the same signature
