@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue
@@ -51,7 +52,8 @@ class CharArray(Type):
             raise InvalidValue(msg)
         return [raw]
 
-    def to_construct(self) -> Any:
+    @cached_property
+    def construct(self) -> Any:
         import construct
 
         # construct's PaddedString knows no error handler, which names from the kernel need.
@@ -89,7 +91,8 @@ class BytesType(Type):
             raise InvalidValue(msg)
         return [bytes(value)]
 
-    def to_construct(self) -> Any:
+    @cached_property
+    def construct(self) -> Any:
         import construct
 
         return construct.Bytes(self.length)
@@ -126,10 +129,11 @@ class ArrayType(Type):
             raise InvalidValue(msg)
         return [plain for item in value for plain in self.element.scatter(item)]
 
-    def to_construct(self) -> Any:
+    @cached_property
+    def construct(self) -> Any:
         import construct
 
-        return construct.Array(self.length, self.element.to_construct())
+        return construct.Array(self.length, self.element.construct)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ArrayType) and (self.element, self.length) == (other.element, other.length)

@@ -58,9 +58,10 @@ class Type(ABC):
         pack, scatter = self.packer.pack, self.scatter
         return lambda value: pack(*scatter(value))
 
+    @cached_property
     @abstractmethod
-    def to_construct(self) -> Any:
-        """Return the same layout as a construct object, for people who parse with construct."""
+    def construct(self) -> Any:
+        """The same layout as a construct object, `parse` and `build`: as part of a larger one, or for its tools."""
 
     def __repr__(self) -> str:
         return self.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue
@@ -19,14 +20,14 @@ class ConstructType(Type):
     align = 1
 
     def __init__(self, declared: Any, size: int) -> None:
-        self.construct = declared
+        self._declared = declared
         self.name = f"{type(declared).__name__}({size} bytes)"
         self.c_name = f"__u8 [{size}]"
         self.size = size
         self.format = f"{size}s"
 
     def assemble(self, plain: Iterator[Any]) -> Any:
-        value = self.construct.parse(next(plain))
+        value = self._declared.parse(next(plain))
         # A key must be hashable, which construct's containers are not.
         return _plain(value)
 
@@ -36,19 +37,20 @@ class ConstructType(Type):
         import construct
 
         try:
-            built = self.construct.build(dict(value) if isinstance(value, Frozen) else value)
+            built = self._declared.build(dict(value) if isinstance(value, Frozen) else value)
         except (construct.ConstructError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise InvalidValue(f"{value!r} does not fit {self.name}: {error}") from error
         return [built]
 
-    def to_construct(self) -> Any:
-        return self.construct
+    @cached_property
+    def construct(self) -> Any:
+        return self._declared
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ConstructType) and self.construct is other.construct
+        return isinstance(other, ConstructType) and self._declared is other._declared
 
     def __hash__(self) -> int:
-        return hash((ConstructType, id(self.construct)))
+        return hash((ConstructType, id(self._declared)))
 
 
 class Frozen(dict[str, Any]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue
@@ -73,14 +74,14 @@ class IntType(Type):
             raise InvalidValue(msg)
         return [value.to_bytes(self.size, "big") if self.big_endian else int(value)]
 
-    def to_construct(self) -> Any:
+    @cached_property
+    def construct(self) -> Any:
         import construct
 
         if self.is_bool:
             return construct.Flag
-        return construct.FormatField(
-            ">" if self.big_endian else "<", _CODES[self.size] if self.signed else _CODES[self.size].upper()
-        )
+        code = _CODES[self.size].replace("i", "l")  # construct has four bytes by this letter only
+        return construct.FormatField(">" if self.big_endian else "<", code if self.signed else code.upper())
 
     def wrap(self, value: int) -> int:
         """Return the value that a store of `value` reads back as."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue
@@ -32,8 +33,9 @@ class PointerType(Type):
     def scatter(self, value: Any) -> list[Any]:
         return U64.scatter(value)
 
-    def to_construct(self) -> Any:
-        return U64.to_construct()
+    @cached_property
+    def construct(self) -> Any:
+        return U64.construct
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PointerType) and self.name == other.name and self.target == other.target

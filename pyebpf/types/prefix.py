@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue
@@ -78,7 +79,8 @@ class PrefixType(Type):
         data = builder.add_array(byte, length, self.address_size)
         return builder.add_struct(self.name, self.size, [("prefixlen", length, 0, 0), ("data", data, 32, 0)])
 
-    def to_construct(self) -> Any:
+    @cached_property
+    def construct(self) -> Any:
         import construct
 
         return construct.Struct("prefixlen" / construct.Int32ul, "data" / construct.Bytes(self.address_size))

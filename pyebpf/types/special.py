@@ -5,6 +5,7 @@ To user space each is None: the kernel shows zeros in its place and keeps it whe
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, OnlyInProbe
@@ -44,7 +45,8 @@ class SpecialType(Type):
         member = word if count == 1 else builder.add_array(word, builder.add_int("__u32", 4), count)
         return builder.add_struct(self.tag, self.size, [("val" if count == 1 else "__opaque", member, 0, 0)])
 
-    def to_construct(self) -> Any:
+    @cached_property
+    def construct(self) -> Any:
         import construct
 
         return construct.Padding(self.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from pyebpf.dataclass import dataclass
@@ -101,14 +102,15 @@ class StructType(Type):
             plain for f, each in zip(self.fields, self.values(value), strict=True) for plain in f.type.scatter(each)
         ]
 
-    def to_construct(self) -> Any:
+    @cached_property
+    def construct(self) -> Any:
         import construct
 
         members, offset = [], 0
         for f in self.fields:
             if f.offset > offset:
                 members.append(construct.Padding(f.offset - offset))
-            members.append(f.name / f.type.to_construct())
+            members.append(f.name / f.type.construct)
             offset = f.offset + f.type.size
         if self.size > offset:
             members.append(construct.Padding(self.size - offset))
