@@ -188,7 +188,7 @@ if TYPE_CHECKING:
     #: Any attribute that the running kernel's BTF gives, which no type checker can know.
     KernelObject: TypeAlias = Any
 
-#: Where each public name is defined.
+#: The module that defines each public name.
 _MODULES = {
     "aggregations": ("Stats",),
     "arch": ("syscall_name",),

@@ -30,7 +30,7 @@ MISSING: Any = object()
 
 
 class Field:
-    """What is known of one field: its name, its annotation as text, and what `field` was given."""
+    """One field: its name, its annotation as text, and the arguments of `field`."""
 
     __slots__ = ("compare", "default", "default_factory", "init", "metadata", "name", "repr", "type")
 

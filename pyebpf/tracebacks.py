@@ -1,4 +1,4 @@
-"""What a terminal shows of an error that nobody caught: the user's own frames, and this package's only when asked for.
+"""The traceback of an error that nobody caught: the user's own frames, and this package's only when asked for.
 
 An error of a probe or a map is about the line that uses it; thirty frames of a compiler below that line say nothing to
 who wrote it. `PYEBPF_TRACEBACK=1` shows them. Only what is printed changes, and only where this package took part: the

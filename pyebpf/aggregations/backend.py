@@ -1,4 +1,4 @@
-"""What an aggregation needs of the loaded map behind it, and how one processor's values become everybody's."""
+"""The loaded map behind an aggregation, and the values of all processors put together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the histograms share: the number of a value's bits without a branch, the bucket counted, the result."""
+"""Code that histograms share: the number of a value's bits without a branch, the bucket to count, the result."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["Counter"]
 
 
 class Counter(Kind[int]):
-    """How many: `add()` adds 1."""
+    """A count: `add()` adds 1."""
 
     name = "a counter"
     codes = "Q"

@@ -48,7 +48,7 @@ def _only_in_probe(what: str, number: int) -> NoReturn:
 
 
 class _Bound(Aggregation[R]):
-    """What reading needs: the loaded map, and the words of the last interval."""
+    """State for reading: the loaded map, and the words of the last interval."""
 
     def __init__(self, kind: Kind[R], key: Any, size: int, name: str) -> None:
         super().__init__(kind, key, size, name)
@@ -191,7 +191,7 @@ class SingleHistogram(SingleAggregation[Histogram]):
         _only_in_probe(self.describe(), value)
 
     def interval(self) -> Histogram:
-        """What was counted since the last call; the first time, since the program was loaded."""
+        """Return the values counted since the last call; the first time, since the program was loaded."""
         return self._interval()
 
 
@@ -203,7 +203,7 @@ class SingleCounter(SingleAggregation[int]):
         _only_in_probe(self.describe(), n)
 
     def interval(self) -> int:
-        """How many came since the last call; the first time, since the program was loaded."""
+        """Return the count since the last call; the first time, since the program was loaded."""
         return self._interval()
 
 
@@ -215,7 +215,7 @@ class SingleTotal(SingleAggregation[int]):
         _only_in_probe(self.describe(), value)
 
     def interval(self) -> int:
-        """What was added since the last call; the first time, since the program was loaded."""
+        """Return the sum added since the last call; the first time, since the program was loaded."""
         return self._interval()
 
 
@@ -317,7 +317,7 @@ class KeyedHistogram(KeyedAggregation[K, Histogram]):
         return HistogramEntry(found.buckets, found.unit, found.kind, found.labels)
 
     def interval(self) -> dict[K, Histogram]:
-        """What was counted since the last call, by key; the first time, since the program was loaded."""
+        """Return the values counted since the last call, by key; the first time, since the program was loaded."""
         return self._interval()
 
 
@@ -328,7 +328,7 @@ class KeyedCounter(KeyedAggregation[K, int]):
         return CountEntry(self._read(key))
 
     def interval(self) -> dict[K, int]:
-        """How many came since the last call, by key; the first time, since the program was loaded."""
+        """Return the counts since the last call, by key; the first time, since the program was loaded."""
         return self._interval()
 
 
@@ -339,7 +339,7 @@ class KeyedTotal(KeyedAggregation[K, int]):
         return NumberEntry(self._read(key))
 
     def interval(self) -> dict[K, int]:
-        """What was added since the last call, by key; the first time, since the program was loaded."""
+        """Return the sums added since the last call, by key; the first time, since the program was loaded."""
         return self._interval()
 
 

@@ -28,12 +28,12 @@ __all__ = ["Maximum", "Minimum", "extreme_of", "keep_extreme"]
 
 _TOP = 1 << 63
 _ALL = (1 << 64) - 1
-#: How often in a row a program may be interrupted by another that adds to the same word, between two instructions.
+#: Times in a row that a program may be interrupted by another that adds to the same word, between two instructions.
 _ROUNDS = 4
 
 
 def _mask(*, greatest: bool) -> int:
-    """What turns a value into its word and back: the sign bit, and all the others too where less is better."""
+    """The bits that turn a value into its word and back: the sign bit, and for a minimum all the others too."""
     return _TOP if greatest else _ALL ^ _TOP
 
 

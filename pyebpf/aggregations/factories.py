@@ -141,7 +141,7 @@ def counter(*, key: type[K], label: str = ..., size: int = ..., name: str = ...)
 def counter(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleCounter | KeyedCounter[Any]:
-    """How many: `add()` counts one, `add(n)` n."""
+    """A count: `add()` counts one, `add(n)` n."""
     from pyebpf.aggregations.counters import Counter
 
     kind = Counter()

@@ -31,12 +31,12 @@ class Kind(ABC, Generic[R]):
     word must come out exact. `R` is the result's Python type.
     """
 
-    #: What messages call it: "a log2 histogram".
+    #: The name in messages: "a log2 histogram".
     name: str
     codes: str
-    #: What `add` without an argument adds; None if it must have one.
+    #: The amount that `add` without an argument adds; None if it must have one.
     default: int | None = None
-    #: How two processors' words become one; None for sums.
+    #: Functions that make one word of two processors' words; None for sums.
     combine: Sequence[Callable[..., int]] | None = None
 
     @property

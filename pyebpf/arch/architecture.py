@@ -1,4 +1,4 @@
-"""What programs and loaders must know of a processor architecture."""
+"""Facts of a processor architecture that programs and loaders need."""
 
 from __future__ import annotations
 

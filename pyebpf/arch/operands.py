@@ -21,7 +21,7 @@ __all__ = ["UsdtArgument", "parse_argument", "parse_arguments"]
 
 
 class UsdtArgument(NamedTuple):
-    """Where an argument is: constant + base + (scaled << scale), and if `in_memory` the value that stands there.
+    """The location of an argument: constant + base + (scaled << scale), and if `in_memory` the value stored there.
 
     `base` and `scaled` are registers by their names in struct pt_regs, "" for none. `size` is 1, 2, 4 or 8 bytes.
     """
@@ -51,7 +51,7 @@ def parse_arguments(text: str) -> tuple[str, ...]:
 def parse_argument(
     text: str, arch: Architecture, address: int = 0, symbol: Callable[[str], int] | None = None
 ) -> UsdtArgument:
-    """Where an argument of a probe at `address` is, from its text such as "-4@112(%rsp)" or "-4@[sp, 112]".
+    """Return the location of an argument of a probe at `address`, from text such as "-4@112(%rsp)", "-4@[sp, 112]".
 
     `symbol` gives the virtual address of a symbol of the file. An address in the file is told by its distance from the
     probe, whose own address the instruction pointer has wherever the file is loaded. Raises InvalidValue for a form
@@ -92,7 +92,7 @@ def parse_argument(
 
 
 def _parts(operand: str, text: str, arch: Architecture) -> dict[str, str]:
-    """What the first form that fits calls each part of an operand, "" for those it has none of."""
+    """Return the parts of an operand by the first form that fits, "" for parts that the form lacks."""
     for form in arch.operand_forms:
         match = re.fullmatch(form, operand, re.DOTALL | re.ASCII)
         if match is not None:

@@ -31,7 +31,7 @@ __all__ = ["CompilationReport", "compile_module", "compile_with_report"]
 
 @dataclass(frozen=True, slots=True)
 class CompilationReport:
-    """What compiling a module gave: the code, and how much of it is spilling.
+    """The result of compiling a module: the code, and how much of it is spilling.
 
     stores, loads   operations that put values into spill slots and bring them back
     slots           spill slots of 8 bytes, all functions together

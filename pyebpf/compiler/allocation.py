@@ -199,7 +199,7 @@ class _Allocator:
             self._spill(value)
 
     def _distance(self, value: int) -> int:
-        """How far away the next use of a value is; what costs less to bring back counts as farther."""
+        """The distance to the next use of a value; a value that is cheaper to bring back counts as farther."""
         uses = self.next_uses.get(value)
         if not uses:
             return 1 << 60

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WrongAllocation", "check_allocation"]
 
-#: What each place surely holds: registers by number, stack slots by their negative offset. A place not in it was
-#: never written.
+#: Values that each place surely holds: registers by number, stack slots by their negative offset. A place that is
+#: missing was never written.
 _State = dict[int, frozenset[int]]
 
 _EXCHANGEABLE = frozenset({"add64", "mul64", "and64", "or64", "xor64"})
@@ -144,7 +144,7 @@ class _Checker:
         return [(terminator.target, renamed)]
 
     def _step(self, placed: Placed, state: _State, *, check: bool) -> None:
-        """What one operation does to the state."""
+        """Apply one operation to the state."""
         node, origin = placed.node, placed.origin
         if origin is None:
             self._transfer(node, state, check=check)
@@ -242,5 +242,5 @@ def _forget(state: _State, value: int) -> None:
 
 
 def _meet(first: _State, second: _State) -> _State:
-    """What holds on both ways."""
+    """The facts that hold on both edges."""
     return {place: values & second[place] for place, values in first.items() if place in second}

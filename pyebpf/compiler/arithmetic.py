@@ -45,7 +45,7 @@ def _signed_remainder(a: int, b: int) -> int:
     return (-remainder if a >> 63 else remainder) & MASK
 
 
-#: What each op of two operands computes.
+#: The function that each binary op computes.
 BINARY: dict[Op, Callable[[int, int], int]] = {
     Op.ADD: lambda a, b: a + b & MASK,
     Op.SUB: lambda a, b: a - b & MASK,

@@ -1,4 +1,4 @@
-"""What register assignment gives: operations on real registers that still know what they stand for."""
+"""The output of register assignment: operations on real registers that still know the values they hold."""
 
 from __future__ import annotations
 

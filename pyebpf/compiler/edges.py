@@ -1,4 +1,4 @@
-"""What follows the assignment of registers: spill slots, stores behind definitions, moves on the edges.
+"""Steps after register assignment: spill slots, stores behind definitions, moves on the edges.
 
 The answer is a whole function over real registers, each operation still tied to the one over virtual registers that
 it stands for, so that `allocation_checker` can prove it without knowing how it came about.

@@ -138,7 +138,7 @@ def _ends_like(block: AllocatedBlock, nodes: list[Node], following: AllocatedBlo
 
 
 def _final_target(number: int, blocks: dict[int, AllocatedBlock]) -> int:
-    """Where a jump to block `number` ends up, blocks without code skipped."""
+    """The block that a jump to block `number` reaches, skipping blocks without code."""
     seen = {number}
     while True:
         block = blocks[number]

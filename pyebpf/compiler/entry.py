@@ -1,4 +1,4 @@
-"""Where values are when a block begins: the choice that the moves on the edges to it must then meet."""
+"""The places of values at the start of a block: the choice that moves on the edges to it must meet."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _allowed(value: int, liveness: Liveness, *, through: bool, loop_calls: bool)
 
 
 def _room(liveness: Liveness, body: frozenset[int], *, calls: bool) -> int:
-    """How many values may enter a loop in registers without crowding out what it makes itself."""
+    """The number of values that may enter a loop in registers and leave room for those that it defines."""
     if calls:
         return 4 - max(0, max(liveness.call_pressure[number] for number in body) - 4)
     return 10 - max(0, max(liveness.pressure[number] for number in body) - 10)

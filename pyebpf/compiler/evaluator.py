@@ -27,7 +27,7 @@ LOOP_LIMIT = 1 << 23
 
 
 class EvaluationError(PyebpfError):
-    """What the verifier would not let a program do: go out of bounds, read what nobody wrote, never end."""
+    """An action that the verifier would refuse: go out of bounds, read what nobody wrote, never end."""
 
 
 @dataclass(eq=False, slots=True)
@@ -82,7 +82,7 @@ class Pointer(NamedTuple):
 
 
 class MapHandle(NamedTuple):
-    """What a helper gets for a map, or for a subprogram to call back."""
+    """The argument of a helper that stands for a map, or for a subprogram to call back."""
 
     name: str
 
@@ -100,7 +100,7 @@ def evaluate(
     step_limit: int = 1_000_000,
     loop_limit: int = LOOP_LIMIT,
 ) -> Word:
-    """What the main function returns for `arguments`. EvaluationError names the instruction at fault.
+    """Return the result of the main function for `arguments`. EvaluationError names the instruction at fault.
 
     helpers      called as helper(evaluator, *arguments)
     values       the only value of each array map that the program addresses directly

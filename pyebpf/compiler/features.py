@@ -1,4 +1,4 @@
-"""What the compiler asks of a target."""
+"""Features that the compiler asks a target for."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class Kind(StrEnum):
-    """What the verifier takes a value for."""
+    """The verifier's type of a value."""
 
     SCALAR = "scalar"
     POINTER = "pointer"
@@ -105,7 +105,7 @@ class Condition(StrEnum):
 
 
 class Result(Enum):
-    """What an op defines."""
+    """The kind of result that an op defines."""
 
     NONE = auto()
     SCALAR = auto()

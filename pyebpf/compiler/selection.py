@@ -184,7 +184,7 @@ class _Selector:
         return definition.imm if definition is not None and definition.op is IrOp.CONST else None
 
     def _find_bit_tests(self) -> dict[int, ir.Instruction]:
-        """Where a block ends with `(a & b) != 0` or `== 0`, and that AND has no other use."""
+        """Find blocks that end with `(a & b) != 0` or `== 0` and whose AND has no other use."""
         uses: dict[int, int] = {}
         for block in self.function.blocks:
             for instruction in block.instructions:

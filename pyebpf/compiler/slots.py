@@ -39,7 +39,7 @@ def share_slots(function: ir.Function) -> tuple[dict[str, int], int]:
 
 
 def _end(slot: ir.Slot, start: int) -> int:
-    """Where a slot ends, counted down from r10, that begins at `start` or as little below as its alignment allows."""
+    """The end, counted down from r10, of a slot that begins at `start` or as little below as its alignment allows."""
     end = start + slot.size
     return end + -end % max(slot.align, 1)
 

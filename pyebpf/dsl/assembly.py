@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyebpf.specs import AttachSpec, Code, MapSpec
     from pyebpf.target import Target
 
-    #: What a kernel was found to refuse: by probe, number of its request and way, the reason.
+    #: Candidates that a kernel was found to refuse: by probe, number of its request and candidate, the reason.
     Struck: TypeAlias = Mapping[tuple[str, int, str], str]
 
 __all__ = ["assemble", "name_maps"]

@@ -1,4 +1,4 @@
-"""Which local names are known while compiling, and which are run-time variables.
+"""Binding times: the local names that are known while compiling, and those that are run-time variables.
 
 A local is compile-time if every assignment to it is, and none stands under a run-time `if` or in a run-time loop;
 otherwise it is a run-time variable everywhere. Whether an assignment is compile-time depends on that of other names,
@@ -24,7 +24,7 @@ __all__ = ["BindingTimes", "Reason"]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a name is a run-time variable: `what` completes "run-time since line N, where it …"."""
+    """The reason that a name is a run-time variable: `what` completes "run-time since line N, where it …"."""
 
     what: str
     where: Location

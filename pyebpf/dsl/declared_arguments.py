@@ -20,7 +20,7 @@ __all__ = ["checked", "checked_methods"]
 _HAS_VARARGS = 0x04  # inspect.CO_VARARGS
 _U64, _S64 = 1 << 64, 1 << 63
 
-#: What annotations are looked at, with the words for it; all others are left to the function.
+#: Annotations that are checked, with the words for each; all others are left to the function.
 _KINDS: dict[str, tuple[type, str]] = {
     "str": (str, "a text"),
     "int": (int, "an integer"),

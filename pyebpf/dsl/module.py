@@ -45,7 +45,7 @@ class Module(DecoratorMethods, MapMethods):
     def __init__(self) -> None:
         super().__init__([])
         self.maps: list[Declared] = []
-        #: How many different stacks are kept at most, half a kilobyte each up to 55 frames, two above; None for what
+        #: Limit of different stacks that are kept, half a kilobyte each up to 55 frames, two above; None for what
         #: `pyebpf.builder.stacks` says.
         self.max_stacks: int | None = None
         self._losses: tuple[Loss, ...] = ()

@@ -180,7 +180,7 @@ class UserRingBuffer(Bound, MapWord, Generic[V]):
     def __init__(self, record: Any, size: int, name: str) -> None:
         self.name = name
         self._name_source = self.current_name
-        #: What records are encoded from.
+        #: The type that records are encoded from.
         self.record_class: Any = record_type(record, "user_ringbuf")
         self.size = ring_size(size, "user_ringbuf")
 

@@ -21,11 +21,11 @@ class PerfBuffer(Buffer[T], PerfBufferEntity):
 
     def __init__(self, record: Any, pages: int, overwrite: bool, name: str) -> None:  # noqa: FBT001 - from one place
         self.name = name
-        #: What records are decoded to.
+        #: The type that records are decoded to.
         self.record_class: Any = record_type(record, "perf_buffer")
         if pages < 1 or pages & (pages - 1):
             raise InvalidValue(f"bpf.perf_buffer(pages={pages!r}): give a power of two")
-        #: How the reader is made.
+        #: Options of the reader.
         self.reader_options: dict[str, Any] = {"pages": pages, "overwrite": overwrite}
         PerfBufferEntity.__init__(self, self.current_name, self.record_class.layout)
 

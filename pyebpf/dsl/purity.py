@@ -39,7 +39,7 @@ _PURE = _words(
     """
 )
 
-#: What some other modules have that is as pure.
+#: Functions of some other modules that are as pure.
 _PURE_NAMES: Mapping[str, frozenset[str]] = {
     "socket": _words(
         "htons htonl ntohs ntohl inet_aton inet_ntoa inet_pton inet_ntop CMSG_LEN CMSG_SPACE "
@@ -60,7 +60,7 @@ _PURE_NAMES: Mapping[str, frozenset[str]] = {
 #: Modules of Python's that are looked into, as the author's own are.
 _FOLLOWED = frozenset(["posixpath", "ntpath", "genericpath", "pathlib"])
 
-#: What is impure in modules that are not.
+#: Impure functions of modules that are otherwise pure.
 _IMPURE_NAMES: Mapping[str, frozenset[str]] = {
     "builtins": _words("input print breakpoint exit quit help __import__ eval exec compile"),
     "datetime": frozenset(["now", "utcnow", "today", "fromtimestamp", "astimezone", "timestamp"]),
@@ -92,7 +92,7 @@ _PRIVATE = {"posix": "os", "nt": "os", "_io": "io", "_socket": "socket", "_rando
 _PRIVATE |= {"_datetime": "datetime", "_pydatetime": "datetime", "_thread": "threading", "_ctypes": "ctypes"}
 _PRIVATE |= {"_signal": "signal", "_uuid": "uuid", "_sitebuiltins": "builtins"}
 
-#: What goes through a set gives its elements in an order that the hashes of texts decide, another one in each run.
+#: Functions that go through a set: the hashes of texts decide the order of its elements, another one in each run.
 _IN_ORDER = frozenset([list, tuple, iter, enumerate, zip, map, filter, repr, str, format, dict.fromkeys])
 #: The first of equal ones.
 _FIRST_BY_KEY = frozenset([max, min, sorted])

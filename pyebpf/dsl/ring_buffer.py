@@ -21,7 +21,7 @@ class RingBuffer(Buffer[T], RingBufferEntity):
     def __init__(self, record: Any, size: int, name: str) -> None:
         record = record_type(record, "ringbuf")
         self.name = name
-        #: What records are decoded to.
+        #: The type that records are decoded to.
         self.record_class: Any = record
         RingBufferEntity.__init__(self, self.current_name, record.layout, ring_size(size, "ringbuf"))
 

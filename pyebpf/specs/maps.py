@@ -1,4 +1,4 @@
-"""What a map is to be: frozen data, no descriptor."""
+"""The spec of a map: frozen data, no descriptor."""
 
 from __future__ import annotations
 

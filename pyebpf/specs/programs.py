@@ -1,4 +1,4 @@
-"""What a program is.
+"""The spec of a program.
 
 Instructions with names in place of maps, and what the kernel is told about them. Frozen data, no descriptor.
 """
@@ -37,7 +37,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What the compiler makes of one module.
+    """The code that the compiler makes of one module.
 
     Labels are resolved, maps are still names (`Instruction.symbol`), and each instruction knows the Python line that
     it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0. Of the functions those that are
@@ -80,7 +80,7 @@ LEFT_OUT = "left out"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which of several ways a probe's request takes, and why not those before.
+    """The candidate that a probe's request takes, and the reasons against those before it.
 
     `probe` is the probe's name, `request` what its decorator was given, `number` which of the probe's requests it is;
     `rejected` has each way that comes before, with the reason. An `optional` request that has no way is `LEFT_OUT`.

@@ -1,4 +1,4 @@
-"""What a program is compiled for: kernel types, tracepoints, processors, features, answered by one `Target`."""
+"""The kernel that a program is compiled for: types, tracepoints, processors and features, answered by one `Target`."""
 
 from __future__ import annotations
 

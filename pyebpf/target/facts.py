@@ -100,7 +100,7 @@ class _Typed(Record):
 
 
 class KernelMember(_Typed):
-    """Where a member lies in its struct: `bit_offset` from the start; `bit_size` is 0 but for bit-fields."""
+    """The position of a member in its struct: `bit_offset` from the start; `bit_size` is 0 but for bit-fields."""
 
     type: KernelType
     bit_offset: int

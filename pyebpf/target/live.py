@@ -170,7 +170,7 @@ class LiveTarget(Target):
         return type_
 
     def _defined(self, owner: KernelType) -> tuple[Btf, str, int]:
-        """Where a struct's members stand: for one only declared, the definition of that name."""
+        """The node with a struct's members: for one only declared, the definition of that name."""
         btf = self.btf(owner.module)
         if isinstance(btf.type_by_id(btf.resolve(owner.id)), Fwd):
             found = self._find(owner.name, BY_KEYWORD[owner.kind])
@@ -224,7 +224,7 @@ class LiveTarget(Target):
         return tuple(member.name for member in node.members)
 
     def prototype(self, type_: KernelType) -> KernelFunction:
-        """What a function type takes and returns. Raises NotFound for any other."""
+        """Return the parameters and the result of a function type. Raises NotFound for any other."""
         btf = self.btf(type_.module)
         proto = btf.type_by_id(type_.id)
         if type_.kind != "function" or not isinstance(proto, FuncProto):

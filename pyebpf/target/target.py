@@ -17,7 +17,7 @@ __all__ = ["Target"]
 
 
 class Target(ABC):
-    """What a program is compiled for: every fact comes through here, so that compiling is a pure function.
+    """The kernel that a program is compiled for: every fact comes through here, so that compiling is a pure function.
 
     Questions about what the kernel does not have raise NotFound with the closest names; those about types raise
     NotSupported where the kernel has no BTF.
@@ -95,7 +95,7 @@ class Target(ABC):
 
     @abstractmethod
     def prototype(self, type_: KernelType) -> KernelFunction:
-        """What a function type takes and returns: the function has no name, its parameters may have none."""
+        """Return the parameters and the result of a function type, which has no name; parameters may have none."""
 
     @abstractmethod
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
@@ -133,7 +133,7 @@ class Target(ABC):
         return self.raw_tracepoint(name).parameters
 
     def raw_tracepoint_btf_id(self, name: str) -> int:
-        """What a tp_btf program gives as attach_btf_id."""
+        """Return the attach_btf_id of a tp_btf program."""
         return self.raw_tracepoint(name).btf_id
 
     def _walk(self, struct: str, path: str, *, through_pointers: bool) -> KernelMember:

@@ -26,7 +26,7 @@ class Type(ABC):
     size: int
     align: int
     format: str
-    #: How many plain values `format` unpacks to.
+    #: The number of plain values that `format` unpacks to.
     count: int = 1
 
     @abstractmethod

@@ -68,7 +68,7 @@ def has_special(type_: Type | None) -> bool:
 
 
 class SpinLock:
-    """How a Struct annotates a `spin_lock`: `lock: SpinLock = field(spin_lock, default=None)`."""
+    """The annotation of a `spin_lock` in a Struct: `lock: SpinLock = field(spin_lock, default=None)`."""
 
     def __enter__(self) -> None:
         raise OnlyInProbe("a spin lock is held by a probe, `with entry.lock:`")
@@ -77,7 +77,7 @@ class SpinLock:
 
 
 class Timer:
-    """How a Struct annotates a `timer`: `timeout: Timer = field(timer, default=None)`."""
+    """The annotation of a `timer` in a Struct: `timeout: Timer = field(timer, default=None)`."""
 
     def start(self, callback: Callable[[Any, Any], None], nanoseconds: int) -> int:  # noqa: ARG002 - a declaration
         """Call `callback(key, value)` once, so many nanoseconds from now. 0, or the negative of an errno.

@@ -17,7 +17,7 @@ __all__ = ["Field", "FieldSpec", "Struct", "StructType", "field", "type_of"]
 
 T = TypeVar("T")
 MISSING: Any = object()
-#: Where a Struct class keeps what its body gave its fields: defaults, and what `field` returned.
+#: The attribute in which a Struct class keeps its fields' defaults, and the results of `field`.
 _GIVEN = "__given__"
 
 

@@ -13,7 +13,7 @@ __all__ = [
 
 
 class AttachType(IntEnum):
-    """Where a program expects to be attached. enum bpf_attach_type, members without BPF_."""
+    """Attach types of programs. enum bpf_attach_type, members without BPF_."""
 
     CGROUP_INET_INGRESS = 0
     CGROUP_INET_EGRESS = 1

@@ -115,13 +115,13 @@ class LinkType(IntEnum):
 
 
 class StatsType(IntEnum):
-    """What BPF_ENABLE_STATS counts. enum bpf_stats_type, members without BPF_STATS_."""
+    """Statistics that BPF_ENABLE_STATS switches on. enum bpf_stats_type, members without BPF_STATS_."""
 
     RUN_TIME = 0
 
 
 class TaskFdType(IntEnum):
-    """What BPF_TASK_FD_QUERY found. enum bpf_task_fd_type, members without BPF_FD_TYPE_."""
+    """Objects that BPF_TASK_FD_QUERY finds. enum bpf_task_fd_type, members without BPF_FD_TYPE_."""
 
     RAW_TRACEPOINT = 0
     TRACEPOINT = 1
@@ -132,7 +132,7 @@ class TaskFdType(IntEnum):
 
 
 class PerfEventType(IntEnum):
-    """What a perf event link is attached to. enum bpf_perf_event_type, members without BPF_PERF_EVENT_."""
+    """Targets of a perf event link. enum bpf_perf_event_type, members without BPF_PERF_EVENT_."""
 
     UNSPEC = 0
     UPROBE = 1

@@ -1,4 +1,4 @@
-"""What tc programs return (linux/pkt_cls.h). TCX_NEXT, TCX_PASS, TCX_DROP and TCX_REDIRECT are four of them."""
+"""Return values of tc programs (linux/pkt_cls.h). TCX_NEXT, TCX_PASS, TCX_DROP and TCX_REDIRECT are four of them."""
 
 from __future__ import annotations
 

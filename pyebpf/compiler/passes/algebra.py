@@ -33,7 +33,7 @@ __all__ = ["RULES", "simplify"]
 
 _COMMUTATIVE = (Op.ADD, Op.MUL, Op.AND, Op.OR, Op.XOR)
 _MASKS = {0xFF: 1, 0xFFFF: 2, 0xFFFF_FFFF: 4}
-#: What each condition gives for equal operands.
+#: The result of each condition for equal operands.
 _REFLEXIVE = frozenset({Condition.EQ, Condition.ULE, Condition.UGE, Condition.SLE, Condition.SGE})
 
 

@@ -42,7 +42,7 @@ def _thread(function: Function) -> list[Block]:
     leads = _leads(blocks, idle)
 
     def onward(jump: Jump) -> Jump:
-        """Where a jump leads, through blocks that only pass on or only test what is already known."""
+        """The final target of a jump, through blocks that only jump on or only test a fact already known."""
         seen = {jump.target}
         while True:
             block = blocks[jump.target]
@@ -125,7 +125,7 @@ def _gives_own(block: Block, jump: Jump) -> bool:
 
 
 def _leads(blocks: Mapping[int, Block], idle: set[int]) -> dict[int, Jump]:
-    """Where each block that only jumps on leads in the end, told by its own parameters.
+    """The final target of each block that only jumps on, in terms of its own parameters.
 
     The ends of nested conditions are a chain of such blocks, as long as they are deep; each is gone along once.
     """

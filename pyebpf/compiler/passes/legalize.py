@@ -1,4 +1,4 @@
-"""What the target's instruction set lacks, written with what it has.
+"""Rewrite operations that the target's instruction set lacks with instructions that it has.
 
 Signed division, sign-extending moves and sign-extending loads came together (Linux commit 7dd41be0a5f2 and its
 series, in v6.6), but each is asked for by itself: distributions backport. No expansion branches, so none costs the

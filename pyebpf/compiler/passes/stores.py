@@ -18,7 +18,7 @@ __all__ = ["store_early"]
 
 _CALLS = frozenset({Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC})
-#: How many accesses of a slot are looked at for one store. More would make the pass slower than linear.
+#: Accesses of a slot that are looked at for one store. More would make the pass slower than linear.
 _MOST_ACCESSES = 64
 #: Place in the block, first byte, end; the whole slot for a call that gets its address.
 _Access = tuple[int, int, int]

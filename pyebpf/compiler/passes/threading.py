@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["thread_known"]
 
-#: How many dominating branches are asked. More would make the pass slower than linear.
+#: Dominating branches that are asked. More would make the pass slower than linear.
 _MOST_FACTS = 8
-#: How far down the dominator tree values of a tested block may be used, for the same reason.
+#: Depth in the dominator tree to which values of a tested block may be used, for the same reason.
 _FARTHEST = 256
 
 #: A test and whether it holds: condition, number of the left value, constant or number of the right one.
@@ -163,7 +163,7 @@ class _Threader:
         return str(value.number) if number is None else number
 
     def _fact(self, above: int, below: int) -> _Fact | None:
-        """What the branch at the end of `above` says, where only it leads to `below`."""
+        """The fact that the branch at the end of `above` proves for `below`, where no other edge leads there."""
         if above not in self.blocks or self.before[below] != [above]:
             return None
         terminator = self.blocks[above].terminator

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionDecorators"]
 
-#: What a function's name or a pattern consists of; a module may stand before, an offset behind.
+#: The syntax of a function's name or a pattern; a module may stand before, an offset behind.
 _NAME = re.compile(r"(?:[\w*?\[\]!-]+:)?[\w.$*?\[\]!-]+(?P<offset>\+(?:0x[0-9a-fA-F]+|\d+))?", re.ASCII)
 _PATTERN = re.compile(r"[*?\[]")
 

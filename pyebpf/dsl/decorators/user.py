@@ -171,7 +171,7 @@ def _argument_names(args: Sequence[object]) -> tuple[str, ...]:
 
 
 def _wanted(code: Any, names: tuple[str, ...]) -> int:
-    """How many of a probe's arguments a function takes: up to the last that it names."""
+    """Return the number of a probe's arguments that a function takes: up to the last that it names."""
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     own = parameters[1:] if parameters[:1] == ("ctx",) else parameters
     if not names:

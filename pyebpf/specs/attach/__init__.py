@@ -1,4 +1,4 @@
-"""Where a program is to run: frozen data, one class an attachment kind, one file a family.
+"""Attach points as frozen data: one class a kind of attachment, one file a family.
 
 Those that most programs use are imported here; the others from their files, by what needs them.
 """

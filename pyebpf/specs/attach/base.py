@@ -1,4 +1,4 @@
-"""What every attachment says of itself."""
+"""The base class of attach specs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Newcomer:
 
 
 class AttachSpec:
-    """Where a program is to run: frozen data, one class a kind of attachment, `str()` for messages.
+    """An attach point of a program: frozen data, one class a kind of attachment, `str()` for messages.
 
     What such a place means to the program (context, parameters, result) says the class of the same name's `Place` in
     `builder/contexts/`; how a loaded program gets there, its function in `link/`.
@@ -59,22 +59,22 @@ class AttachSpec:
 
     @property
     def newcomer(self) -> Newcomer | None:
-        """What the kernel must have for it; None where every kernel since Linux 6.1 has it."""
+        """The feature that the kernel must have for it; None where every supported kernel has it."""
         return None
 
     @property
     def target(self) -> str:
-        """What a probe reads as `ctx.target`."""
+        """The text that a probe reads as `ctx.target`."""
         return str(self)
 
     @property
     def group(self) -> Hashable | None:
-        """What places have in common that are attached together, by one link; None for a place of its own."""
+        """The key shared by attach points that one link serves; None for one with a link of its own."""
         return None
 
     @property
     def numbers(self) -> int | None:
-        """How many numbers the program is called with in place of a context; None for a context."""
+        """The number of scalar arguments that the program is called with in place of a context; None for a context."""
         return None
 
     @property

@@ -11,7 +11,7 @@ from pyebpf.uapi.bpf import ProgramType
 __all__ = ["MAX_PROBES", "Fentry", "Fexit", "FmodRet", "Kprobe", "KprobeMulti", "not_loaded", "split"]
 
 
-#: How many functions a pattern may match unless its author says otherwise.
+#: Functions that a pattern may match at most, unless its author says otherwise.
 MAX_PROBES = 1000
 
 
@@ -61,7 +61,7 @@ class Kprobe(AttachSpec):
 
 @dataclass(frozen=True, slots=True)
 class KprobeMulti(AttachSpec):
-    """What `Kprobe` is, by one link for all functions (since Linux 5.18, on arm64 later). No offsets.
+    """`Kprobe` by one link for all functions (since Linux 5.18, on arm64 later). No offsets.
 
     `session`: the program runs at the entry and, if it returned 0 there, at the return (since Linux 6.10). `cookies`
     are what get_attach_cookie reads, one a function, or none.

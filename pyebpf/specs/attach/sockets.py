@@ -130,7 +130,7 @@ class SkLookup(_InNamespace):
 
 @dataclass(frozen=True, slots=True)
 class FlowDissector(_InNamespace):
-    """How the kernel finds addresses and ports in packets of a namespace, instead of its own way."""
+    """The parser of addresses and ports in packets of a network namespace, in place of the kernel's."""
 
     kind = ProgramType.FLOW_DISSECTOR
 
@@ -159,7 +159,7 @@ def namespace(place: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _OnMap(AttachSpec):
-    """What becomes of data of the sockets in a sockmap or sockhash: `map` is the declared or loaded map."""
+    """A program on data of the sockets in a sockmap or sockhash: `map` is the declared or loaded map."""
 
     map: Any = field(default=None, compare=False, repr=False)
 
@@ -175,7 +175,7 @@ class _OnMap(AttachSpec):
 
 @dataclass(frozen=True, slots=True)
 class SkMsg(_OnMap):
-    """What the sockets of a map send."""
+    """Messages that the sockets of a map send."""
 
     kind = ProgramType.SK_MSG
 
@@ -193,7 +193,7 @@ class SkMsg(_OnMap):
 
 @dataclass(frozen=True, slots=True)
 class SkSkb(_OnMap):
-    """What the sockets of a map receive: `hook` is a key of `STREAMS`."""
+    """Data that the sockets of a map receive: `hook` is a key of `STREAMS`."""
 
     hook: str = "verdict"
 

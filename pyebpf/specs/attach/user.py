@@ -72,7 +72,7 @@ class Uprobe(AttachSpec):
 
     @property
     def word(self) -> str:
-        """What messages call such a probe."""
+        """The name of such a probe in messages."""
         return "uretprobe" if self.returns else "uprobe"
 
     @property
