@@ -38,7 +38,8 @@ def _from_register(p: ProgramBuilder) -> ir.Value:
     (v5.15).
     """
     from pyebpf.builder.contexts import registers
-    from pyebpf.specs.attach.functions import Kprobe, split
+    from pyebpf.specs.attach.kernel_functions import split
+    from pyebpf.specs.attach.kprobes import Kprobe
 
     attach = p.place.attach
     if not isinstance(attach, Kprobe) or attach.returns:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
+from pyebpf.specs.attach.freplace import Replacement
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs.attach.programs import Replacement
 
-__all__ = ["attach_replacement"]
+__all__ = ["ATTACH", "attach_replacement"]
 
 
 def attach_replacement(program: Program, target: Replacement, _: Host) -> Link:
@@ -25,3 +25,9 @@ def attach_replacement(program: Program, target: Replacement, _: Host) -> Link:
         meanings = {errno.EBUSY: "another program has taken its place already"}
         raise attach_error(error, program.name, what, meanings=meanings) from error
     return Link(what, "freplace link", [descriptor])
+
+
+ATTACH = {
+    Replacement: attach_replacement,
+}
+"""The function that attaches a program, by class of its attach spec."""

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import NotSupported
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
+from pyebpf.link.cgroups import attach_cgroup
+from pyebpf.specs.attach.lsm import Lsm, LsmCgroup
 from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:
     from pyebpf.errors import KernelError
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs.attach.lsm import Lsm
 
-__all__ = ["attach_lsm"]
+__all__ = ["ATTACH", "attach_lsm"]
 
 _ACTIVE = Path("/sys/kernel/security/lsm")
 
@@ -45,7 +46,7 @@ def attach_lsm(program: Program, target: Lsm, _: Host) -> Link:
 def _refusal(error: OSError, program: Program, target: Lsm) -> KernelError:
     what = str(target)
     if error.errno == ENOTSUPP:
-        from pyebpf.link.function_refusals import without_trampoline
+        from pyebpf.link.kernel_functions import without_trampoline
 
         reason = without_trampoline(f"bpf_lsm_{target.hook}")
         return NotSupported(f"attaching {program.name} to {what}: {reason}", ENOTSUPP)
@@ -59,3 +60,10 @@ def _active() -> str:
         return _ACTIVE.read_text().strip()
     except OSError:
         return ""
+
+
+ATTACH = {
+    Lsm: attach_lsm,
+    LsmCgroup: attach_cgroup,
+}
+"""The function that attaches a program, by class of its attach spec."""

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import KernelError
 from pyebpf.kernel.namespaces import in_network_namespace
 from pyebpf.link.creation import make_link, refused
-from pyebpf.link.netns import NO_NAMESPACE, open_namespace
-from pyebpf.specs.attach.netfilter import FAMILIES, HOOKS
+from pyebpf.link.sockets import NO_NAMESPACE, open_namespace
+from pyebpf.specs.attach.netfilter import FAMILIES, HOOKS, Netfilter
 
 if TYPE_CHECKING:
     from pyebpf.link.base import Link
     from pyebpf.link.creation import Meanings
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs.attach.netfilter import Netfilter
 
-__all__ = ["attach_netfilter"]
+__all__ = ["ATTACH", "attach_netfilter"]
 
 # The netfilter part of link_create: { __u32 pf, hooknum; __s32 priority; __u32 flags; }
 _OPTIONS = Struct("=IIiI")
@@ -54,3 +53,9 @@ def attach_netfilter(program: Program, target: Netfilter, _: Host) -> Link:
             if isinstance(error, KernelError):
                 raise
             raise refused(error, program, target, NO_NAMESPACE) from error
+
+
+ATTACH = {
+    Netfilter: attach_netfilter,
+}
+"""The function that attaches a program, by class of its attach spec."""

@@ -1,4 +1,4 @@
-"""Programs on a socket of this process: options of setsockopt(2). They go with the socket."""
+"""Attach programs to sockets, to the sockets of a map, and to network namespaces."""
 
 from __future__ import annotations
 
@@ -6,15 +6,31 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, KernelError, NotFound
+from pyebpf.kernel import bpf
+from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.link.base import Link, attach_error
+from pyebpf.link.creation import As, make_link, open_place, refused
+from pyebpf.specs.attach.sockets import FlowDissector, SkLookup, SkMsg, SkReuseport, SkSkb, SocketFilter
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
+    from pyebpf.link.creation import Meanings
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs.attach.sockets import SkReuseport, SocketFilter
+    from pyebpf.specs.attach.netfilter import Netfilter
 
-__all__ = ["SocketLink", "attach_reuseport", "attach_socket_filter"]
+__all__ = [
+    "ATTACH",
+    "NO_NAMESPACE",
+    "SocketLink",
+    "attach_netns",
+    "attach_reuseport",
+    "attach_socket_filter",
+    "attach_sockmap",
+    "open_namespace",
+]
+
 
 # include/uapi/asm-generic/socket.h
 _SOL_SOCKET = 1
@@ -96,3 +112,93 @@ def _set(given: Any, option: int, value: int) -> None:
         raise
     with same:
         same.setsockopt(_SOL_SOCKET, option, value)
+
+
+_SOCKMAP_MEANINGS: Meanings = {
+    errno.EBUSY: "the map has another program there",
+    errno.EINVAL: "that is no map of sockets, or has a verdict of the other kind",
+    errno.EOPNOTSUPP: "that is no map of sockets",
+}
+
+
+class MapLink(Link):
+    """A program that PROG_ATTACH put on a map. The kernel takes it off when no descriptor of the map is left."""
+
+    def __init__(self, target: str, program: Program, map_: Descriptor, attach_type: int) -> None:
+        super().__init__(target, "map", (), [map_], program=program)
+        self._attached = program
+        self._map = map_
+        self._attach_type = attach_type
+
+    def detach(self) -> None:
+        if self.detached:
+            return
+        with self._map:
+            try:
+                bpf.prog_detach(self._map.fileno(), self._attached.fileno(), self._attach_type)
+            except OSError as error:
+                if error.errno != errno.ENOENT:  # another program took its place
+                    raise
+
+
+def attach_sockmap(program: Program, target: SkMsg | SkSkb, _: Host) -> Link:
+    """Attach `program` to a sockmap or sockhash; it sees the sockets that are put into the map from now on.
+
+    Detached, it is given to no other socket; those in the map keep it until they are taken out.
+    """
+    if not hasattr(target.map, "fileno"):
+        raise InvalidValue(f"{program.name}: {target.map!r} is no map: give a bpf.sockmap(…) or bpf.sockhash(…)")
+    number = target.map.fileno()
+    try:
+        # Since Linux commit 699c23f02c65 ("bpf: Add bpf_link support for sk_msg and sk_skb progs") (v6.10).
+        return make_link(program, target, number, "sockmap link", _SOCKMAP_MEANINGS)
+    except KernelError as error:
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+    try:
+        bpf.prog_attach(number, program.fileno(), target.attach_type)
+    except OSError as error:
+        raise refused(error, program, target, _SOCKMAP_MEANINGS) from error
+    what = str(target)
+    return MapLink(what, program, Descriptor(os.dup(number), what), target.attach_type)
+
+
+_MISSING = "no network namespace {target.netns}: it, or the process that it was of, is gone"
+_NONE = As(NotFound, "{target.netns} is no network namespace: give a file such as /proc/self/ns/net")
+#: What errors mean of a file that is to be a network namespace.
+NO_NAMESPACE: Meanings = {errno.EINVAL: _NONE, errno.EBADF: _NONE}
+_TAKEN = "a namespace has one flow dissector, and another is attached there or in the initial namespace"
+_NETNS_MEANINGS: Meanings = {
+    **NO_NAMESPACE,
+    errno.EEXIST: _TAKEN,
+    errno.E2BIG: "64 programs are attached there",
+    errno.ENOENT: "the namespace is about to go",
+}
+
+
+def attach_netns(program: Program, target: SkLookup | FlowDissector, _: Host) -> Link:
+    """Attach `program` in the namespace whose file is `target.netns`.
+
+    Ends, too, when the namespace goes, which the link does not keep. Raises NotFound for what is no such file.
+    """
+    meanings = _NETNS_MEANINGS
+    if target.kind is ProgramType.FLOW_DISSECTOR:
+        meanings = {**meanings, errno.E2BIG: _TAKEN}
+    with open_namespace(program, target) as namespace:
+        return make_link(program, target, namespace.fileno(), "netns link", meanings)
+
+
+def open_namespace(program: Program, target: SkLookup | FlowDissector | Netfilter) -> Descriptor:
+    """The namespace that `target` names. Raises NotFound."""
+    return open_place(program, target, target.netns, f"network namespace {target.netns}", _MISSING)
+
+
+ATTACH = {
+    FlowDissector: attach_netns,
+    SkLookup: attach_netns,
+    SkMsg: attach_sockmap,
+    SkReuseport: attach_reuseport,
+    SkSkb: attach_sockmap,
+    SocketFilter: attach_socket_filter,
+}
+"""The function that attaches a program, by class of its attach spec."""

@@ -11,6 +11,7 @@ from pyebpf.link.base import Link, attach_error
 from pyebpf.objects import make_map
 from pyebpf.objects.struct_ops import table_bytes
 from pyebpf.specs import MapSpec
+from pyebpf.specs.attach.struct_ops import StructOpsMember
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_LINK
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.objects.kernel_map import KernelMap
-    from pyebpf.specs.attach.struct_ops import StructOpsMember
 
-__all__ = ["attach_struct_ops"]
+__all__ = ["ATTACH", "attach_struct_ops"]
 
 _FIRST = bytes(4)  # the map's only key, 0
 
@@ -101,3 +101,9 @@ def _make(operations: str) -> tuple[KernelMap, bool]:
         if error.errno != errno.EINVAL:
             raise
     return make_map(MapSpec(operations[:15], MapType.STRUCT_OPS, None, None, 1, operations=operations)), False
+
+
+ATTACH = {
+    StructOpsMember: attach_struct_ops,
+}
+"""The function that attaches a program, by class of its attach spec."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.arch import host as host_architecture
 from pyebpf.arch.operands import parse_argument, parse_arguments
 from pyebpf.errors import InvalidValue, KernelError, NotFound, closest
-from pyebpf.link.uprobe import Located, attach_places
+from pyebpf.link.uprobes import Located, attach_places
 from pyebpf.objects import Map
 from pyebpf.specs.attach.usdt import (
     ARGUMENT,
@@ -20,6 +20,8 @@ from pyebpf.specs.attach.usdt import (
     MOST_ARGUMENTS,
     NO_REGISTER,
     SIGNED,
+    Usdt,
+    UsdtMulti,
 )
 from pyebpf.symbols.libraries import find_binary
 from pyebpf.symbols.usdt_notes import usdt_probes
@@ -33,11 +35,10 @@ if TYPE_CHECKING:
     from pyebpf.link.base import Link
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs.attach.usdt import Usdt
     from pyebpf.symbols.elf import ElfSymbols
     from pyebpf.symbols.usdt_notes import UsdtProbe
 
-__all__ = ["attach_usdt"]
+__all__ = ["ATTACH", "attach_usdt"]
 
 
 def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
@@ -55,7 +56,7 @@ def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
     cookies = _keep(program, forms)
     if target.attach_type != AttachType.TRACE_UPROBE_MULTI:
         return attach_places(program, target, str(target), located, cookies)
-    from pyebpf.link.uprobe_multi import link_places
+    from pyebpf.link.uprobes import link_places
 
     return link_places(program, target, str(target), located, cookies)
 
@@ -135,3 +136,10 @@ def _keep(program: Program, forms: Sequence[bytes]) -> list[int]:
             raise KernelError(f"the arguments of these USDT probes are in more than {FORMS} different forms")
     forms_map[0] = bytes(content)
     return numbers
+
+
+ATTACH = {
+    Usdt: attach_usdt,
+    UsdtMulti: attach_usdt,
+}
+"""The function that attaches a program, by class of its attach spec."""

@@ -11,9 +11,11 @@ from pyebpf.arch import architecture
 from pyebpf.builder.contexts.functions import callee, system_call
 from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.errors import InvalidValue, NotFound, closest
-from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti, split
+from pyebpf.specs.attach.kernel_functions import split
+from pyebpf.specs.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.specs.attach.network import Clsact, Tcx, Xdp
-from pyebpf.specs.attach.user import Uprobe, UprobeSession
+from pyebpf.specs.attach.trampolines import Fentry, Fexit, FmodRet
+from pyebpf.specs.attach.uprobes import Uprobe, UprobeSession
 from pyebpf.types import IntType
 
 if TYPE_CHECKING:

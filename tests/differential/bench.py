@@ -14,7 +14,7 @@ from pyebpf.dsl.module import Module
 from pyebpf.errors import PyebpfError, VerifierError
 from pyebpf.objects import Map, Program as Loaded
 from pyebpf.specs import MapSpec, ProgramSpec, RawTracepoint
-from pyebpf.specs.attach.programs import SyscallProgram
+from pyebpf.specs.attach.syscall import SyscallProgram
 from pyebpf.types import U32, BytesType
 from pyebpf.uapi.bpf import ProgramType
 from tests.differential.data import Question

@@ -8,7 +8,7 @@ import pytest
 
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import CompileError, InvalidValue, NotFound, NotSupported
-from pyebpf.specs.attach.denied import is_denied
+from pyebpf.specs.attach.kernel_functions import is_denied
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import build, namespace, run
 

@@ -196,7 +196,7 @@ def test_kprobes_have_three_interfaces(way: str, monkeypatch: pytest.MonkeyPatch
     if way == "perf ioctl":
         monkeypatch.setattr("pyebpf.kernel.bpf.link_create", refuse)
     if way == "kprobe_events":
-        monkeypatch.setattr("pyebpf.link.kprobe.pmu_type", lambda _: None)
+        monkeypatch.setattr("pyebpf.link.kprobes.pmu_type", lambda _: None)
     bpf = BPF()
     counts = bpf.array(value=u64, name="counts")
 

@@ -25,7 +25,7 @@ from pyebpf import (
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.owners import owned_name
 from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
-from pyebpf.link.netlink import rtnetlink
+from pyebpf.link.network import rtnetlink
 from pyebpf.packet import ETH_P_IP, IPPROTO_UDP, UDP, Ethernet, IPv4
 from tests.support.namespaces import namespace
 from tests.support.needs import needs

@@ -13,19 +13,19 @@ import pyebpf
 from pyebpf import BPF, SK_PASS, TCX_NEXT, XDP_PASS, KernelError, NotFound, NotSupported
 from pyebpf.kernel import bpf as calls
 from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
-from pyebpf.link import clsact, tcx, xdp
+from pyebpf.link import network
 from tests.support.cgroups import cgroup
 from tests.support.needs import needs
 from tests.support.traffic import inside
 
 pytestmark = pytest.mark.machine(modules=("veth", "sch_ingress", "cls_bpf"))
 
-#: By feature: the decorator, its arguments, what it returns, and the module that looks the interface up.
+#: By feature: the decorator, its arguments, and what the program returns.
 INTERFACES = {
-    "attach:xdp": ("xdp", (), {}, XDP_PASS, xdp),
-    "attach:xdp_netlink": ("xdp", (), {"by": "netlink"}, XDP_PASS, xdp),
-    "attach:tcx": ("tc", ("egress",), {"by": "tcx"}, TCX_NEXT, tcx),
-    "attach:clsact": ("tc", ("egress",), {"by": "clsact"}, TCX_NEXT, clsact),
+    "attach:xdp": ("xdp", (), {}, XDP_PASS),
+    "attach:xdp_netlink": ("xdp", (), {"by": "netlink"}, XDP_PASS),
+    "attach:tcx": ("tc", ("egress",), {"by": "tcx"}, TCX_NEXT),
+    "attach:clsact": ("tc", ("egress",), {"by": "clsact"}, TCX_NEXT),
 }
 
 
@@ -68,12 +68,12 @@ def refuses_updates(link, program):
 def test_an_interface_that_goes(feature, make_namespace, monkeypatch):
     """While attached: an update says so, detaching does nothing. Between look-up and attaching: it has just gone."""
     needs(feature)
-    decorator, where, options, verdict, module = INTERFACES[feature]
+    decorator, where, options, verdict = INTERFACES[feature]
     here, there = make_namespace(), make_namespace()
     here.connect(there)
     with inside(there), nothing_left("first"), loaded(decorator, verdict, *where, **options) as (first, second):
         link = first.attach("veth0")
-        index = module.interface_index("veth0")
+        index = network.interface_index("veth0")
         here.run("ip", "link", "delete", "veth0")
         if feature == "attach:clsact":
             with pytest.raises(NotSupported, match=r"^clsact veth0 egress cannot be updated: it is attached by clsact"):
@@ -85,7 +85,7 @@ def test_an_interface_that_goes(feature, make_namespace, monkeypatch):
         assert link.detached
         with pytest.raises(NotFound, match=r"^no network interface 'veth0' in this network namespace: there is lo$"):
             first.attach("veth0")
-        monkeypatch.setattr(module, "interface_index", lambda _: index)
+        monkeypatch.setattr(network, "interface_index", lambda _: index)
         with pytest.raises(NotFound, match=r"^attaching first to .* veth0.*: veth0 has just gone \(E\w+\)$"):
             first.attach("veth0")
         with open_rtnetlink() as netlink:

@@ -13,8 +13,8 @@ import pytest
 from pyebpf import BPF, NotLoaded, Struct, field, ptr, s8, s16, s32, s64, u8, u32, u64, user_string
 from pyebpf.errors import CompileError, InvalidValue, MalformedData, NotFound, NotSupported
 from pyebpf.features import Answer, _remembered
-from pyebpf.link.uprobe import attach_places, locate
-from pyebpf.specs.attach.user import Uprobe
+from pyebpf.link.uprobes import attach_places, locate
+from pyebpf.specs.attach.uprobes import Uprobe
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.types import char
 from tests.support.needs import needs, perf_way
@@ -430,7 +430,7 @@ def test_a_process_that_ends_while_it_is_attached_to(way):
         traced.process.wait(60)
         (program,) = bpf.programs.values()
         if way == "uprobe.multi":
-            from pyebpf.link.uprobe_multi import link_places as attach
+            from pyebpf.link.uprobes import link_places as attach
         else:
             attach = attach_places
         with pytest.raises(NotFound, match=rf"^uprobe of it: process {traced.pid} has ended$"):

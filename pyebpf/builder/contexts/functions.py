@@ -13,10 +13,10 @@ from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
 from pyebpf.specs import AttachSpec
-from pyebpf.specs.attach.denied import is_denied
-from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet, Kprobe, KprobeMulti, not_loaded, split
-from pyebpf.types import S64, U64, CharFactory
-from pyebpf.types.integers import INTEGERS
+from pyebpf.specs.attach.kernel_functions import is_denied, not_loaded, split
+from pyebpf.specs.attach.kprobes import Kprobe, KprobeMulti
+from pyebpf.specs.attach.trampolines import Fentry, Fexit, FmodRet
+from pyebpf.types import INTEGERS, S64, U64, CharFactory
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence

@@ -11,7 +11,8 @@ from pyebpf.builder.places import Place as Memory, copy, temporary
 from pyebpf.builder.records import Record
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
-from pyebpf.specs.attach.programs import Replacement, SyscallProgram
+from pyebpf.specs.attach.freplace import Replacement
+from pyebpf.specs.attach.syscall import SyscallProgram
 from pyebpf.types import S64, U64, IntType
 
 if TYPE_CHECKING:

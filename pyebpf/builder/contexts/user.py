@@ -11,7 +11,7 @@ from pyebpf.builder.contexts.registers import argument, named_register, result, 
 from pyebpf.builder.memory import Space
 from pyebpf.builder.words import process_number
 from pyebpf.compiler.ir import Condition
-from pyebpf.specs.attach.user import Uprobe, UprobeMulti
+from pyebpf.specs.attach.uprobes import Uprobe, UprobeMulti
 from pyebpf.types import U64
 from pyebpf.uapi.helper_ids import GET_ATTACH_COOKIE
 

@@ -12,7 +12,7 @@ from pyebpf.builder.kernel_objects import integer_type
 from pyebpf.builder.places import Place as Memory
 from pyebpf.compiler.ir import Kind
 from pyebpf.errors import NotFound
-from pyebpf.specs.attach.writable import WritableRawTracepoint
+from pyebpf.specs.attach.tracepoints import WritableRawTracepoint
 from pyebpf.types import array_of
 
 if TYPE_CHECKING:

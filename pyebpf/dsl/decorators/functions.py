@@ -21,7 +21,7 @@ __all__ = ["FunctionDecorators"]
 _NAME = re.compile(r"(?:[\w*?\[\]!-]+:)?[\w.$*?\[\]!-]+(?P<offset>\+(?:0x[0-9a-fA-F]+|\d+))?", re.ASCII)
 _PATTERN = re.compile(r"[*?\[]")
 
-_MAX_PROBES = 1000  # MAX_PROBES of specs.attach.functions, which is imported when a probe asks for it
+_MAX_PROBES = 1000  # MAX_PROBES of specs.attach.kernel_functions, which is imported when a probe asks for it
 
 FENTRY, MULTI, KPROBE = "attach:fentry", "attach:kprobe_multi", "attach:kprobe"
 
@@ -51,7 +51,7 @@ class FunctionDecorators(Decorators):
 
     def kprobe(self, *functions: str, optional: bool = False, max_probes: int = _MAX_PROBES) -> TracingDecorator:
         """Run at the entry of functions, or at an instruction within one: "ip_rcv+0x1c"."""
-        from pyebpf.specs.attach.functions import Kprobe
+        from pyebpf.specs.attach.kprobes import Kprobe
 
         _check("kprobe", functions, offsets=True)
         places = (Kprobe((function,), most=max_probes) for function in functions)
@@ -59,7 +59,7 @@ class FunctionDecorators(Decorators):
 
     def kretprobe(self, *functions: str, optional: bool = False, max_probes: int = _MAX_PROBES) -> TracingDecorator:
         """Run when functions return. `retval` is what one returns; arguments are gone by then."""
-        from pyebpf.specs.attach.functions import Kprobe
+        from pyebpf.specs.attach.kprobes import Kprobe
 
         _check("kretprobe", functions)
         places = (Kprobe((function,), returns=True, most=max_probes) for function in functions)
@@ -101,7 +101,7 @@ class FunctionDecorators(Decorators):
         which of the two it is; `ctx.cookie`, a u64, is kept from one to the other. `retval` and parameters are those
         of the moment: at the return only `retval` means something.
         """
-        from pyebpf.specs.attach.functions import KprobeMulti
+        from pyebpf.specs.attach.kprobes import KprobeMulti
 
         _check("kprobe_session", functions)
         places = _with_cookies("kprobe_session", functions, cookies, KprobeMulti((), session=True, most=max_probes))
@@ -109,7 +109,7 @@ class FunctionDecorators(Decorators):
 
     def fentry(self, *functions: str, optional: bool = False, max_probes: int = _MAX_PROBES) -> TracingDecorator:
         """Run at the entry of functions through a trampoline (since Linux 5.5): kernel objects load directly."""
-        from pyebpf.specs.attach.functions import Fentry
+        from pyebpf.specs.attach.trampolines import Fentry
 
         _check("fentry", functions)
         places = (Fentry(function, max_probes) for function in functions)
@@ -117,7 +117,7 @@ class FunctionDecorators(Decorators):
 
     def fexit(self, *functions: str, optional: bool = False, max_probes: int = _MAX_PROBES) -> TracingDecorator:
         """Run when functions return, through a trampoline: with `retval` and the arguments as passed at the entry."""
-        from pyebpf.specs.attach.functions import Fexit
+        from pyebpf.specs.attach.trampolines import Fexit
 
         _check("fexit", functions)
         places = (Fexit(function, max_probes) for function in functions)
@@ -129,7 +129,7 @@ class FunctionDecorators(Decorators):
         What the program returns, unless it is 0, is what the function's caller gets; the function does not run.
         `retval` is what an earlier program decided.
         """
-        from pyebpf.specs.attach.functions import FmodRet
+        from pyebpf.specs.attach.trampolines import FmodRet
 
         _check("fmod_ret", functions)
         places = (FmodRet(function, max_probes) for function in functions)
@@ -144,7 +144,7 @@ class FunctionDecorators(Decorators):
         optional: bool,
         most: int,
     ) -> TracingDecorator:
-        from pyebpf.specs.attach.functions import KprobeMulti
+        from pyebpf.specs.attach.kprobes import KprobeMulti
 
         _check(decorator, functions)
         pattern = KprobeMulti((), returns=decorator.startswith("kret"), most=most)
@@ -155,7 +155,8 @@ class FunctionDecorators(Decorators):
     def _best(
         self, decorator: str, functions: tuple[str, ...], *, optional: bool, most: int, returns: bool
     ) -> TracingDecorator:
-        from pyebpf.specs.attach.functions import Fentry, Fexit, Kprobe, KprobeMulti
+        from pyebpf.specs.attach.kprobes import Kprobe, KprobeMulti
+        from pyebpf.specs.attach.trampolines import Fentry, Fexit
 
         _check(decorator, functions)
 

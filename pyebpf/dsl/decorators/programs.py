@@ -98,7 +98,7 @@ class ProgramDecorators(Decorators):
         layout = getattr(record, "layout", None)
         if record is not None and layout is None:
             raise InvalidValue(f"@bpf.syscall({record!r}): give the Struct class that run() passes")
-        from pyebpf.specs.attach.programs import SyscallProgram
+        from pyebpf.specs.attach.syscall import SyscallProgram
 
         place = SyscallProgram(layout)
 
@@ -123,7 +123,7 @@ class ProgramDecorators(Decorators):
         from pyebpf.dsl.subprograms import signature
 
         parameters, result = signature(_Refusing(), function)
-        from pyebpf.specs.attach.programs import Replacement
+        from pyebpf.specs.attach.freplace import Replacement
 
         place = Replacement(program, function.__name__, tuple(parameters.items()), result)
         made: ReplacingDecorator = self._decorator(
@@ -136,7 +136,7 @@ class ProgramDecorators(Decorators):
 
         What the first argument points to is read and written directly: `request.flags = 0`; a number is `error[0]`.
         """
-        from pyebpf.specs.attach.writable import WritableRawTracepoint
+        from pyebpf.specs.attach.tracepoints import WritableRawTracepoint
 
         places = map(WritableRawTracepoint, targets)
         return self._tracing("raw_tracepoint_writable", targets, places, optional=optional)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.dsl.decorators.base import TracingDecorator, VerdictDecorator
-    from pyebpf.specs.attach.user import Uprobe
+    from pyebpf.specs.attach.uprobes import Uprobe
 
     P = TypeVar("P", bound=Uprobe)
 
 __all__ = ["UserDecorators"]
 
-_MAX_PROBES = 1000  # MOST_PROBES of specs.attach.user, which is imported when a probe asks for it
+_MAX_PROBES = 1000  # MOST_PROBES of specs.attach.uprobes, which is imported when a probe asks for it
 _MULTI, _SESSION = "attach:uprobe_multi", "attach:uprobe_session"
 
 
@@ -71,7 +71,7 @@ class UserDecorators(Decorators):
         says which of the two it is; `ctx.cookie`, a u64, is kept from one to the other, for each call of its own.
         Parameters are the arguments by position, which mean something at the entry, and `retval`, at the return.
         """
-        from pyebpf.specs.attach.user import UprobeSession
+        from pyebpf.specs.attach.uprobes import UprobeSession
 
         path, place = _place("uprobe_session", UprobeSession, binary, functions, pid, max_probes)
         way = Way("uprobe session", attachments((place,)), (_SESSION,))
@@ -121,7 +121,7 @@ class UserDecorators(Decorators):
         *,
         returns: bool,
     ) -> TracingDecorator:
-        from pyebpf.specs.attach.user import Uprobe, UprobeMulti
+        from pyebpf.specs.attach.uprobes import Uprobe, UprobeMulti
 
         path, place = _place(decorator, UprobeMulti, binary, functions, pid, most, returns=returns)
         single = Uprobe(place.binary, place.functions, place.returns, place.pid, place.max_probes)
@@ -144,7 +144,7 @@ def _place(
     returns: bool = False,
 ) -> tuple[str, P]:
     """The file as text, and the place. Raises InvalidValue."""
-    from pyebpf.specs.attach.user import function_names
+    from pyebpf.specs.attach.uprobes import function_names
 
     path, names = os.fspath(binary), function_names(functions)
     if not path and names:
@@ -153,7 +153,7 @@ def _place(
 
 
 def _process(decorator: str, pid: int | None) -> int:
-    from pyebpf.specs.attach.user import process_id
+    from pyebpf.specs.attach.uprobes import process_id
 
     try:
         return process_id(pid)

@@ -1,4 +1,4 @@
-"""Tracepoints: through perf events, raw, and raw with BTF types."""
+"""Tracepoints: through perf events, raw, raw with BTF types, and raw with an argument that programs may change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyebpf.specs.attach.base import AttachSpec
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["BtfTracepoint", "RawTracepoint", "Tracepoint"]
+__all__ = ["BtfTracepoint", "RawTracepoint", "Tracepoint", "WritableRawTracepoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,22 @@ class BtfTracepoint(AttachSpec):
     @property
     def attach_type(self) -> int:
         return AttachType.TRACE_RAW_TP
+
+    @property
+    def target(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class WritableRawTracepoint(AttachSpec):
+    """A raw tracepoint that was declared writable, by name ("bpf_test_finish", "nbd_send_request")."""
+
+    name: str
+
+    kind = ProgramType.RAW_TRACEPOINT_WRITABLE
+
+    def __str__(self) -> str:
+        return f"writable raw_tp {self.name}"
 
     @property
     def target(self) -> str:

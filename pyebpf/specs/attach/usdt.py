@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.attach.user import MOST_PROBES, process_id
+from pyebpf.specs.attach.uprobes import MOST_PROBES, process_id
 from pyebpf.specs.maps import MapSpec
 from pyebpf.types import U32, BytesType
 from pyebpf.uapi.attach_types import AttachType

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import NotSupported
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
+from pyebpf.specs.attach.trampolines import Fentry, Fexit, FmodRet
 from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs.attach.functions import Fentry, Fexit, FmodRet
 
-__all__ = ["attach_trampoline"]
+__all__ = ["ATTACH", "attach_trampoline"]
 
 # The tracing part of link_create: { __u32 target_btf_id; __u64 cookie; }, padded to 8 bytes between.
 _COOKIE_OFFSET = 8
@@ -44,7 +44,7 @@ def attach_trampoline(program: Program, target: Fentry | Fexit | FmodRet, host: 
 
 
 def _refusal(error: OSError, program: Program, target: Fentry | Fexit | FmodRet, host: Host) -> Exception:
-    from pyebpf.link.function_refusals import missing, refused
+    from pyebpf.link.kernel_functions import missing, refused
 
     what, function = str(target), target.function
     doing = f"attaching {program.name} to {what}"
@@ -55,8 +55,16 @@ def _refusal(error: OSError, program: Program, target: Fentry | Fexit | FmodRet,
             return gone
         return NotSupported(f"{doing}: {refused(function, host)}", error.errno)
     if error.errno == ENOTSUPP:
-        from pyebpf.link.function_refusals import without_trampoline
+        from pyebpf.link.kernel_functions import without_trampoline
 
         return NotSupported(f"{doing}: {without_trampoline(function)}", ENOTSUPP)
     meanings = {errno.E2BIG: "the function has as many trampoline programs as it can (38)"}
     return attach_error(error, program.name, what, meanings=meanings)
+
+
+ATTACH = {
+    Fentry: attach_trampoline,
+    Fexit: attach_trampoline,
+    FmodRet: attach_trampoline,
+}
+"""The function that attaches a program, by class of its attach spec."""

@@ -1,30 +1,45 @@
-"""Uprobes through perf events: one event for each place."""
+"""Attach programs to functions of files: by a perf event for each place, or by one link for all."""
 
 from __future__ import annotations
 
 import errno
 import os
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from pyebpf.arch import host
 from pyebpf.errors import InvalidValue, NotFound
+from pyebpf.kernel import bpf
 from pyebpf.kernel.pmu import open_probe
 from pyebpf.kernel.roots import resolved
+from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
+from pyebpf.specs.attach.uprobes import Uprobe, UprobeMulti, UprobeSession
+from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.usdt import Usdt
-    from pyebpf.specs.attach.user import Uprobe
     from pyebpf.symbols.user_functions import UserPlace
 
-__all__ = ["Located", "attach_places", "attach_uprobe", "described", "locate", "refused"]
+__all__ = [
+    "ATTACH",
+    "Located",
+    "attach_places",
+    "attach_uprobe",
+    "attach_uprobe_multi",
+    "described",
+    "link_places",
+    "locate",
+    "refused",
+]
+
 
 _MOST_NAMED = 5
 
@@ -118,3 +133,58 @@ def refused(error: OSError, program: Program, target: Uprobe | Usdt, what: str, 
             errno.EIO: f"the kernel cannot change the code of {path} in memory",
         },
     ) from error
+
+
+# struct { __aligned_u64 path, offsets, ref_ctr_offsets, cookies; __u32 cnt, flags, pid; } uprobe_multi;
+_OPTIONS = Struct("=QQQQIII4x")
+_RETURN = 1  # BPF_F_UPROBE_MULTI_RETURN
+
+
+def attach_uprobe_multi(program: Program, target: UprobeMulti, _: Host) -> Link:
+    """Attach `program` (loaded with the target's attach type) to functions of a file; one missing of several is a note.
+
+    Attaching and detaching take a few milliseconds, however many they are. Raises as `attach_uprobe` does.
+    """
+    located = locate(target)
+    return link_places(program, target, described(target, located), located, range(len(located.places)))
+
+
+def link_places(
+    program: Program, target: UprobeMulti | Usdt, what: str, located: Located, cookies: Sequence[int]
+) -> Link:
+    """One link for all places, each with its cookie."""
+    returns, kind = getattr(target, "returns", False), program.spec.expected_attach_type
+    offsets = _numbers(place.offset for place in located.places)
+    counters = _numbers(place.ref_ctr for place in located.places)
+    marks = _numbers(program.spec.cookie or cookie for cookie in cookies)
+    try:
+        with resolved(located.path) as file:
+            path = bytearray(os.fsencode(file) + b"\0")
+            options = _OPTIONS.pack(
+                address_of(path),
+                address_of(offsets),
+                address_of(counters) if any(place.ref_ctr for place in located.places) else 0,
+                address_of(marks),
+                len(located.places),
+                _RETURN if returns else 0,
+                max(target.pid, 0),
+            )
+            link = bpf.link_create(program.fileno(), 0, kind, options=options, what=what)
+    except OSError as error:
+        refused(error, program, target, what, located.path)
+    del path, offsets, counters, marks  # the kernel read them by address until here
+    how = "uprobe.multi link" if kind == AttachType.TRACE_UPROBE_MULTI else "uprobe session"
+    return Link(what, how, [link], notes=located.notes, places=[place.name for place in located.places])
+
+
+def _numbers(values: Iterable[int]) -> bytearray:
+    """An array of u64."""
+    return bytearray(b"".join(value.to_bytes(8, "little") for value in values))
+
+
+ATTACH = {
+    Uprobe: attach_uprobe,
+    UprobeMulti: attach_uprobe_multi,
+    UprobeSession: attach_uprobe_multi,
+}
+"""The function that attaches a program, by class of its attach spec."""

@@ -14,7 +14,7 @@ from pyebpf.kernel.cgroups import cgroup2_mounts
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
-from pyebpf.specs.attach.iterators import CGROUP_ORDERS
+from pyebpf.specs.attach.iterators import CGROUP_ORDERS, KernelIterator
 from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs.attach.iterators import KernelIterator
 
-__all__ = ["IteratorLink", "attach_iterator"]
+__all__ = ["ATTACH", "IteratorLink", "attach_iterator"]
 
 # link_create: { __aligned_u64 iter_info; __u32 iter_info_len; } with union bpf_iter_link_info:
 #   struct { __u32 map_fd; } map;
@@ -115,3 +114,9 @@ def _open_cgroup(path: str) -> int:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise NotFound(f"no control group {path}: give a directory of the cgroup2 file system") from error
+
+
+ATTACH = {
+    KernelIterator: attach_iterator,
+}
+"""The function that attaches a program, by class of its attach spec."""

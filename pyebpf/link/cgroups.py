@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import NotFound
 from pyebpf.kernel.cgroups import cgroup2_mounts
 from pyebpf.link.creation import As, make_link, open_place
+from pyebpf.specs.attach.cgroups import (
+    CgroupDevice,
+    CgroupSkb,
+    CgroupSock,
+    CgroupSockAddr,
+    CgroupSockopt,
+    CgroupSysctl,
+    SockOps,
+)
 
 if TYPE_CHECKING:
     from pyebpf.link.base import Link
@@ -17,7 +26,7 @@ if TYPE_CHECKING:
     from pyebpf.objects import Program
     from pyebpf.specs.attach.cgroups import CgroupAttachSpec
 
-__all__ = ["attach_cgroup"]
+__all__ = ["ATTACH", "attach_cgroup"]
 
 _REMOVED = As(NotFound, "{target.path} is a control group that was removed{mounts}")
 _MEANINGS: Meanings = {
@@ -49,3 +58,15 @@ def attach_cgroup(program: Program, target: CgroupAttachSpec, _: Host) -> Link:
     missing = "no control group {target.path}{mounts}"
     with open_place(program, target, target.path, what, missing, flags=os.O_DIRECTORY, mounts=mounts) as group:
         return make_link(program, target, group.fileno(), "cgroup link", _MEANINGS, mounts=mounts)
+
+
+ATTACH = {
+    CgroupDevice: attach_cgroup,
+    CgroupSkb: attach_cgroup,
+    CgroupSock: attach_cgroup,
+    CgroupSockAddr: attach_cgroup,
+    CgroupSockopt: attach_cgroup,
+    CgroupSysctl: attach_cgroup,
+    SockOps: attach_cgroup,
+}
+"""The function that attaches a program, by class of its attach spec."""
