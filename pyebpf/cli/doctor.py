@@ -97,20 +97,20 @@ def run_doctor(arguments: Sequence[str]) -> int:
 
 
 def _machine(printer: _Printer, *, helpers: bool) -> int:
-    from pyebpf.features import Features, findings
-    from pyebpf.kernel.leftovers import leftovers
+    from pyebpf.features import Features, diagnostics
+    from pyebpf.kernel.orphans import orphans
     from pyebpf.runtime.host import kernel_btf
 
     features = Features(kernel_btf)
-    refusal = findings.why_not()
-    for section, ask in findings.SECTIONS.items():
+    refusal = diagnostics.why_not()
+    for section, ask in diagnostics.SECTIONS.items():
         for each in ask(features):
             printer.finding(section, *each)
     if helpers:
-        for each in findings.helpers(features):
+        for each in diagnostics.helpers(features):
             printer.finding("helpers", *each)
     with suppress(PermissionError):  # who may not see all owners cannot tell that one is dead
-        for left in leftovers():
+        for left in orphans():
             meaning = "its process has died: pyebpf doctor --clean removes it"
             printer.finding("left behind", left.kind, left.name, meaning)
     printer.record(
@@ -194,10 +194,10 @@ def _reason(error: PyebpfError) -> str:
 
 def _clean(printer: _Printer) -> int:
     from pyebpf.errors import NotPermitted
-    from pyebpf.kernel.leftovers import leftovers
+    from pyebpf.kernel.orphans import orphans
 
     try:
-        found = leftovers()
+        found = orphans()
     except PermissionError as error:
         raise NotPermitted(
             "whether the owner of an attachment has died can only be told with CAP_SYS_ADMIN of the host's user "

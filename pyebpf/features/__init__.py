@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotFound, closest
-from pyebpf.features.answers import Answer
+from pyebpf.features.support import Support
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pyebpf.btf import Btf
 
-__all__ = ["Answer", "Features"]
+__all__ = ["Features", "Support"]
 
-_remembered: dict[str, Answer] = {}
+_remembered: dict[str, Support] = {}
 #: Attachments that take a tenth of a second to take away: those of `pyebpf.features.trampolines`, imported when asked.
 _SLOW = frozenset({"fentry", "fexit", "fmod_ret", "lsm"})
 
@@ -32,16 +32,16 @@ class Features:
     def __init__(self, btf: Callable[[], Btf] | None = None) -> None:
         self._btf = btf
 
-    def ask(self, name: str) -> Answer:
+    def ask(self, name: str) -> Support:
         """Ask for one feature. Raises NotFound for a name that means nothing."""
         answer = _remembered.get(name)
         if answer is None:
             answer = self._probe(name)
-            if answer is not Answer.UNKNOWN:
+            if answer is not Support.UNKNOWN:
                 _remembered[name] = answer
         return answer
 
-    def promise(self, name: str) -> Answer:
+    def promise(self, name: str) -> Support:
         """As `ask`, for who is going to attach and will see: nothing is attached to find out, where it takes time."""
         kind, _, what = name.partition(":")
         if kind == "attach" and what in _SLOW and name not in _remembered:
@@ -50,9 +50,9 @@ class Features:
 
     def has(self, name: str) -> bool:
         """Whether the kernel is known to have it."""
-        return self.ask(name) is Answer.YES
+        return self.ask(name) is Support.YES
 
-    def _probe(self, name: str) -> Answer:
+    def _probe(self, name: str) -> Support:
         kind, _, what = name.partition(":")
         match kind:
             case "isa":
@@ -91,20 +91,20 @@ class Features:
                 raise _unknown(name, what, LOADING)
         raise _unknown(name, kind, ("isa", "map", "program", "helper", "kfunc", "attach", "load"))
 
-    def _isa(self, what: str) -> Answer:
+    def _isa(self, what: str) -> Support:
         from pyebpf.features.instructions import INSTRUCTIONS, LEVELS, instruction
 
         if what in LEVELS:
             answers = {self.ask(f"isa:{part}") for part in LEVELS[what]}
-            if Answer.NO in answers:
-                return Answer.NO
-            return Answer.UNKNOWN if Answer.UNKNOWN in answers else Answer.YES
+            if Support.NO in answers:
+                return Support.NO
+            return Support.UNKNOWN if Support.UNKNOWN in answers else Support.YES
         answer = instruction(what)
         if answer is None:
             raise _unknown(f"isa:{what}", what, (*INSTRUCTIONS, *LEVELS, "addr_space_cast"))
         return answer
 
-    def _helper(self, what: str) -> Answer:
+    def _helper(self, what: str) -> Support:
         from pyebpf.features.kinds import helper
         from pyebpf.uapi.bpf import ProgramType
         from pyebpf.uapi.helpers import helper as prototype
@@ -114,7 +114,7 @@ class Features:
         if kind:
             return helper(number, ProgramType[_member(f"helper:{what}", kind, ProgramType.__members__)], self._btf)
         answers = [helper(number, each, self._btf) for each in (ProgramType.TRACEPOINT, ProgramType.KPROBE)]
-        return next((a for a in answers if a is Answer.YES), answers[0])
+        return next((a for a in answers if a is Support.YES), answers[0])
 
 
 def _member(name: str, what: str, members: Iterable[str]) -> str:

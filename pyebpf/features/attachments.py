@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import encode
 from pyebpf.dataclass import dataclass
-from pyebpf.features.answers import UNDECIDED, Answer, from_errno
 from pyebpf.features.loading import Load, attempt, finish, forbidden, target_of
+from pyebpf.features.support import TRANSIENT_ERRNOS, Support, from_errno
 from pyebpf.features.trampolines import TRAMPOLINES
 from pyebpf.kernel import bpf
 from pyebpf.uapi.attach_types import AttachType
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf
     from pyebpf.kernel.descriptor import Descriptor
 
-    Probe = Callable[[Callable[[], Btf] | None], Answer]
+    Probe = Callable[[Callable[[], Btf] | None], Support]
 
 __all__ = ["ATTACHMENTS"]
 
@@ -53,9 +53,9 @@ class _Link:
     options: bytes | Callable[[], tuple[bytes, object]] = b""
     flags: int = 0
 
-    def __call__(self, btf: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, btf: Callable[[], Btf] | None) -> Support:
         loaded = _load(self.kind, self.load, btf)
-        if isinstance(loaded, Answer):
+        if isinstance(loaded, Support):
             return loaded
         options, kept = self.options() if callable(self.options) else (self.options, None)
         with loaded as program:
@@ -67,7 +67,7 @@ class _Link:
                 return _judged(error, self.yes)
             finally:
                 del kept  # what the options point to was read until here
-        return Answer.YES
+        return Support.YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class _Open:
     cookie: int = 0
     load: Load = Load()
 
-    def __call__(self, btf: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, btf: Callable[[], Btf] | None) -> Support:
         loaded = _load(self.kind, self.load, btf)
-        if isinstance(loaded, Answer):
+        if isinstance(loaded, Support):
             return loaded
         with loaded as program:
             try:
@@ -91,7 +91,7 @@ class _Open:
                 bpf.raw_tracepoint_open(program.fileno(), name, cookie=self.cookie).close()
             except OSError as error:
                 return _judged(error, (errno.ENOENT,))
-        return Answer.YES
+        return Support.YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class _Event:
     bp_type: int = 0
     length: int = 0
 
-    def __call__(self, _: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, _: Callable[[], Btf] | None) -> Support:
         from pyebpf.kernel.perf import perf_event_open
         from pyebpf.kernel.syscall import address_of
 
@@ -115,10 +115,10 @@ class _Event:
             ).close()
         except OSError as error:
             no = error.errno in {errno.ENOENT, errno.ENODEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
-            return Answer.NO if no else Answer.UNKNOWN
+            return Support.NO if no else Support.UNKNOWN
         finally:
             del place  # what the event watches
-        return Answer.YES
+        return Support.YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,21 +133,21 @@ class _Pmu:
     returns: bool = False
     field: str = ""
 
-    def __call__(self, _: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, _: Callable[[], Btf] | None) -> Support:
         from pyebpf.errors import NotSupported
         from pyebpf.kernel.pmu import open_probe
 
         if not _PMUS.is_dir():
-            return Answer.UNKNOWN
+            return Support.UNKNOWN
         if self.field and not (_PMUS / self.pmu / "format" / self.field).exists():
-            return Answer.NO
+            return Support.NO
         try:
             open_probe(self.pmu, self.missing, 0, returns=self.returns).close()
         except NotSupported:
-            return Answer.NO
+            return Support.NO
         except OSError as error:
-            return Answer.YES if error.errno == errno.ENOENT else Answer.UNKNOWN
-        return Answer.YES
+            return Support.YES if error.errno == errno.ENOENT else Support.UNKNOWN
+        return Support.YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +158,19 @@ class _SocketOption:
     option: int
     load: Load = Load()
 
-    def __call__(self, btf: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, btf: Callable[[], Btf] | None) -> Support:
         import socket
 
         loaded = _load(self.kind, self.load, btf)
-        if isinstance(loaded, Answer):
+        if isinstance(loaded, Support):
             return loaded
         with loaded as program, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             try:
                 own.setsockopt(socket.SOL_SOCKET, self.option, program.fileno())
             except OSError as error:
-                return Answer.UNKNOWN if error.errno in UNDECIDED else Answer.NO
-        return Answer.YES
+                return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+        return Support.YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +180,9 @@ class _SocketMap:
     kind: ProgramType
     attach_type: AttachType
 
-    def __call__(self, btf: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, btf: Callable[[], Btf] | None) -> Support:
         loaded = _load(self.kind, Load(), btf)
-        if isinstance(loaded, Answer):
+        if isinstance(loaded, Support):
             return loaded
         with loaded as program:
             try:
@@ -190,7 +190,7 @@ class _SocketMap:
                     bpf.prog_attach(sockets.fileno(), program.fileno(), self.attach_type)
             except OSError as error:
                 return from_errno(error.errno or 0)
-        return Answer.YES
+        return Support.YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,21 +200,21 @@ class _StructOps:
     operations: str
     flags: int = 0
 
-    def __call__(self, btf: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, btf: Callable[[], Btf] | None) -> Support:
         if btf is None:
-            return Answer.UNKNOWN
+            return Support.UNKNOWN
         from pyebpf.btf import BtfBuilder
         from pyebpf.errors import NotFound
 
         try:
             value = btf().struct(f"bpf_struct_ops_{self.operations}")
         except NotFound:
-            return Answer.NO
+            return Support.NO
         builder = BtfBuilder()
         builder.add_int("int", 4, signed=True)
         loaded = bpf.btf_load(builder.to_bytes())
         if loaded.descriptor is None:
-            return Answer.UNKNOWN
+            return Support.UNKNOWN
         with loaded.descriptor as types:
             try:
                 bpf.map_create(
@@ -229,14 +229,14 @@ class _StructOps:
                 ).close()
             except OSError as error:
                 return from_errno(error.errno or 0)
-        return Answer.YES
+        return Support.YES
 
 
-def _load(kind: ProgramType, load: Load, btf: Callable[[], Btf] | None) -> Descriptor | Answer:
+def _load(kind: ProgramType, load: Load, btf: Callable[[], Btf] | None) -> Descriptor | Support:
     """A program, or the answer where it does not load."""
     target = target_of(load, btf)
     if target is None:
-        return Answer.UNKNOWN
+        return Support.UNKNOWN
     result = bpf.prog_load(
         kind,
         encode(finish(load.result)),
@@ -248,14 +248,14 @@ def _load(kind: ProgramType, load: Load, btf: Callable[[], Btf] | None) -> Descr
     if result.descriptor is not None:
         return result.descriptor
     if result.errno == errno.EPERM and forbidden(attempt(finish(load.result), kind, load=load, target=target)):
-        return Answer.NO
+        return Support.NO
     return from_errno(result.errno)
 
 
-def _judged(error: OSError, yes: tuple[int, ...]) -> Answer:
+def _judged(error: OSError, yes: tuple[int, ...]) -> Support:
     if error.errno in yes:
-        return Answer.YES
-    return Answer.UNKNOWN if error.errno in UNDECIDED else Answer.NO
+        return Support.YES
+    return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
 
 
 def _functions() -> tuple[bytes, object]:
@@ -284,26 +284,26 @@ def _places() -> tuple[bytes, object]:
     return options, (path, offsets)
 
 
-def _lsm_cgroup(btf: Callable[[], Btf] | None) -> Answer:
+def _lsm_cgroup(btf: Callable[[], Btf] | None) -> Support:
     """A link to no control group; where the kernel looks for it, a trampoline is what would call the program."""
     load = Load(AttachType.LSM_CGROUP, result=1, target="bpf_lsm_socket_bind")
     answer = _Link(ProgramType.LSM, AttachType.LSM_CGROUP, (errno.EBADF,), load)(btf)
-    return TRAMPOLINES["lsm"](btf) if answer is Answer.YES else answer
+    return TRAMPOLINES["lsm"](btf) if answer is Support.YES else answer
 
 
 def _netlink(name: str) -> Probe:
     """A probe of `pyebpf.features.netlink`, imported when it is asked."""
 
-    def ask(btf: Callable[[], Btf] | None) -> Answer:
+    def ask(btf: Callable[[], Btf] | None) -> Support:
         from pyebpf.features import netlink
 
-        answer: Answer = getattr(netlink, name)(btf)
+        answer: Support = getattr(netlink, name)(btf)
         return answer
 
     return ask
 
 
-def _replacement(btf: Callable[[], Btf] | None) -> Answer:
+def _replacement(btf: Callable[[], Btf] | None) -> Support:
     from pyebpf.features.replacement import replacement
 
     return replacement(btf)

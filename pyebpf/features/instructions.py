@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import build as b
-from pyebpf.features.answers import Answer, from_errno
 from pyebpf.features.loading import attempt
+from pyebpf.features.support import Support, from_errno
 from pyebpf.kernel import bpf
 from pyebpf.uapi.bpf import MapType
 
@@ -58,7 +58,7 @@ _ARENA_FLAGS = 1 << 10  # BPF_F_MMAPABLE
 _ARENA_ADDRESS = 1 << 44  # where user space would map it; programs are refused without one
 
 
-def instruction(name: str) -> Answer | None:
+def instruction(name: str) -> Support | None:
     """Whether the kernel takes the instruction; None for a name that is not known."""
     if name == "addr_space_cast":
         return _addr_space_cast()
@@ -66,7 +66,7 @@ def instruction(name: str) -> Answer | None:
     return None if program is None else from_errno(attempt(program).errno)
 
 
-def _addr_space_cast() -> Answer:
+def _addr_space_cast() -> Support:
     """Ask with an arena, the only memory that casts apply to: Linux commit 6082b6c328b5 (v6.9)."""
     try:
         arena = bpf.map_create(MapType.ARENA, 0, 0, 1, flags=_ARENA_FLAGS, map_extra=_ARENA_ADDRESS, name="probe")

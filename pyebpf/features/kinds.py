@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.asm import build
 from pyebpf.errors import NotFound, NotPermitted
-from pyebpf.features.answers import UNDECIDED, Answer, from_errno
 from pyebpf.features.loading import LOADS, Load, attempt, finish, forbidden, target_of
+from pyebpf.features.support import TRANSIENT_ERRNOS, Support, from_errno
 from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import btf_modules, read_btf
 from pyebpf.kernel.btf_objects import module_btf
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["growing_hash", "helper", "kernel_function", "map_type", "program_type", "sleepable_map"]
 
 
-def program_type(kind: ProgramType, btf: Callable[[], Btf] | None) -> Answer:
+def program_type(kind: ProgramType, btf: Callable[[], Btf] | None) -> Support:
     """Whether programs of this kind load."""
     load = LOADS.get(kind, Load())
     target = target_of(load, btf)
     outcome = attempt(finish(load.result), kind, load=load, target=target or 0)
     if outcome.errno == 0:
-        return Answer.YES
+        return Support.YES
     # A message comes from the verifier, which runs only for kinds that there are.
     if outcome.log:
-        return Answer.YES
+        return Support.YES
     if forbidden(outcome):
-        return Answer.NO
-    return Answer.UNKNOWN if target is None else from_errno(outcome.errno)
+        return Support.NO
+    return Support.UNKNOWN if target is None else from_errno(outcome.errno)
 
 
 class _Shape(NamedTuple):
@@ -71,7 +71,7 @@ _SHAPES: dict[MapType, _Shape] = {
 }
 
 
-def map_type(kind: MapType) -> Answer:
+def map_type(kind: MapType) -> Support:
     """Whether maps of this kind can be made."""
     shape = _SHAPES.get(kind, _Shape())
     try:
@@ -88,10 +88,10 @@ def map_type(kind: MapType) -> Answer:
             ).close()
     except OSError as error:
         return from_errno(error.errno or 0)
-    return Answer.YES
+    return Support.YES
 
 
-def growing_hash() -> Answer:
+def growing_hash() -> Support:
     """Whether a hash map may take memory for its entries as probes make them (BPF_F_NO_PREALLOC), even in an NMI.
 
     Since Linux commit 34dd3bad1a6f ("bpf: Relax the requirement to use preallocated hash maps in tracing progs.")
@@ -104,11 +104,11 @@ def growing_hash() -> Answer:
     except OSError as error:
         return from_errno(error.errno or 0)
     if outcome.errno == 0:
-        return Answer.YES
-    return Answer.NO if "preallocated" in outcome.log else Answer.UNKNOWN
+        return Support.YES
+    return Support.NO if "preallocated" in outcome.log else Support.UNKNOWN
 
 
-def sleepable_map(kind: MapType) -> Answer:
+def sleepable_map(kind: MapType) -> Support:
     """Whether programs that may sleep can use maps of this kind, which are made of plain keys and values."""
     shape = _SHAPES.get(kind, _Shape())
     try:
@@ -119,18 +119,18 @@ def sleepable_map(kind: MapType) -> Answer:
     except OSError as error:
         return from_errno(error.errno or 0)
     if outcome.errno == 0:
-        return Answer.YES
-    return Answer.NO if "leepable programs can only use" in outcome.log else Answer.UNKNOWN
+        return Support.YES
+    return Support.NO if "leepable programs can only use" in outcome.log else Support.UNKNOWN
 
 
-def _typed_map(kind: MapType, shape: _Shape) -> Answer:
+def _typed_map(kind: MapType, shape: _Shape) -> Support:
     from pyebpf.btf import BtfBuilder
 
     builder = BtfBuilder()
     number = builder.add_int("int", 4, signed=True)
     loaded = bpf.btf_load(builder.to_bytes())
     if loaded.descriptor is None:
-        return Answer.UNKNOWN
+        return Support.UNKNOWN
     with loaded.descriptor as types:
         bpf.map_create(
             kind,
@@ -143,30 +143,30 @@ def _typed_map(kind: MapType, shape: _Shape) -> Answer:
             btf_key_type_id=number,
             btf_value_type_id=number,
         ).close()
-    return Answer.YES
+    return Support.YES
 
 
-def _struct_ops() -> Answer:
+def _struct_ops() -> Support:
     # BTF type 1 is no operations structure: ENOTSUPP says so, EINVAL that there is no such kind of map.
     try:
         bpf.map_create(MapType.STRUCT_OPS, 4, 4, 1, name="probe", btf_vmlinux_value_type_id=1).close()
     except OSError as error:
         if error.errno == ENOTSUPP:
-            return Answer.YES
-        return Answer.UNKNOWN if error.errno in UNDECIDED else Answer.NO
-    return Answer.YES
+            return Support.YES
+        return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+    return Support.YES
 
 
 # 6.1: "unknown func bpf_x#35" where the kind lacks it; 6.12: "program of this type cannot use helper bpf_x#35".
 _LACKS = re.compile(r"invalid func |unknown func |of this type cannot use helper |not supported for program type")
 
 
-def helper(number: int, kind: ProgramType, btf: Callable[[], Btf] | None) -> Answer:
+def helper(number: int, kind: ProgramType, btf: Callable[[], Btf] | None) -> Support:
     """Whether programs of this kind may call the helper: what the verifier says about a call without arguments."""
     load = LOADS.get(kind, Load())
     target = target_of(load, btf)
     if target is None:
-        return Answer.UNKNOWN
+        return Support.UNKNOWN
     # R1 stays the context: some helpers are checked further once they get one.
     program = (
         *(build.mov64(register, 0) for register in (build.R2, build.R3, build.R4, build.R5)),
@@ -175,26 +175,26 @@ def helper(number: int, kind: ProgramType, btf: Callable[[], Btf] | None) -> Ans
     )
     outcome = attempt(program, kind, load=load, target=target)
     if outcome.errno == 0:
-        return Answer.YES
+        return Support.YES
     if _LACKS.search(outcome.log):
-        return Answer.NO
+        return Support.NO
     # Any other complaint about the call is one about its arguments.
     if f"#{number}" in outcome.log:
-        return Answer.YES
-    return Answer.NO if outcome.errno == errno.EINVAL and not outcome.log else Answer.UNKNOWN
+        return Support.YES
+    return Support.NO if outcome.errno == errno.EINVAL and not outcome.log else Support.UNKNOWN
 
 
 #: Kinds that kernel functions are asked of: each has functions that the others may not call.
 _CALLERS = (ProgramType.TRACEPOINT, ProgramType.SYSCALL, ProgramType.XDP, ProgramType.SCHED_CLS)
 
 
-def kernel_function(name: str, btf: Callable[[], Btf] | None) -> Answer:
+def kernel_function(name: str, btf: Callable[[], Btf] | None) -> Support:
     """Whether programs may call the kernel function `name`: it is in BTF, and the verifier knows it as a kfunc.
 
     The BTF is vmlinux's or that of a module that is loaded; programs are those of _CALLERS.
     """
     if btf is None:
-        return Answer.UNKNOWN
+        return Support.UNKNOWN
     from pyebpf.btf import Kind
 
     found = btf().find(name, {Kind.FUNC})
@@ -207,8 +207,8 @@ def kernel_function(name: str, btf: Callable[[], Btf] | None) -> Answer:
         except NotFound:
             continue  # unloaded meanwhile
         except NotPermitted:
-            return Answer.UNKNOWN
-    return Answer.NO
+            return Support.UNKNOWN
+    return Support.NO
 
 
 def _in_modules(name: str, vmlinux: Btf) -> Iterator[tuple[str, int]]:
@@ -225,7 +225,7 @@ def _in_modules(name: str, vmlinux: Btf) -> Iterator[tuple[str, int]]:
                 yield module, number
 
 
-def _callable(name: str, call: Instruction, fd_array: bytes) -> Answer:
+def _callable(name: str, call: Instruction, fd_array: bytes) -> Support:
     # Since Linux 7.3 reports say of much else that it "is not allowed".
     refusals = (f"kernel function {name} is not allowed", "calling kernel function")
     program = (
@@ -237,9 +237,9 @@ def _callable(name: str, call: Instruction, fd_array: bytes) -> Answer:
     for kind in _CALLERS:
         outcome = attempt(program, kind, fd_array=fd_array)
         if "BPF_CALL uses reserved fields" in outcome.log:
-            return Answer.NO  # a kernel before 5.13, where no program calls any
+            return Support.NO  # a kernel before 5.13, where no program calls any
         allowed = not any(refusal in outcome.log for refusal in refusals)
         if outcome.errno == 0 or (outcome.errno in {errno.EINVAL, errno.EACCES} and outcome.log and allowed):
-            return Answer.YES
+            return Support.YES
         outcomes.append(allowed)
-    return Answer.UNKNOWN if any(outcomes) else Answer.NO
+    return Support.UNKNOWN if any(outcomes) else Support.NO

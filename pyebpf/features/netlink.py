@@ -6,8 +6,8 @@ import errno
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import encode
-from pyebpf.features.answers import UNDECIDED, Answer, from_errno
 from pyebpf.features.loading import finish
+from pyebpf.features.support import TRANSIENT_ERRNOS, Support, from_errno
 from pyebpf.kernel import bpf
 from pyebpf.kernel.rtnetlink import add_bpf_filter, add_clsact, open_rtnetlink, set_xdp
 from pyebpf.uapi.bpf import ProgramType
@@ -25,39 +25,39 @@ _NO_DESCRIPTOR = 0x7FFF_FFFF
 _CLONE_NEWNET = 0x4000_0000
 
 
-def xdp(_: Callable[[], Btf] | None) -> Answer:
+def xdp(_: Callable[[], Btf] | None) -> Support:
     """Whether netlink attaches XDP: a descriptor that is none gets EBADF, before the loopback interface changes."""
     with open_rtnetlink() as route:
         try:
             set_xdp(route.fileno(), _LOOPBACK, _NO_DESCRIPTOR, _XDP_FLAGS_SKB_MODE)
         except OSError as error:
             if error.errno == errno.EBADF:
-                return Answer.YES
-            return Answer.UNKNOWN if error.errno in UNDECIDED else Answer.NO
-    return Answer.NO  # such a request is not even read
+                return Support.YES
+            return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+    return Support.NO  # such a request is not even read
 
 
-def clsact(_: Callable[[], Btf] | None) -> Answer:
+def clsact(_: Callable[[], Btf] | None) -> Support:
     """Whether a classifier can be put on a clsact queue: one is, in a network namespace made for it.
 
     Making them loads the kernel's modules for both, where they are modules.
     """
     from threading import Thread
 
-    answers: list[Answer] = []
+    answers: list[Support] = []
     thread = Thread(target=lambda: answers.append(_clsact_in_its_own_namespace()))
     thread.start()
     thread.join()
-    return answers[0] if answers else Answer.UNKNOWN
+    return answers[0] if answers else Support.UNKNOWN
 
 
-def _clsact_in_its_own_namespace() -> Answer:
+def _clsact_in_its_own_namespace() -> Support:
     from pyebpf.kernel.syscall import syscall
 
     try:
         syscall("unshare", _CLONE_NEWNET)  # for this thread, which ends with the question
     except OSError:
-        return Answer.UNKNOWN
+        return Support.UNKNOWN
     loaded = bpf.prog_load(ProgramType.SCHED_CLS, encode(finish()), name="probe")
     if loaded.descriptor is None:
         return from_errno(loaded.errno)
@@ -66,5 +66,5 @@ def _clsact_in_its_own_namespace() -> Answer:
             add_clsact(route.fileno(), _LOOPBACK)
             add_bpf_filter(route.fileno(), _LOOPBACK, "ingress", program.fileno(), "probe", priority=1)
         except OSError as error:
-            return Answer.UNKNOWN if error.errno in UNDECIDED else Answer.NO
-    return Answer.YES
+            return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+    return Support.YES

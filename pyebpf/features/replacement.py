@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import build, encode
 from pyebpf.btf import BtfBuilder
-from pyebpf.features.answers import UNDECIDED, Answer, from_errno
 from pyebpf.features.loading import Outcome, finish, forbidden
+from pyebpf.features.support import TRANSIENT_ERRNOS, Support, from_errno
 from pyebpf.kernel import bpf
 from pyebpf.uapi.bpf import ProgramType
 
@@ -24,7 +24,7 @@ _FUNC_INFO = Struct("=II")  # struct bpf_func_info: instruction, type
 _GLOBAL = 1  # BTF_FUNC_GLOBAL
 
 
-def replacement(_: Callable[[], Btf] | None) -> Answer:
+def replacement(_: Callable[[], Btf] | None) -> Support:
     """Whether a function of a program of our own can be replaced: one is, and given back at once."""
     builder = BtfBuilder()
     number = builder.add_int("int", 4, signed=True)
@@ -32,7 +32,7 @@ def replacement(_: Callable[[], Btf] | None) -> Answer:
     taken = builder.add_func("taken", builder.add_func_proto(number, [("argument", number)]), _GLOBAL)
     loaded = bpf.btf_load(builder.to_bytes())
     if loaded.descriptor is None:
-        return Answer.UNKNOWN
+        return Support.UNKNOWN
     program = (build.mov64(build.R1, 0), build.call_local(1), build.exit_(), *finish())
     with loaded.descriptor as types:
         functions = _FUNC_INFO.pack(0, main) + _FUNC_INFO.pack(3, taken)
@@ -40,7 +40,7 @@ def replacement(_: Callable[[], Btf] | None) -> Answer:
             ProgramType.SOCKET_FILTER, encode(program), name="probe", btf_fd=types.fileno(), func_info=functions
         )
         if target.descriptor is None:
-            return Answer.UNKNOWN
+            return Support.UNKNOWN
         with target.descriptor as replaced:
             result = bpf.prog_load(
                 ProgramType.EXT,
@@ -53,10 +53,10 @@ def replacement(_: Callable[[], Btf] | None) -> Answer:
             )
             if result.descriptor is None:
                 no_more = result.errno == errno.EPERM and forbidden(Outcome(result.errno, ""))
-                return Answer.NO if no_more else from_errno(result.errno)
+                return Support.NO if no_more else from_errno(result.errno)
             with result.descriptor as extension:
                 try:
                     bpf.raw_tracepoint_open(extension.fileno()).close()
                 except OSError as error:
-                    return Answer.UNKNOWN if error.errno in UNDECIDED - {errno.EPERM} else Answer.NO
-    return Answer.YES
+                    return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS - {errno.EPERM} else Support.NO
+    return Support.YES

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import encode
 from pyebpf.dataclass import dataclass
-from pyebpf.features.answers import UNDECIDED, Answer
 from pyebpf.features.loading import Load, attempt, finish, forbidden, target_of
+from pyebpf.features.support import TRANSIENT_ERRNOS, Support
 from pyebpf.kernel import bpf
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
@@ -42,13 +42,13 @@ class _Loading:
     kind: ProgramType
     attach_type: AttachType
 
-    def __call__(self, _: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, _: Callable[[], Btf] | None) -> Support:
         if self.kind is ProgramType.LSM and not _asked():
-            return Answer.NO
+            return Support.NO
         outcome = attempt(finish(), self.kind, load=Load(self.attach_type), target=1)
         if outcome.errno in {0, errno.EINVAL}:
-            return Answer.YES if outcome.log or not outcome.errno else Answer.NO
-        return Answer.NO if forbidden(outcome) else Answer.UNKNOWN
+            return Support.YES if outcome.log or not outcome.errno else Support.NO
+        return Support.NO if forbidden(outcome) else Support.UNKNOWN
 
 
 def _asked() -> bool:
@@ -66,9 +66,9 @@ class _Trampoline:
     loading: _Loading
     functions: tuple[str, ...]
 
-    def __call__(self, btf: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, btf: Callable[[], Btf] | None) -> Support:
         answer = self.loading(btf)
-        if answer is not Answer.YES:
+        if answer is not Support.YES:
             return answer
         for function in self.functions:
             load = Load(self.loading.attach_type, target=function)
@@ -86,10 +86,10 @@ class _Trampoline:
                 continue
             with result.descriptor as program:
                 return _attached(program.fileno(), self.loading.attach_type)
-        return Answer.UNKNOWN
+        return Support.UNKNOWN
 
 
-def _attached(program: int, attach_type: AttachType) -> Answer:
+def _attached(program: int, attach_type: AttachType) -> Support:
     try:
         try:
             bpf.link_create(program, 0, attach_type).close()
@@ -98,8 +98,8 @@ def _attached(program: int, attach_type: AttachType) -> Answer:
                 raise
             bpf.raw_tracepoint_open(program).close()  # before Linux 5.18 only so
     except OSError as error:
-        return Answer.UNKNOWN if error.errno in UNDECIDED else Answer.NO
-    return Answer.YES
+        return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+    return Support.YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class _Promise:
 
     exact: _Trampoline
 
-    def __call__(self, btf: Callable[[], Btf] | None) -> Answer:
+    def __call__(self, btf: Callable[[], Btf] | None) -> Support:
         if btf is not None:
             known = btf()
             if any(known.find(name) for name in _DIRECT_CALLS):

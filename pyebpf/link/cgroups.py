@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotFound
 from pyebpf.kernel.cgroups import cgroup2_mounts
-from pyebpf.link.creation import As, make_link, open_place
+from pyebpf.link.creation import SpecificError, make_link, open_place
 from pyebpf.specs.attach.cgroups import (
     CgroupDevice,
     CgroupSkb,
@@ -21,16 +21,16 @@ from pyebpf.specs.attach.cgroups import (
 
 if TYPE_CHECKING:
     from pyebpf.link.base import Link
-    from pyebpf.link.creation import Meanings
+    from pyebpf.link.creation import ErrnoMessages
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.cgroups import CgroupAttachSpec
 
 __all__ = ["ATTACH", "attach_cgroup"]
 
-_REMOVED = As(NotFound, "{target.path} is a control group that was removed{mounts}")
-_MEANINGS: Meanings = {
-    errno.EBADF: As(NotFound, "{target.path} is no control group of version 2{mounts}"),
+_REMOVED = SpecificError(NotFound, "{target.path} is a control group that was removed{mounts}")
+_MESSAGES: ErrnoMessages = {
+    errno.EBADF: SpecificError(NotFound, "{target.path} is no control group of version 2{mounts}"),
     errno.ENOENT: _REMOVED,
     errno.ENODEV: _REMOVED,
     errno.EPERM: "a program that tolerates no other was put there, or above, by PROG_ATTACH",
@@ -57,7 +57,7 @@ def attach_cgroup(program: Program, target: CgroupAttachSpec, _: Host) -> Link:
     what, mounts = f"control group {target.path}", _Mounts()
     missing = "no control group {target.path}{mounts}"
     with open_place(program, target, target.path, what, missing, flags=os.O_DIRECTORY, mounts=mounts) as group:
-        return make_link(program, target, group.fileno(), "cgroup link", _MEANINGS, mounts=mounts)
+        return make_link(program, target, group.fileno(), "cgroup link", _MESSAGES, mounts=mounts)
 
 
 ATTACH = {

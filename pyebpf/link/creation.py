@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from pyebpf.objects import Program
     from pyebpf.specs import AttachSpec
 
-    Meanings: TypeAlias = Mapping[int, "str | As"]
+    ErrnoMessages: TypeAlias = Mapping[int, "str | SpecificError"]
 
-__all__ = ["NEEDS", "As", "make_link", "open_place", "refused"]
+__all__ = ["NEEDS", "SpecificError", "make_link", "open_place", "refused"]
 
 #: Capabilities that attaching to a network takes.
 NEEDS = ("CAP_BPF", "CAP_NET_ADMIN")
 
 
-class As(NamedTuple):
-    """A meaning whose error is of a kind of its own; NotFound's text is the whole line."""
+class SpecificError(NamedTuple):
+    """A message whose error is of a class of its own; the text of NotFound is the whole line."""
 
     kind: type[NotFound | KernelError]
     text: str
@@ -39,7 +39,7 @@ def make_link(
     target: AttachSpec,
     number: int,
     how: str,
-    meanings: Meanings,
+    meanings: ErrnoMessages,
     *,
     attach_type: int | None = None,
     flags: int = 0,
@@ -58,13 +58,15 @@ def make_link(
     return Link(str(target), how, [link], program=program)
 
 
-def refused(error: OSError, program: Program, target: AttachSpec, meanings: Meanings, **words: object) -> PyebpfError:
+def refused(
+    error: OSError, program: Program, target: AttachSpec, meanings: ErrnoMessages, **words: object
+) -> PyebpfError:
     """The error for what the kernel said to an attachment.
 
     `meanings` says what each errno stands for there; in its texts {target} is the place, whose fields may be named
     ({target.interface}), and `words` fill in others.
     """
-    from pyebpf.features.newcomers import lacking
+    from pyebpf.features.requirements import lacking
     from pyebpf.kernel.interfaces import has_interface
 
     number = error.errno or 0
@@ -76,7 +78,7 @@ def refused(error: OSError, program: Program, target: AttachSpec, meanings: Mean
         return NotFound(f"{doing}: {interface} has just gone ({errno_name(number)})")
     texts: dict[int, str | KernelError] = {}
     meaning = meanings.get(number)
-    if isinstance(meaning, As):
+    if isinstance(meaning, SpecificError):
         text = meaning.text.format(target=target, **words)
         if meaning.kind is NotFound:
             return NotFound(text)

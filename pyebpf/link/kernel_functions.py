@@ -65,11 +65,11 @@ def _btf() -> Btf:
 
 def without_trampoline(function: str) -> str:
     """Why the kernel puts no trampoline on a function, whose program it has loaded (ENOTSUPP): the end of a line."""
-    from pyebpf.features import Answer, Features
+    from pyebpf.features import Features, Support
 
     try:
         btf = _btf()
-        if Features(lambda: btf).promise("attach:fentry") is Answer.NO:
+        if Features(lambda: btf).promise("attach:fentry") is Support.NO:
             # ftrace there cannot call a trampoline: CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS.
             return "this kernel loads programs for trampolines, but attaches none (arm64: since Linux 6.4)"
         _, name, _ = split(function)

@@ -14,7 +14,7 @@ from pyebpf.specs.attach.netfilter import FAMILIES, HOOKS, Netfilter
 
 if TYPE_CHECKING:
     from pyebpf.link.base import Link
-    from pyebpf.link.creation import Meanings
+    from pyebpf.link.creation import ErrnoMessages
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
@@ -25,7 +25,7 @@ _OPTIONS = Struct("=IIiI")
 #: BPF_F_NETFILTER_IP_DEFRAG.
 _IP_DEFRAG = 1
 
-_MEANINGS: Meanings = {
+_MESSAGES: ErrnoMessages = {
     errno.EBUSY: "another program has that priority there: give another",
     errno.ERANGE: "packets are made whole at priority -400: give a larger one with defragment=True",
     errno.ENOENT: "the kernel lacks nf_defrag, which defragment=True needs",
@@ -41,7 +41,7 @@ def attach_netfilter(program: Program, target: Netfilter, _: Host) -> Link:
     options = _OPTIONS.pack(FAMILIES[target.family], HOOKS[target.hook], target.priority, flags)
 
     def attach() -> Link:
-        return make_link(program, target, 0, "netfilter link", _MEANINGS, options=options)
+        return make_link(program, target, 0, "netfilter link", _MESSAGES, options=options)
 
     if not target.netns:
         return attach()

@@ -17,7 +17,7 @@ from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.owners import owned_name, owner_of
-from pyebpf.link.creation import NEEDS, As, make_link, refused
+from pyebpf.link.creation import NEEDS, SpecificError, make_link, refused
 from pyebpf.link.guarded import GuardedLink
 from pyebpf.specs.attach.network import Clsact, Tcx, Xdp
 from pyebpf.uapi.attach_types import AttachType
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.guard import Removal
     from pyebpf.link.base import Link
-    from pyebpf.link.creation import Meanings
+    from pyebpf.link.creation import ErrnoMessages
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
@@ -54,16 +54,16 @@ def rtnetlink() -> Iterator[Any]:
 _IF_NOEXIST = 1
 _MODES = {"": 0, "generic": 2, "native": 4}
 
-_XDP_MEANINGS: Meanings = {
+_XDP_MESSAGES: ErrnoMessages = {
     errno.EBUSY: "a program is attached there by a link: it has the interface until it ends",
     errno.EEXIST: "a program is attached there already, or in the other mode",
     # No other way to attach would help: no NotSupported.
-    errno.EOPNOTSUPP: As(KernelError, 'the driver of {target.interface} has no XDP: write mode="generic"'),
+    errno.EOPNOTSUPP: SpecificError(KernelError, 'the driver of {target.interface} has no XDP: write mode="generic"'),
     errno.ERANGE: "frames of {target.interface} may be too large for one piece: write @bpf.xdp(…, frags=True), or "
     "lower its MTU",
     errno.EINVAL: "the driver's settings don't allow it, or the kernel lacks such links",
 }
-_NETLINK: Meanings = {**_XDP_MEANINGS, errno.EBUSY: "a program is attached there already"}
+_NETLINK: ErrnoMessages = {**_XDP_MESSAGES, errno.EBUSY: "a program is attached there already"}
 
 
 def attach_xdp(program: Program, target: Xdp, _: Host) -> Link:
@@ -74,7 +74,7 @@ def attach_xdp(program: Program, target: Xdp, _: Host) -> Link:
     interface = interface_index(target.interface)
     flags = _MODES[target.mode]
     if not target.netlink:
-        return make_link(program, target, interface, "xdp link", _XDP_MEANINGS, flags=flags)
+        return make_link(program, target, interface, "xdp link", _XDP_MESSAGES, flags=flags)
     try:
         return _by_netlink(program, target, interface, flags)
     except OSError as error:
@@ -160,12 +160,12 @@ _TYPES = {
     "peer": AttachType.NETKIT_PEER,
 }
 
-_TCX_MEANINGS: Meanings = {
+_TCX_MESSAGES: ErrnoMessages = {
     errno.ENOENT: "no program with id {relative} is attached there",
     errno.ERANGE: "there are 64 programs already, or the order asked for is none",
     errno.ENXIO: "{target.interface} is no netkit device",
 }
-_NETKIT: Meanings = {**_TCX_MEANINGS, errno.EINVAL: "{target.interface} is no primary netkit device"}
+_NETKIT: ErrnoMessages = {**_TCX_MESSAGES, errno.EINVAL: "{target.interface} is no primary netkit device"}
 
 
 def attach_tcx(program: Program, target: Tcx, _: Host) -> Link:
@@ -184,7 +184,7 @@ def attach_tcx(program: Program, target: Tcx, _: Host) -> Link:
         target,
         interface_index(target.interface),
         "netkit link" if target.netkit else "tcx link",
-        _NETKIT if target.netkit else _TCX_MEANINGS,
+        _NETKIT if target.netkit else _TCX_MESSAGES,
         attach_type=_TYPES[target.direction],
         flags=flags,
         options=_OPTIONS.pack(relative, 0),
@@ -198,8 +198,8 @@ _numbers = itertools.count(1)
 #: Names of filters in a queue that pyebpf made.
 _MADE = re.compile(r"pyebpf_[a-z0-9]+_\d+q_")
 
-_CLSACT_MEANINGS: Meanings = {
-    errno.ENOENT: As(
+_CLSACT_MESSAGES: ErrnoMessages = {
+    errno.ENOENT: SpecificError(
         NotSupported, "the kernel lacks the clsact queue or bpf filters: load the modules sch_ingress and cls_bpf"
     ),
     errno.EINVAL: "the program is of another kind, or the priority is taken by other filters",
@@ -221,7 +221,7 @@ def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
         netlink.close()
         if isinstance(error, KernelError):
             raise
-        raise refused(error, program, target, _CLSACT_MEANINGS) from error
+        raise refused(error, program, target, _CLSACT_MESSAGES) from error
     except BaseException:
         netlink.close()
         raise

@@ -40,6 +40,6 @@ def attach_event(event: Descriptor, prog_fd: int, *, cookie: int = 0, what: str)
 
 
 def _has_links() -> bool:
-    from pyebpf.features import Answer, Features
+    from pyebpf.features import Features, Support
 
-    return Features().ask("attach:perf") is not Answer.NO
+    return Features().ask("attach:perf") is not Support.NO

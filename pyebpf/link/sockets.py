@@ -10,12 +10,12 @@ from pyebpf.errors import InvalidValue, KernelError, NotFound
 from pyebpf.kernel import bpf
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.link.base import Link, attach_error
-from pyebpf.link.creation import As, make_link, open_place, refused
+from pyebpf.link.creation import SpecificError, make_link, open_place, refused
 from pyebpf.specs.attach.sockets import FlowDissector, SkLookup, SkMsg, SkReuseport, SkSkb, SocketFilter
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
-    from pyebpf.link.creation import Meanings
+    from pyebpf.link.creation import ErrnoMessages
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.netfilter import Netfilter
@@ -114,7 +114,7 @@ def _set(given: Any, option: int, value: int) -> None:
         same.setsockopt(_SOL_SOCKET, option, value)
 
 
-_SOCKMAP_MEANINGS: Meanings = {
+_SOCKMAP_MESSAGES: ErrnoMessages = {
     errno.EBUSY: "the map has another program there",
     errno.EINVAL: "that is no map of sockets, or has a verdict of the other kind",
     errno.EOPNOTSUPP: "that is no map of sockets",
@@ -151,24 +151,24 @@ def attach_sockmap(program: Program, target: SkMsg | SkSkb, _: Host) -> Link:
     number = target.map.fileno()
     try:
         # Since Linux commit 699c23f02c65 ("bpf: Add bpf_link support for sk_msg and sk_skb progs") (v6.10).
-        return make_link(program, target, number, "sockmap link", _SOCKMAP_MEANINGS)
+        return make_link(program, target, number, "sockmap link", _SOCKMAP_MESSAGES)
     except KernelError as error:
         if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
             raise
     try:
         bpf.prog_attach(number, program.fileno(), target.attach_type)
     except OSError as error:
-        raise refused(error, program, target, _SOCKMAP_MEANINGS) from error
+        raise refused(error, program, target, _SOCKMAP_MESSAGES) from error
     what = str(target)
     return MapLink(what, program, Descriptor(os.dup(number), what), target.attach_type)
 
 
 _MISSING = "no network namespace {target.netns}: it, or the process that it was of, is gone"
-_NONE = As(NotFound, "{target.netns} is no network namespace: give a file such as /proc/self/ns/net")
+_NONE = SpecificError(NotFound, "{target.netns} is no network namespace: give a file such as /proc/self/ns/net")
 #: What errors mean of a file that is to be a network namespace.
-NO_NAMESPACE: Meanings = {errno.EINVAL: _NONE, errno.EBADF: _NONE}
+NO_NAMESPACE: ErrnoMessages = {errno.EINVAL: _NONE, errno.EBADF: _NONE}
 _TAKEN = "a namespace has one flow dissector, and another is attached there or in the initial namespace"
-_NETNS_MEANINGS: Meanings = {
+_NETNS_MESSAGES: ErrnoMessages = {
     **NO_NAMESPACE,
     errno.EEXIST: _TAKEN,
     errno.E2BIG: "64 programs are attached there",
@@ -181,7 +181,7 @@ def attach_netns(program: Program, target: SkLookup | FlowDissector, _: Host) ->
 
     Ends, too, when the namespace goes, which the link does not keep. Raises NotFound for what is no such file.
     """
-    meanings = _NETNS_MEANINGS
+    meanings = _NETNS_MESSAGES
     if target.kind is ProgramType.FLOW_DISSECTOR:
         meanings = {**meanings, errno.E2BIG: _TAKEN}
     with open_namespace(program, target) as namespace:

@@ -48,7 +48,7 @@ def attach_struct_ops(members: Sequence[tuple[Program, StructOpsMember]], _: Hos
             made.close()
             return Link(what, "struct_ops link", [link])
         except OSError as error:
-            raise attach_error(error, program, what, needs=("CAP_BPF", "CAP_NET_ADMIN"), meanings=_MEANINGS) from error
+            raise attach_error(error, program, what, needs=("CAP_BPF", "CAP_NET_ADMIN"), meanings=_MESSAGES) from error
     except BaseException:
         made.close()
         raise
@@ -81,7 +81,7 @@ class RegisteredTable(Link):
                 self._removal.perform()
 
 
-_MEANINGS: Mapping[int, str | KernelError] = {
+_MESSAGES: Mapping[int, str | KernelError] = {
     errno.EINVAL: "the kernel wants more members, or other values: a function it cannot do without, a name",
     errno.EEXIST: "one of that name is registered already",
     errno.EBUSY: "it is registered already",

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
     from pyebpf.specs.attach.usdt import Usdt
-    from pyebpf.symbols.user_functions import UserPlace
+    from pyebpf.symbols.user_functions import ProbeOffset
 
 __all__ = [
     "ATTACH",
-    "Located",
+    "ProbeLocations",
     "attach_places",
     "attach_uprobe",
     "attach_uprobe_multi",
@@ -44,11 +44,11 @@ __all__ = [
 _MOST_NAMED = 5
 
 
-class Located(NamedTuple):
+class ProbeLocations(NamedTuple):
     """What a spec's names mean on this machine: a file, places in it, lines on names without a place."""
 
     path: str
-    places: tuple[UserPlace, ...]
+    places: tuple[ProbeOffset, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -62,7 +62,7 @@ def attach_uprobe(program: Program, target: Uprobe, _: Host) -> Link:
     return attach_places(program, target, described(target, located), located, range(len(located.places)))
 
 
-def locate(target: Uprobe) -> Located:
+def locate(target: Uprobe) -> ProbeLocations:
     """Look up the binary and its functions."""
     from pyebpf.symbols.libraries import find_binary
     from pyebpf.symbols.user_functions import find_functions, open_binary
@@ -75,10 +75,10 @@ def locate(target: Uprobe) -> Located:
     for place in functions.places:
         if place.offset % size:
             raise InvalidValue(f"{place.name} of {target.binary}: no instruction begins there, each has {size} bytes")
-    return Located(path, *functions)
+    return ProbeLocations(path, *functions)
 
 
-def described(target: Uprobe, located: Located) -> str:
+def described(target: Uprobe, located: ProbeLocations) -> str:
     """The target with what was found, for messages: a few names, or how many there are."""
     names = [place.name for place in located.places]
     found = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} functions"
@@ -86,7 +86,9 @@ def described(target: Uprobe, located: Located) -> str:
     return f"{target.word} {target.binary}:{found}{process}"
 
 
-def attach_places(program: Program, target: Uprobe | Usdt, what: str, located: Located, cookies: Sequence[int]) -> Link:
+def attach_places(
+    program: Program, target: Uprobe | Usdt, what: str, located: ProbeLocations, cookies: Sequence[int]
+) -> Link:
     """An event for each place, with its cookie."""
     returns = getattr(target, "returns", False)
     links: list[Descriptor] = []
@@ -150,7 +152,7 @@ def attach_uprobe_multi(program: Program, target: UprobeMulti, _: Host) -> Link:
 
 
 def link_places(
-    program: Program, target: UprobeMulti | Usdt, what: str, located: Located, cookies: Sequence[int]
+    program: Program, target: UprobeMulti | Usdt, what: str, located: ProbeLocations, cookies: Sequence[int]
 ) -> Link:
     """One link for all places, each with its cookie."""
     returns, kind = getattr(target, "returns", False), program.spec.expected_attach_type

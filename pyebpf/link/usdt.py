@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.arch import host as host_architecture
 from pyebpf.arch.operands import parse_argument, parse_arguments
 from pyebpf.errors import InvalidValue, KernelError, NotFound, closest
-from pyebpf.link.uprobes import Located, attach_places
+from pyebpf.link.uprobes import ProbeLocations, attach_places
 from pyebpf.objects import Map
 from pyebpf.specs.attach.usdt import (
     ARGUMENT,
@@ -25,7 +25,7 @@ from pyebpf.specs.attach.usdt import (
 )
 from pyebpf.symbols.libraries import find_binary
 from pyebpf.symbols.usdt_notes import usdt_probes
-from pyebpf.symbols.user_functions import UserPlace, open_binary
+from pyebpf.symbols.user_functions import ProbeOffset, open_binary
 from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
@@ -51,8 +51,10 @@ def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
     elf = open_binary(path)
     probes = _find(elf, target)
     forms = [_form(elf, probe, target) for probe in probes]
-    places = tuple(UserPlace(f"{probe.provider}:{probe.name}", probe.offset or 0, probe.semaphore) for probe in probes)
-    located = Located(path, places)
+    places = tuple(
+        ProbeOffset(f"{probe.provider}:{probe.name}", probe.offset or 0, probe.semaphore) for probe in probes
+    )
+    located = ProbeLocations(path, places)
     cookies = _keep(program, forms)
     if target.attach_type != AttachType.TRACE_UPROBE_MULTI:
         return attach_places(program, target, str(target), located, cookies)

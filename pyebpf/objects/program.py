@@ -245,9 +245,9 @@ def _unsuitable(log: str) -> str | None:
 
 def _without_trampolines() -> bool:
     """Whether that is the kernel's own answer to everybody, not to a process that lacks a privilege."""
-    from pyebpf.features import Answer, Features
+    from pyebpf.features import Features, Support
 
-    return Features().ask("attach:fentry") is Answer.NO
+    return Features().ask("attach:fentry") is Support.NO
 
 
 def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, number: int) -> KernelError:
@@ -266,7 +266,7 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
 
             if full := shortage(what):
                 return full
-        from pyebpf.features.newcomers import lacking
+        from pyebpf.features.requirements import lacking
 
         missing = lacking(spec.attach, what, number) if spec.attach is not None else None
         if missing is not None:

@@ -171,8 +171,8 @@ class BPF(Module):
         self._running.pin(path)
         self._pinned = path
 
-    def take_up(self, path: str) -> Self:
-        """Open what was pinned at `path` in place of loading and attaching: `with bpf.take_up(path):`.
+    def reopen(self, path: str) -> Self:
+        """Open what was pinned at `path` in place of loading and attaching: `with bpf.reopen(path):`.
 
         Raises NotFound where nothing is pinned, InvalidValue where it was by other declarations.
         """
@@ -180,7 +180,7 @@ class BPF(Module):
             raise InvalidValue("this is loaded already: take up what is pinned instead of loading, not after it")
         loaded = Loaded()
         try:
-            loaded.take_up(self.compile(self._target or loaded.target()), path)
+            loaded.reopen(self.compile(self._target or loaded.target()), path)
             self._bind(loaded)
         except BaseException:
             self._release(loaded)
@@ -189,7 +189,7 @@ class BPF(Module):
         return self
 
     def unpin(self) -> None:
-        """Remove what `pin` left or `take_up` found: it ends with this process, or with `close`."""
+        """Remove what `pin` left or `reopen` found: it ends with this process, or with `close`."""
         from pyebpf.runtime.pins import unpin
 
         if not self._pinned:

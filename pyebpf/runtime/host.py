@@ -85,10 +85,10 @@ def _may_use(features: Features, name: str) -> bool:
     Where a probe could not tell, as without privileges, trying gives the kernel's own reason. Instructions have
     others to stand in for them, so that they are used only where they are known.
     """
-    from pyebpf.features import Answer
+    from pyebpf.features import Support
 
     answer = features.promise(name)
-    return answer is Answer.YES or (answer is Answer.UNKNOWN and name.startswith(("attach:", "helper:")))
+    return answer is Support.YES or (answer is Support.UNKNOWN and name.startswith(("attach:", "helper:")))
 
 
 def host_target(tracefs: Callable[[], Tracefs], traceable: Callable[[], Traceable] | None = None) -> LiveTarget:

@@ -228,12 +228,12 @@ class Loaded:
         assert self._spec is not None
         pin(path, self._spec, self.maps, self._loaded, self.links)
 
-    def take_up(self, spec: ModuleSpec, path: str) -> None:
+    def reopen(self, spec: ModuleSpec, path: str) -> None:
         """Open what is pinned, in place of loading and attaching."""
-        from pyebpf.runtime.pins import take_up
+        from pyebpf.runtime.pins import reopen
 
         self._spec = spec
-        maps, programs, links = take_up(path, spec)
+        maps, programs, links = reopen(path, spec)
         self.maps.update(maps)
         self._loaded, self._done = programs, len(programs)
         for close in (*(each.close for each in maps.values()), *(each.close for each in programs)):

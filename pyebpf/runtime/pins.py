@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyebpf.objects import KernelMap
     from pyebpf.specs import ModuleSpec
 
-__all__ = ["pin", "take_up", "unpin"]
+__all__ = ["pin", "reopen", "unpin"]
 
 
 _KINDS = ("map_", "program_", "link_")
@@ -73,7 +73,7 @@ def _pin(fd: int, what: str, path: str, name: str) -> None:
         raise pin_error(error, what, full) from error
 
 
-def take_up(path: str, spec: ModuleSpec) -> tuple[dict[str, KernelMap], list[Program], list[Link]]:
+def reopen(path: str, spec: ModuleSpec) -> tuple[dict[str, KernelMap], list[Program], list[Link]]:
     """Open what `pin` put there for the same declarations.
 
     Raises NotFound where nothing is, InvalidValue where something else is pinned.
@@ -84,14 +84,14 @@ def take_up(path: str, spec: ModuleSpec) -> tuple[dict[str, KernelMap], list[Pro
         raise NotFound(f"nothing is pinned at {path}") from None
     opened: list[KernelMap | Program | Link] = []
     try:
-        return _take_up(path, spec, names, opened)
+        return _reopen(path, spec, names, opened)
     except BaseException:
         for each in opened:
             each.detach() if isinstance(each, Link) else each.close()
         raise
 
 
-def _take_up(
+def _reopen(
     path: str, spec: ModuleSpec, names: Sequence[str], opened: list[KernelMap | Program | Link]
 ) -> tuple[dict[str, KernelMap], list[Program], list[Link]]:
     maps: dict[str, KernelMap] = {}

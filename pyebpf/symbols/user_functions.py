@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from pyebpf.symbols.elf import Symbol
 
-__all__ = ["Functions", "UserPlace", "find_functions", "open_binary"]
+__all__ = ["Functions", "ProbeOffset", "find_functions", "open_binary"]
 
 #: EM_X86_64 and EM_AARCH64 of e_machine.
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _PATTERN = frozenset("*?[")
 
 
-class UserPlace(NamedTuple):
+class ProbeOffset(NamedTuple):
     """A place in a file for a uprobe: what it is called, and offsets in the file; `ref_ctr` 0 for no semaphore."""
 
     name: str
@@ -33,7 +33,7 @@ class UserPlace(NamedTuple):
 class Functions(NamedTuple):
     """What names stand for: each place once, and a line on each name that stands for none."""
 
-    places: tuple[UserPlace, ...]
+    places: tuple[ProbeOffset, ...]
     notes: tuple[str, ...]
 
 
@@ -63,7 +63,7 @@ def find_functions(
     and for a pattern of more than `most` functions.
     """
     binary = binary or elf.path
-    places: dict[int, UserPlace] = {}
+    places: dict[int, ProbeOffset] = {}
     notes = []
     include = not elf.segments  # looked for only if a name is missing: it costs a few file look-ups
     for name in names:
@@ -86,7 +86,7 @@ def find_functions(
     return Functions(tuple(places.values()), tuple(notes))
 
 
-def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int) -> Iterable[UserPlace]:
+def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int) -> Iterable[ProbeOffset]:
     symbols = elf.find(name)
     if symbols:
         return _of_symbols(elf, symbols, name, binary)
@@ -106,7 +106,7 @@ def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int
     raise _Absent(f"{binary} has no function {name}{closest(name, functions)}")
 
 
-def _of_symbols(elf: ElfSymbols, symbols: Sequence[Symbol], name: str, binary: str) -> list[UserPlace]:
+def _of_symbols(elf: ElfSymbols, symbols: Sequence[Symbol], name: str, binary: str) -> list[ProbeOffset]:
     """All versions of a symbol that are code.
 
     The first is the default one: if that is chosen when a program starts, the others are what hardly any program calls.
@@ -114,7 +114,7 @@ def _of_symbols(elf: ElfSymbols, symbols: Sequence[Symbol], name: str, binary: s
     code = [symbol for symbol in symbols if symbol.kind != IFUNC and _is_code(elf, symbol)]
     if code and symbols[0].kind != IFUNC:
         several = len({symbol.value for symbol in code}) > 1
-        return [UserPlace(str(symbol) if several else name, symbol.offset or 0) for symbol in code]
+        return [ProbeOffset(str(symbol) if several else name, symbol.offset or 0) for symbol in code]
     if any(symbol.kind == IFUNC for symbol in symbols):
         chosen = [symbol.name for symbol in elf.functions(f"*_{name.partition('@')[0]}_*") if symbol.kind != IFUNC]
         remedy = f"probe those: {', '.join(chosen[:3])}" if chosen else "they have no symbols in this file"
@@ -128,7 +128,7 @@ def _is_code(elf: ElfSymbols, symbol: Symbol) -> bool:
 
 def _inside(
     elf: ElfSymbols, symbols: Sequence[Symbol], name: str, distance: str, binary: str, *, returns: bool
-) -> list[UserPlace]:
+) -> list[ProbeOffset]:
     try:
         offset = int(distance, 0)
     except ValueError:
@@ -139,12 +139,12 @@ def _inside(
         if offset < 0 or (symbol.size and offset >= symbol.size):
             raise InvalidValue(f"{name}: {symbol} of {binary} is {symbol.size} bytes long")
     return [
-        UserPlace(f"{place.name}+{offset:#x}", place.offset + offset)
+        ProbeOffset(f"{place.name}+{offset:#x}", place.offset + offset)
         for place in _of_symbols(elf, symbols, symbols[0].name, binary)
     ]
 
 
-def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> UserPlace:
+def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> ProbeOffset:
     try:
         offset = int(name, 16)
     except ValueError:
@@ -157,14 +157,14 @@ def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> Use
         raise InvalidValue(
             f"offset {name} of {binary} is inside {inside.name}: the return is probed at a function's start"
         )
-    return UserPlace(name, offset)
+    return ProbeOffset(name, offset)
 
 
-def _matching(elf: ElfSymbols, pattern: str, binary: str, most: int) -> list[UserPlace]:
+def _matching(elf: ElfSymbols, pattern: str, binary: str, most: int) -> list[ProbeOffset]:
     found = [symbol for symbol in elf.functions(pattern) if symbol.kind != IFUNC and _is_code(elf, symbol)]
     if not found:
         raise _Absent(f"no function of {binary} matches {pattern}")
-    places = {symbol.offset or 0: UserPlace(symbol.name, symbol.offset or 0) for symbol in reversed(found)}
+    places = {symbol.offset or 0: ProbeOffset(symbol.name, symbol.offset or 0) for symbol in reversed(found)}
     if len(places) > most:
         raise InvalidValue(
             f"{pattern} matches {len(places)} functions of {binary}, more than {most}: narrow it, or allow more with "

@@ -19,7 +19,7 @@ import pytest
 import pyebpf
 from pyebpf import BPF, char, s32, u64
 from pyebpf.errors import NotFound
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from pyebpf.runtime.host import kernel_btf
 from pyebpf.symbols.elf import IFUNC, ElfSymbols
 from pyebpf.symbols.libraries import find_binary
@@ -56,7 +56,7 @@ def run(source, file, **given):
 
 def test_functions_by_pattern(capsys):
     """17 connections are 17 calls of tcp_v4_connect, under its name; without kprobe.multi among fewer functions."""
-    if Features(kernel_btf).ask("attach:kprobe_multi") is Answer.NO:
+    if Features(kernel_btf).ask("attach:kprobe_multi") is Support.NO:
         needs("attach:kprobe")
         changes = {'"tcp_*"': '"tcp_v4_c*"'}
     else:

@@ -14,7 +14,7 @@ import pytest
 
 from pyebpf import BPF, u64
 from pyebpf.errors import MalformedData, NotFound
-from pyebpf.features import Answer, _remembered
+from pyebpf.features import Support, _remembered
 from pyebpf.kernel.roots import path_exists, resolved, split_root
 from pyebpf.symbols.budget import PATIENCE, Room
 from pyebpf.symbols.debug import include_debug_symbols
@@ -95,7 +95,7 @@ def test_probes_hit_the_containers_program(place, way, by, monkeypatch):
     """Exactly its calls: none of the host's program of the same name, which runs beside it."""
     needs("attach:uprobe" if way == "uprobe" else "attach:uprobe_multi")
     if way == "uprobe":
-        monkeypatch.setitem(_remembered, "attach:uprobe_multi", Answer.NO)
+        monkeypatch.setitem(_remembered, "attach:uprobe_multi", Support.NO)
     with container(place) as traced, Traced(str(place / "opt/tool")) as other:
         bpf = BPF()
         counts = bpf.array(value=u64)

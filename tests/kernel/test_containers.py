@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf.kernel.leftovers import leftovers
+from pyebpf.kernel.orphans import orphans
 from pyebpf.kernel.owners import hold, living_owners, owned_name, owner_of
 from tests.support.command import PATIENCE, ROOT
 from tests.support.needs import needs
@@ -130,7 +130,7 @@ def test_what_lives_in_a_container_is_not_swept(make_namespace, script):
     place = make_namespace()
     with container(place, script, "xdp", command=NESTED) as owner, inside(place):
         before = names(place)
-        assert leftovers() == []
+        assert orphans() == []
         assert clean(place) == ""
         with container(place, script) as other:
             other.stdin.close()

@@ -17,7 +17,7 @@ import pytest
 
 from pyebpf import BPF
 from pyebpf.cli import catalogue, doctor
-from pyebpf.features import Answer, Features, findings
+from pyebpf.features import Features, Support, diagnostics
 from pyebpf.kernel.owners import hold, owned_name, owner_of
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.programs import opensnoop
@@ -43,7 +43,7 @@ def test_every_finding_is_a_line_of_at_most_80_columns():
     done = pyebpf("doctor")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == list(findings.SECTIONS)
+    assert [line for line in lines if not line.startswith(" ")] == list(diagnostics.SECTIONS)
     assert max(map(len, lines)) <= 80
     assert f"  {'release':<26} {os.uname().release}" in lines
 
@@ -159,7 +159,7 @@ def test_the_ways_that_a_probe_does_not_take_have_their_reasons(monkeypatch, cap
     with inside(make_namespace()):
         assert doctor.run_doctor(["made"]) == 0
         links = capsys.readouterr().out
-        monkeypatch.setattr(Features, "ask", lambda self, it: Answer.NO if it == "attach:xdp" else asked(self, it))
+        monkeypatch.setattr(Features, "ask", lambda self, it: Support.NO if it == "attach:xdp" else asked(self, it))
         assert doctor.run_doctor(["made"]) == 0
     assert links == "made runs here\n  passes: xdp lo, by xdp link\n"
     assert capsys.readouterr().out == (

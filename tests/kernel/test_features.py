@@ -13,7 +13,7 @@ from pyebpf.asm import build
 from pyebpf.asm.build import R0, R1
 from pyebpf.btf import Btf
 from pyebpf.errors import KernelError, NotFound
-from pyebpf.features import Answer, Features, _remembered
+from pyebpf.features import Features, Support, _remembered
 from pyebpf.features.attachments import ATTACHMENTS
 from pyebpf.features.instructions import INSTRUCTIONS, LEVELS
 from pyebpf.kernel import bpf
@@ -64,29 +64,29 @@ def host(monkeypatch):
 def test_answers_about_kernels_that_are_known(host, machine_release, name):
     """In the virtual machines the answer is a fact; elsewhere it is at least an answer."""
     answer = host.ask(name)
-    assert answer is not Answer.UNKNOWN
+    assert answer is not Support.UNKNOWN
     if machine_release is not None:
         since = brought_by(name) or MORE[name]
-        assert answer is (Answer.YES if since and kernel_release() >= since else Answer.NO)
+        assert answer is (Support.YES if since and kernel_release() >= since else Support.NO)
 
 
 @pytest.mark.parametrize("name", [*INSTRUCTIONS, *LEVELS, "addr_space_cast"])
 def test_every_instruction_feature_has_an_answer(host, name):
     """Root can always tell."""
-    assert host.ask(f"isa:{name}") is not Answer.UNKNOWN
+    assert host.ask(f"isa:{name}") is not Support.UNKNOWN
 
 
 @pytest.mark.parametrize("name", ATTACHMENTS)
 def test_every_attachment_has_an_answer(host, name):
     """Asked by attaching to nothing."""
-    assert host.ask(f"attach:{name}") is not Answer.UNKNOWN
+    assert host.ask(f"attach:{name}") is not Support.UNKNOWN
 
 
 def test_nothing_is_inferred_from_anything_else(host, machine_release):
     """Where trampolines are refused tp_btf works, and a kind of program that loads may have nowhere to go."""
-    assert host.ask("program:kprobe") is host.ask("attach:tp_btf") is Answer.YES
-    if machine_release is None and host.ask("attach:kprobe") is Answer.NO:
-        assert host.ask("attach:uprobe") is Answer.YES
+    assert host.ask("program:kprobe") is host.ask("attach:tp_btf") is Support.YES
+    if machine_release is None and host.ask("attach:kprobe") is Support.NO:
+        assert host.ask("attach:uprobe") is Support.YES
 
 
 def test_asking_leaves_nothing_behind(host, make_namespace, monkeypatch):
@@ -108,7 +108,7 @@ def test_every_kind_of_map_and_program_has_an_answer(host):
     """Those of the newest kernel, asked of whichever runs."""
     kinds = [f"map:{name.lower()}" for name, kind in MapType.__members__.items() if kind]
     kinds += [f"program:{name.lower()}" for name, kind in ProgramType.__members__.items() if kind]
-    assert [name for name in kinds if host.ask(name) is Answer.UNKNOWN] == []
+    assert [name for name in kinds if host.ask(name) is Support.UNKNOWN] == []
 
 
 def test_a_yes_about_an_instruction_means_that_it_loads(host):
@@ -142,10 +142,10 @@ def test_could_not_tell_is_not_remembered(host, monkeypatch, number):
     with monkeypatch.context() as patched:
         refuse(number, patched)
         for name in ("isa:jmp32", "isa:v2", "attach:tp_btf", "attach:fentry", "helper:loop", "program:tracepoint"):
-            assert host.ask(name) is Answer.UNKNOWN
+            assert host.ask(name) is Support.UNKNOWN
             assert not host.has(name)
-    assert host.ask("isa:jmp32") is Answer.YES
-    assert host.ask("isa:v2") is Answer.YES
+    assert host.ask("isa:jmp32") is Support.YES
+    assert host.ask("isa:v2") is Support.YES
 
 
 def test_yes_and_no_are_remembered(host, monkeypatch):
@@ -153,15 +153,15 @@ def test_yes_and_no_are_remembered(host, monkeypatch):
     first = host.ask("isa:sdiv"), host.ask("isa:jmp32")
     refuse(errno.EPERM, monkeypatch)
     assert (host.ask("isa:sdiv"), host.ask("isa:jmp32")) == first
-    assert Features().ask("isa:jmp32") is Answer.YES
+    assert Features().ask("isa:jmp32") is Support.YES
 
 
 def test_without_btf_what_needs_it_cannot_be_told(host):
     """tp_btf, kernel functions; the rest is not affected."""
     blind = Features()
-    assert blind.ask("attach:tp_btf") is Answer.UNKNOWN
-    assert blind.ask("kfunc:bpf_iter_num_new") is Answer.UNKNOWN
-    assert blind.ask("isa:jmp32") is Answer.YES
+    assert blind.ask("attach:tp_btf") is Support.UNKNOWN
+    assert blind.ask("kfunc:bpf_iter_num_new") is Support.UNKNOWN
+    assert blind.ask("isa:jmp32") is Support.YES
 
 
 @pytest.mark.parametrize(
@@ -186,4 +186,4 @@ def test_an_unknown_name_is_an_error_with_the_closest(host, name, hint):
 def test_an_answer_has_no_truth():
     """`if ask(...)` would take could-not-tell for yes."""
     with pytest.raises(TypeError, match="compare it"):
-        bool(Answer.UNKNOWN)
+        bool(Support.UNKNOWN)

@@ -18,7 +18,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.btf import Btf
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from pyebpf.kernel.btf_files import read_btf
 from tests.support.needs import needs
 
@@ -105,7 +105,7 @@ def test_one_at_a_time():
 
 def test_where_it_is_forbidden():
     """A kernel without trampolines for programs says so in one line."""
-    if Features(lambda: Btf(read_btf())).ask("attach:freplace") is Answer.YES:
+    if Features(lambda: Btf(read_btf())).ask("attach:freplace") is Support.YES:
         return  # the tests above have shown that it works
     base, look, verdict, _ = replaceable()
     other = BPF()

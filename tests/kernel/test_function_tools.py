@@ -15,7 +15,7 @@ import pytest
 
 from pyebpf import NotFound
 from pyebpf.errors import InvalidValue
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from pyebpf.programs import funccount, qdisclat, superping
 from pyebpf.runtime.host import kernel_btf
 from tests.support.command import PATIENCE, pyebpf, running
@@ -27,7 +27,7 @@ CONNECTIONS, PACKETS = 17, 101
 
 def functions() -> None:
     """Skip where no function of the kernel can be traced."""
-    if all(Features(kernel_btf).ask(f"attach:{way}") is Answer.NO for way in ("fentry", "kprobe_multi")):
+    if all(Features(kernel_btf).ask(f"attach:{way}") is Support.NO for way in ("fentry", "kprobe_multi")):
         needs("attach:kprobe")
 
 
@@ -52,7 +52,7 @@ def test_hundreds_of_functions_are_counted_exactly():
     Where only kprobes are, which takes ten seconds for so many, those of TCP over IPv4 and IPv6.
     """
     functions()
-    many = Features(kernel_btf).ask("attach:kprobe_multi") is Answer.YES
+    many = Features(kernel_btf).ask("attach:kprobe_multi") is Support.YES
     with listener() as address, funccount.open("tcp_*" if many else "tcp_v[46]_*", pid=ME) as snapshot:
         connect(address)
         counts = {row.func: row.count for row in snapshot()}

@@ -16,7 +16,7 @@ import pytest
 import pyebpf
 from pyebpf.kernel.guard import guard
 from pyebpf.kernel.interfaces import interface_index
-from pyebpf.kernel.leftovers import leftovers
+from pyebpf.kernel.orphans import orphans
 from pyebpf.kernel.owners import owned_name, owner_of
 from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
 from tests.support.command import PATIENCE, ROOT
@@ -251,14 +251,14 @@ def test_what_nobody_guards_any_more_is_swept(place, tmp_path):
     """Owner and guard killed: a filter and an XDP program are listed with their owner, and removed with the queue."""
     needs("attach:clsact", "attach:xdp_netlink")
     with inside(place), open_rtnetlink() as netlink:
-        before = {each.name for each in leftovers()}
+        before = {each.name for each in orphans()}
         text = OWNER.partition("for _ in")[0] + LAST
         with owner(tmp_path / "owner.py", text, "netlink", "clsact", "left") as process:
             assert process.stdout.readline() == "attached\n"
-            assert {each.name for each in leftovers()} == before  # its owner lives
+            assert {each.name for each in orphans()} == before  # its owner lives
             (mine,) = [pid for pid in guards(process.pid) if _parent(pid) == process.pid]
             os.kill(mine, signal.SIGKILL)
-        left = [each for each in leftovers() if each.name not in before]
+        left = [each for each in orphans() if each.name not in before]
         assert len({each.owner for each in left}) == 1
         assert sorted((each.kind, each.name.split(" pyebpf_")[0]) for each in left) == [
             ("XDP program", "veth0"),
@@ -266,7 +266,7 @@ def test_what_nobody_guards_any_more_is_swept(place, tmp_path):
         ]
         for each in left:
             each.remove()
-        assert {each.name for each in leftovers()} == before
+        assert {each.name for each in orphans()} == before
         assert not has_clsact(netlink.fileno(), interface_index("veth0"))
         assert xdp_programs(netlink.fileno()) == {}
 

@@ -23,7 +23,7 @@ from pyebpf.asm import Instruction, Label, build, layout
 from pyebpf.asm.build import R0, R1, R2, R6, R10
 from pyebpf.btf import Btf, Kind
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported
-from pyebpf.features import Answer
+from pyebpf.features import Support
 from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.cpus import online_cpus
@@ -164,12 +164,12 @@ def test_a_cookie_that_nobody_can_read_is_dropped(monkeypatch):
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(bpf, "link_create", missing)
-    monkeypatch.setattr("pyebpf.features._remembered", {"attach:perf": Answer.NO})
+    monkeypatch.setattr("pyebpf.features._remembered", {"attach:perf": Support.NO})
     with Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT), cookie=1) as our:
         with attach(our.program, GETCPU):
             getcpu(7)
         assert our.count == 7
-    monkeypatch.setattr("pyebpf.features._remembered", {"attach:perf": Answer.YES})
+    monkeypatch.setattr("pyebpf.features._remembered", {"attach:perf": Support.YES})
     with (
         Counter(ProgramType.TRACEPOINT, counter(THIRD_ARGUMENT), cookie=1) as our,
         pytest.raises(KernelError, match="cookie"),

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from pyebpf import BPF, CompileError, NotFound, NotSupported, VerifierError, kernel_string, pid, u64
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from pyebpf.kernel.btf_files import read_btf
 from tests.support.cgroups import cgroup
 from tests.support.command import PATIENCE
@@ -174,7 +174,7 @@ def test_where_it_is_forbidden(tmp_path):
     """A kernel without trampolines for programs says so in one line."""
     from pyebpf.btf import Btf
 
-    if Features(lambda: Btf(read_btf())).ask("attach:lsm") is Answer.YES:
+    if Features(lambda: Btf(read_btf())).ask("attach:lsm") is Support.YES:
         return  # the tests above have shown that it works
     path = tmp_path / "open"
     path.touch()

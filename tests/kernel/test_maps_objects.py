@@ -18,7 +18,7 @@ import pytest
 from pyebpf import BPF
 from pyebpf.asm import build
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotPermitted, NotSupported
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.objects import Map, Program, make_map, open_map
@@ -187,7 +187,7 @@ def test_storage_belongs_to_its_object():
         (MapType.INODE_STORAGE, lambda: Descriptor(os.open("/proc/self/exe", os.O_RDONLY), "a file")),
         (MapType.CGRP_STORAGE, None),
     ):
-        if Features().ask(f"map:{kind.name.lower()}") is Answer.NO:
+        if Features().ask(f"map:{kind.name.lower()}") is Support.NO:
             continue
         with make_map(MapSpec("values", kind, None, Flow.layout, 0, BPF_F_NO_PREALLOC)) as values:
             with pytest.raises(InvalidValue, match="look its keys up one by one"):

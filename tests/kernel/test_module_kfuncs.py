@@ -21,7 +21,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.builder.kfuncs import MODULES
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.packet import IPPROTO_UDP, UDP, IPv4
 from pyebpf.runtime.host import host_target, kernel_btf
@@ -135,9 +135,9 @@ def test_connections_are_looked_up_and_given_back(kind):
 @pytest.mark.machine(modules=("nf_conntrack_netlink",))
 def test_it_is_a_feature_like_any_other():
     """Asked of the verifier, with the types of the module that has the function."""
-    assert Features(kernel_btf).ask("kfunc:bpf_xdp_ct_lookup") is Answer.YES
-    assert Features(kernel_btf).ask("kfunc:nf_conntrack_in") is Answer.NO
-    assert Features(kernel_btf).ask("kfunc:bpf_xdp_ct_lokup") is Answer.NO
+    assert Features(kernel_btf).ask("kfunc:bpf_xdp_ct_lookup") is Support.YES
+    assert Features(kernel_btf).ask("kfunc:nf_conntrack_in") is Support.NO
+    assert Features(kernel_btf).ask("kfunc:bpf_xdp_ct_lokup") is Support.NO
 
 
 @pytest.mark.machine(modules=("tcp_dctcp",))

@@ -170,7 +170,7 @@ def test_what_a_process_left_is_taken_up_by_the_next(pair, bpffs, tmp_path_facto
         assert settled(arrived, 0) == 0
         namespace_of: dict = {"__name__": "owner", "__file__": str(script)}
         exec(compile(OWNER, str(script), "exec"), namespace_of)
-        with namespace_of["build"]("veth0").take_up(path) as bpf:
+        with namespace_of["build"]("veth0").reopen(path) as bpf:
             assert bpf["seen"][0] == 16
             assert bpf.attachments == ["count: xdp veth0, by xdp link"]
             send(here, ("10.251.0.2", PORT), 2)
@@ -178,7 +178,7 @@ def test_what_a_process_left_is_taken_up_by_the_next(pair, bpffs, tmp_path_facto
             assert bpf["seen"][0] == 18
         send(here, ("10.251.0.2", PORT), 3)
         assert settled(arrived, 0) == 0  # it was not unpinned
-        with namespace_of["build"]("veth0").take_up(path) as bpf:
+        with namespace_of["build"]("veth0").reopen(path) as bpf:
             assert bpf["seen"][0] == 21
             bpf.unpin()
             assert not Path(path).exists()
@@ -204,9 +204,9 @@ def test_refusals_of_pins(pair, bpffs, tmp_path_factory):
         names = sorted(re.sub(r"\d+", "N", each.name) for each in Path(bpffs, "here").iterdir())
         assert names == ["link_N_N", "map_N_seen", "program_N_count"]
         with pytest.raises(NotFound, match="nothing is pinned at"):
-            counting(XDP_DROP, "veth0").take_up(f"{bpffs}/nothing")
+            counting(XDP_DROP, "veth0").reopen(f"{bpffs}/nothing")
         with pytest.raises(InvalidValue, match=r"the map seen pinned at .* has 1 entries, not 3"):
-            counting(XDP_DROP, "veth0", size=3).take_up(f"{bpffs}/here")
+            counting(XDP_DROP, "veth0", size=3).reopen(f"{bpffs}/here")
         other = BPF()
 
         @other.xdp("veth0")
@@ -214,9 +214,9 @@ def test_refusals_of_pins(pair, bpffs, tmp_path_factory):
             return XDP_PASS if len(ctx.packet) else XDP_DROP
 
         with pytest.raises(InvalidValue, match="was made by other declarations: it has no program_0_another"):
-            other.take_up(f"{bpffs}/here")
+            other.reopen(f"{bpffs}/here")
         with pytest.raises(InvalidValue, match="this is loaded already"):
-            bpf.take_up(f"{bpffs}/here")
+            bpf.reopen(f"{bpffs}/here")
         bpf.unpin()
         with pytest.raises(InvalidValue, match="nothing of this is pinned"):
             bpf.unpin()

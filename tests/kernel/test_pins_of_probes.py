@@ -109,7 +109,7 @@ def test_pinned_and_taken_up(how: str, bpffs: Path) -> None:
         bpf.pin(path)
         work(5)
     work(11)
-    with counting(how).take_up(path) as bpf:
+    with counting(how).reopen(path) as bpf:
         assert [line.partition(":")[0] for line in bpf.attachments] == [line.partition(":")[0] for line in attached]
         assert any(each.id == bpf.links[0].id for each in pyebpf.links())
         work(2)
@@ -148,7 +148,7 @@ def test_a_security_hook_that_stays_until_it_is_unpinned(bpffs: Path) -> None:
         for _ in range(13):
             with pytest.raises(PermissionError):
                 os.open(name, os.O_RDONLY)
-        with denying().take_up(f"{bpffs}/deny") as bpf:
+        with denying().reopen(f"{bpffs}/deny") as bpf:
             assert bpf["denied"][0] == 13
             bpf.unpin()
         os.close(os.open(name, os.O_RDONLY))

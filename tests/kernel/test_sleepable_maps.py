@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, ipv4_prefix, pid, u32, u64
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from tests.support.needs import needs
 
 
@@ -68,8 +68,8 @@ def test_refused_while_compiling_or_loaded(kind, make, words):
     bpf = BPF()
     bpf.syscall()(make(bpf))
     answer = Features().ask(f"map:{kind}@sleepable")
-    assert answer is not Answer.UNKNOWN
-    if answer is Answer.YES:
+    assert answer is not Support.UNKNOWN
+    if answer is Support.YES:
         with bpf:
             return
     with pytest.raises(CompileError) as caught:

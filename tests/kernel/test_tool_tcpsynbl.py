@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from pyebpf.programs import tcpsynbl
 from pyebpf.runtime.host import kernel_btf
 from tests.support import handshakes
@@ -23,7 +23,7 @@ from tests.support.needs import needs
 @pytest.fixture(autouse=True)
 def functions():
     """Skip where no function of the kernel can be traced."""
-    if Features(kernel_btf).ask("attach:fentry") is Answer.NO:
+    if Features(kernel_btf).ask("attach:fentry") is Support.NO:
         needs("attach:kprobe")
 
 

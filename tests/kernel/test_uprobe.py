@@ -12,7 +12,7 @@ import pytest
 
 from pyebpf import BPF, NotLoaded, Struct, field, ptr, s8, s16, s32, s64, u8, u32, u64, user_string
 from pyebpf.errors import CompileError, InvalidValue, MalformedData, NotFound, NotSupported
-from pyebpf.features import Answer, _remembered
+from pyebpf.features import Support, _remembered
 from pyebpf.link.uprobes import attach_places, locate
 from pyebpf.specs.attach.uprobes import Uprobe
 from pyebpf.symbols.elf import ElfSymbols
@@ -84,7 +84,7 @@ def take(way, monkeypatch):
     if way == "uprobe.multi":
         needs("attach:uprobe_multi")
     else:
-        monkeypatch.setitem(_remembered, "attach:uprobe_multi", Answer.NO)
+        monkeypatch.setitem(_remembered, "attach:uprobe_multi", Support.NO)
 
 
 @pytest.fixture(params=["uprobe.multi", "uprobe"])

@@ -8,7 +8,7 @@ import pytest
 
 from pyebpf import BPF, Struct, s32, s64, u32, u64
 from pyebpf.errors import CompileError, NotFound, NotSupported
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from tests.support.needs import needs
 from tests.support.traced import Traced, binary
 
@@ -113,7 +113,7 @@ def test_what_a_session_refuses():
     def fine(ctx) -> int:
         return 0
 
-    if Features().ask("attach:uprobe_session") is Answer.NO:
+    if Features().ask("attach:uprobe_session") is Support.NO:
         with pytest.raises(NotSupported) as caught, session(fine):
             pass
         assert str(caught.value) == (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from pyebpf.features import Answer, Features, _remembered
+from pyebpf.features import Features, Support, _remembered
 from tests.support.native import build_native
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def kill_often(bpf: BPF, left: Callable[[], object], times: int) -> None:
         child = os.fork()
         if child == 0:
             try:
-                _remembered["attach:uprobe_multi"] = Answer.YES if multi and number % 2 else Answer.NO
+                _remembered["attach:uprobe_multi"] = Support.YES if multi and number % 2 else Support.NO
                 bpf.load()
                 bpf.attach()
                 state[0] = _ATTACHED

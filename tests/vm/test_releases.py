@@ -19,13 +19,13 @@ _NAME = re.compile(r"(?<!f)[\"']((?:isa|map|program|helper|kfunc|attach):[a-z0-9
 @pytest.fixture
 def machine(monkeypatch):
     """A function that makes this a machine of the test bed with some release, whose kernel lacks everything."""
-    from pyebpf.features import Answer, Features
+    from pyebpf.features import Features, Support
 
     def become(release: tuple[int, int], architecture: str = "x86_64") -> None:
         monkeypatch.setenv("PYEBPF_VM", "x")
         monkeypatch.setattr(releases, "kernel_release", lambda: release)
         monkeypatch.setattr(releases.platform, "machine", lambda: architecture)
-        monkeypatch.setattr(Features, "ask", lambda *_: Answer.NO)
+        monkeypatch.setattr(Features, "ask", lambda *_: Support.NO)
 
     return become
 

@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["AttachSpec", "Newcomer"]
+__all__ = ["AttachSpec", "KernelRequirement"]
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class KernelRequirement:
     """A kind of place that not every kernel has which pyebpf runs on.
 
     `feature` asks for it (`pyebpf.features`), `name` is what messages call it, `release` the Linux that brought it,
-    `setting` how that must have been built, `instead` what else may do.
+    `config` the kernel option it needs, `alternative` another way to the same end.
     """
 
     feature: str
     name: str
     release: str
-    setting: str
-    instead: str
+    config: str
+    alternative: str
 
 
 class AttachSpec:
@@ -58,7 +58,7 @@ class AttachSpec:
         return ""
 
     @property
-    def newcomer(self) -> Newcomer | None:
+    def requirement(self) -> KernelRequirement | None:
         """The feature that the kernel must have for it; None where every supported kernel has it."""
         return None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec, Newcomer
+from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
@@ -106,11 +106,11 @@ class CgroupAttachSpec(AttachSpec):
         return HOOKS[self.hook].attach_type
 
     @property
-    def newcomer(self) -> Newcomer | None:
+    def requirement(self) -> KernelRequirement | None:
         hook = HOOKS[self.hook]
         if not hook.release:
             return None
-        return Newcomer(
+        return KernelRequirement(
             f"attach:{hook.attach_type.name.lower()}",
             f"hook {self.hook}",
             hook.release,

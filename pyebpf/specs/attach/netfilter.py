@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyebpf.dataclass import dataclass
-from pyebpf.specs.attach.base import AttachSpec, Newcomer
+from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
@@ -15,7 +15,7 @@ FAMILIES = {"ipv4": 2, "ipv6": 10}
 HOOKS = {"prerouting": 0, "local_in": 1, "forward": 2, "local_out": 3, "postrouting": 4}
 
 #: Since Linux commit 84601d6ee68a ("bpf: add bpf_link support for BPF_NETFILTER programs") (v6.4).
-_NEWCOMER = Newcomer(
+_REQUIREMENT = KernelRequirement(
     "attach:netfilter",
     "netfilter programs",
     "6.4",
@@ -48,5 +48,5 @@ class Netfilter(AttachSpec):
         return AttachType.NETFILTER
 
     @property
-    def newcomer(self) -> Newcomer:
-        return _NEWCOMER
+    def requirement(self) -> KernelRequirement:
+        return _REQUIREMENT

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec, Newcomer
+from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
@@ -22,8 +22,8 @@ DIRECTIONS = ("ingress", "egress")
 
 #: Since Linux commits e420bed02507 ("bpf: Add fd-based tcx multi-prog infra with link support") (v6.6) and
 #: 35dfaad7188c ("netkit, bpf: Add bpf programmable net device") (v6.7).
-_TCX = Newcomer("attach:tcx", "tcx links", "6.6", "CONFIG_NET_XGRESS", '@bpf.tc(…, by="clsact") needs neither')
-_NETKIT = Newcomer(
+_TCX = KernelRequirement("attach:tcx", "tcx links", "6.6", "CONFIG_NET_XGRESS", '@bpf.tc(…, by="clsact") needs neither')
+_NETKIT = KernelRequirement(
     "attach:netkit", "netkit links", "6.7", "CONFIG_NETKIT", "@bpf.tc at both ends of a veth pair sees the same packets"
 )
 
@@ -131,7 +131,7 @@ class Tcx(_Tc):
         return f"netkit {where}" if self.netkit else f"tcx {where}"
 
     @property
-    def newcomer(self) -> Newcomer:
+    def requirement(self) -> KernelRequirement:
         return _NETKIT if self.netkit else _TCX
 
     def at(self, *place: Any, **options: Any) -> Tcx:

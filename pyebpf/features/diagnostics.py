@@ -6,17 +6,17 @@ import os
 import platform
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.features.answers import Answer
+from pyebpf.features.support import Support
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyebpf.features import Features
 
-__all__ = ["SECTIONS", "Finding", "helpers", "why_not"]
+__all__ = ["SECTIONS", "Diagnostic", "helpers", "why_not"]
 
 
-class Finding(NamedTuple):
+class Diagnostic(NamedTuple):
     """One fact: what it is about, what was found, and what that means, where somebody may ask."""
 
     name: str
@@ -24,26 +24,26 @@ class Finding(NamedTuple):
     note: str = ""
 
 
-def _kernel(_: Features) -> Iterator[Finding]:
+def _kernel(_: Features) -> Iterator[Diagnostic]:
     from pyebpf.kernel.cpus import online_cpus, possible_cpus
     from pyebpf.kernel.privileges import lockdown, pid_namespace, security_modules
 
-    yield Finding("release", platform.release())
-    yield Finding("architecture", platform.machine())
-    yield Finding("processors", f"{len(online_cpus())} online, {possible_cpus()} possible")
+    yield Diagnostic("release", platform.release())
+    yield Diagnostic("architecture", platform.machine())
+    yield Diagnostic("processors", f"{len(online_cpus())} online, {possible_cpus()} possible")
     try:
         size = os.stat("/sys/kernel/btf/vmlinux").st_size  # noqa: PTH116 - one stat
-        yield Finding("types (BTF)", f"{size / 1e6:.1f} MB")
+        yield Diagnostic("types (BTF)", f"{size / 1e6:.1f} MB")
     except OSError:
-        yield Finding("types (BTF)", "no", "kernel types need CONFIG_DEBUG_INFO_BTF")
+        yield Diagnostic("types (BTF)", "no", "kernel types need CONFIG_DEBUG_INFO_BTF")
     level = lockdown()
     notes = {
         "integrity": "may refuse kprobes' files and trampolines",
         "confidentiality": "kernel memory is not readable",
     }
-    yield Finding("lockdown", level or "not told", notes.get(level or "", ""))
-    yield Finding("security modules", ", ".join(security_modules()) or "not told")
-    yield Finding("pid namespace", "the first" if pid_namespace().initial else "a container's")
+    yield Diagnostic("lockdown", level or "not told", notes.get(level or "", ""))
+    yield Diagnostic("security modules", ", ".join(security_modules()) or "not told")
+    yield Diagnostic("pid namespace", "the first" if pid_namespace().initial else "a container's")
 
 
 _MEANINGS = {
@@ -56,15 +56,15 @@ _MEANINGS = {
 }
 
 
-def _privileges(_: Features) -> Iterator[Finding]:
+def _privileges(_: Features) -> Iterator[Diagnostic]:
     from pyebpf.kernel.privileges import has_capability
 
-    yield Finding("user", str(os.geteuid()))
+    yield Diagnostic("user", str(os.geteuid()))
     for name, meaning in _MEANINGS.items():
-        yield Finding(name, "yes" if has_capability(name) else "no", "" if has_capability(name) else meaning)
+        yield Diagnostic(name, "yes" if has_capability(name) else "no", "" if has_capability(name) else meaning)
 
 
-def _files(_: Features) -> Iterator[Finding]:
+def _files(_: Features) -> Iterator[Diagnostic]:
     from pyebpf.errors import PyebpfError
     from pyebpf.kernel.mounts import mount_points
     from pyebpf.kernel.tracefs import Tracefs
@@ -78,16 +78,18 @@ def _files(_: Features) -> Iterator[Finding]:
         note = "" if "tracefs" in places else "a mount of its own serves"
     except PyebpfError as error:
         note = str(error)
-    yield Finding("tracefs", places.get("tracefs", "not mounted"), note)
-    yield Finding("bpffs", places.get("bpf", "not mounted"), "" if "bpf" in places else "needed to pin only")
-    yield Finding("control groups", places.get("cgroup2", "not mounted"))
-    yield Finding("securityfs", places.get("securityfs", "not mounted"))
+    yield Diagnostic("tracefs", places.get("tracefs", "not mounted"), note)
+    yield Diagnostic("bpffs", places.get("bpf", "not mounted"), "" if "bpf" in places else "needed to pin only")
+    yield Diagnostic("control groups", places.get("cgroup2", "not mounted"))
+    yield Diagnostic("securityfs", places.get("securityfs", "not mounted"))
     try:
         with open("/proc/kallsyms", encoding="ascii", errors="replace") as symbols:  # noqa: PTH123 - as above
             hidden = all(int(line.split(" ", 1)[0], 16) == 0 for line in (symbols.readline() for _ in range(9)) if line)
-        yield Finding("kernel symbols", "without addresses" if hidden else "yes", "needs CAP_SYSLOG" if hidden else "")
+        yield Diagnostic(
+            "kernel symbols", "without addresses" if hidden else "yes", "needs CAP_SYSLOG" if hidden else ""
+        )
     except OSError:
-        yield Finding("kernel symbols", "no", "CONFIG_KALLSYMS")
+        yield Diagnostic("kernel symbols", "no", "CONFIG_KALLSYMS")
 
 
 _SETTINGS = (
@@ -102,28 +104,28 @@ _SETTINGS = (
 )
 
 
-def _limits(_: Features) -> Iterator[Finding]:
+def _limits(_: Features) -> Iterator[Diagnostic]:
     import resource
 
     def shown(number: int) -> str:
         return "unlimited" if number == resource.RLIM_INFINITY else str(number)
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    yield Finding("open files", f"{shown(soft)} of {shown(hard)}", "one or two an attachment")
+    yield Diagnostic("open files", f"{shown(soft)} of {shown(hard)}", "one or two an attachment")
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    yield Finding("locked memory", f"{shown(soft)} of {shown(hard)}", "maps are charged to it before Linux 5.11")
+    yield Diagnostic("locked memory", f"{shown(soft)} of {shown(hard)}", "maps are charged to it before Linux 5.11")
     for name in _SETTINGS:
         try:
             with open(f"/proc/sys/{name}", encoding="ascii") as file:  # noqa: PTH123 - as above
-                yield Finding(name.replace("/", "."), file.read().strip())
+                yield Diagnostic(name.replace("/", "."), file.read().strip())
         except OSError:
-            yield Finding(name.replace("/", "."), "not told")
+            yield Diagnostic(name.replace("/", "."), "not told")
 
 
-def _asked(prefix: str, names: Callable[[], list[str]]) -> Callable[[Features], Iterator[Finding]]:
-    def ask(features: Features) -> Iterator[Finding]:
+def _asked(prefix: str, names: Callable[[], list[str]]) -> Callable[[Features], Iterator[Diagnostic]]:
+    def ask(features: Features) -> Iterator[Diagnostic]:
         for name in names():
-            yield Finding(name, features.ask(f"{prefix}:{name}").value)
+            yield Diagnostic(name, features.ask(f"{prefix}:{name}").value)
 
     return ask
 
@@ -152,7 +154,7 @@ def _maps() -> list[str]:
     return [name.lower() for name, kind in MapType.__members__.items() if kind]
 
 
-SECTIONS: dict[str, Callable[[Features], Iterator[Finding]]] = {
+SECTIONS: dict[str, Callable[[Features], Iterator[Diagnostic]]] = {
     "kernel": _kernel,
     "privileges": _privileges,
     "files": _files,
@@ -165,15 +167,15 @@ SECTIONS: dict[str, Callable[[Features], Iterator[Finding]]] = {
 """By name: what each section finds, as name, value and note."""
 
 
-def helpers(features: Features) -> Iterator[Finding]:
+def helpers(features: Features) -> Iterator[Diagnostic]:
     """Each helper of each kind of program that the kernel has: some thousands of questions."""
     from pyebpf.uapi.helpers import HELPER_IDS
 
     for kind in _programs():
-        if features.ask(f"program:{kind}") is not Answer.YES:
+        if features.ask(f"program:{kind}") is not Support.YES:
             continue
         for helper in HELPER_IDS:
-            yield Finding(f"{helper}@{kind}", features.ask(f"helper:{helper}@{kind}").value)
+            yield Diagnostic(f"{helper}@{kind}", features.ask(f"helper:{helper}@{kind}").value)
 
 
 def why_not() -> str | None:

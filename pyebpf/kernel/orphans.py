@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from pyebpf.kernel.rtnetlink import BpfFilter
 
-__all__ = ["FINDERS", "Leftover", "leftovers"]
+__all__ = ["FINDERS", "OrphanedAttachment", "orphans"]
 
 
-class Leftover(NamedTuple):
+class OrphanedAttachment(NamedTuple):
     """Something that a dead `owner` made: what and where, its name, and how to remove it (OSError)."""
 
     kind: str
@@ -33,7 +33,7 @@ class Leftover(NamedTuple):
     remove: Callable[[], None]
 
 
-def _events() -> Iterator[Leftover]:
+def _events() -> Iterator[OrphanedAttachment]:
     """Lines of tracefs `kprobe_events`, such as "p:pyebpf_k3f9x2ab_probes/entry_1 vfs_read"; several make one event."""
     from pyebpf.errors import PyebpfError
     from pyebpf.kernel.tracefs import Tracefs
@@ -49,7 +49,7 @@ def _events() -> Iterator[Leftover]:
             return
         for event in dict.fromkeys(line.split()[0].partition(":")[2] for line in text.splitlines() if line):
             if owner := owner_of(event.partition("/")[0]):
-                yield Leftover("kprobe event", event, owner, _event_remover(event))
+                yield OrphanedAttachment("kprobe event", event, owner, _event_remover(event))
 
 
 def _read(path: str, directory: int) -> str:
@@ -73,7 +73,7 @@ def _event_remover(event: str) -> Callable[[], None]:
     return remove
 
 
-def _filters() -> Iterator[Leftover]:
+def _filters() -> Iterator[OrphanedAttachment]:
     """Filters of kind bpf, of the clsact queues in this network namespace. Queues that pyebpf made go with the last."""
     from pyebpf.kernel.rtnetlink import CLSACT, bpf_filters, open_rtnetlink
 
@@ -83,7 +83,7 @@ def _filters() -> Iterator[Leftover]:
                 for each in bpf_filters(netlink.fileno(), index, direction):
                     if owner := owner_of(each.name):
                         what = f"{interface} {direction} {each.name}"
-                        yield Leftover("tc filter", what, owner, _filter_remover(index, direction, each))
+                        yield OrphanedAttachment("tc filter", what, owner, _filter_remover(index, direction, each))
 
 
 def _filter_remover(interface: int, direction: str, found: BpfFilter) -> Callable[[], None]:
@@ -98,7 +98,7 @@ def _filter_remover(interface: int, direction: str, found: BpfFilter) -> Callabl
     return remove
 
 
-def _xdp() -> Iterator[Leftover]:
+def _xdp() -> Iterator[OrphanedAttachment]:
     """XDP programs that netlink attached in this network namespace: their own names tell the owner."""
     from pyebpf.kernel import bpf
     from pyebpf.kernel.info import program_info
@@ -112,7 +112,7 @@ def _xdp() -> Iterator[Leftover]:
             except OSError:  # 0, one in each mode; or gone by now
                 continue
             if owner := owner_of(name):
-                yield Leftover("XDP program", f"{interface} {name}", owner, _xdp_remover(index, number))
+                yield OrphanedAttachment("XDP program", f"{interface} {name}", owner, _xdp_remover(index, number))
 
 
 def _xdp_remover(interface: int, number: int) -> Callable[[], None]:
@@ -133,17 +133,17 @@ def _xdp_remover(interface: int, number: int) -> Callable[[], None]:
     return remove
 
 
-FINDERS: dict[str, Callable[[], Iterator[Leftover]]] = {"events": _events, "filters": _filters, "xdp": _xdp}
+FINDERS: dict[str, Callable[[], Iterator[OrphanedAttachment]]] = {"events": _events, "filters": _filters, "xdp": _xdp}
 """One for each kind of attachment that outlives its process and bears its token; the living's, too."""
 
 
-def leftovers() -> list[Leftover]:
+def orphans() -> list[OrphanedAttachment]:
     """All that dead owners left, of the kinds that this process may see.
 
     Raises OSError where there is something, and nothing can tell whether its owner lives (EPERM: no CAP_SYS_ADMIN, or
     that of a container's user namespace only).
     """
-    found: list[Leftover] = []
+    found: list[OrphanedAttachment] = []
     for finder in FINDERS.values():
         with contextlib.suppress(PermissionError):
             try:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotSupported
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from pyebpf.uapi.errnos import errno_name
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ def lacking(place: AttachSpec, doing: str, number: int) -> NotSupported | None:
 
     None where it has the place, or could not tell.
     """
-    wanted = place.newcomer
+    wanted = place.requirement
     # To a kernel what it does not know is a wrong number; what it knows may be one, too, so that it is asked.
-    if wanted is None or number != errno.EINVAL or Features().ask(wanted.feature) is not Answer.NO:
+    if wanted is None or number != errno.EINVAL or Features().ask(wanted.feature) is not Support.NO:
         return None
     return NotSupported(
         f"{doing}: this kernel ({os.uname().release}) has no {wanted.name}, for which it takes Linux {wanted.release} "
-        f"or later with {wanted.setting}: {wanted.instead} ({errno_name(number)})",
+        f"or later with {wanted.config}: {wanted.alternative} ({errno_name(number)})",
         number,
     )

@@ -1,4 +1,4 @@
-"""Answers of feature probes, and how what the kernel returned becomes one."""
+"""The answer of a feature probe, and the errors of the kernel that mean each."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from enum import Enum
 
 from pyebpf.uapi.errnos import ENOTSUPP
 
-__all__ = ["UNDECIDED", "Answer", "from_errno"]
+__all__ = ["TRANSIENT_ERRNOS", "Support", "from_errno"]
 
 
-class Answer(Enum):
-    """What a probe found. UNKNOWN: it could not tell, for want of a privilege or of memory; never remembered."""
+class Support(Enum):
+    """Whether a kernel has a feature. UNKNOWN: the probe lacked a privilege or memory to tell, which is not kept."""
 
     YES = "yes"
     NO = "no"
     UNKNOWN = "could not tell"
 
     def __bool__(self) -> bool:
-        raise TypeError("an Answer is yes, no or could-not-tell: compare it with Answer.YES")
+        raise TypeError("Support is yes, no or could-not-tell: compare it with Support.YES")
 
 
-UNDECIDED = frozenset(
+TRANSIENT_ERRNOS = frozenset(
     {errno.EPERM, errno.EACCES, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.EBUSY}
 )
 """Errors that speak of the moment or the process, not of the kernel."""
@@ -29,8 +29,8 @@ UNDECIDED = frozenset(
 _NO = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, ENOTSUPP, errno.E2BIG})
 
 
-def from_errno(number: int) -> Answer:
+def from_errno(number: int) -> Support:
     """The answer where only success means yes."""
     if number == 0:
-        return Answer.YES
-    return Answer.NO if number in _NO else Answer.UNKNOWN
+        return Support.YES
+    return Support.NO if number in _NO else Support.UNKNOWN
