@@ -48,6 +48,10 @@ def keep_extreme(p: ProgramBuilder, place: ir.Value, offset: int, value: Int, *,
 
     An exchange gives back what was there. If that was better after all, another program has put it there since the
     comparison, and it is exchanged back in turn: the best one stays, whoever interrupts whom.
+
+    Kernels before Linux 5.12 have no exchange, so the value is stored. Each processor has words of its own, so nothing
+    is lost to other processors; a better value is lost if a program adds it that interrupts this one between the
+    comparison and the store.
     """
     b = p.b
     held = b.binary(Op.XOR, signed(p, value), b.const(_mask(greatest=greatest)))
@@ -55,6 +59,11 @@ def keep_extreme(p: ProgramBuilder, place: ir.Value, offset: int, value: Int, *,
     better = Join("better")
     b.branch(Compare(Relation.UGT, held, b.load(place, offset, 8)), better, done)
     b.start(better)
+    if not p.target.has("isa:atomic"):
+        b.store(place, offset, held, 8)
+        b.jump(done)
+        b.start(done)
+        return
     for _ in range(_ROUNDS):
         old = b.emit(Op.ATOMIC, place, held, result=ValueKind.SCALAR, imm=offset, size=8, symbol="xchg")
         again = Join("again")

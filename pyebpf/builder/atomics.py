@@ -31,6 +31,11 @@ def check(p: ProgramBuilder, type_: Type, operator: str, what: str) -> IntType:
         )
     if not isinstance(type_, IntType) or type_.size not in _SIZES or type_.big_endian:
         p.fail(f"{operator}= on {what} needs a number of 4 or 8 bytes in the machine's order, not {type_.name}")
+    if operator not in "+-" and not p.target.has("isa:atomic"):
+        p.fail(
+            f"{what} is shared with other processors, and this kernel has no atomic {operator}= (since Linux 5.12): "
+            "use + or -, or read it, compute, and assign"
+        )
     return type_
 
 

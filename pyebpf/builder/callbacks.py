@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.available import need_helper
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import Int
 from pyebpf.builder.notes import CALLBACK
@@ -91,12 +92,7 @@ def check_walked(p: ProgramBuilder, table: MapEntity, what: str) -> None:
     """Refuse to walk a map that this kernel can't walk here."""
     if table.kind not in WALKED:
         p.fail(f"{what}: the kernel walks hashes and arrays only")
-    kind = p.kind.name.lower()
-    if not p.target.has(f"helper:for_each_map_elem@{kind}"):
-        p.fail(
-            f"{what}: this kernel has no bpf_for_each_map_elem for {kind.replace('_', ' ')} programs (since Linux "
-            "5.13): look entries up one at a time, by .get(k)"
-        )
+    need_helper(p, "for_each_map_elem", what, "look entries up one at a time, by .get(k)")
 
 
 def call_for_each(
@@ -133,11 +129,7 @@ def for_each(p: ProgramBuilder, table: MapEntity, function: Any) -> Int:
 
 def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
     what = "loop()"
-    kind = p.kind.name.lower()
-    if not p.target.has(f"helper:loop@{kind}"):
-        p.fail(
-            f"this kernel has no bpf_loop for {kind.replace('_', ' ')} programs (since Linux 5.17): write a `for` loop"
-        )
+    need_helper(p, "loop", what, "write a `for` loop")
     count = to_int(p, rounds)
     low, high = p.b.bounds(count.value)
     if not 0 <= low <= high <= MOST_ROUNDS:

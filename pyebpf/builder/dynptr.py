@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.available import need_helper
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts.base import Context
 from pyebpf.builder.contexts.packets import packet_moved
@@ -190,9 +191,7 @@ class ByteRingEntity(RingBufferEntity):
 
     def reserve(self, p: ProgramBuilder, size: Any) -> Reservation:
         """`with ring.reserve(n) as data:` a record of n bytes, sent at the end of `with`, on every way out."""
-        kind = p.kind.name.lower()
-        if not p.target.has(f"helper:ringbuf_reserve_dynptr@{kind}"):
-            p.fail(f"this kernel has no dynptrs for {kind.replace('_', ' ')} programs (since Linux 5.19)")
+        need_helper(p, "ringbuf_reserve_dynptr", "reserve(n)", "send records of one size, bpf.ringbuf(Record)")
         number = to_int(p, size)
         low, high = p.b.bounds(number.value)
         if not 0 < low <= high < self.size:
@@ -229,6 +228,7 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
     if not isinstance(value, Reference) or value.place.base is None or not value.place.shared:
         p.fail(f"dynptr() takes the packet's context or a map's entry that is a record, not {describe(value)}")
     value.check_writable(p)
+    need_helper(p, "dynptr_from_mem", "dynptr()", "read and write the record's fields")
     made = Dynptr(slot, f"the memory of {value.place.owner}")
     size = p.b.const(value.type.size)
     p.b.call(DYNPTR_FROM_MEM, value.place.exact(p), size, p.b.const(0), made.address(p))

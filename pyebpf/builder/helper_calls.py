@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pyebpf.builder.available import need_helper
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts import Context
 from pyebpf.builder.contexts.packets import MOVES, packet_moved
@@ -105,10 +106,7 @@ class HelperWord(Entity):
         called = self.helper
         _refuse_unfit(p, called)
         given = _bind(p, called, arguments, keywords)
-        feature = f"helper:{called.name}@{p.kind.name.lower()}"
-        if not p.target.has(feature):
-            kind = p.kind.name.lower().replace("_", " ")
-            p.fail(f"this kernel has no helper bpf_{called.name} for {kind} programs: {called}")
+        need_helper(p, called.name, f"helpers.{called.name}()", str(called))
         if called.gpl_only:
             p.notes.setdefault(GPL_ONLY, set()).add(called.name)
         call = _Call(p, called)

@@ -87,10 +87,17 @@ def scratch_memory(p: ProgramBuilder) -> Iterator[None]:
     base = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=name), key, result=Kind.POINTER, comment="scratch memory")
     with b.if_(Compare(Condition.EQ, base, b.const(0), presence=True)):
         p.leave_never()
-    taken = b.emit(Op.ATOMIC, base, b.const(1), size=U64.size, symbol="xchg", result=Kind.SCALAR)
+    exchanges = p.target.has("isa:atomic")
+    if exchanges:
+        taken = b.emit(Op.ATOMIC, base, b.const(1), size=U64.size, symbol="xchg", result=Kind.SCALAR)
+    else:
+        taken = b.load(base, 0, U64.size)
     with b.if_(Compare(Condition.NE, taken, b.const(0))):
         count_loss(p, _TAKEN)
         b.ret(b.const(_let_pass(p)))
+    if not exchanges:
+        # A program that interrupts between the two has given the memory back when this one goes on.
+        b.store(base, 0, b.const(1), U64.size)
     b.base = base
     with b.region(lambda: b.store(base, 0, b.const(0), U64.size)):
         yield

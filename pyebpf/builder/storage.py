@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pyebpf.builder import atomics
+from pyebpf.builder.available import need_helper
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.entity import describe
 from pyebpf.builder.kernel_objects import KernelReference
@@ -114,9 +115,7 @@ class StorageEntity(MapEntity):
 
     def _helper(self, p: ProgramBuilder, what: str, *arguments: ir.Value) -> ir.Value:
         called = helper(f"{self._owners.prefix}_storage_{what}")
-        kind = p.kind.name.lower()
-        if not p.target.has(f"helper:{called.name}@{kind}"):
-            p.fail(f"this kernel has no {self.describe()} for {kind.replace('_', ' ')} programs (bpf_{called.name})")
+        need_helper(p, called.name, self.describe(), "use a hash with a key of your own")
         result = Kind.POINTER if what == "get" else Kind.SCALAR
         return p.b.call(called.id, self.handle(p), *arguments, result=result, comment=f"bpf_{called.name}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.available import need_helper
 from pyebpf.builder.callbacks import timer_function
 from pyebpf.builder.integers import Int
 from pyebpf.builder.methods import method_of
@@ -35,6 +36,7 @@ class Timer(Member):
         0, or the negative of an errno.
         """
         self.check_kind(p, "a timer")
+        need_helper(p, "timer_init", self.describe(), "let Python do it at its time")
         self.place.check(p, self.describe())
         spec = self.map(p)
         timer = self.place.exact(p)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.available import need_helper
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import Int
@@ -35,9 +36,7 @@ def drain(p: ProgramBuilder, ring: UserRingBuffer[Any], handler: Any) -> Int:
     name = ring.map_name
     if not isinstance(handler, FunctionType):
         p.fail(f"{name}.drain(…) takes a function of one record, not {describe(handler)}")
-    kind = p.kind.name.lower()
-    if not p.target.has(f"helper:user_ringbuf_drain@{kind}"):
-        p.fail(f"this kernel has no user ring buffers for {kind.replace('_', ' ')} programs (since Linux 6.1)")
+    need_helper(p, "user_ringbuf_drain", f"{name}.drain()", "pass records in a map, such as a queue")
     layout = ring.record_class.layout
 
     def arguments(registers: Sequence[ir.Value]) -> list[Any]:

@@ -27,6 +27,6 @@ def lacking(place: AttachSpec, doing: str, number: int) -> NotSupported | None:
         return None
     return NotSupported(
         f"{doing}: this kernel ({os.uname().release}) has no {wanted.name}, for which it takes Linux {wanted.release} "
-        f"or later with {wanted.config}: {wanted.alternative} ({errno_name(number)})",
+        f"or later{f' with {wanted.config}' if wanted.config else ''}: {wanted.alternative} ({errno_name(number)})",
         number,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -16,15 +17,15 @@ from pyebpf.kernel.roots import resolved
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
-from pyebpf.specs.attach.uprobes import Uprobe, UprobeMulti, UprobeSession
+from pyebpf.objects import Map, Program
+from pyebpf.specs.attach.uprobes import COOKIE_MAP, Uprobe, UprobeMulti, UprobeSession, cookie_spec
 from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.link.host import Host
-    from pyebpf.objects import Program
     from pyebpf.specs.attach.usdt import Usdt
     from pyebpf.symbols.user_functions import ProbeOffset
 
@@ -106,7 +107,9 @@ def attach_places(
                     ref_ctr_offset=place.ref_ctr,
                     what=what,
                 )
-                holder, is_link = attach_event(event, program.fileno(), cookie=program.spec.cookie or cookie, what=what)
+                wanted = program.spec.cookie or cookie
+                with _with_cookie(program, wanted) as told:
+                    holder, is_link = attach_event(event, told.fileno(), cookie=wanted, what=what)
                 (links if is_link else held).append(holder)
     except BaseException as error:
         for descriptor in (*links, *held, *([event] if event is not None else [])):
@@ -116,6 +119,21 @@ def attach_places(
         raise
     names = [place.name for place in located.places]
     return Link(what, "perf link" if links else "perf ioctl", links, held, notes=located.notes, places=names)
+
+
+@contextmanager
+def _with_cookie(program: Program, cookie: int) -> Iterator[Program]:
+    """The program that says `cookie`: itself, or where it reads that from a map, another one with a map of its own.
+
+    The event holds what was attached to it.
+    """
+    if COOKIE_MAP not in program.maps:
+        yield program
+        return
+    with Map(cookie_spec()) as numbers:
+        numbers[0] = cookie
+        with Program(program.spec, {**program.maps, COOKIE_MAP: numbers}) as told:
+            yield told
 
 
 def refused(error: OSError, program: Program, target: Uprobe | Usdt, what: str, path: str) -> NoReturn:

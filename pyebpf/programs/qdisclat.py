@@ -12,7 +12,7 @@ from __future__ import annotations
 from re import fullmatch
 from typing import TYPE_CHECKING, Self
 
-from pyebpf import BPF, InvalidValue, KernelObject, NotFound, now, u64
+from pyebpf import BPF, InvalidValue, NotFound, now, u64
 from pyebpf.tool import Example, Histogram, SummaryTool, argument, dataclass, milliseconds_option
 
 if TYPE_CHECKING:
@@ -71,13 +71,14 @@ def build(options: Options) -> Latency:
     starts = bpf.lru_hash(key=u64, value=u64, size=65_536)
     latency = bpf.log2_hist(unit=unit, name="latency")
 
+    # Addresses are all that is needed, and all that there is before Linux 5.11, which has no BTF of modules.
     @bpf.function(f"{function}_enqueue")
-    def on_enqueue(skb: KernelObject) -> None:
+    def on_enqueue(skb: u64) -> None:
         starts[skb] = now()
 
     @bpf.function_return(f"{function}_dequeue")
-    def on_dequeue(retval: KernelObject) -> None:
-        if retval is not None:
+    def on_dequeue(retval: u64) -> None:
+        if retval:
             began = starts.get(retval)
             if began is not None:
                 latency.add((now() - began) // factor)

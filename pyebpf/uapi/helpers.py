@@ -8,7 +8,7 @@ from pyebpf.dataclass import dataclass
 from pyebpf.errors import NotFound, closest
 from pyebpf.uapi.helper_table import GPL_ONLY, PROTOTYPES
 
-__all__ = ["HELPER_IDS", "Helper", "HelperParameter", "helper", "helper_name"]
+__all__ = ["HELPER_IDS", "Helper", "HelperParameter", "helper", "helper_name", "helper_release"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +85,26 @@ def helper_name(number: int) -> str | None:
     """`bpf_…` name of a helper's number, None if there is none."""
     name = _NAMES.get(number)
     return f"bpf_{name}" if name else None
+
+
+#: The first number of each release's helpers. Those before it came with Linux 5.10 or earlier.
+_RELEASES = (
+    (156, "5.11"),
+    (163, "5.12"),
+    (164, "5.13"),
+    (166, "5.14"),
+    (169, "5.15"),
+    (176, "5.16"),
+    (180, "5.17"),
+    (186, "5.18"),
+    (194, "5.19"),
+    (204, "6.0"),
+    (208, "6.1"),
+    (210, "6.2"),
+)
+
+
+def helper_release(which: str | int) -> str:
+    """The Linux that brought a helper, empty for 5.10 and earlier. Types of programs may have it later."""
+    number = helper(which).id
+    return next((release for first, release in reversed(_RELEASES) if number >= first), "")

@@ -8,7 +8,7 @@ from pyebpf.aggregations.entity import MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM, NOEXIST
 from pyebpf.builder.lost import LOST_MAP, losses_of
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import Pointer, Region
-from tests.builder.harness import Probe
+from tests.builder.harness import Everything, Probe
 
 if TYPE_CHECKING:
     from pyebpf.aggregations import Aggregation
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 class Added:
     """The program `aggregation.add(value)`, or `aggregation[key].add(value)`: word 0 is the value, word 1 the key."""
 
-    def __init__(self, aggregation: Aggregation[Any], type_: IntType, capacity: int = 1 << 30) -> None:
-        p = Probe()
+    def __init__(
+        self, aggregation: Aggregation[Any], type_: IntType, capacity: int = 1 << 30, target: Any = None
+    ) -> None:
+        p = Probe(target or Everything())
         aggregation.name = aggregation.name or "values"
         self.aggregation = aggregation
         self.capacity = capacity

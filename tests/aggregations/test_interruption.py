@@ -12,6 +12,7 @@ from pyebpf.builder.lost import LOST_MAP
 from pyebpf.compiler.evaluator import Region
 from pyebpf.types import S64
 from tests.aggregations.model import Added, backend
+from tests.builder.harness import Nothing
 
 NUMBERS = st.integers(-1000, 1000)
 
@@ -32,10 +33,10 @@ class Interrupted(Region):
         return Region.load(self, offset, size)
 
 
-def interrupted(make: Any, value: int, others: list[int | None]) -> tuple[Any, list[int], int]:
+def interrupted(make: Any, value: int, others: list[int | None], target: Any = None) -> tuple[Any, list[int], int]:
     """The result, the values that were added, and how many losses were counted."""
     aggregation = make()
-    mine, theirs = Added(aggregation, S64), Added(aggregation, S64)
+    mine, theirs = Added(aggregation, S64, target=target), Added(aggregation, S64, target=target)
     size = aggregation.kind.layout.size
     region = Interrupted("value", bytearray(size), bytearray(b"\1" * size))
     region.todo, region.others = list(others), theirs
@@ -81,3 +82,14 @@ def test_an_extreme_interrupted_too_often_is_counted_as_lost() -> None:
     assert len(values) == 1 + _ROUNDS
     assert lost == 1
     assert found < max(values)
+
+
+@given(NUMBERS, NUMBERS)
+def test_an_extreme_without_an_exchange_keeps_one_of_the_two(value: int, other: int) -> None:
+    """Before Linux 5.12 a value is stored over what an interrupting program put there after the comparison."""
+    for make, best in ((minimum, min), (maximum, max)):
+        found, values, lost = interrupted(make, value, [other], Nothing())
+        assert (found, lost) == (best(values), 0)
+        found, _, lost = interrupted(make, value, [None, other], Nothing())
+        assert found in (value, other)
+        assert lost == 0

@@ -25,6 +25,7 @@ from pyebpf import (
     u64,
 )
 from tests.support.command import PATIENCE
+from tests.support.needs import needs
 
 
 class Pair(Struct):
@@ -178,6 +179,7 @@ def walking(count):
 
 def test_each_entry():
     """A function is called once for each of 1,009 entries, stops at the fifth, and may delete as it goes."""
+    needs("program:syscall", "helper:for_each_map_elem@cgroup_skb")
     bpf, squares, seen, names, (walk, some, clean) = walking(1009)
     with bpf:
         assert walk.run().value == 0
@@ -194,6 +196,7 @@ def test_each_entry():
 
 def test_each_record():
     """The value of a record is a reference: what the function writes stays; arrays and per-CPU maps are walked, too."""
+    needs("program:syscall", "helper:for_each_map_elem@cgroup_skb")
     bpf = BPF()
     pairs = bpf.array(value=Pair, size=13)
     counts = bpf.percpu_array(value=u64, size=3)
@@ -225,6 +228,7 @@ def test_each_record():
 
 def test_each_in_a_tracepoint():
     """A tracing program walks a map at an event; the function has the program's context."""
+    needs("helper:for_each_map_elem@tracepoint")
     bpf = BPF()
     wanted = bpf.hash(key=u32, value=u64)
     found = bpf.hash(key=u32, value=u64)
@@ -247,6 +251,7 @@ def test_each_in_a_tracepoint():
 
 def test_what_cannot_be_walked():
     """Kinds that the kernel does not walk, functions of another shape, things that are none, results that are none."""
+    needs("helper:for_each_map_elem@syscall")
 
     def refusal(function, make=lambda bpf: bpf.hash(key=u32, value=u64)):
         bpf = BPF()
@@ -275,6 +280,7 @@ def test_what_cannot_be_walked():
 
 def test_a_function_of_many_rounds():
     """A million rounds of one function, of which the verifier sees one; it has the context, and stops by True."""
+    needs("helper:loop@syscall")
     bpf = BPF()
     sums = bpf.array(value=u64, size=3)
 
@@ -307,6 +313,7 @@ def test_a_function_of_many_rounds():
 
 def test_timers():
     """A timer calls its function once, 20 ms from now; one that starts itself again goes on until it is cancelled."""
+    needs("program:syscall")
     bpf = BPF()
     jobs = bpf.hash(key=u32, value=Job)
 

@@ -25,6 +25,7 @@ from pyebpf import (
     u32,
     u64,
 )
+from tests.support.needs import needs
 
 
 class Sum(Struct):
@@ -40,6 +41,7 @@ class Other(Struct):
 
 def test_a_call():
     """29 calls are 29 runs, in this process; numbers and text come back, the returned number with its sign."""
+    needs("program:syscall")
     bpf = BPF()
     runs = bpf.hash(key=u32, value=u64)
 

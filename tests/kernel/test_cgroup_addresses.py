@@ -61,6 +61,7 @@ def attempts(version, ports):
 
 def test_refused(group, version):
     """Of 17 connections 7 are refused, with the program's own errno; others of the machine are not even counted."""
+    needs("helper:set_retval@cgroup_sock_addr")
     bpf = BPF()
     tried = bpf.array(value=u64, size=2)
     with listener(version) as free, listener(version) as closed:
@@ -290,6 +291,7 @@ def test_unix(group):
 
 def test_programs_that_return_one_number_only():
     """Ways out that are never taken, of arrays, loops and maps' loops, return what this kind of program may."""
+    needs("helper:for_each_map_elem@cgroup_sock_addr")
     bpf = BPF()
     table = bpf.array(value=u64, size=8)
     counts = bpf.hash(key=u32, value=u64)

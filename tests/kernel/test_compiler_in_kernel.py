@@ -18,6 +18,7 @@ from pyebpf.kernel import bpf
 from pyebpf.uapi.bpf import ProgramType
 from tests.compiler.random_ir import CONTEXT
 from tests.compiler.support import CTX, OLDEST, Builder, contexts, loadable, run, seeded_module
+from tests.support.needs import needs
 
 if TYPE_CHECKING:
     from pyebpf.compiler.features import Features as Target
@@ -33,6 +34,7 @@ COUNT = 31 if "PYEBPF_VM" in os.environ else 151
 
 def in_kernel(module: ir.Module, target: Target, context: bytes) -> tuple[int, bytes, bool]:
     """The low half of what the program returns, the context afterwards, and whether anything was spilled."""
+    needs("program:syscall")
     report = compile_with_report(module, target, check=True)
     code = loadable(report.code)
     result = bpf.prog_load(ProgramType.SYSCALL, code, name="random", flags=SLEEPABLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from pyebpf import BPF, Struct, char, field, loop, u8, u32, u64
+from tests.support.needs import needs
 
 SIZE = 8
 
@@ -35,6 +36,7 @@ def ask(**values):
 
 def test_elements_are_read_and_written_at_run_time_indices():
     """Whatever the type of the array, and however the index is bounded."""
+    needs("program:syscall")
 
     def probe(ctx: Question) -> int:
         ctx.words[ctx.a % 5] = 7
@@ -57,6 +59,7 @@ def test_elements_are_read_and_written_at_run_time_indices():
 
 def test_strings_are_measured_indexed_and_searched():
     """Each works on a copy."""
+    needs("program:syscall")
 
     def probe(ctx: Question) -> int:
         ctx.found = len(ctx.name) * 1000
@@ -91,6 +94,7 @@ def test_an_array_of_a_packets_context_is_indexed():
 
 def test_a_loop_of_no_round_stands_beside_one_over_a_map():
     """Both call functions of the program's own."""
+    needs("helper:for_each_map_elem@raw_tracepoint")
     bpf = BPF()
     table = bpf.hash(key=u32, value=u64)
     counts = bpf.array(value=u64, size=2)
@@ -110,6 +114,7 @@ def test_a_loop_of_no_round_stands_beside_one_over_a_map():
 
 def test_an_index_far_from_the_number_that_it_was_computed_from():
     """Verifiers since Linux 6.11 know it as that number and a constant, and refuse addresses for the latter's size."""
+    needs("program:syscall")
 
     def probe(ctx: Question) -> int:
         j = u64(ctx.a - 0x59000000)

@@ -34,6 +34,7 @@ def refused(bpf):
 
 def test_records_of_any_length():
     """Of 31 records each has the length that was asked for; without room one is lost, counted, and nothing is sent."""
+    needs("helper:ringbuf_reserve_dynptr@syscall")
     bpf = BPF()
     events = bpf.byte_ring(size=4096)
 
@@ -73,6 +74,7 @@ def test_records_of_any_length():
 )
 def test_records_show_nothing_of_earlier_ones(size, most, piece):
     """What a probe does not write of a reservation is zero, wherever in the ring's memory it lies."""
+    needs("helper:ringbuf_reserve_dynptr@syscall")
     bpf = BPF()
     events = bpf.byte_ring(size=size)
 
@@ -106,6 +108,7 @@ def test_records_show_nothing_of_earlier_ones(size, most, piece):
 
 def test_an_entry_as_memory():
     """A map's entry is read and written at offsets of the caller's; beyond its end there is nothing."""
+    needs("helper:dynptr_from_mem@syscall")
     bpf = BPF()
     memory = bpf.array(value=Memory)
 
@@ -156,6 +159,7 @@ def test_a_packet():
 
 def test_refusals():
     """A size that may be 0 or too large, reading what may be None, memory that is none."""
+    needs("helper:dynptr_from_mem@syscall")
 
     def refusal(make):
         bpf = BPF()

@@ -77,6 +77,7 @@ def loaded(whole, name, config):
 
 def test_options_are_constants(tmp_path):
     """A version, a boolean times a number, a character of a string; the verifier takes them as known."""
+    needs("program:syscall")
     whole = compiled(CONFIGURED, tmp_path)
     text = 'CONFIG_BPF_SYSCALL=y\nCONFIG_HZ=241\nCONFIG_DEFAULT_HOSTNAME="(none)"\n'
     results = []
@@ -109,6 +110,7 @@ def test_a_kernel_that_does_not_tell(tmp_path):
 
 def test_weak_names_may_be_missing(tmp_path):
     """A missing option is 0, and a missing name's address NULL; the verifier leaves out what that rules out."""
+    needs("program:syscall")
     whole = compiled(WEAK, tmp_path)
     config = KernelConfig(*read_config())
     with loaded(whole, "careful", config) as program:
@@ -124,6 +126,7 @@ def test_a_weak_function_that_is_there_is_called(tmp_path):
 
 def test_a_missing_function_may_not_be_called(tmp_path):
     """The verifier refuses the call of a weak one that comes unasked; without __weak loading does not begin."""
+    needs("program:syscall")
     config = KernelConfig(*read_config())
     with pytest.raises(VerifierError, match="195896080"), loaded(compiled(WEAK, tmp_path), "careless", config):
         pass

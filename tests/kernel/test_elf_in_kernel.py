@@ -76,6 +76,7 @@ def compiled(source, folder):
 
 def test_an_object_runs_with_its_maps_and_data(tmp_path):
     """23 runs: a hash, writable and constant data, a function and a callback of .text, counted exactly."""
+    needs("helper:loop@socket_filter")
     module = compiled(SOURCE, tmp_path).module_spec()
     with contextlib.ExitStack() as stack:
         maps = {spec.name: stack.enter_context(Map(spec)) for spec in module.maps}
@@ -91,6 +92,7 @@ def test_an_object_runs_with_its_maps_and_data(tmp_path):
 
 def test_members_are_found_in_this_kernel(tmp_path):
     """CO-RE: the current task's process id and name by a struct of three members; a flavour that asks for a fourth."""
+    needs("helper:get_current_task_btf@raw_tracepoint")
     program_spec = compiled(CORE, tmp_path).program_spec("who", Btf(read_btf()))
     with Program(program_spec, {}) as program:
         name = Path("/proc/thread-self/comm").read_bytes()
@@ -165,6 +167,7 @@ char _license[] SEC("license") = "GPL";
 
 def test_values_hold_locks_timers_and_kernel_objects(tmp_path):
     """What the kernel looks after in a map's value it finds in the BTF that the map is made with."""
+    needs("helper:kptr_xchg@sched_cls")
     whole = compiled(OWNED, tmp_path)
     with contextlib.ExitStack() as stack:
         maps = {spec.name: stack.enter_context(Map(spec)) for spec in whole.module_spec().maps}
@@ -203,6 +206,7 @@ def symbols():
 
 def test_names_of_the_kernel_are_addresses(tmp_path):
     """What BTF has no variable of is a number; one that the kernel has not is an error with its name."""
+    needs("helper:kptr_xchg@sched_cls")
     whole = compiled(OWNED, tmp_path)
     with contextlib.ExitStack() as stack:
         maps = {each.name: stack.enter_context(Map(each)) for each in whole.module_spec(Btf(read_btf())).maps}
@@ -216,7 +220,7 @@ def test_names_of_the_kernel_are_addresses(tmp_path):
 
 def test_variables_of_the_kernel_are_read(tmp_path):
     """A processor's own, by BTF: a program is active while one runs."""
-    needs("variable:bpf_prog_active")
+    needs("variable:bpf_prog_active", "helper:kptr_xchg@sched_cls")
     whole = compiled(OWNED, tmp_path)
     with contextlib.ExitStack() as stack:
         maps = {each.name: stack.enter_context(Map(each)) for each in whole.module_spec(Btf(read_btf())).maps}

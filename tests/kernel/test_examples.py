@@ -198,6 +198,7 @@ def example(name, *arguments):
 
 def test_call():
     """What a program answered, three times."""
+    needs("program:syscall")
     assert example("call.py") == [
         "7: 3 bits, squared 49, returned 0",
         "0: 0 bits, squared 0, returned -1",

@@ -98,6 +98,8 @@ def test_variants_are_counted(kind: str, how: str) -> None:
 def test_a_pattern_counts_each_function_and_says_that_it_takes_time(how: str) -> None:
     """A dozen functions and more: 17 calls of one under its name; no event of tracefs stays; progress is reported."""
     needs(f"attach:{'kprobe_multi' if 'multi' in how else 'kprobe'}")
+    if how != "kprobe":
+        needs("helper:get_func_ip@kprobe")
     bpf = BPF()
     calls = bpf.hash(key=u64, value=u64)
     lines: list[str] = []

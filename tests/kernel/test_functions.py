@@ -188,7 +188,7 @@ def test_a_system_call_has_its_own_arguments(how: str) -> None:
 @pytest.mark.parametrize("way", ["perf link", "perf ioctl", "kprobe_events"])
 def test_kprobes_have_three_interfaces(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link, else the perf event itself, else an event of tracefs: each counts, and no line is left of the last."""
-    needs("attach:kprobe")
+    needs("attach:kprobe", *(["attach:perf"] if way == "perf link" else []))
 
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.EINVAL, "as a kernel without links says")

@@ -8,6 +8,7 @@ import pytest
 
 from pyebpf import BPF, KernelObject, NotLoaded, Struct, char, current_task, field, has_field, pid, u8, u32, u64
 from tests.language.harness import Case, Host, Oldest, Pair
+from tests.support.needs import needs
 
 TARGETS = pytest.mark.parametrize("target", [Host(), Oldest()], ids=["host", "oldest"])
 
@@ -31,6 +32,7 @@ class Hits(Struct):
 
 @TARGETS
 def test_augmented_assignment_inserts_zero_first(target):
+    needs("isa:atomic")
     body = (
         "signed[w] -= 5\nsigned[w] |= 3\nsigned[w] ^= 1\nsigned[w] &= 0xff\n"
         "counts[w] += s\ncounts[w] += 3\ncounts[w] += -1"
@@ -181,6 +183,7 @@ def test_per_cpu_entries_are_summed_in_user_space(target):
 
 def test_no_count_is_lost_between_two_processors():
     """Two processes on processors of their own count in the same entries; 1,009 keys are first inserted by either."""
+    needs("isa:atomic")
     cpus = sorted(os.sched_getaffinity(0))[:2]
     keys, rounds = 1009, 7
     bpf = BPF()

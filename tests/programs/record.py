@@ -35,6 +35,7 @@ VARIANTS = (
 LACKING = re.compile("the NVMe driver is not loaded|cfg80211 is not loaded")
 #: What the compiler may want to know, whatever it asks today.
 FEATURES = (
+    "helper:get_attach_cookie@kprobe",
     "helper:loop",
     "isa:atomic",
     "isa:bswap",

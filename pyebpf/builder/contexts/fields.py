@@ -36,7 +36,7 @@ class ContextField:
     """A member of such a struct: `name` at byte `offset`, `size` bytes in all.
 
     `on` names the hooks whose programs may use it, None for all; `writable` says whether they may write it, or on
-    which hooks.
+    which hooks; `since` is the Linux that brought it, empty for what 5.10 has.
     """
 
     def __init__(
@@ -47,12 +47,14 @@ class ContextField:
         *,
         writable: bool | tuple[str, ...] = False,
         on: tuple[str, ...] | None = None,
+        since: str = "",
     ) -> None:
         self.name = name
         self.offset = offset
         self.size = size
         self.writable = writable
         self.on = on
+        self.since = since
 
     def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
         """The field's value, of the struct at `base`."""
@@ -190,6 +192,8 @@ class FieldTable:
         found = self.fields.get(name)
         if found is None or (hook and found.on is not None and hook not in found.on):
             self._refuse(p, name, hook)
+        if found.since and not p.target.has_field(self.c_name, name):
+            p.fail(f"{self.c_name} has no {name} in this kernel (since Linux {found.since})")
         return found
 
     def _refuse(self, p: ProgramBuilder, name: str, hook: str) -> NoReturn:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pyebpf.builder.available import need_helper
 from pyebpf.builder.conditions import Compare, Test
 from pyebpf.builder.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.integers import Int
@@ -150,6 +151,8 @@ class Packet(Entity, NoPythonOperators):
             if p.kind is ProgramType.XDP
             else (SKB_LOAD_BYTES, "bpf_skb_load_bytes")
         )
+        if p.kind is ProgramType.XDP:
+            need_helper(p, "xdp_load_bytes", f"{self.name}.load()", "read it in place, by .header(T, at=…)")
         offset = to_int(p, at).value
         if not 0 <= p.b.bounds(offset)[0] <= p.b.bounds(offset)[1] <= _LOADABLE:
             # The helper takes 32 bits: what has more is told to lie outside, too.

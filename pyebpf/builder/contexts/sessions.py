@@ -50,10 +50,12 @@ def set_cookie(p: ProgramBuilder, value: Any) -> None:
 
 def _kfunc(p: ProgramBuilder, name: str, result: ir.Kind = Kind.SCALAR) -> ir.Value:
     try:
-        number = p.target.function(name).btf_id
+        function = p.target.function(name)
     except NotFound:
         p.fail(f"this kernel has no {name}(), which came with kprobe sessions in Linux 6.10")
-    found = p.b.emit(Op.CALL_KFUNC, result=result, imm=number, symbol=name)
+    # Both take the context since Linux 7.0, with sessions of trampolines; before, no argument.
+    context = (p.context,) if function.parameters else ()
+    found = p.b.emit(Op.CALL_KFUNC, *context, result=result, imm=function.btf_id, symbol=name)
     if result is Kind.POINTER:
         p.b.assume_present(found)
     return found

@@ -132,7 +132,7 @@ SOCK_OPS = FieldTable(
     To("sk", 184, SOCK, nullable=True),
     Number("skb_len", 208),
     Number("skb_tcp_flags", 212),
-    Number("skb_hwtstamp", 216, 8),
+    Number("skb_hwtstamp", 216, 8, since="6.2"),
 )
 
 SK_MSG = FieldTable(
@@ -155,8 +155,8 @@ SK_REUSEPORT = FieldTable(
     Number("ip_protocol", 24),
     Number("bind_inany", 28),
     Number("hash", 32),
-    To("sk", 40, SOCK),
-    To("migrating_sk", 48, SOCK_COMMON, nullable=True),
+    To("sk", 40, SOCK, since="5.14"),
+    To("migrating_sk", 48, SOCK_COMMON, nullable=True, since="5.14"),
 )
 
 SK_LOOKUP = FieldTable(
@@ -170,7 +170,7 @@ SK_LOOKUP = FieldTable(
     Number("local_ip4", 40, network=32),
     Bytes("local_ip6", 44, _IPV6),
     Number("local_port", 60),
-    Number("ingress_ifindex", 64),
+    Number("ingress_ifindex", 64, since="5.17"),
 )
 
 FLOW_KEYS = FieldTable(

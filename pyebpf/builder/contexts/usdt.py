@@ -27,7 +27,7 @@ from pyebpf.specs.attach.usdt import (
     Usdt,
     forms_spec,
 )
-from pyebpf.uapi.helper_ids import GET_ATTACH_COOKIE, PROBE_READ_USER
+from pyebpf.uapi.helper_ids import PROBE_READ_USER
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -66,7 +66,7 @@ def _form(p: ProgramBuilder) -> ir.Value:
     found: ir.Value | None = p.notes.get(_FORM)
     if found is None:
         b = p.b
-        number = b.emit(Op.AND, b.call(GET_ATTACH_COOKIE, p.context), b.const(FORMS - 1))
+        number = b.emit(Op.AND, cookie(p).value, b.const(FORMS - 1))
         forms = b.emit(Op.MAP_VALUE, symbol=p.use_map(forms_spec()))
         found = p.notes[_FORM] = b.emit(Op.OFFSET, forms, b.emit(Op.MUL, number, b.const(FORM_SIZE)))
         b.assume_present(found)

@@ -10,8 +10,8 @@ from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.registers import argument, named_register, result, typed
 from pyebpf.builder.memory import Space
 from pyebpf.builder.words import process_number
-from pyebpf.compiler.ir import Condition
-from pyebpf.specs.attach.uprobes import Uprobe, UprobeMulti
+from pyebpf.compiler.ir import Condition, Op
+from pyebpf.specs.attach.uprobes import Uprobe, UprobeMulti, cookie_spec
 from pyebpf.types import U64
 from pyebpf.uapi.helper_ids import GET_ATTACH_COOKIE
 
@@ -23,7 +23,6 @@ __all__ = ["COOKIE", "RETVAL", "UprobePlace", "UprobeSessionPlace", "cookie"]
 
 RETVAL = "retval"
 COOKIE = "cookie"
-#: Of enum bpf_func_id.
 
 
 class UprobePlace(Place[Uprobe]):
@@ -82,4 +81,8 @@ def cookie(p: ProgramBuilder) -> Any:
     """`ctx.cookie`: which of the attachment's places it is, by its number in `link.places`."""
     from pyebpf.builder.integers import Int
 
-    return Int(p.b.call(GET_ATTACH_COOKIE, p.context), U64)
+    # Since Linux commit 7adfc6c9b315 ("bpf: Add bpf_get_attach_cookie() BPF helper to access bpf_cookie value")
+    # (in v5.15). Before, each place has a program of its own, whose map holds the number.
+    if p.target.has("helper:get_attach_cookie@kprobe"):
+        return Int(p.b.call(GET_ATTACH_COOKIE, p.context), U64)
+    return Int(p.b.load(p.b.emit(Op.MAP_VALUE, symbol=p.use_map(cookie_spec())), 0, 8), U64)

@@ -20,7 +20,7 @@ class KernelRequirement:
     """A kind of place that not every kernel has which pyebpf runs on.
 
     `feature` asks for it (`pyebpf.features`), `name` is what messages call it, `release` the Linux that brought it,
-    `config` the kernel option it needs, `alternative` another way to the same end.
+    `config` the kernel option it needs, empty for none, `alternative` another way to the same end.
     """
 
     feature: str

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from pyebpf.types import StructType
 
 __all__ = ["SyscallProgram"]
+
+
+_REQUIREMENT = KernelRequirement(
+    "program:syscall", "syscall programs", "5.14", "", "do it in Python, or in a probe on an event"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,10 @@ class SyscallProgram(AttachSpec):
     @property
     def load_flags(self) -> int:
         return BPF_F_SLEEPABLE  # the kernel takes no others
+
+    @property
+    def requirement(self) -> KernelRequirement:
+        return _REQUIREMENT
 
     @property
     def is_open(self) -> bool:

@@ -7,24 +7,36 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.maps import MapSpec
+from pyebpf.types import U32, U64
 from pyebpf.uapi.attach_types import AttachType
-from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
 __all__ = [
+    "COOKIE_MAP",
     "MOST_PROBES",
     "Uprobe",
     "UprobeMulti",
     "UprobeSession",
+    "cookie_spec",
     "function_names",
     "process_id",
 ]
 
+#: The hidden map from which a program reads which of its places it is, where the kernel keeps no cookies (before Linux
+#: 5.15): each place is given a program of its own, with a map of its own.
+COOKIE_MAP = ".cookie"
 #: Functions that one pattern may stand for, unless the author says otherwise.
 MOST_PROBES = 1000
+
+
+def cookie_spec() -> MapSpec:
+    """The hidden map of a place's number."""
+    return MapSpec(COOKIE_MAP, MapType.ARRAY, U32, U64, 1)
 
 
 def function_names(functions: Iterable[object]) -> tuple[str, ...]:
