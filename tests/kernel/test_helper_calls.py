@@ -24,6 +24,7 @@ from pyebpf.specs import ProgramSpec
 from pyebpf.types import S64, U32, U64, IntType, Struct, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.builder.harness import Nothing, Probe
+from tests.support.needs import needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +76,7 @@ class Running:
 @EVERY_TARGET
 def test_helpers_give_what_the_kernel_says(target: Any) -> None:
     """Time, ids and comparisons, by the names in linux/bpf.h."""
+    needs("helper:strncmp@raw_tracepoint")
     r = Running()
     r.keep(0, r.call("ktime_get_ns"))
     r.keep(1, r.call("get_prandom_u32"))

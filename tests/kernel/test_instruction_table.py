@@ -61,7 +61,8 @@ def test_the_verifier_reads_each_operation_as_we_do(op, array):
     loaded = bpf.prog_load(
         ProgramType.SOCKET_FILTER,
         encode(program),
-        fd_array=struct.pack("=i", array.fileno()),
+        # Linux before 5.14 knows neither the array nor what refers to it.
+        fd_array=struct.pack("=i", array.fileno()) if "index" in op.name else b"",
         log_level=2,
         log_size=1 << 16,
     )

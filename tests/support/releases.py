@@ -27,7 +27,7 @@ _SINCE: dict[tuple[int, int], str] = {
     "helper:for_each_map_elem@raw_tracepoint helper:for_each_map_elem@tracepoint",
     (5, 14): "helper:for_each_map_elem@syscall program:syscall",
     (5, 15): "attach:perf helper:get_attach_cookie@kprobe helper:get_func_ip@kprobe",
-    (5, 17): "helper:loop helper:loop@socket_filter helper:loop@syscall",
+    (5, 17): "helper:loop helper:loop@socket_filter helper:loop@syscall helper:strncmp@raw_tracepoint",
     (5, 18): "helper:xdp_load_bytes@xdp",
     (5, 19): "helper:dynptr_from_mem@syscall helper:kptr_xchg@sched_cls helper:ringbuf_reserve_dynptr@syscall",
     (6, 0): "helper:tcp_raw_gen_syncookie_ipv4@sched_cls",
