@@ -33,8 +33,8 @@ PATIENCE = 120  # seconds; emulated machines are slow
 PREFIXES = {"instructions": "isa", "attachments": "attach", "programs": "program", "maps": "map"}
 
 
-def records(*arguments):
-    done = pyebpf("doctor", "--json", *arguments)
+def records(*arguments, **options):
+    done = pyebpf("doctor", "--json", *arguments, **options)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
@@ -63,7 +63,7 @@ def test_the_answers_are_those_of_the_features():
 def test_all_has_every_helper_of_every_kind_of_program():
     """Of those kinds that the kernel has; get_func_ip is for kprobes, not for tracepoints."""
     needs("helper:get_func_ip@kprobe")
-    _, found, _ = records("--all")
+    _, found, _ = records("--all", timeout=4 * PATIENCE)  # some 6,000 questions
     kinds = [each["name"] for each in found if each["section"] == "programs" and each["value"] == "yes"]
     helpers = {each["name"]: each["value"] for each in found if each["section"] == "helpers"}
     assert len(helpers) == len(kinds) * len(HELPER_IDS)

@@ -31,8 +31,7 @@ def pyebpf(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=PATIENCE,
-        **options,
+        **{"timeout": PATIENCE, **options},
     )
 
 
