@@ -231,6 +231,15 @@ def _helper(found: re.Match[str]) -> str:
     return f"{helper_name(int(found[1])) or 'unknown'}#{found[1]}"
 
 
+def _since(message: str) -> str:
+    """The release that brought the helper that a message names."""
+    from pyebpf.uapi.helpers import helper_name, helper_release
+
+    found = re.search(r"\bbpf_\w+#(\d{1,9})\b", message)
+    release = helper_release(int(found[1])) if found and helper_name(int(found[1])) else ""
+    return f", which came with Linux {release}" if release else ""
+
+
 def _end(log: str) -> str:
     """The last part of a log, in whole lines."""
     if len(log) <= _TAIL:
@@ -268,4 +277,5 @@ def explain(log: str) -> Explanation | None:
     register = groups.get("register") or (mentioned[0] if mentioned else "")
     state = "" if refusal.name == "uninitialised" else registers.get(register, "")
     named = {name: value for name, value in groups.items() if name in _PLACES and value is not None}
-    return Explanation(message, slot, text, register, state, refusal.cause, refusal.name, registers, source, named)
+    cause = refusal.cause + (_since(message) if refusal.name == "helper-invalid" else "")
+    return Explanation(message, slot, text, register, state, cause, refusal.name, registers, source, named)

@@ -113,5 +113,6 @@ def test_a_helper_that_the_kernel_knows_by_number_is_named():
     """An older kernel has no name for it."""
     found = explain("4: (85) call unknown#174\ninvalid func unknown#174\nprocessed 5 insns (limit 1000000)\n")
     assert found is not None
-    assert str(found) == "invalid func bpf_get_attach_cookie#174: this kernel does not have that helper"
+    lacking = "this kernel does not have that helper, which came with Linux 5.15"
+    assert str(found) == f"invalid func bpf_get_attach_cookie#174: {lacking}"
     assert explain("invalid func unknown#99999").message == "invalid func unknown#99999"
