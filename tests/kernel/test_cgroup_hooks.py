@@ -204,7 +204,8 @@ def test_socket_options(group):
             ):
                 with pytest.raises(PermissionError):
                     one.setsockopt(level, option, value)
-            with pytest.raises(OSError, match=r"not supported|not available"):  # refused before the program ran
+            # Linux 5.10 gives the program's refusal, later ones their own before it.
+            with pytest.raises(OSError, match=r"not supported|not available|not permitted"):
                 one.getsockopt(own_level, own_option, 2)
         return answers
 
