@@ -23,7 +23,7 @@ def counted(snapshot):
 @pytest.mark.parametrize("kind", ["pie", "library"])
 def test_functions_of_a_file_by_pattern(form, kind):
     """Ten of two hundred, 23 times each and then 5; none before and none after."""
-    needs("attach:uprobe", "helper:get_attach_cookie@kprobe")
+    needs("attach:uprobe")
     path = binary(kind)
     where = "in " if kind == "library" else ""
     with Traced(binary("pie")) as traced:
@@ -43,7 +43,7 @@ def test_functions_of_a_file_by_pattern(form, kind):
 
 def test_functions_of_one_process_of_two():
     """With -p the others' calls are not there; a library that it has loaded goes by its name."""
-    needs("attach:uprobe", "helper:get_attach_cookie@kprobe")
+    needs("attach:uprobe")
     library = binary("library")
     with Traced(binary("pie")) as one, Traced(binary("pie")) as two:
         for each in (one, two):
@@ -56,7 +56,7 @@ def test_functions_of_one_process_of_two():
 
 def test_usdt_probes_by_pattern():
     """Each under provider and name, its places together: `twice` has two."""
-    needs("attach:uprobe", "helper:get_attach_cookie@kprobe")
+    needs("attach:uprobe")
     path = binary("pie")
     expected = {"traced:twice": 2 * CALLS, "traced:guarded": LATER}
     with Traced(path) as traced:
@@ -73,7 +73,7 @@ def test_usdt_probes_by_pattern():
 
 def test_the_command_prints_the_last_summary_when_it_is_stopped():
     """The most frequent last, as text."""
-    needs("attach:uprobe", "helper:get_attach_cookie@kprobe")
+    needs("attach:uprobe")
     path = binary("pie")
     with Traced(path) as traced, running("funccount", f"{path}:n*", "-p", str(traced.pid)) as tool:
         traced.tell(f"nine {LATER}")
