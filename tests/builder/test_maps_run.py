@@ -14,7 +14,7 @@ from pyebpf.builder.ringbuf import RingBufferEntity
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, field, u8, u32, u64
 from pyebpf.uapi.bpf import MapType
 from tests.builder.fake_kernel import FakeKernel
-from tests.builder.harness import Probe
+from tests.builder.harness import Everything, Probe
 
 
 class Row(Struct):
@@ -54,7 +54,7 @@ def method(p: Probe, owner: Any, name: str, *arguments: Any) -> Any:
 
 @pytest.mark.parametrize(("operator", "wanted"), [("+", 9), ("-", -9), ("|", 7), ("^", 3), ("&", 0)])
 def test_an_augmented_entry_starts_from_zero(operator: str, wanted: int) -> None:
-    p = Probe()
+    p = Probe(Everything())
     values = MapEntity("values", MapType.HASH, U32, S32, 4)
     values.augment_item(p, 1, operator, p.number(0))
     p.ret(0)
