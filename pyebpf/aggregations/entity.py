@@ -10,7 +10,7 @@ from pyebpf.builder.function import Join
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, store, to_int
+from pyebpf.builder.operations import settled, to_int
 from pyebpf.builder.places import temporary, zero
 from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 from pyebpf.errors import InvalidValue
@@ -122,7 +122,7 @@ class Aggregation(Entity, Generic[R]):
         have, missing, lost, done = Join("entry"), Join("no entry"), Join("no room"), Join("added")
         with temporary(p, self.key.size) as slot:
             place = b.slot_address(slot)
-            store(p, place, 0, self.key, settled(p, key))
+            p.store_value(place, 0, self.key, settled(p, key))
             self._look_up(p, place, entry, have, missing)
             b.start(missing)
             self._insert(p, place)

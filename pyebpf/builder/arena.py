@@ -8,7 +8,6 @@ from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.operations import to_int
 from pyebpf.builder.places import Place
-from pyebpf.builder.reading import read
 from pyebpf.compiler.ir import Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, IntType, type_of
@@ -83,4 +82,4 @@ class ArenaEntity(Entity):
         handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
         address = p.b.emit(Op.ARENA, handle, p.b.binary(Op.ADD, base, number))
         p.b.assume_present(address)
-        return read(p, Place(base=address, owner=self.describe(), shared=True), found)
+        return p.load_value(Place(base=address, owner=self.describe(), shared=True), found)

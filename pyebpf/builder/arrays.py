@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.atomics import augment
 from pyebpf.builder.conditions import All, Compare, Test, negate
 from pyebpf.builder.entity import Entity, describe
-from pyebpf.builder.operations import store, to_int
+from pyebpf.builder.operations import to_int
+from pyebpf.builder.packet_bounds import proven
 from pyebpf.builder.places import Place, copy, movable, pieces
-from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference
 from pyebpf.builder.restating import element_offset
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -33,7 +34,7 @@ class Array(Reference):
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         self.check(p)
-        return read(p, self._element(p, index), self.type.element)
+        return p.load_value(self._element(p, index), self.type.element)
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         self.check_writable(p)
@@ -42,13 +43,11 @@ class Array(Reference):
             whole.set_item(p, index, value)
             copy(p, *self.place.address(p), *whole.place.address(p), self.type.size)
             return
-        store(p, *self._element(p, index).address(p), self.type.element, value)
+        p.store_value(*self._element(p, index).address(p), self.type.element, value)
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
         self.check(p)
         if self.place.shared:
-            from pyebpf.builder.atomics import augment
-
             augment(p, self._element(p, index), self.type.element, operator, value, self.describe())
         else:
             super().augment_item(p, index, operator, value)
@@ -112,8 +111,6 @@ def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, cou
     address = p.b.emit(Op.OFFSET, base, element_offset(p, number.value, count, size))
     p.b.assume_present(address)
     if place.packet:
-        from pyebpf.builder.contexts.packets import proven
-
         address = proven(p, address, size, base, place.packet)
     return Place(
         base=address,

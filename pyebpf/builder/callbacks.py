@@ -11,7 +11,6 @@ from pyebpf.builder.integers import Int
 from pyebpf.builder.notes import CALLBACK
 from pyebpf.builder.operations import to_int
 from pyebpf.builder.places import Place
-from pyebpf.builder.reading import read
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
@@ -77,7 +76,7 @@ def entry_arguments(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.V
         key_place = Place(base=key, owner=f"a key of {spec.name}", writable=False)
         value_place = Place(base=value, owner=f"an entry of {spec.name}", shared=True)
         assert spec.value is not None
-        return [read(p, key_place, spec.key or U32), read(p, value_place, spec.value)]
+        return [p.load_value(key_place, spec.key or U32), p.load_value(value_place, spec.value)]
 
     return arguments
 

@@ -11,60 +11,42 @@ from typing import TYPE_CHECKING
 
 from pyebpf.builder import ranges
 from pyebpf.compiler.ir import Op
-from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
-    from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
-    from pyebpf.types import IntType
 
 __all__ = ["divide"]
 
 
-def divide(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
-    """`left // right` or `left % right`; by a run-time 0 they are 0 and the dividend."""
-    if right.literal == 0:
-        p.fail(f"{left.describe()} {operator} 0: nothing is divided by zero")
+def divide(
+    p: ProgramBuilder, operator: str, dividend: ir.Value, divisor: ir.Value, literal: int | None, *, unsigned: bool
+) -> ir.Value:
+    """`//` or `%`, with the divisor's `literal` where it has one; by a run-time 0 they are 0 and the dividend."""
     b = p.b
-    least = (b.bounds(left.value)[0], b.bounds(right.value)[0])
-    type_ = U64 if U64 in (left.type, right.type) else S64
-    if type_ == U64 and any(side.type == S64 and low < 0 for side, low in zip((left, right), least, strict=True)):
-        p.fail(
-            f"{operator} of a u64 and an s64 that may be negative: write u64(x) to divide as unsigned, "
-            "or s64(y) to divide as signed"
-        )
-    plain = type_ == U64 or min(least) >= 0
-    if right.literal is not None and right.literal > 0 and right.literal & (right.literal - 1) == 0:
-        value = _by_power_of_two(p, operator, left, right.literal, plain=plain)
+    numerator, denominator = b.bounds(dividend), b.bounds(divisor)
+    plain = unsigned or min(numerator[0], denominator[0]) >= 0
+    if literal is not None and literal > 0 and literal & (literal - 1) == 0:
+        value = _by_power_of_two(p, operator, dividend, literal, plain=plain)
     elif plain:
-        value = b.binary(Op.UDIV if operator == "//" else Op.UMOD, left.value, right.value)
-    elif least[1] > 0:
-        value = _by_positive(p, operator, left.value, right.value)
+        value = b.binary(Op.UDIV if operator == "//" else Op.UMOD, dividend, divisor)
+    elif denominator[0] > 0:
+        value = _by_positive(p, operator, dividend, divisor)
     else:
-        value = _by_any(p, operator, left.value, right.value)
-    dividend, divisor = b.bounds(left.value), b.bounds(right.value)
-    if operator == "%":
-        found = ranges.remainder(dividend, divisor, unsigned=type_ == U64)
-    else:
-        found = ranges.quotient(dividend, divisor, unsigned=type_ == U64)
+        value = _by_any(p, operator, dividend, divisor)
+    interval = ranges.remainder if operator == "%" else ranges.quotient
+    found = interval(numerator, denominator, unsigned=unsigned)
     if found is not None:
         b.assume_bounds(value, *found)
-    return _number(value, type_)
+    return value
 
 
-def _number(value: ir.Value, type_: IntType) -> Int:
-    from pyebpf.builder.integers import Int
-
-    return Int(value, type_)
-
-
-def _by_power_of_two(p: ProgramBuilder, operator: str, left: Int, divisor: int, *, plain: bool) -> ir.Value:
+def _by_power_of_two(p: ProgramBuilder, operator: str, dividend: ir.Value, divisor: int, *, plain: bool) -> ir.Value:
     """Shifting right and masking round down whatever the sign."""
     if operator == "%":
-        return p.b.binary(Op.AND, left.value, p.b.const(divisor - 1))
+        return p.b.binary(Op.AND, dividend, p.b.const(divisor - 1))
     shift = p.b.const(divisor.bit_length() - 1)
-    return p.b.binary(Op.LSHR if plain else Op.ASHR, left.value, shift)
+    return p.b.binary(Op.LSHR if plain else Op.ASHR, dividend, shift)
 
 
 def _by_positive(p: ProgramBuilder, operator: str, dividend: ir.Value, divisor: ir.Value) -> ir.Value:

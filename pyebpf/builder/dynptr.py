@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.available import need_helper
+from pyebpf.builder.comparisons import minimum
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts.base import Context
-from pyebpf.builder.contexts.packets import packet_moved
 from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime, describe
-from pyebpf.builder.integers import Int
+from pyebpf.builder.integers import Int, read_int
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import binary, minimum, settled, store, to_int
+from pyebpf.builder.none import MaybeInt
+from pyebpf.builder.operations import binary, settled, to_int
+from pyebpf.builder.packet_bounds import packet_moved
 from pyebpf.builder.places import Place, zero
-from pyebpf.builder.reading import read
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
 from pyebpf.builder.restating import restated
@@ -89,13 +90,10 @@ class Dynptr(Entity, NoPythonOperators):
         failed = p.b.emit(Op.SEXT, status, size=4)
         present = p.b.truth_value(Compare(Relation.EQ, failed, p.b.const(0)))
         if isinstance(found, IntType):
-            from pyebpf.builder.none import MaybeInt
-            from pyebpf.builder.reading import read_int
-
             number = read_int(p, address, 0, found)
             return MaybeInt(present, number.value, number.type, number.loaded, f"{self.what}.read(…)")
         foreign = self.what == _PACKET
-        return read(p, Place(slot=slot, owner=f"{self.what}.read(…)", presence=present, foreign=foreign), found)
+        return p.load_value(Place(slot=slot, owner=f"{self.what}.read(…)", presence=present, foreign=foreign), found)
 
     def at(self, p: ProgramBuilder, offset: Any, type_: Any) -> Any:
         """The `type_` at `offset` itself, to be read and written, or None if it does not lie inside.
@@ -107,7 +105,7 @@ class Dynptr(Entity, NoPythonOperators):
             p.fail("at() gives what can be written in place: a record or an array; numbers are read() and write()")
         where = to_int(p, offset).value
         address = p.b.call(DYNPTR_DATA, self.address(p), where, p.b.const(found.size), result=Kind.POINTER)
-        return read(p, Place(base=address, owner=f"{self.what}.at(…)", presence=address), found)
+        return p.load_value(Place(base=address, owner=f"{self.what}.at(…)", presence=address), found)
 
     def write(self, p: ProgramBuilder, offset: Any, value: Any, type_: Any = None) -> Int:
         """Write a copy of a record at `offset`, or a number as a `type_`. True if it lay inside."""
@@ -121,7 +119,7 @@ class Dynptr(Entity, NoPythonOperators):
             p.fail(f"write(offset, {describe(value)}): say what it is written as, write(offset, value, u32)")
         slot = p.b.slot(-(-found.size // 8) * 8, name="copy")
         address = p.b.slot_address(slot)
-        store(p, address, 0, found, value)
+        p.store_value(address, 0, found, value)
         where, nothing = to_int(p, offset).value, p.b.const(0)
         status = p.b.call(DYNPTR_WRITE, self.address(p), where, address, p.b.const(found.size), nothing)
         if self.what == _PACKET:

@@ -121,9 +121,7 @@ class Entity:
 
     def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
         """`self.name operator= value`: plain read, compute, write unless overridden."""
-        from pyebpf.builder.operations import binary
-
-        self.set_attribute(p, name, binary(p, operator, self.attribute(p, name), value))
+        self.set_attribute(p, name, p.binary(operator, self.attribute(p, name), value))
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         """`self[index]`."""
@@ -135,9 +133,7 @@ class Entity:
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
         """`self[index] operator= value`: plain read, compute, write unless overridden."""
-        from pyebpf.builder.operations import binary
-
-        self.set_item(p, index, binary(p, operator, self.item(p, index), value))
+        self.set_item(p, index, p.binary(operator, self.item(p, index), value))
 
     def delete_item(self, p: ProgramBuilder, index: Any) -> None:
         """`del self[index]`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.builder.integers import Int
 from pyebpf.builder.words import word
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import OnlyInProbe
@@ -12,7 +13,6 @@ from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.helper_ids import GET_FUNC_IP
 
 if TYPE_CHECKING:
-    from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
@@ -22,8 +22,6 @@ KINDS = (ProgramType.KPROBE, ProgramType.TRACING)
 
 
 def _function_ip(p: ProgramBuilder) -> Int:
-    from pyebpf.builder.integers import Int
-
     if p.kind not in KINDS:
         p.fail("function_ip() is known where a probe is on functions: @bpf.kprobe, @bpf.fentry, @bpf.function …")
     if not p.target.has(f"helper:get_func_ip@{p.kind.name.lower()}"):

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.contexts.packets import MOVES, packet_moved
 from pyebpf.builder.entity import Entity, RunTime, describe
-from pyebpf.builder.integers import Int
+from pyebpf.builder.integers import Int, read_int
 from pyebpf.builder.kernel_objects import KernelReference
 from pyebpf.builder.none import MaybeInt
 from pyebpf.builder.operations import fits, settled, to_int
+from pyebpf.builder.packet_bounds import MOVES, packet_moved
 from pyebpf.builder.places import Place, moved, write_bytes
 from pyebpf.builder.pointers import Pointer
-from pyebpf.builder.reading import read, read_int
 from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import OnlyInProbe
@@ -270,7 +269,9 @@ class _Call:
         if spec is None or spec.value is None:
             p.fail(f"{what}: this map's values have no type")
         if not isinstance(spec.value, IntType):
-            return read(p, Place(base=found, owner=f"an entry of {spec.name}", presence=found, shared=True), spec.value)
+            return p.load_value(
+                Place(base=found, owner=f"an entry of {spec.name}", presence=found, shared=True), spec.value
+            )
         value = p.b.variable(hint=spec.name)
         with p.b.if_(Compare(Relation.NE, found, p.b.const(0), presence=True)):
             number = read_int(p, found, 0, spec.value)

@@ -12,6 +12,7 @@ from pyebpf.builder import ranges
 from pyebpf.builder.conditions import All, Any as AnyOf, Compare, Test
 from pyebpf.builder.division import divide
 from pyebpf.builder.entity import Entity, RunTime, describe
+from pyebpf.builder.methods import method_of
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import BOOL, S64, U64, IntType
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Character", "Int", "choose", "constant", "number", "relation"]
+__all__ = ["Character", "Int", "choose", "constant", "number", "read_int", "relation"]
 
 _PLAIN = {"+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "&": Op.AND, "|": Op.OR, "^": Op.XOR}
 
@@ -102,7 +103,7 @@ class Int(RunTime):
             self._refuse(p, "binary", f"has no operator {operator} with {describe(other)}")
         left, right = (second, self) if reflected else (self, second)
         if operator in ("//", "%"):
-            return divide(p, operator, left, right)
+            return _divide(p, operator, left, right)
         if operator in ("<<", ">>"):
             return _shift(p, operator, left, right)
         value = p.b.binary(_PLAIN[operator], left.value, right.value)
@@ -147,8 +148,6 @@ class Int(RunTime):
         return result
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        from pyebpf.builder.methods import method_of
-
         return method_of(p, self, name, {"bit_length": self._bit_length, "bit_count": self._bit_count})
 
     def _magnitude(self, p: ProgramBuilder) -> ir.Value:
@@ -300,6 +299,18 @@ def _is_ipv4(operand: Any) -> bool:
     return isinstance(operand, str) and operand.count(".") == 3 and operand.replace(".", "").isdigit()
 
 
+def _divide(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
+    if right.literal == 0:
+        p.fail(f"{left.describe()} {operator} 0: nothing is divided by zero")
+    type_ = U64 if U64 in (left.type, right.type) else S64
+    if type_ == U64 and any(side.type == S64 and p.b.bounds(side.value)[0] < 0 for side in (left, right)):
+        p.fail(
+            f"{operator} of a u64 and an s64 that may be negative: write u64(x) to divide as unsigned, "
+            "or s64(y) to divide as signed"
+        )
+    return Int(divide(p, operator, left.value, right.value, right.literal, unsigned=type_ == U64), type_)
+
+
 def _shift(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
     count = right.literal
     if count is not None and not 0 <= count <= _HIGHEST_SHIFT:
@@ -355,3 +366,15 @@ def choose(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
         # The smaller of a u64 and of a number that is not negative is no more than that one.
         b.assume_bounds(value, 0, e if left.type == U64 else c)
     return Int(value, type_)
+
+
+def read_int(p: ProgramBuilder, address: ir.Value, offset: int, type_: IntType) -> Int:
+    """Load an integer as s64, or as u64 where it takes all of the 64 bits."""
+    value = p.b.load(address, offset, type_.size, signed=type_.signed)
+    if type_.big_endian:
+        value = p.b.emit(Op.SWAP, value, size=type_.size)
+    if type_.size < U64.size:
+        p.b.assume_bounds(value, type_.minimum, type_.maximum)
+    if type_.size == U64.size:
+        return Int(value, S64 if type_.signed else U64)
+    return Int(value, S64, type_)

@@ -11,13 +11,16 @@ import keyword
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.conditions import Always, Compare, Test
 from pyebpf.builder.entity import RunTime, describe
+from pyebpf.builder.integers import Int
 from pyebpf.builder.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
+from pyebpf.builder.operations import settled, to_int
 from pyebpf.builder.pointers import Pointer
+from pyebpf.builder.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import NotFound
-from pyebpf.types import INTEGERS, S64, U64, ArrayType, BytesType, CharFactory, IntType
+from pyebpf.types import INTEGERS, S64, U64, ArrayType, BytesType, CharFactory, IntType, type_of
 from pyebpf.uapi.helper_ids import THIS_CPU_PTR
 
 if TYPE_CHECKING:
@@ -117,8 +120,6 @@ class KernelReference(RunTime):
 
     def as_int(self, p: ProgramBuilder) -> Any:
         """Return the address as a u64, for keys and comparisons."""
-        from pyebpf.builder.integers import Int
-
         return Int(at_offset(p, self.address, self.offset), U64)
 
     def is_none(self, p: ProgramBuilder) -> Test:
@@ -158,8 +159,6 @@ class KernelReference(RunTime):
 
     def _bit_field(self, p: ProgramBuilder, member: KernelMember) -> Any:
         """Read the storage unit that holds a bit-field, then its bits."""
-        from pyebpf.builder.integers import Int
-
         unit = member.type.size
         start = member.bit_offset // (8 * unit) * unit
         shift = member.bit_offset - 8 * start
@@ -218,8 +217,6 @@ class KernelArray(RunTime):
 
     def as_int(self, p: ProgramBuilder) -> Any:
         """Return the address as a u64."""
-        from pyebpf.builder.integers import Int
-
         return Int(at_offset(p, self.address, self.offset), U64)
 
     def is_none(self, p: ProgramBuilder) -> Test:
@@ -231,8 +228,6 @@ class KernelArray(RunTime):
         return self.array_length
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
-        from pyebpf.builder.operations import to_int
-
         size = self.element.size
         if not size:
             p.fail(f"{self.describe()} has elements of unknown size: cast() it to what it is")
@@ -263,8 +258,6 @@ class KernelArray(RunTime):
 
 
 def _never() -> Test:
-    from pyebpf.builder.conditions import Always
-
     return Always(holds=False)
 
 
@@ -301,8 +294,6 @@ def _value_at(
     nullable: bool = False,
 ) -> Any:
     """What a C object of `type_` at address + offset is in the language."""
-    from pyebpf.builder.integers import Int
-
     integer = integer_type(type_)
     if integer is not None:
         value = _load(p, address, offset, type_.size, trusted=trusted, space=space, signed=integer.signed)
@@ -335,8 +326,6 @@ def _value_at(
 
 
 def _text(program: ProgramBuilder, address: ir.Value, offset: int, size: int | None, space: Space) -> Any:
-    from pyebpf.builder.strings import StringSource
-
     def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
         probe_read_string(p, space, destination, length, at_offset(p, address, offset))
 
@@ -366,8 +355,6 @@ def from_register(p: ProgramBuilder, register: ir.Value, type_: KernelType, *, t
 
     The register's upper part is junk for a narrower integer.
     """
-    from pyebpf.builder.integers import Int
-
     integer = integer_type(type_)
     if integer is not None:
         if integer.size < 8:
@@ -405,8 +392,6 @@ def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
 
 def kernel_symbol(p: ProgramBuilder, name: Any, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
     """`ksym("name")`: what the kernel has under a name, read as BTF or the author says; else its address."""
-    from pyebpf.builder.integers import Int
-
     if not isinstance(name, str):
         p.fail("ksym() takes a name known while compiling, as text")
     variable = None
@@ -431,10 +416,6 @@ def kernel_symbol(p: ProgramBuilder, name: Any, type: Any = None) -> Any:  # noq
 
 def user(p: ProgramBuilder, value: Any, target: Any = None) -> Any:
     """`user(p)`: the same address in the process's memory; `user(n, u32)` of a number, or to see another type."""
-    from pyebpf.builder.integers import Int
-    from pyebpf.builder.operations import settled, to_int
-    from pyebpf.types import type_of
-
     found = None if target is None else target if isinstance(target, CharFactory) else type_of(target)
     if target is not None and found is None:
         p.fail(f"user(…, {target!r}): give an integer type, a Struct or char")

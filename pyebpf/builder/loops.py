@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Always, Compare
 from pyebpf.builder.function import Join, Loop
-from pyebpf.builder.integers import Int, relation
+from pyebpf.builder.integers import Int, choose, constant, relation
 from pyebpf.builder.lost import count_loss
-from pyebpf.builder.operations import binary, maximum, settled, to_int
+from pyebpf.builder.operations import binary, settled, to_int
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import dataclass
 from pyebpf.specs import MapSpec
@@ -268,7 +268,7 @@ def _count(p: ProgramBuilder, numbers: _Range) -> ir.Value:
     first, last = Int(numbers.first.value, S64), Int(numbers.last.value, S64)
     distance = binary(p, "-", last, first) if numbers.step > 0 else binary(p, "-", first, last)
     size = abs(numbers.step)
-    distance = maximum(p, distance, 0)
+    distance = choose(p, ">=", to_int(p, distance), constant(p, 0))
     count = distance if size == 1 else binary(p, "//", binary(p, "+", distance, size - 1), size)
     return to_int(p, count).value
 

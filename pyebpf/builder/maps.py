@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyebpf.builder import atomics
 from pyebpf.builder.conditions import Always, Compare, Test
 from pyebpf.builder.entity import Entity, describe
+from pyebpf.builder.entries import Entries
 from pyebpf.builder.function import Join
-from pyebpf.builder.integers import Int
+from pyebpf.builder.integers import Int, read_int
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.operations import fits, settled, store, to_int
+from pyebpf.builder.operations import fits, settled, to_int
 from pyebpf.builder.places import Place, temporary
-from pyebpf.builder.reading import read, read_int
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference, note_change
+from pyebpf.builder.tuples import built
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import MAP_TRAITS
@@ -30,7 +31,6 @@ from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_ELEM, MAP_UPDATE_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pyebpf.builder.entries import Entries
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.types import Type
@@ -99,7 +99,7 @@ class MapEntity(MapWord):
             )
         entry = self._find(p, index)
         self._leave_if_missing(p, entry)
-        return read(p, self._place(entry), self.value)
+        return p.load_value(self._place(entry), self.value)
 
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
         return _present(p, self._find(p, item))
@@ -123,8 +123,6 @@ class MapEntity(MapWord):
         return self._view("keys", p)
 
     def _view(self, view: str, p: ProgramBuilder) -> Entries:
-        from pyebpf.builder.entries import Entries
-
         return Entries(self, view)
 
     def _for_each(self, p: ProgramBuilder, function: Any) -> Any:
@@ -140,7 +138,7 @@ class MapEntity(MapWord):
         entry = self._find(p, key)
         if isinstance(self.value, IntType):
             return self._snapshot(p, entry, what)
-        return read(p, self._place(entry, presence=entry), self.value)
+        return p.load_value(self._place(entry, presence=entry), self.value)
 
     def _get_or(self, p: ProgramBuilder, key: Any, default: Any) -> Int:
         number = self._stand_in(p, default, "get")
@@ -198,8 +196,6 @@ class MapEntity(MapWord):
             # What it takes from memory may lie in the very entry.
             value = value.local(p)
         elif isinstance(self.value, TupleType) and not isinstance(value, Reference):
-            from pyebpf.builder.tuples import built
-
             value = built(p, self.value, value)
         note_change(p, self.value)
         inside = self._in_range(p, index)
@@ -209,7 +205,7 @@ class MapEntity(MapWord):
             return
         entry = self._find(p, index)
         with p.b.if_(_present(p, entry)):
-            store(p, entry, 0, self.value, value)
+            p.store_value(entry, 0, self.value, value)
         if not inside:
             with p.b.else_():
                 count_loss(p, OUT_OF_RANGE, self.map_name)
@@ -297,9 +293,9 @@ class MapEntity(MapWord):
                 return MaybeInt(entry, p.b.take(value), *_held(self.value), what)
             slot = p.b.slot(-(-self.value.size // 8) * 8, name="popped")
             with p.b.if_(_present(p, entry)):
-                store(p, p.b.slot_address(slot), 0, self.value, read(p, self._place(entry), self.value))
+                p.store_value(p.b.slot_address(slot), 0, self.value, p.load_value(self._place(entry), self.value))
                 self._delete(p, address, "pop")
-        return read(p, Place(slot=slot, owner=what, presence=entry), self.value)
+        return p.load_value(Place(slot=slot, owner=what, presence=entry), self.value)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -344,7 +340,7 @@ class MapEntity(MapWord):
             yield address
 
     def _store_key(self, p: ProgramBuilder, address: ir.Value, key: Any) -> None:
-        store(p, address, 0, self.key, key)
+        p.store_value(address, 0, self.key, key)
 
     def _update(self, p: ProgramBuilder, key: Any, value: Any, flags: int) -> ir.Value:
         """Insert or replace; what the helper returns."""
@@ -355,7 +351,7 @@ class MapEntity(MapWord):
                 return self._call(p, MAP_UPDATE_ELEM, key_address, value.place.exact(p), p.b.const(flags))
             with temporary(p, self.value.size) as slot:
                 address = p.b.slot_address(slot)
-                store(p, address, 0, self.value, value)
+                p.store_value(address, 0, self.value, value)
                 return self._call(p, MAP_UPDATE_ELEM, key_address, address, p.b.const(flags))
 
     def _in_range(self, p: ProgramBuilder, index: Any) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pyebpf.builder.conditions import Compare
 from pyebpf.builder.map_word import InnerMap, MapWord
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.methods import method_of
+from pyebpf.compiler.ir import Condition
 from pyebpf.dataclass import replace
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType
@@ -67,7 +69,4 @@ class MapOfMapsEntity(MapEntity):
         p.fail(f"{self.describe()} holds maps: user space puts them in and takes them out, probes look them up")
 
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
-        from pyebpf.builder.conditions import Compare
-        from pyebpf.compiler.ir import Condition
-
         return Compare(Condition.NE, self._find(p, item), p.b.const(0), presence=True)

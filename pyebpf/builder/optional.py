@@ -115,10 +115,6 @@ class Maybe(RunTime):
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         self.settle(p).set_item(p, index, value)
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
-        test: Test = self.settle(p).contains(p, item)
-        return test
-
     def length(self, p: ProgramBuilder) -> Any:
         return self.settle(p).length(p)
 

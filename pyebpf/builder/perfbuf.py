@@ -9,7 +9,7 @@ from pyebpf.builder.entity import describe
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, store
+from pyebpf.builder.operations import settled
 from pyebpf.builder.places import temporary
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
@@ -63,7 +63,7 @@ class PerfBufferEntity(MapWord):
             value.check(p)
         with temporary(p, self.record.size) as slot:
             address = p.b.slot_address(slot)
-            store(p, address, 0, self.record, value)
+            p.store_value(address, 0, self.record, value)
             handle = self.handle(p)
             size = p.b.const(self.record.size)
             status = p.b.call(PERF_EVENT_OUTPUT, p.context, handle, p.b.const(_CURRENT_CPU), address, size)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.comparisons import compare
 from pyebpf.builder.conditions import Compare, Test
 from pyebpf.builder.entity import RunTime, describe
+from pyebpf.builder.integers import Int, number
 from pyebpf.builder.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
+from pyebpf.builder.operations import settled, to_int
+from pyebpf.builder.places import Place
+from pyebpf.builder.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.errors import closest
 from pyebpf.types import S64, U64, CharFactory, IntType, PointerType, StructType, Type
 
 if TYPE_CHECKING:
@@ -43,16 +49,12 @@ class Pointer(RunTime):
 
     def as_int(self, p: ProgramBuilder) -> Any:
         """Return the address as a u64."""
-        from pyebpf.builder.integers import Int
-
         return Int(self.address, U64)
 
     def is_none(self, p: ProgramBuilder) -> Test:
         return Compare(Relation.EQ, self.address, p.b.const(0))
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
-        from pyebpf.builder.operations import compare
-
         other = other.as_int(p) if isinstance(other, Pointer) else other
         mine = self.as_int(p)
         return compare(p, operator, other, mine) if reflected else compare(p, operator, mine, other)
@@ -62,8 +64,6 @@ class Pointer(RunTime):
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
         """Bytes further on or back of a pointer to bytes, in the same memory; the distance of two pointers."""
-        from pyebpf.builder.integers import Int, number
-
         if operator == "-" and not reflected and isinstance(other, Pointer):
             return Int(p.b.binary(Op.SUB, self.address, other.address), S64)
         distance = number(p, other) if operator == "+" or (operator == "-" and not reflected) else None
@@ -79,8 +79,6 @@ class Pointer(RunTime):
         )
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
-        from pyebpf.builder.operations import to_int
-
         if isinstance(self.target, CharFactory):
             p.fail("a C string has no items: copy it with user_string() or kernel_string(), then index the copy")
         if self.target is None:
@@ -108,17 +106,12 @@ class Pointer(RunTime):
             p.fail(f"{self.describe()} has no attribute {name}: [0] reads what it points to")
         found = self.target.by_name.get(name)
         if found is None:
-            from pyebpf.errors import closest
-
             p.fail(f"{self.target.name} has no field {name}{closest(name, self.target.by_name)}")
         return read_typed(p, self.space, self.address, found.offset, found.type)
 
 
 def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, type_: Type) -> Any:
     """Read a value of a type of the language from memory by address, copying whatever is no integer to the stack."""
-    from pyebpf.builder.integers import Int
-    from pyebpf.builder.operations import load
-
     if isinstance(type_, IntType) and not type_.big_endian:
         value = probe_read_value(p, space, address, offset, type_.size, signed=type_.signed)
         if type_.size == U64.size:
@@ -128,15 +121,11 @@ def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, 
         return Pointer(probe_read_value(p, space, address, offset, 8), type_.target, space)
     place = p.b.slot_address(p.b.slot(-(-type_.size // 8) * 8, name="copy"))
     probe_read(p, space, place, type_.size, at_offset(p, address, offset))
-    return load(p, place, 0, type_, foreign=True, space=space)
+    return p.load_value(Place(base=place, foreign=True, space=space), type_)
 
 
 def string_at(p: ProgramBuilder, word: str, pointer: Any, space: Space, size: int | None) -> Any:
     """Return the C string at an address, read where its destination is known; `size` stands in where there is none."""
-    from pyebpf.builder.integers import Int
-    from pyebpf.builder.operations import settled
-    from pyebpf.builder.strings import StringSource
-
     pointer = settled(p, pointer)
     if isinstance(pointer, Pointer):
         if pointer.space is not space:

@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.function import FunctionBuilder
+from pyebpf.builder.operations import binary
+from pyebpf.builder.reading import read
+from pyebpf.builder.writing import write
 from pyebpf.compiler import ir
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
@@ -13,9 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyebpf.builder.contexts import Place
+    from pyebpf.builder.places import Place as MemoryPlace
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec
     from pyebpf.target import Target
+    from pyebpf.types import Type
     from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["ProgramBuilder"]
@@ -74,6 +79,22 @@ class ProgramBuilder:
             self._place = place(self.attach)
             self._place.target = self.target
         return self._place
+
+    def load_value(self, place: MemoryPlace, type_: Type) -> Any:
+        """Return what stands in memory as a value of `type_`: a number is read now, anything else is a reference."""
+        return read(self, place, type_)
+
+    def store_value(self, address: ir.Value, offset: int, type_: Type, value: Any) -> None:
+        """Write an operand to memory as a value of `type_`, every byte of it, padding as zeros.
+
+        Numbers are cut to their low bits; a constant that does not fit is an error. Records, strings and arrays are
+        copied.
+        """
+        write(self, address, offset, type_, value)
+
+    def binary(self, operator: str, left: Any, right: Any) -> Any:
+        """Return `left operator right` of any two operands."""
+        return binary(self, operator, left, right)
 
     def fail(self, message: str, where: Location | None = None) -> NoReturn:
         """Raise CompileError at `where`, or at the place being compiled."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.conditions import Compare
 from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.operations import settled, to_int
+from pyebpf.compiler.ir import Condition
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType
@@ -55,9 +57,6 @@ class ProgramArrayEntity(MapWord):
         low, high = p.b.bounds(number)
         if not 0 <= low <= high <= U32.maximum:
             # The helper takes the low 32 bits: what lies above must not fold into the range.
-            from pyebpf.builder.conditions import Compare
-            from pyebpf.compiler.ir import Condition
-
             with p.b.if_(Compare(Condition.ULT, number, p.b.const(self.max_entries))):
                 self._call(p, number)
             return

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.integers import read_int
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.methods import method_of
 from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.operations import settled, store
+from pyebpf.builder.operations import settled
 from pyebpf.builder.places import Place, temporary
-from pyebpf.builder.reading import read, read_int
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U64, IntType
@@ -61,7 +61,7 @@ class _Keyless(MapWord):
         value = settled(p, value)
         with temporary(p, self.value.size) as slot:
             address = p.b.slot_address(slot)
-            store(p, address, 0, self.value, value)
+            p.store_value(address, 0, self.value, value)
             failed = self._status(p, MAP_PUSH_ELEM, address, p.b.const(flags))
         with p.b.if_(Compare(Relation.NE, failed, p.b.const(0))):
             count_loss(p, FULL, self.map_name)
@@ -98,7 +98,7 @@ class QueueEntity(_Keyless):
             wide = self.value.size == U64.size
             held = (U64 if not self.value.signed else S64) if wide else S64
             return MaybeInt(presence, value, held, None if wide else self.value, what)
-        return read(p, Place(slot=slot, owner=what, presence=presence), self.value)
+        return p.load_value(Place(slot=slot, owner=what, presence=presence), self.value)
 
 
 class BloomEntity(_Keyless):
@@ -114,6 +114,6 @@ class BloomEntity(_Keyless):
         item = settled(p, item)
         with temporary(p, self.value.size) as slot:
             address = p.b.slot_address(slot)
-            store(p, address, 0, self.value, item)
+            p.store_value(address, 0, self.value, item)
             status = self._status(p, MAP_PEEK_ELEM, address)
         return Compare(Relation.EQ, status, p.b.const(0))

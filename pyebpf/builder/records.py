@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.atomics import augment
 from pyebpf.builder.bits import bits_of, changed_bits, read_bits
 from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime
-from pyebpf.builder.operations import store
+from pyebpf.builder.integers import Int
 from pyebpf.builder.places import Place, copy, zero
-from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference, note_change
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest, closest_or_all
@@ -52,7 +51,7 @@ class Record(Reference):
         field = self.field(p, name)
         self.check(p)
         # What is nested in a record that is there is there.
-        return read(p, replace(self.place.at(field.offset), presence=None), field.type)
+        return p.load_value(replace(self.place.at(field.offset), presence=None), field.type)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         bits = bits_of(self.type, name)
@@ -61,7 +60,7 @@ class Record(Reference):
         field = self.field(p, name)
         self.check_writable(p)
         note_change(p, field.type)
-        store(p, *self.place.at(field.offset).address(p), field.type, value)
+        p.store_value(*self.place.at(field.offset).address(p), field.type, value)
 
     def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
         if not self.place.shared or p.b.no_calls or bits_of(self.type, name) is not None:
@@ -81,8 +80,8 @@ class Record(Reference):
             # Numbers are what they are, and strings are written as the language has them.
             for field in self.type.fields:
                 if isinstance(field.type, CharArray | StructType):
-                    part = read(p, self.place.at(field.offset), field.type)
-                    store(p, address, offset + field.offset, field.type, part)
+                    part = p.load_value(self.place.at(field.offset), field.type)
+                    p.store_value(address, offset + field.offset, field.type, part)
 
 
 class PendingRecord(RunTime):
@@ -112,8 +111,6 @@ class PendingRecord(RunTime):
     @property
     def plain(self) -> bool:
         """Whether it holds numbers and constants only, so that writing it reads no memory."""
-        from pyebpf.builder.integers import Int
-
         return all(isinstance(value, Int) or not isinstance(value, Entity) for value in self.values.values())
 
     def local(self, p: ProgramBuilder) -> Record:
@@ -129,7 +126,7 @@ class PendingRecord(RunTime):
         for start, size in self.type.padding:
             zero(p, address, offset + start, size)
         for field in self.type.fields:
-            store(p, address, offset + field.offset, field.type, self.values[field.name])
+            p.store_value(address, offset + field.offset, field.type, self.values[field.name])
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return self.local(p).attribute(p, name)

@@ -12,6 +12,7 @@ from pyebpf.compiler.ir import Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32
 from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.helpers import HELPER_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,8 +48,6 @@ class RedirectMapEntity(Entity):
         key = settled(p, key)
         if isinstance(key, int) and not 0 <= key <= U32.maximum:
             p.fail(f"{int(key)} is no key of {self.describe()}: keys are u32")
-        from pyebpf.uapi.helpers import HELPER_IDS
-
         handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
         number = to_int(p, key).value
         if p.b.bounds(number)[0] < 0 or p.b.bounds(number)[1] > U32.maximum:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import All, Always, Compare, Test, negate
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.notes import CHANGED
+from pyebpf.builder.packet_bounds import inside
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.types import CharArray, StructType
 
@@ -69,8 +70,6 @@ class Reference(RunTime):
         if p.b.is_present(presence):
             return Always(holds=False)
         if self.place.packet:
-            from pyebpf.builder.contexts.packets import inside
-
             self.place.check_gone(p, self.describe())
             there = inside(p, presence, self.type.size, self.place.packet)
             if self.place.reach is not None:

@@ -9,7 +9,7 @@ from pyebpf.builder.entity import describe
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, store
+from pyebpf.builder.operations import settled
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind
@@ -67,7 +67,7 @@ class RingBufferEntity(MapWord):
         handle = self.handle(p)
         room = p.b.call(RINGBUF_RESERVE, handle, p.b.const(self.record.size), p.b.const(0), result=Kind.POINTER)
         with p.b.if_(Compare(Relation.NE, room, p.b.const(0), presence=True)):
-            store(p, room, 0, self.record, value)
+            p.store_value(room, 0, self.record, value)
             p.b.call(RINGBUF_SUBMIT, room, p.b.const(0))
         with p.b.else_():
             count_loss(p, NO_ROOM, self.map_name)

@@ -9,13 +9,14 @@ from pyebpf.builder.conditions import Compare
 from pyebpf.builder.entity import Entity
 from pyebpf.builder.integers import Int
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, store, to_int
+from pyebpf.builder.operations import settled, to_int
 from pyebpf.builder.places import temporary
 from pyebpf.builder.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.helpers import HELPER_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,8 +112,6 @@ class SocketMapEntity(Entity):
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _call(self, p: ProgramBuilder, helper: str, *arguments: ir.Value, result: Kind = Kind.SCALAR) -> ir.Value:
-        from pyebpf.uapi.helpers import HELPER_IDS
-
         return p.b.call(HELPER_IDS[helper], *arguments, result=result, comment=f"bpf_{helper}")
 
     def _handle(self, p: ProgramBuilder) -> ir.Value:
@@ -128,5 +127,5 @@ class SocketMapEntity(Entity):
             return
         with temporary(p, self.key.size) as slot:
             address = p.b.slot_address(slot)
-            store(p, address, 0, self.key, key)
+            p.store_value(address, 0, self.key, key)
             yield address

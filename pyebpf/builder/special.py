@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import Entity, NoPythonOperators
+from pyebpf.uapi.helper_ids import SPIN_LOCK, SPIN_UNLOCK
 
 if TYPE_CHECKING:
     from pyebpf.builder.places import Place
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.types.special import SpecialType
 
-__all__ = ["TRACING_KINDS", "Member", "special_member"]
+__all__ = ["TRACING_KINDS", "Member", "SpinLock"]
 
 #: Kinds of programs that may interrupt any other: the verifier lets them use neither locks nor timers.
 TRACING_KINDS = ("KPROBE", "TRACEPOINT", "PERF_EVENT", "RAW_TRACEPOINT", "RAW_TRACEPOINT_WRITABLE")
@@ -45,12 +46,19 @@ class Member(Entity, NoPythonOperators):
             p.fail(f"{what}: programs of the kind {kind} run in the middle of others, and may not use it")
 
 
-def special_member(p: ProgramBuilder, type_: SpecialType, place: Place) -> Member:
-    """The entity for a member of that type."""
-    from pyebpf.builder.spin_locks import SpinLock
-    from pyebpf.builder.timers import Timer
+class SpinLock(Member):
+    """A `struct bpf_spin_lock` in a map's entry. Inside, fields of shared records are changed by plain instructions."""
 
-    made = {"bpf_spin_lock": SpinLock, "bpf_timer": Timer}.get(type_.tag)
-    if made is None:
-        p.fail(f"struct {type_.tag} has no meaning in the language yet")
-    return made(type_, place)
+    no_calls = (
+        "a spin lock is held, and nothing may be called under it: look things up, read the kernel's memory, emit and "
+        "count before or after"
+    )
+
+    def enter(self, p: ProgramBuilder) -> Any:
+        self.check_kind(p, "a spin lock")
+        self.place.check(p, self.describe())
+        p.b.call(SPIN_LOCK, self.place.exact(p), comment="bpf_spin_lock")
+        return None
+
+    def leave(self, p: ProgramBuilder) -> None:
+        p.b.call(SPIN_UNLOCK, self.place.exact(p), comment="bpf_spin_unlock")

@@ -12,7 +12,7 @@ from pyebpf.builder.kernel_objects import KernelReference
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, store
+from pyebpf.builder.operations import settled
 from pyebpf.builder.places import moved
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import note_change
@@ -85,7 +85,7 @@ class StorageEntity(MapEntity):
         note_change(p, self.value)
         entry = self._made(p, index)
         with p.b.if_(Compare(Relation.NE, entry, p.b.const(0), presence=True)):
-            store(p, entry, 0, self.value, value)
+            p.store_value(entry, 0, self.value, value)
         with p.b.else_():
             count_loss(p, NO_STORAGE, self.map_name)
 

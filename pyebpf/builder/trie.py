@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import describe
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.operations import store
 from pyebpf.builder.references import Reference
 from pyebpf.types import BE16, BE32, BE64, U8, U32, BytesType
 
@@ -28,4 +27,4 @@ class TrieEntity(MapEntity):
         type_ = _NUMBERS.get(size, BytesType(size))
         if isinstance(type_, BytesType) and not (isinstance(key, bytes | Reference)):
             p.fail(f"the keys of {self.describe()} are addresses of {size} bytes, u8[{size}], not {describe(key)}")
-        store(p, address, U32.size, type_, key)
+        p.store_value(address, U32.size, type_, key)

@@ -19,9 +19,7 @@ from pyebpf.builder.callbacks import ENTRY, call_for_each, check_walked, entry_a
 from pyebpf.builder.conditions import All, Compare
 from pyebpf.builder.function import FunctionBuilder, Join, Loop
 from pyebpf.builder.loops import hidden_zero
-from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place, pieces, temporary
-from pyebpf.builder.reading import read
 from pyebpf.builder.references import Reference
 from pyebpf.builder.scratch import LARGE, ScratchFunctionBuilder, is_scratch
 from pyebpf.compiler import ir
@@ -350,8 +348,8 @@ def walk_entries(
         key, value = entry_arguments(p, table.spec)(body.parameters[: len(ENTRY)])
         if changes and isinstance(key, Reference):
             slot = body.slot(-(-key.type.size // _CELL) * _CELL, name="key")
-            store(p, body.slot_address(slot), 0, key.type, key)
-            key = read(p, Place(slot=slot, owner=key.place.owner, writable=False), key.type)
+            p.store_value(body.slot_address(slot), 0, key.type, key)
+            key = p.load_value(Place(slot=slot, owner=key.place.owner, writable=False), key.type)
         yield walk, entries.element(key, value)
         walk.leave(lambda: returned(walk))
     walk.go(table, what)

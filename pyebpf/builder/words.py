@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyebpf.builder.entity import Entity
+from pyebpf.builder.integers import Int
 from pyebpf.builder.methods import invoke
+from pyebpf.builder.strings import StringSource
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import S64, U64
@@ -25,7 +27,6 @@ from pyebpf.uapi.helper_ids import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
@@ -72,8 +73,6 @@ def word(build: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]
 
 
 def _int(value: ir.Value, *, signed: bool = False) -> Int:
-    from pyebpf.builder.integers import Int
-
     return Int(value, S64 if signed else U64)
 
 
@@ -151,8 +150,6 @@ def cpu() -> int:
 
 
 def _comm(p: ProgramBuilder) -> Any:
-    from pyebpf.builder.strings import StringSource
-
     def read_into(program: ProgramBuilder, address: ir.Value, size: int) -> None:
         # Linux 6.1's helper ends with a NUL and leaves what follows as it was: not all kernels pad with zeros.
         program.b.call(GET_CURRENT_COMM, address, program.b.const(size), result=Kind.SCALAR)

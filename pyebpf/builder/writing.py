@@ -8,6 +8,7 @@ from pyebpf.builder.conditions import Test
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.operations import fits, settled, to_int, truth
 from pyebpf.builder.places import write_bytes, zero
+from pyebpf.builder.tuples import write_elements
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import InvalidValue
 from pyebpf.types import U64, ArrayType, BytesType, CharArray, IntType, PointerType, Struct, StructType, TupleType
@@ -36,8 +37,6 @@ def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
             p.fail(f"{describe(value)} does not fit {type_.name}")
         write_entity(p, address, offset, type_)
     elif isinstance(type_, TupleType):
-        from pyebpf.builder.tuples import write_elements
-
         if not isinstance(value, tuple | list):
             p.fail(f"{value!r} does not fit {type_.name}: give a tuple of {len(type_.fields)}")
         write_elements(p, address, offset, type_, value)

@@ -11,7 +11,6 @@ from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import Int
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.places import Place, zero
-from pyebpf.builder.reading import read
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dsl.callbacks import callback
 from pyebpf.types import S64
@@ -49,7 +48,7 @@ def drain(p: ProgramBuilder, ring: UserRingBuffer[Any], handler: Any) -> Int:
         with p.b.if_(Compare(Relation.NE, p.b.emit(Op.SEXT, failed, size=4), p.b.const(0))):
             count_loss(p, TOO_SHORT, name)
             p.b.ret(p.b.const(0))
-        return [read(p, Place(slot=slot, owner=f"a record of {name}"), layout)]
+        return [p.load_value(Place(slot=slot, owner=f"a record of {name}"), layout)]
 
     function, passed, invalidated = callback(p, handler, (Kind.POINTER,), arguments, f"a handler of {name}.drain()")
     count = p.b.call(USER_RINGBUF_DRAIN, ring.handle(p), function, passed, p.b.const(0), comment=f"{name}.drain()")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from pyebpf.builder import ranges
-from pyebpf.builder.operations import absolute, binary, compare, contains, convert, maximum, minimum, to_int, unary
+from pyebpf.builder.comparisons import compare, contains, maximum, minimum
+from pyebpf.builder.operations import absolute, binary, convert, to_int, unary
 from pyebpf.errors import CompileError
 from pyebpf.types import INTEGERS, S8, S16, S32, S64, U8, U16, U32, U64, IntType
 from tests.builder.harness import Probe

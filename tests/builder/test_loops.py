@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyebpf.builder.comparisons import compare, maximum, minimum
 from pyebpf.builder.loops import MOST_ITERATIONS, MOST_ROUNDS, range_loop
-from pyebpf.builder.operations import binary, compare, maximum, minimum
+from pyebpf.builder.operations import binary
 from pyebpf.compiler.evaluator import Pointer, Region
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import CompileError

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from pyebpf.builder.comparisons import compare
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.operations import compare, to_int
+from pyebpf.builder.operations import to_int
 from pyebpf.builder.records import StructConstructor
 from pyebpf.builder.ringbuf import RingBufferEntity
 from pyebpf.errors import CompileError

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from pyebpf.builder.comparisons import compare, contains
 from pyebpf.builder.lost import LOST_MAP, losses_of
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.operations import binary, compare, contains, is_none, to_int
+from pyebpf.builder.operations import binary, is_none, to_int
 from pyebpf.builder.records import StructConstructor
 from pyebpf.builder.ringbuf import RingBufferEntity
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, field, u8, u32, u64

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyebpf.builder.operations import binary, compare, length, load, store, truth
+from pyebpf.builder.comparisons import compare
+from pyebpf.builder.operations import binary, length, truth
 from pyebpf.builder.places import Place
 from pyebpf.builder.records import StructConstructor
 from pyebpf.builder.strings import String, StringSource
@@ -76,8 +77,8 @@ def test_a_record_is_written_whole() -> None:
 
     def write(p: Probe, address: Any) -> None:
         inner = StructConstructor(Inner).call(p, (p.number(0), 5), {})
-        store(
-            p, address, 0, Outer.layout, StructConstructor(Outer).call(p, (1, p.number(1, U64), inner), {"name": "ab"})
+        p.store_value(
+            address, 0, Outer.layout, StructConstructor(Outer).call(p, (1, p.number(1, U64), inner), {"name": "ab"})
         )
 
     wanted = Outer(1, (1 << 64) - 2, Inner(0x34, 5), "ab", b"xyz", [1, 2, 3], 9)
@@ -86,7 +87,7 @@ def test_a_record_is_written_whole() -> None:
 
 def test_a_record_known_while_compiling_is_written_whole() -> None:
     value = Outer(1, 2, Inner(3, 4), "name", b"abc", [7, 8, 9])
-    assert memory(Outer.layout, lambda p, a: store(p, a, 0, Outer.layout, value)) == value.to_bytes()
+    assert memory(Outer.layout, lambda p, a: p.store_value(a, 0, Outer.layout, value)) == value.to_bytes()
 
 
 @settings(max_examples=200)
@@ -95,14 +96,14 @@ def test_numbers_are_stored_and_read_back_as_their_types_wrap_them(name: str, wo
     p = Probe()
     type_ = INTEGERS[name]
     address = filled(p, 8)
-    store(p, address, 0, type_, p.number(0))
-    p.ret(load(p, address, 0, type_))
+    p.store_value(address, 0, type_, p.number(0))
+    p.ret(p.load_value(Place(base=address), type_))
     assert p.run(word) == S64.wrap(type_.wrap(S64.wrap(word)))
 
 
 @pytest.mark.parametrize("type_", [BE16, BE32, BE64], ids=str)
 def test_constants_in_network_order_are_swapped_while_compiling(type_: Any) -> None:
-    assert memory(type_, lambda p, a: store(p, a, 0, type_, 0x1234)) == (0x1234).to_bytes(type_.size, "big")
+    assert memory(type_, lambda p, a: p.store_value(a, 0, type_, 0x1234)) == (0x1234).to_bytes(type_.size, "big")
 
 
 @pytest.mark.parametrize("source", [1, 2, 5, 16, 23])
@@ -113,8 +114,8 @@ def test_strings_are_cut_or_filled_to_their_destination(source: int, size: int) 
 
     def write(p: Probe, address: Any) -> None:
         place = filled(p, source)
-        store(p, place, 0, CharArray(source), text)
-        store(p, address, 0, CharArray(size), load(p, place, 0, CharArray(source)))
+        p.store_value(place, 0, CharArray(source), text)
+        p.store_value(address, 0, CharArray(size), p.load_value(Place(base=place), CharArray(source)))
 
     assert memory(CharArray(size), write) == text[: size - 1].encode().ljust(size, b"\0")
 
@@ -129,7 +130,7 @@ def test_a_source_is_read_into_its_place_and_no_further(size: int | None, destin
         p.b.store(address, 0, p.b.const(ord("x")), 1)
 
     def write(p: Probe, address: Any) -> None:
-        store(p, address, 0, CharArray(destination), StringSource("text()", read_into, size))
+        p.store_value(address, 0, CharArray(destination), StringSource("text()", read_into, size))
 
     assert memory(CharArray(destination), write) == b"x".ljust(destination, b"\0")
     assert set(asked) == {min(size or destination, destination)}
@@ -143,8 +144,10 @@ def test_strings_of_different_sizes_are_compared_to_the_end(left: str, right: st
         p = Probe()
         places = [filled(p, size) for size in sizes]
         for place, size, text in zip(places, sizes, (left, right), strict=True):
-            store(p, place, 0, CharArray(size), text)
-        first, second = (load(p, place, 0, CharArray(size)) for place, size in zip(places, sizes, strict=True))
+            p.store_value(place, 0, CharArray(size), text)
+        first, second = (
+            p.load_value(Place(base=place), CharArray(size)) for place, size in zip(places, sizes, strict=True)
+        )
         p.ret(compare(p, "==", first, second))
         assert p.run() == same
 
@@ -158,11 +161,11 @@ def test_text_looked_for_is_found_where_python_finds_it(text: str, foreign: bool
         for name in ("in", "endswith"):
             p = Probe()
             place = filled(p, 16)
-            store(p, place, 0, CharArray(16), text)
+            p.store_value(place, 0, CharArray(16), text)
             if foreign:
                 for at in range(len(text) + 1, 16):
                     p.b.store(place, at, p.b.const(ord("abc"[at % 3])), 1)
-            found = load(p, place, 0, CharArray(16), foreign=foreign)
+            found = p.load_value(Place(base=place, foreign=foreign), CharArray(16))
             if name == "in":
                 p.ret(found.contains(p, literal))
                 wanted = literal in text
@@ -178,8 +181,8 @@ def test_one_of_several_prefixes_or_suffixes() -> None:
         for several in (("x", "ab"), ("cd", "x"), ("x", "y"), (), ("",)):
             p = Probe()
             place = filled(p, 8)
-            store(p, place, 0, CharArray(8), "abcd")
-            p.ret(load(p, place, 0, CharArray(8)).attribute(p, name).call(p, (several,), {}))
+            p.store_value(place, 0, CharArray(8), "abcd")
+            p.ret(p.load_value(Place(base=place), CharArray(8)).attribute(p, name).call(p, (several,), {}))
             assert p.run() == getattr("abcd", name)(several)
 
 
@@ -189,8 +192,8 @@ def test_startswith_and_comparison_with_a_literal_are_pythons(text: str) -> None
         for name in ("startswith", "==", "!="):
             p = Probe()
             place = filled(p, 5)
-            store(p, place, 0, CharArray(5), text)
-            string = load(p, place, 0, CharArray(5))
+            p.store_value(place, 0, CharArray(5), text)
+            string = p.load_value(Place(base=place), CharArray(5))
             if name == "startswith":
                 p.ret(string.attribute(p, name).call(p, (literal,), {}))
                 wanted = text.startswith(literal)
@@ -205,16 +208,16 @@ def test_length_is_the_bytes_before_the_nul(size: int) -> None:
     for count in range(size):
         p = Probe()
         place = filled(p, size)
-        store(p, place, 0, CharArray(size), "x" * count)
-        p.ret(length(p, load(p, place, 0, CharArray(size))))
+        p.store_value(place, 0, CharArray(size), "x" * count)
+        p.ret(length(p, p.load_value(Place(base=place), CharArray(size))))
         assert p.run() == count
 
 
 def test_characters_are_compared_with_one_byte() -> None:
     p = Probe()
     place = filled(p, 4)
-    store(p, place, 0, CharArray(4), "a/b")
-    string = load(p, place, 0, CharArray(4))
+    p.store_value(place, 0, CharArray(4), "a/b")
+    string = p.load_value(Place(base=place), CharArray(4))
     p.ret(compare(p, "==", string.item(p, 1), "/"))
     with pytest.raises(CompileError, match="a character is one byte and 'ab' is 2: compare it with one"):
         compare(p, "==", string.item(p, 0), "ab")
@@ -294,7 +297,7 @@ REFUSALS = {
         lambda p: binary(p, "+", StringSource("comm()", lambda *_: None, 16), "x"),
         r"comm\(\) has no operator \+",
     ),
-    "a string as a number": (lambda p: store(p, filled(p, 8), 0, U32, string(p)), r"the char\[8\] is no number"),
+    "a string as a number": (lambda p: p.store_value(filled(p, 8), 0, U32, string(p)), r"the char\[8\] is no number"),
     "an index that may be outside": (
         lambda p: outer(p).attribute(p, "cells").item(p, p.number(0, U64)),
         r"this index of the be16\[3\] may lie outside 0 to 2: test it first, if 0 <= i < 3, or mask it",

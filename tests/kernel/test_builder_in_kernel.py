@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyebpf.builder.comparisons import compare, contains, maximum, minimum
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.lost import LOST_MAP, losses_of
 from pyebpf.builder.maps import FULL, OUT_OF_RANGE, MapEntity
-from pyebpf.builder.operations import absolute, binary, compare, contains, is_none, load, maximum, minimum, to_int
+from pyebpf.builder.operations import absolute, binary, is_none, to_int
+from pyebpf.builder.places import Place
 from pyebpf.builder.records import StructConstructor
 from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.builder.words import comm
@@ -321,7 +323,7 @@ def test_strings_have_a_length_and_items(target: Any, length: int) -> None:
     place = p.b.slot_address(slot)
     text = source.item(p, 0)
     text.write_to(p, place, 0, CharArray(length))
-    copy = load(p, place, 0, CharArray(length))
+    copy = p.load_value(Place(base=place), CharArray(length))
     index = p.number(0, U64)
     size = to_int(p, copy.length(p))
     with p.b.if_(compare(p, "<", index, length)):

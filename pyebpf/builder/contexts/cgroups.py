@@ -8,6 +8,7 @@ from pyebpf.builder.contexts import structs
 from pyebpf.builder.contexts.fields import FieldsPlace
 from pyebpf.builder.contexts.packets import Packet
 from pyebpf.builder.contexts.skb import SkBuffPlace
+from pyebpf.builder.strings import StringSource
 from pyebpf.specs.attach.cgroups import HOOKS, CgroupAttachSpec, CgroupSkb
 from pyebpf.uapi.helper_ids import SYSCTL_GET_NAME
 
@@ -98,7 +99,6 @@ class CgroupSysctlPlace(CgroupPlace):
     def named(self, p: ProgramBuilder, name: str) -> Any:
         if name != "name":
             return super().named(p, name)
-        from pyebpf.builder.strings import StringSource
 
         def read_into(program: ProgramBuilder, destination: Any, size: int) -> None:
             program.b.call(SYSCTL_GET_NAME, program.context, destination, program.b.const(size), program.b.const(0))

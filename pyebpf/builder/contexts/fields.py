@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
+from pyebpf.builder.arrays import Array
+from pyebpf.builder.conditions import Always, Compare
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime, describe
-from pyebpf.builder.places import Place as Memory, write_bytes
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.builder.integers import Int
+from pyebpf.builder.operations import settled
+from pyebpf.builder.places import Place as Memory, temporary, write_bytes
+from pyebpf.builder.writing import integer
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest
 from pyebpf.specs import AttachSpec
@@ -81,8 +86,6 @@ class Number(ContextField):
         self.type: IntType = INTEGERS[f"{'s' if signed else 'u'}{network or 8 * size}"]
 
     def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
-        from pyebpf.builder.integers import Int
-
         value = p.b.load(base, self.offset, self.size, signed=self.signed)
         if self.network:
             value = p.b.emit(Op.SWAP, value, size=self.network // 8)
@@ -92,8 +95,6 @@ class Number(ContextField):
         return Int(value, S64, self.type)
 
     def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
-        from pyebpf.builder.writing import integer
-
         wire = INTEGERS[f"be{self.network}"] if self.network else self.type
         p.b.store(base, self.offset, integer(p, wire, value), self.size)
 
@@ -105,8 +106,6 @@ class Bytes(ContextField):
         super().__init__(name, offset, length, **rules)
 
     def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
-        from pyebpf.builder.arrays import Array
-
         slot = p.b.slot(-(-self.size // 8) * 8, name=self.name)
         place = p.b.slot_address(slot)
         for at in range(0, self.size, _WORD):
@@ -114,9 +113,6 @@ class Bytes(ContextField):
         return Array(array_of(U8, self.size), Memory(slot=slot, owner=self.name, writable=False))
 
     def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
-        from pyebpf.builder.operations import settled, store
-        from pyebpf.builder.places import temporary
-
         value = settled(p, value)
         if isinstance(value, bytes) and len(value) != self.size:
             p.fail(f"{value!r} does not fit {self.name}, which has {self.size} bytes")
@@ -125,7 +121,7 @@ class Bytes(ContextField):
             if isinstance(value, bytes):
                 write_bytes(p, place, 0, value)
             else:
-                store(p, place, 0, array_of(U8, self.size), value)
+                p.store_value(place, 0, array_of(U8, self.size), value)
             for at in range(0, self.size, _WORD):
                 p.b.store(base, self.offset + at, p.b.load(place, at, _WORD), _WORD)
 
@@ -247,9 +243,6 @@ class Mirrored(RunTime):
         return self
 
     def is_none(self, p: ProgramBuilder) -> Test:
-        from pyebpf.builder.conditions import Always, Compare
-        from pyebpf.compiler.ir import Condition as Relation
-
         presence = self.place.presence
         if presence is None:
             p.fail(f"{self.describe()} is never None here")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pyebpf.builder.contexts import registers, sessions
 from pyebpf.builder.contexts.base import ASKED_TARGET, Loading, Place, annotated
+from pyebpf.builder.integers import Int
 from pyebpf.builder.kernel_objects import as_number, from_register, plain_name
 from pyebpf.builder.memory import Space
 from pyebpf.builder.pointers import Pointer
@@ -240,8 +241,6 @@ class FunctionPlace(Place[S]):
 
     def _call_argument(self, p: ProgramBuilder, known: Callee, name: str, annotation: Any, position: int) -> Any:
         """An argument of a system call, by the name that its tracepoint gives it, from the registers it saved."""
-        from pyebpf.builder.integers import Int
-
         arguments = _call_arguments(p.target, known)
         if arguments is None:
             return registers.typed(p, self.saved(p, position), annotation, name, Space.USER)

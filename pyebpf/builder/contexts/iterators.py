@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.conditions import Always, Compare, Test
 from pyebpf.builder.contexts.base import Loading, Place
 from pyebpf.builder.entity import describe
+from pyebpf.builder.integers import read_int
 from pyebpf.builder.kernel_objects import KernelReference, from_register
 from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.operations import settled, store
+from pyebpf.builder.operations import settled
 from pyebpf.builder.places import Place as Memory, temporary
-from pyebpf.builder.reading import read, read_int
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
 from pyebpf.builder.words import word
@@ -127,7 +127,7 @@ class IteratorPlace(Place[KernelIterator]):
             type_ = array_of(type_, p.target.possible_cpus)
         owner = f"the {name} of {spec.name}"
         if not isinstance(type_, IntType):
-            return read(p, Memory(base=register, owner=owner, presence=register, writable=False), type_)
+            return p.load_value(Memory(base=register, owner=owner, presence=register, writable=False), type_)
         number = p.b.variable(hint=name)
         with p.b.if_(Compare(Relation.NE, register, p.b.const(0), presence=True)):
             found = read_int(p, register, 0, type_)
@@ -154,7 +154,7 @@ class IteratorPlace(Place[KernelIterator]):
         place = p.target.struct_member("struct bpf_iter_meta", "seq").offset
         with temporary(p, record.size) as slot:
             address = p.b.slot_address(slot)
-            store(p, address, 0, record, value)
+            p.store_value(address, 0, record, value)
             seq = p.b.load(meta, place, 8, kind=Kind.POINTER)
             p.b.call(SEQ_WRITE, seq, address, p.b.const(record.size))
 

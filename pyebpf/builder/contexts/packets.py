@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyebpf.builder.available import need_helper
-from pyebpf.builder.conditions import Compare, Test
+from pyebpf.builder.conditions import Compare
 from pyebpf.builder.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.integers import Int
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.notes import MOVED, MOVING
+from pyebpf.builder.notes import MOVING
 from pyebpf.builder.operations import settled, to_int
-from pyebpf.builder.places import Place, moved
-from pyebpf.builder.reading import read
+from pyebpf.builder.packet_bounds import ORIGIN
+from pyebpf.builder.places import Place
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
 from pyebpf.types import S64, U32, ArrayType, BytesType, StructType, Type, type_of
@@ -29,47 +29,13 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["MOVES", "Packet", "inside", "metadata", "packet_moved", "proven"]
+__all__ = ["Packet", "metadata"]
 
 _END = "packets: end"
-#: What the addresses of packets come from, as maps are for those of their entries.
-ORIGIN = "packets: the packet"
-
-#: Helpers after which the kernel holds every address in a packet for stale (net/core/filter.c,
-#: bpf_helper_changes_pkt_data).
-MOVES = frozenset(
-    {
-        "clone_redirect",
-        "l3_csum_replace",
-        "l4_csum_replace",
-        "lwt_push_encap",
-        "lwt_seg6_action",
-        "lwt_seg6_adjust_srh",
-        "lwt_seg6_store_bytes",
-        "msg_pop_data",
-        "msg_pull_data",
-        "msg_push_data",
-        "skb_adjust_room",
-        "skb_change_head",
-        "skb_change_proto",
-        "skb_change_tail",
-        "skb_pull_data",
-        "skb_store_bytes",
-        "skb_vlan_pop",
-        "skb_vlan_push",
-        "sk_skb_adjust_room",
-        "store_hdr_opt",
-        "xdp_adjust_head",
-        "xdp_adjust_meta",
-        "xdp_adjust_tail",
-    }
-)
-
 #: MAX_PACKET_OFF: further out the verifier believes no comparison.
 _FURTHEST = 0xFFFF
 #: Further out helpers that copy find nothing (net/core/filter.c, bpf_skb_load_bytes).
 _LOADABLE = (1 << 31) - 1
-#: Helper numbers of enum bpf_func_id.
 
 
 class Packet(Entity, NoPythonOperators):
@@ -133,7 +99,7 @@ class Packet(Entity, NoPythonOperators):
         address = moved_in(p, data, offset)
         p.b.assume_origin(address, ORIGIN)
         place = Place(base=address, owner=self.name, presence=address, writable=self.writable)
-        return read(p, replace(place, packet=self.where, reach=reach, farthest=farthest, foreign=True), found)
+        return p.load_value(replace(place, packet=self.where, reach=reach, farthest=farthest, foreign=True), found)
 
     def _load(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
         """`load(T, at=n)`: a copy of the T that begins n bytes into the packet, or None where it ends before.
@@ -160,7 +126,7 @@ class Packet(Entity, NoPythonOperators):
         slot = p.b.slot(-(-found.size // 8) * 8, name="packet")
         status = p.b.call(helper, p.context, offset, p.b.slot_address(slot), p.b.const(found.size), comment=name)
         there = p.b.truth_value(Compare(Relation.EQ, status, p.b.const(0)))
-        return read(p, Place(slot=slot, owner="a copy from the packet", presence=there, foreign=True), found)
+        return p.load_value(Place(slot=slot, owner="a copy from the packet", presence=there, foreign=True), found)
 
     def _end(self, p: ProgramBuilder, which: int) -> ir.Value:
         """The packet's first address (0) or the one behind its last (1): read once, where nothing moves it."""
@@ -185,35 +151,6 @@ def metadata(ends: tuple[int, int]) -> Packet:
     """`ctx.data_meta`: what XDP left in front of a frame, between `data_meta` and `data`."""
     name = "the metadata"
     return Packet(ends, None, writable=True, copies=False, name=name, where="data_meta")
-
-
-def inside(p: ProgramBuilder, address: ir.Value, size: int, where: str) -> Test:
-    """Whether `size` bytes at `address` end before the packet does that is the context's attribute `where`."""
-    packet = p.place.attribute(p, where)
-    assert isinstance(packet, Packet)
-    return Compare(Relation.ULE, moved(p, address, size), packet.data_end(p), guards=address)
-
-
-def proven(p: ProgramBuilder, address: ir.Value, size: int, other: ir.Value, where: str) -> ir.Value:
-    """`address`, which is inside the packet, so that verifiers see it; they would not, of one computed from an index.
-
-    `other` stands in for it where it is not, which never happens.
-    """
-    found = p.b.variable(Kind.POINTER, "element")
-    with p.b.if_(inside(p, address, size, where)):
-        p.b.write(found, address)
-    with p.b.else_():
-        p.b.write(found, other)
-    element = p.b.take(found)
-    p.b.assume_present(element)
-    p.b.assume_origin(element, ORIGIN)
-    return element
-
-
-def packet_moved(p: ProgramBuilder, call: str) -> None:
-    """Note that a call may have moved the packet: no address in it is good any more."""
-    p.notes[MOVED] = True
-    p.b.invalidate_origin(ORIGIN, call)
 
 
 def _type(p: ProgramBuilder, declared: Any, word: str) -> Type:

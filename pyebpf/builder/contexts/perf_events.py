@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.integers import Int
 from pyebpf.errors import closest
 from pyebpf.specs.attach.perf_events import Breakpoint, PerfEvent
 from pyebpf.types import U64
@@ -27,8 +28,6 @@ class PerfEventPlace(Place[Event]):
     """Parameters are `ip`, `sample_period` and `addr`."""
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
-        from pyebpf.builder.integers import Int
-
         registers, instruction_pointer = REGISTERS[p.target.arch]
         offsets = {"ip": instruction_pointer, **{key: registers + offset for key, offset in PERF_EVENT_FIELDS.items()}}
         if name not in offsets:

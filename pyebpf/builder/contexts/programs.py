@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.integers import Int
-from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place as Memory, copy, temporary
 from pyebpf.builder.records import Record
 from pyebpf.compiler.ir import Op
@@ -49,7 +48,7 @@ class SyscallPlace(Place[SyscallProgram]):
         # Helpers write to the stack, not to a context.
         with temporary(p, field.type.size) as slot:
             address = p.b.slot_address(slot)
-            store(p, address, 0, field.type, value)
+            p.store_value(address, 0, field.type, value)
             copy(p, p.context, field.offset, address, 0, field.type.size)
 
     def check_result(self, p: ProgramBuilder, value: ir.Value) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.arch import architecture
 from pyebpf.builder.annotations import KernelObject
+from pyebpf.builder.integers import Int
 from pyebpf.builder.memory import Space, probe_read_value
 from pyebpf.builder.pointers import Pointer
 from pyebpf.compiler.ir import Op
@@ -17,7 +18,6 @@ from pyebpf.types import S64, U64, IntType, PointerType
 
 if TYPE_CHECKING:
     from pyebpf.arch import Architecture
-    from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
@@ -36,8 +36,6 @@ def register(p: ProgramBuilder, name: str) -> ir.Value:
 
 def named_register(p: ProgramBuilder, name: str) -> Int:
     """`ctx.name`: a register as a u64. Any other name is an error with the closest ones."""
-    from pyebpf.builder.integers import Int
-
     arch = machine(p)
     if name not in arch.registers:
         p.fail(
@@ -79,8 +77,6 @@ def typed(p: ProgramBuilder, value: ir.Value, annotation: Any, name: str, space:
 
     An integer narrower than the register is extended from its own width: the upper bits are junk.
     """
-    from pyebpf.builder.integers import Int
-
     if isinstance(annotation, PointerType):
         return Pointer(value, annotation.target, space)
     if isinstance(annotation, IntType) and not annotation.big_endian:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.integers import Int
+from pyebpf.builder.operations import to_int
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import NotFound
 from pyebpf.types import S64, U64
@@ -26,8 +28,6 @@ RESULTS = 0, 1
 
 def is_return(p: ProgramBuilder) -> Any:
     """`ctx.is_return`: 1 at the return, 0 at the entry."""
-    from pyebpf.builder.integers import Int
-
     found = p.b.emit(Op.ZEXT, _kfunc(p, "bpf_session_is_return"), size=1)
     p.b.assume_bounds(found, 0, 1)
     return Int(found, S64, INTEGERS["bool"])
@@ -35,15 +35,11 @@ def is_return(p: ProgramBuilder) -> Any:
 
 def cookie(p: ProgramBuilder) -> Any:
     """`ctx.cookie`: a u64, 0 at the entry."""
-    from pyebpf.builder.integers import Int
-
     return Int(p.b.load(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, 8), U64)
 
 
 def set_cookie(p: ProgramBuilder, value: Any) -> None:
     """`ctx.cookie = value`."""
-    from pyebpf.builder.operations import to_int
-
     number = to_int(p, value).value
     p.b.store(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, number, 8)
 

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.packets import Packet, metadata
-from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place as Memory
-from pyebpf.builder.reading import read
 from pyebpf.errors import closest
 from pyebpf.specs import AttachSpec
 from pyebpf.specs.attach.network import Clsact, Tcx
@@ -94,7 +92,7 @@ class SkBuffPlace(Place[S], Generic[S]):
     def named(self, p: ProgramBuilder, name: str) -> Any:
         offset, type_ = self._field(p, name)
         writable = name in _WRITABLE.get(p.kind, ())
-        return read(p, Memory(base=p.context, offset=offset, owner=name, writable=writable, fixed=True), type_)
+        return p.load_value(Memory(base=p.context, offset=offset, owner=name, writable=writable, fixed=True), type_)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         offset, type_ = self._field(p, name)
@@ -102,7 +100,7 @@ class SkBuffPlace(Place[S], Generic[S]):
         if name not in writable or not isinstance(type_, IntType):
             one = f"{name} has elements to assign to" if name in writable else f"{name} is only read here"
             p.fail(f"{one}; what can be written is {', '.join(sorted(writable))}")
-        store(p, p.context, offset, type_, value)
+        p.store_value(p.context, offset, type_, value)
 
     def _field(self, p: ProgramBuilder, name: str) -> tuple[int, Type]:
         hidden = _HIDDEN.get(p.kind, frozenset())

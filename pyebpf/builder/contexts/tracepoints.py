@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Loading, OpaqueArgument, Place
+from pyebpf.builder.integers import Int
 from pyebpf.builder.kernel_objects import as_number, from_register
 from pyebpf.builder.memory import Space
+from pyebpf.builder.places import Place as Memory
 from pyebpf.builder.pointers import Pointer
+from pyebpf.builder.strings import StringSource
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
-from pyebpf.types import S64, U64, CharFactory, array_of
+from pyebpf.types import S64, U64, CharArray, CharFactory, array_of
 from pyebpf.types.integers import INTEGERS
 
 if TYPE_CHECKING:
@@ -129,8 +132,6 @@ def _field(p: ProgramBuilder, category: str, event: str, name: str) -> Any:
         field = p.target.tracepoint_format(category, event).field(name)
     except NotFound as error:
         p.fail(str(error))
-    from pyebpf.builder.integers import Int
-
     if field.location is not None:
         return _dynamic(p, field)
     if field.length is not None:
@@ -152,22 +153,18 @@ def _field(p: ProgramBuilder, category: str, event: str, name: str) -> Any:
 
 def _array(p: ProgramBuilder, field: TracepointField) -> Any:
     """An array that stands in the record itself: text, or numbers."""
-    from pyebpf.builder.operations import load
-    from pyebpf.types import CharArray
-
     element = field.element
     if element is None or not field.length:
         p.fail(f"{field.type} {field.name}[] has no type in the language")
+    place = Memory(base=p.context, offset=field.offset)
     if "char" in field.type.split():
-        return load(p, p.context, field.offset, CharArray(field.length))
+        return p.load_value(place, CharArray(field.length))
     size, signed = element
-    return load(p, p.context, field.offset, array_of(INTEGERS[f"{'s' if signed else 'u'}{8 * size}"], field.length))
+    return p.load_value(place, array_of(INTEGERS[f"{'s' if signed else 'u'}{8 * size}"], field.length))
 
 
 def _dynamic(p: ProgramBuilder, field: TracepointField) -> Any:
     """A `__data_loc` or `__rel_loc` string: its place in the record stands in the record."""
-    from pyebpf.builder.strings import StringSource
-
     if "char" not in field.type.split():
         p.fail(f"{field.location} {field.type} {field.name}: only text can be read from a field of variable place")
 

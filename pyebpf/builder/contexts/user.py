@@ -8,6 +8,7 @@ from pyebpf.builder.conditions import All, Compare
 from pyebpf.builder.contexts import sessions
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.registers import argument, named_register, result, typed
+from pyebpf.builder.integers import Int
 from pyebpf.builder.memory import Space
 from pyebpf.builder.words import process_number
 from pyebpf.compiler.ir import Condition, Op
@@ -79,8 +80,6 @@ class UprobeSessionPlace(UprobePlace):
 
 def cookie(p: ProgramBuilder) -> Any:
     """`ctx.cookie`: which of the attachment's places it is, by its number in `link.places`."""
-    from pyebpf.builder.integers import Int
-
     # Since Linux commit 7adfc6c9b315 ("bpf: Add bpf_get_attach_cookie() BPF helper to access bpf_cookie value")
     # (in v5.15). Before, each place has a program of its own, whose map holds the number.
     if p.target.has("helper:get_attach_cookie@kprobe"):

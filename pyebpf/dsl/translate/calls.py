@@ -9,7 +9,7 @@ from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import operations
+from pyebpf.builder import comparisons, operations
 from pyebpf.builder.conditions import Always
 from pyebpf.builder.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.entries import Entries
@@ -328,12 +328,12 @@ class RunTimeRange(Entity, NoPythonOperators):
     def contains(self, p: Any, item: Any) -> Any:
         from pyebpf.builder.conditions import All
 
-        return All((operations.compare(p, ">=", item, self.start), operations.compare(p, "<", item, self.stop)))
+        return All((comparisons.compare(p, ">=", item, self.start), comparisons.compare(p, "<", item, self.stop)))
 
 
 _BUILT_IN: dict[Any, Callable[[Frame, list[Any]], Any]] = {
-    builtins.min: lambda f, arguments: operations.minimum(f.p, *arguments),
-    builtins.max: lambda f, arguments: operations.maximum(f.p, *arguments),
+    builtins.min: lambda f, arguments: comparisons.minimum(f.p, *arguments),
+    builtins.max: lambda f, arguments: comparisons.maximum(f.p, *arguments),
     builtins.abs: lambda f, arguments: operations.absolute(f.p, _one(f, "abs", arguments)),
     builtins.len: lambda f, arguments: operations.length(f.p, _one(f, "len", arguments)),
     builtins.bool: _bool,

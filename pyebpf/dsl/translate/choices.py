@@ -71,7 +71,7 @@ def _text(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> Strin
     slot = f.b.slot(-(-type_.size // 8) * 8, name="text")
     for value, way in ways:
         f.b.start(way)
-        operations.store(f.p, f.b.slot_address(slot), 0, type_, value)
+        f.p.store_value(f.b.slot_address(slot), 0, type_, value)
         f.b.jump(end)
     f.b.start(end)
     return String(type_, Place(slot=slot, owner="a local", writable=False))

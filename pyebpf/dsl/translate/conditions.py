@@ -6,7 +6,7 @@ import ast
 import operator
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import operations
+from pyebpf.builder import comparisons, operations
 from pyebpf.builder.conditions import Always, negate
 from pyebpf.builder.entity import Entity
 from pyebpf.builder.function import Join
@@ -168,7 +168,7 @@ def comparison(f: Frame, op: ast.cmpop, left: Any, right: Any, node: ast.expr | 
                 return Always(bool(compile_time(f, function, left, right)))
             if left is None or right is None:
                 f.fail(f"None is compared by `is None` or `is not None`, not by {sign}")
-            return operations.compare(f.p, sign, left, right)
+            return comparisons.compare(f.p, sign, left, right)
 
 
 def _identity(f: Frame, left: Any, right: Any, node: ast.expr | None) -> Test:
@@ -195,7 +195,7 @@ def _is_something(value: Entity) -> bool:
 def _membership(f: Frame, item: Any, container: Any) -> Test:
     if not _has_entity(item) and not _has_entity(container):
         return Always(bool(compile_time(f, operator.contains, container, item)))
-    return operations.contains(f.p, item, container)
+    return comparisons.contains(f.p, item, container)
 
 
 def _has_entity(value: Any) -> bool:

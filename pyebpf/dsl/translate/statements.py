@@ -7,12 +7,12 @@ import functools
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import operations
 from pyebpf.builder.conditions import Always
 from pyebpf.builder.entity import Entity, RunTime, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.optional import Maybe
+from pyebpf.builder.places import Place
 from pyebpf.builder.references import Reference
 from pyebpf.builder.strings import StringSource
 from pyebpf.dsl.annotations import integer_type
@@ -186,8 +186,8 @@ def _taken(f: Frame, part: Any, *, named: bool) -> Any:
         return part
     if isinstance(part, Reference) and not named and not part.place.missing(f.p):
         slot = f.b.slot(-(-part.type.size // 8) * 8, name="swapped")
-        operations.store(f.p, f.b.slot_address(slot), 0, part.type, part)
-        return operations.load(f.p, f.b.slot_address(slot), 0, part.type)
+        f.p.store_value(f.b.slot_address(slot), 0, part.type, part)
+        return f.p.load_value(Place(base=f.b.slot_address(slot)), part.type)
     return part.local(f.p)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.comparisons import compare
 from pyebpf.builder.conditions import Always, Compare
 from pyebpf.builder.entity import Entity, describe
 from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
-from pyebpf.builder.operations import compare, to_int
+from pyebpf.builder.operations import to_int
 from pyebpf.builder.places import Place
-from pyebpf.builder.reading import read
 from pyebpf.builder.restating import element_offset
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
@@ -96,7 +96,7 @@ def _element(p: ProgramBuilder, type_: IntType | CharArray, values: Sequence[Any
     # What proves the index here, the verifier may have forgotten.
     address = p.b.emit(Op.OFFSET, table, element_offset(p, index, count, type_.size))
     p.b.assume_present(address)
-    found = read(p, Place(base=address, owner="a table", writable=False), type_)
+    found = p.load_value(Place(base=address, owner="a table", writable=False), type_)
     if isinstance(found, Int) and max(values) <= S64.maximum:  # bounds are those of a number read as s64
         p.b.assume_bounds(found.value, min(values), max(values))
     return found
@@ -176,7 +176,7 @@ def _by_index(f: Frame, table: Mapping[Any, Any], key: Int, default: Any) -> Any
 
 
 def _relation(f: Frame, key: Int, low: int, high: int) -> Any:
-    from pyebpf.builder.operations import contains
+    from pyebpf.builder.comparisons import contains
 
     held_low, held_high = key.limits
     if high < held_low or low > held_high:

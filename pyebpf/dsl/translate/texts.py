@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.operations import store
 from pyebpf.builder.places import Place, zero
 from pyebpf.builder.references import note_change
 from pyebpf.builder.strings import String, StringSource
@@ -86,6 +85,6 @@ class Texts:
         there = self.here(p, assigned)
         slot = there.place.slot
         assert slot is not None
-        store(p, p.b.slot_address(slot), 0, self.type, value)
+        p.store_value(p.b.slot_address(slot), 0, self.type, value)
         note_change(p, self.type)
         return there
