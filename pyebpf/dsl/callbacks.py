@@ -11,8 +11,7 @@ from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.subprograms import TIMES
-from pyebpf.dsl.translate import Frame, body
-from pyebpf.dsl.translate.returns import end_of_function
+from pyebpf.dsl.translate import Translator, body, end_of_function
 from pyebpf.types import BOOL
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def callback(
             made.assume_present(found)
             p.contexts[made] = found
         key = ("callback", function.__qualname__, source.node.lineno, where)
-        frame = Frame(p, source, Scope(function), p.notes[TIMES], key)
+        frame = Translator(p, source, Scope(function), p.notes[TIMES], key)
         frame.is_subprogram, frame.result = True, BOOL if result is bool else None
         given = arguments(made.parameters[: len(registers)])
         if len(frame.parameters) != len(given):

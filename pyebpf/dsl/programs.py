@@ -19,8 +19,7 @@ from pyebpf.dsl.binding_time import BindingTimes
 from pyebpf.dsl.depth import room
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.subprograms import EXPORTED, TIMES
-from pyebpf.dsl.translate import Frame, body
-from pyebpf.dsl.translate.returns import end_of_function
+from pyebpf.dsl.translate import Translator, body, end_of_function
 from pyebpf.errors import CompileError
 from pyebpf.specs.programs import Exported
 from pyebpf.uapi.bpf import ProgramType
@@ -129,7 +128,7 @@ def _called_back(*arguments: Any, **keywords: Any) -> Any:
 
 def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times: BindingTimes) -> None:
     p.b.where = source.location
-    frame = Frame(p, source, probe.scope, times, "probe")
+    frame = Translator(p, source, probe.scope, times, "probe")
     if p.kind is ProgramType.EXT:
         attach: Any = p.attach  # a Replacement
         frame.is_subprogram, frame.result = True, attach.result
@@ -140,7 +139,7 @@ def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times:
     end_of_function(frame)
 
 
-def _parameters(f: Frame, probe: Probe[Any, Any]) -> None:
+def _parameters(f: Translator, probe: Probe[Any, Any]) -> None:
     """Bind each parameter to what the target calls by its name."""
     arguments = f.source.node.args
     for extra in (arguments.vararg, arguments.kwarg):

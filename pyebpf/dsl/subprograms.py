@@ -11,8 +11,7 @@ from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.annotations import annotation_value, integer_type
 from pyebpf.dsl.source import find_source
-from pyebpf.dsl.translate import Frame, body
-from pyebpf.dsl.translate.returns import end_of_function
+from pyebpf.dsl.translate import Translator, body, end_of_function
 from pyebpf.specs.programs import Exported
 from pyebpf.types import S64, U64, IntType
 
@@ -136,7 +135,7 @@ def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
         else:
             made.assume_present(p.context)
         key = ("subprogram", function.__qualname__, source.node.lineno)
-        frame = Frame(p, source, entity.scope, p.notes[TIMES], key)
+        frame = Translator(p, source, entity.scope, p.notes[TIMES], key)
         frame.is_subprogram, frame.result = True, result
         # As for locals: an annotation holds for every assignment to its name.
         frame.annotations.update(types)

@@ -141,11 +141,9 @@ def _bounds(f: Frame, node: ast.expr) -> tuple[int, int] | None:
                 return one[0] + other[0], one[1] + other[1]
             return one[0] - other[1], one[1] - other[0]
         case ast.Attribute():
-            from pyebpf.dsl.translate.expressions import expression
-
             owner = node.value
             if isinstance(owner, ast.Name) and owner.id not in f.local_names:
-                held = expression(f, node)
+                held = f.expression(node)
                 return (held, held) if isinstance(held, int) else None
             return None
         case _:

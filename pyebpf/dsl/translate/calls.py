@@ -6,23 +6,24 @@ import ast
 import builtins
 from collections.abc import Mapping
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder import comparisons, operations
-from pyebpf.builder.conditions import Always
+from pyebpf.builder.conditions import All, Always
 from pyebpf.builder.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.entries import Entries
 from pyebpf.builder.integers import Int
 from pyebpf.builder.map_word import MapWord
+from pyebpf.builder.records import PendingRecord, Record, StructConstructor
 from pyebpf.builder.words import Word
 from pyebpf.dsl.purity import Changing, Impure, impure_call
-from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.translate.closures import BoundFunction, LocalFunction, is_plain, realized
-from pyebpf.dsl.translate.conditions import as_test, compile_time
-from pyebpf.dsl.translate.expressions import attribute, binary, expression, needs_events, spread
+from pyebpf.dsl.translate.compile_time import compile_time, needs_events, uses_bpf
+from pyebpf.dsl.translate.conditions import as_test
+from pyebpf.dsl.translate.expressions import attribute, binary
 from pyebpf.dsl.translate.inlining import inline, inline_local
-from pyebpf.dsl.translate.sequences import OVER_SEQUENCES
+from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, first_of, reduce_generator, spread
 from pyebpf.dsl.translate.texts import check_ascii
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll
@@ -45,13 +46,11 @@ _OVER_GENERATORS: tuple[Any, ...] = (any, all, sum, next)
 def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
     """`callee(…)`; as a statement it must do something on each event."""
     before, f.b.where = f.b.where, f.at(node)
-    callee = expression(f, node.func)
+    callee = f.expression(node.func)
     if any(callee is each for each in _OVER_GENERATORS) and node.args and not node.keywords:
         over = node.args[0]
         if isinstance(over, ast.GeneratorExp) and needs_events(f, over):
-            from pyebpf.dsl.translate.sequences import first_of, reduce_generator
-
-            more = [expression(f, each) for each in node.args[1:2]]
+            more = [f.expression(each) for each in node.args[1:2]]
             if callee is builtins.next:
                 found = first_of(f, over, *more)
             else:
@@ -66,10 +65,10 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
         if isinstance(each, ast.Starred):
             arguments.extend(spread(f, each))
         else:
-            arguments.append(expression(f, each))
+            arguments.append(f.expression(each))
     keywords: dict[str, Any] = {}
     for keyword in node.keywords:
-        value = expression(f, keyword.value)
+        value = f.expression(keyword.value)
         if keyword.arg is not None:
             keywords[keyword.arg] = value
         elif isinstance(value, dict):
@@ -127,8 +126,6 @@ def _called(
     if callee is getattr and arguments and isinstance(arguments[0], Entity):
         return _member(f, arguments)
     if isinstance(callee, type) and issubclass(callee, Struct):
-        from pyebpf.builder.records import StructConstructor
-
         if statement:
             f.fail(f"{callee.__name__}(…) alone makes a record that nothing uses: emit it, store it, or give it a name")
         return StructConstructor(callee).call(f.p, arguments, keywords)
@@ -198,8 +195,6 @@ def _over(f: Frame, over: Callable[..., Any], callee: Any, arguments: list[Any],
 
 def _replaced(f: Frame, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """`dataclasses.replace(r, name=value)` of a record: a new one; None for anything else."""
-    from pyebpf.builder.records import PendingRecord, Record, StructConstructor
-
     owner = operations.settled(f.p, arguments[0]) if isinstance(arguments[0], Entity) else arguments[0]
     if not isinstance(owner, Record | PendingRecord) or len(arguments) > 1:
         return None
@@ -221,24 +216,6 @@ def _hashable(value: Any) -> bool:
 
 def _touches_bpf(value: Any) -> bool:
     return is_built(value) or is_run_time(value)
-
-
-def uses_bpf(function: FunctionType, seen: frozenset[int] = frozenset()) -> bool:
-    """Whether a function's free names lead to maps or words, so that it means something on each event only."""
-    if id(function) in seen:
-        return False
-    seen |= {id(function)}
-    scope = Scope(function)
-    for value in scope.captured.values():
-        if isinstance(value, Entity):
-            return True
-        if isinstance(value, FunctionType) and uses_bpf(value, seen):
-            return True
-        if isinstance(value, ModuleType) and any(
-            isinstance(getattr(value, name, None), Entity) for name in function.__code__.co_names
-        ):
-            return True
-    return False
 
 
 def _remedy(name: str) -> str:
@@ -326,8 +303,6 @@ class RunTimeRange(Entity, NoPythonOperators):
         return "a range with run-time ends"
 
     def contains(self, p: Any, item: Any) -> Any:
-        from pyebpf.builder.conditions import All
-
         return All((comparisons.compare(p, ">=", item, self.start), comparisons.compare(p, "<", item, self.stop)))
 
 

@@ -10,6 +10,8 @@ from pyebpf.builder.conditions import Always
 from pyebpf.builder.entity import Entity, NoPythonOperators
 from pyebpf.builder.records import PendingRecord, Record
 from pyebpf.dataclass import replace
+from pyebpf.dsl.translate.compile_time import python_value
+from pyebpf.dsl.translate.inlining import inline
 from pyebpf.dsl.translate.tuples import is_run_time
 
 if TYPE_CHECKING:
@@ -78,15 +80,13 @@ class BoundFunction(Entity, NoPythonOperators):
 
 def local_function(f: Frame, node: ast.FunctionDef | ast.Lambda) -> LocalFunction:
     """The function that a node makes; its defaults are evaluated here, as Python does."""
-    from pyebpf.dsl.translate.expressions import expression
-
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
     after = positional[len(positional) - len(arguments.defaults) :]
-    defaults = {each.arg: expression(f, value) for each, value in zip(after, arguments.defaults, strict=True)}
+    defaults = {each.arg: f.expression(value) for each, value in zip(after, arguments.defaults, strict=True)}
     for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         if default is not None:
-            defaults[each.arg] = expression(f, default)
+            defaults[each.arg] = f.expression(default)
     return LocalFunction(f, node, defaults)
 
 
@@ -104,8 +104,6 @@ def record_member(f: Frame, owner: Record | PendingRecord, name: str) -> Any:
     found = owner.type.cls
     member = None if found is None or name in owner.type.by_name else _declared(found, name)
     if isinstance(member, property) and isinstance(member.fget, FunctionType):
-        from pyebpf.dsl.translate.inlining import inline
-
         return inline(f, member.fget, [_kept(f, owner)], {})
     if isinstance(member, FunctionType):
         return BoundFunction(member, _kept(f, owner))
@@ -132,8 +130,6 @@ def _kept(f: Frame, owner: Record | PendingRecord) -> Any:
 
 def realized(f: Frame, value: Any) -> Any:
     """A function for Python itself to call: a lambda of the probe's that is made of what is known while compiling."""
-    from pyebpf.dsl.translate.expressions import python_value
-
     if not isinstance(value, LocalFunction) or not isinstance(value.node, ast.Lambda):
         return value
     return python_value(f, value.node)

@@ -13,11 +13,8 @@ from pyebpf.builder.function import Join
 from pyebpf.builder.integers import Int
 from pyebpf.builder.records import PendingRecord
 from pyebpf.builder.references import Reference
-from pyebpf.builder.words import Word
-from pyebpf.dsl.purity import Impure, compute
-from pyebpf.dsl.translate.known import bounded, said
+from pyebpf.dsl.translate.compile_time import check_called, compile_time
 from pyebpf.dsl.translate.tuples import TupleValue, is_built, is_run_time
-from pyebpf.errors import CompileError, NotLoaded, OnlyInProbe
 from pyebpf.types import S64
 
 if TYPE_CHECKING:
@@ -30,9 +27,7 @@ __all__ = [
     "as_test",
     "boolean",
     "branch",
-    "check_called",
     "comparison",
-    "compile_time",
     "decided",
     "is_boolean",
     "test_of",
@@ -48,45 +43,8 @@ COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Let Python compute; what it raises becomes an error of the place."""
-    bounded(f, function, arguments)
-    try:
-        return compute(function, arguments, keywords)
-    except CompileError:
-        raise
-    except Impure as error:
-        # An operator, or this package's own function around what the probe has written, is no name of the author's.
-        unnamed = getattr(function, "__module__", None) in ("_operator", "pyebpf.dsl.translate.expressions")
-        f.fail(error.message("" if unnamed else getattr(function, "__qualname__", "")))
-    except OnlyInProbe as error:
-        f.fail(str(error))
-    except NotLoaded:
-        f.fail(
-            "this asks for a map's entries while compiling, when there are none: a probe looks entries up one at a "
-            "time, by .get(k), or goes over the map by a `for` statement"
-        )
-    except RecursionError:
-        f.fail("computing this while compiling, a function called itself too often: write a loop")
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - the author's own code may raise anything, SystemExit too
-        f.fail(f"computing this while compiling raised {said(error)}")
-
-
-def check_called(f: Frame, *values: Any) -> None:
-    """Refuse a word that stands without its parentheses."""
-    for value in values:
-        if isinstance(value, tuple | list):
-            check_called(f, *value)
-        if isinstance(value, Word):
-            f.fail(f"{value.name} stands here without its parentheses: write {value.name}()")
-
-
 def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
     """Go to `then` if the expression is true, else to `otherwise`; what need not be evaluated is not."""
-    from pyebpf.dsl.translate.expressions import expression
-
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             branch(f, operand, otherwise, then)
@@ -106,9 +64,9 @@ def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             before, f.b.where = f.b.where, f.at(node)
             outer = f.depth
-            current = expression(f, left)
+            current = f.expression(left)
             for number, (op, right_node) in enumerate(zip(ops, comparators, strict=True), 1):
-                right = expression(f, right_node)
+                right = f.expression(right_node)
                 test = comparison(f, op, current, right, left if number == 1 else None)
                 if number == len(ops):
                     f.b.branch(test, then, otherwise)
@@ -129,15 +87,13 @@ def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
 
 def test_of(f: Frame, node: ast.expr) -> Test:
     """The test that an expression is true, its operands evaluated here."""
-    from pyebpf.dsl.translate.expressions import expression
-
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         before, f.b.where = f.b.where, f.at(node)
-        sides = expression(f, node.left), expression(f, node.comparators[0])
+        sides = f.expression(node.left), f.expression(node.comparators[0])
         test = comparison(f, node.ops[0], *sides, node.left)
         f.b.where = before
         return test
-    value = expression(f, node)
+    value = f.expression(node)
     before, f.b.where = f.b.where, f.at(node)
     test = as_test(f, value)
     f.b.where = before

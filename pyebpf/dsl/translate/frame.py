@@ -10,7 +10,7 @@ from pyebpf.dsl.translate.assigned import given_none
 from pyebpf.dsl.translate.names import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from pyebpf.builder.environment import Variable
     from pyebpf.builder.function import Join
@@ -98,3 +98,13 @@ class Frame(Names):
                 if reason is not None:
                     return f"; {each.id} is a run-time variable since line {reason.where.line}, where it {reason.what}"
         return ""
+
+    # -- by `Translator` -----------------------------------------------------------------------------------------------
+
+    def expression(self, node: ast.expr) -> Any:
+        """The value of an expression: an Entity, or a Python value known now."""
+        raise NotImplementedError
+
+    def block(self, statements: Sequence[ast.stmt]) -> None:
+        """Translate statements in order; those that control cannot reach have no effect."""
+        raise NotImplementedError

@@ -10,7 +10,8 @@ from pyebpf.builder.records import Record
 from pyebpf.dsl.annotations import annotation_value, integer_type
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
-from pyebpf.dsl.translate.frame import Frame
+from pyebpf.dsl.translate.bodies import body, declared_type, end_of_function
+from pyebpf.dsl.translate.compile_time import COMPILE_TIME
 from pyebpf.dsl.translate.names import RETURN
 from pyebpf.dsl.translate.tuples import is_run_time
 from pyebpf.errors import CompileError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.source import Source
     from pyebpf.dsl.translate.closures import LocalFunction
+    from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["inline", "inline_local"]
 
@@ -39,8 +41,6 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
 
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         f.fail(f"{function.__name__} is a coroutine or a generator, which can't be inlined: call a plain function")
-    from pyebpf.dsl.translate.expressions import COMPILE_TIME
-
     if function.__code__.co_filename == COMPILE_TIME:
         f.fail("a function made inside a probe can't be inlined: define it outside")
     try:
@@ -66,8 +66,6 @@ def _signature(function: FunctionType) -> Signature:
 
 def inline_local(f: Frame, function: LocalFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Translate a call of a function that the probe itself has made."""
-    from pyebpf.dsl.translate.statements import declared_type
-
     node = function.node
     place = (node.lineno, node.col_offset)
     inner = _frame(f, function.source, function.frame.scope, (function.__name__, place), (function.frame.key, place))
@@ -93,7 +91,7 @@ def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: Any
             f"more than {_MOST_CALLS} calls would be written out in this program: make what is called often a "
             "@bpf.subprogram, or call it in a loop"
         )
-    inner = Frame(f.p, source, scope, f.times, (f.key, where.line, where.column, name), returns=Join())
+    inner = type(f)(f.p, source, scope, f.times, (f.key, where.line, where.column, name), returns=Join())
     inner.calls = (*f.calls, function)
     return inner
 
@@ -101,9 +99,6 @@ def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: Any
 def _inlined(
     f: Frame, inner: Frame, name: str, signature: Signature, arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    from pyebpf.dsl.translate.returns import end_of_function
-    from pyebpf.dsl.translate.statements import body
-
     where = f.b.where
     try:
         bound = signature.bind(*arguments, **keywords)

@@ -15,30 +15,31 @@ from pyebpf.builder.restating import masked
 from pyebpf.builder.strings import String, StringSource
 from pyebpf.builder.walks import walk_entries
 from pyebpf.dsl.translate.assigned import assigned_names
+from pyebpf.dsl.translate.bodies import pass_on, returned_from
 from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, bounded, leaves
-from pyebpf.dsl.translate.conditions import branch, compile_time
-from pyebpf.dsl.translate.expressions import expression
+from pyebpf.dsl.translate.compile_time import compile_time
+from pyebpf.dsl.translate.conditions import branch
 from pyebpf.dsl.translate.frame import Around
-from pyebpf.dsl.translate.returns import pass_on, returned_from
 from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, elements_of, lazily
+from pyebpf.dsl.translate.statements import assign_target
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.dsl.unroll import Unrolled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.builder.entries import Entries
     from pyebpf.dsl.translate.frame import Frame
     from pyebpf.errors import Location
 
-__all__ = ["for_statement", "leave_loop", "while_statement"]
+__all__ = ["HANDLERS"]
 
 #: More rounds than this, written out, are surely a mistake.
 MOST_ROUNDS = 4096
 
 
-def while_statement(f: Frame, node: ast.While) -> None:
+def _while(f: Frame, node: ast.While) -> None:
     """`while test:`, a run-time loop whatever its test."""
-    from pyebpf.dsl.translate.statements import block
-
     if node.orelse:
         f.fail(
             "`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`",
@@ -76,7 +77,7 @@ def while_statement(f: Frame, node: ast.While) -> None:
         inside = Join()
         branch(f, node.test, inside, loop.end)
         f.b.start(inside)
-        block(f, node.body)
+        f.block(node.body)
         f.depth -= 1
         f.loops.pop()
         f.b.where = where
@@ -106,21 +107,19 @@ def _has_way_out(nodes: Iterable[ast.AST], *, inner: bool = False) -> bool:
 
 def _once(f: Frame, node: ast.While, where: Location) -> None:
     """A `while` whose body is never gone through twice: an `if`."""
-    from pyebpf.dsl.translate.statements import block
-
     inside, end = Join(), Join("end of loop")
     branch(f, node.test, inside, end)
     f.loops.append(Around(end, Join(), unrolled=False, depth=f.depth))
     f.depth += 1
     f.b.start(inside)
-    block(f, node.body)
+    f.block(node.body)
     f.depth -= 1
     f.loops.pop()
     f.b.where = where
     f.b.start(end)
 
 
-def for_statement(f: Frame, node: ast.For) -> None:
+def _for(f: Frame, node: ast.For) -> None:
     """`for target in …`: over `range` or a map at run time, over what Python holds now once for each element."""
     if node.orelse:
         f.fail(
@@ -135,7 +134,7 @@ def for_statement(f: Frame, node: ast.For) -> None:
     if over is not None:
         _unrolled(f, node, over)
         return
-    values = expression(f, node.iter)
+    values = f.expression(node.iter)
     f.b.where = f.at(node.iter)
     each = lazily(f, values)
     if each is not None:
@@ -157,13 +156,13 @@ def _by_element(f: Frame, node: ast.expr) -> Iterable[Any] | None:
     """`enumerate(a)`, `reversed(a)`, `zip(a, b)` of arrays: each element is read when its round comes."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
         return None
-    called = expression(f, node.func)
+    called = f.expression(node.func)
     if not any(called is each for each in (enumerate, reversed, zip)) or any(
         isinstance(each, ast.Starred) for each in node.args
     ):
         return None
     f.b.where = f.at(node)
-    values = [expression(f, each) for each in node.args]
+    values = [f.expression(each) for each in node.args]
     arrays = [lazily(f, value, backwards=called is reversed) for value in values]
     if not any(each is not None for each in arrays):
         return None if not any(map(is_run_time, values)) else _known(f, called, values)
@@ -189,22 +188,20 @@ def _range_bounds(f: Frame, node: ast.expr) -> tuple[Any, Any, Any] | None:
     """Start, stop and step of a `range(…)` written here; None for anything else."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
         return None
-    if expression(f, node.func) is not range:
+    if f.expression(node.func) is not range:
         return None
     if node.keywords or not 1 <= len(node.args) <= 3:
         f.fail("range() takes one to three numbers: range(stop), range(start, stop), range(start, stop, step)", node)
     for each in node.args:
         if isinstance(each, ast.Starred):
             f.fail("`*` can't spread values here: write each one", each)
-    values = [expression(f, each) for each in node.args]
+    values = [f.expression(each) for each in node.args]
     if len(values) == 1:
         return 0, values[0], 1
     return values[0], values[1], values[2] if len(values) > 2 else 1
 
 
 def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
-    from pyebpf.dsl.translate.statements import block
-
     if not isinstance(node.target, ast.Name):
         f.fail("the numbers of range() go to one name", node.target)
     names = assigned_names([node.target, *node.body])
@@ -226,7 +223,7 @@ def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
         f.depth += 1
         f.b.where = f.at(node.target)
         f.assign(node.target.id, index)
-        block(f, node.body)
+        f.block(node.body)
         f.depth -= 1
         f.loops.pop()
         f.b.where = where
@@ -234,8 +231,6 @@ def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
 
 def _walk(f: Frame, node: ast.For, entries: Entries) -> None:
     """A loop over a map, whose body is a function of its own."""
-    from pyebpf.dsl.translate.statements import assign_target, block
-
     names = assigned_names([node.target, *node.body])
     where = f.at(node)
     f.mark(names, f"is assigned in the `for` over a map of line {node.lineno}", where)
@@ -262,7 +257,7 @@ def _walk(f: Frame, node: ast.For, entries: Entries) -> None:
         if entries.view != "items" and isinstance(node.target, (ast.Tuple, ast.List)):
             f.fail(f"this goes over the map's {entries.view}, one at a time: write {entries.table.map_name}.items()")
         assign_target(f, node.target, element)
-        block(f, node.body)
+        f.block(node.body)
         f.depth -= 1
         f.loops.pop()
         f.b.where = where
@@ -316,8 +311,6 @@ def _elements(f: Frame, node: ast.For | None, values: Any) -> list[Any]:
 
 def _unrolled(f: Frame, node: ast.For, elements: Iterable[Any]) -> None:
     """Each round written out; the target is known in each, whatever stands around the loop."""
-    from pyebpf.dsl.translate.statements import block
-
     targets = assigned_names([node.target])
     run_time_targets = [name for name in targets if f.times.is_run_time(f.key, name)]
     end, sure = Join(), True
@@ -329,7 +322,7 @@ def _unrolled(f: Frame, node: ast.For, elements: Iterable[Any]) -> None:
         f.loops.append(around)
         f.b.where = f.at(node.target)
         _bind(f, node.target, element, run_time_targets)
-        block(f, node.body)
+        f.block(node.body)
         f.b.jump(again)
         f.b.start(again)
         f.loops.pop()
@@ -366,10 +359,18 @@ def _bind(f: Frame, target: ast.expr, element: Any, run_time: list[str]) -> None
             f.fail("the target of a `for` in a probe is a name, or a tuple of names", target)
 
 
-def leave_loop(f: Frame, node: ast.Break | ast.Continue, *, again: bool) -> None:
+def _leave_loop(f: Frame, node: ast.Break | ast.Continue) -> None:
     """`break` and `continue`."""
     around = f.loops[-1]
     f.b.where = f.at(node)
     if around.unrolled and f.depth > around.depth:
         around.cut = True
-    f.b.jump(around.again if again else around.end)
+    f.b.jump(around.again if isinstance(node, ast.Continue) else around.end)
+
+
+HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
+    ast.While: _while,
+    ast.For: _for,
+    ast.Break: _leave_loop,
+    ast.Continue: _leave_loop,
+}

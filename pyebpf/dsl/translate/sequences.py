@@ -16,9 +16,12 @@ from pyebpf.builder.function import Join
 from pyebpf.builder.kernel_objects import KernelArray
 from pyebpf.builder.optional import Maybe
 from pyebpf.builder.tuples import TupleReference
-from pyebpf.dsl.translate.conditions import as_test, branch, compile_time, decided
+from pyebpf.dsl.translate.choices import join_values, leave
+from pyebpf.dsl.translate.compile_time import compile_time, needs_events, python_value
+from pyebpf.dsl.translate.conditions import as_test, branch, decided
+from pyebpf.dsl.translate.expressions import binary
 from pyebpf.dsl.translate.refusals import refuse
-from pyebpf.dsl.translate.tuples import TupleValue
+from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.dsl.unroll import Unrolled
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["OVER_SEQUENCES", "comprehension", "elements_of", "first_of", "lazily", "reduce_generator"]
+__all__ = ["OVER_SEQUENCES", "comprehension", "elements_of", "first_of", "lazily", "reduce_generator", "spread"]
 
 Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
@@ -62,20 +65,73 @@ def _bounded(f: Frame, length: int, node: ast.AST | None) -> None:
         f.fail(f"{length} rounds are too many to be written out: write a `for` loop over range({length})", node)
 
 
-# -- comprehensions ----------------------------------------------------------------------------------------------------
+# -- displays and comprehensions ---------------------------------------------------------------------------------------
+
+
+def _tuple_display(f: Frame, node: ast.Tuple) -> Any:
+    return tuple(_listed(f, node.elts))
+
+
+def _list_display(f: Frame, node: ast.List) -> Any:
+    elements = _listed(f, node.elts)
+    if any(map(is_run_time, elements)):
+        refuse(f, node)
+    return elements
+
+
+def _listed(f: Frame, nodes: list[ast.expr]) -> list[Any]:
+    elements: list[Any] = []
+    for each in nodes:
+        if isinstance(each, ast.Starred):
+            elements.extend(spread(f, each))
+        else:
+            elements.append(f.expression(each))
+    return elements
+
+
+def spread(f: Frame, node: ast.Starred) -> list[Any]:
+    """The values that `*x` stands for."""
+    values = elements_of(f, f.expression(node.value), node)
+    if values is None:
+        refuse(f, node)
+    return values
+
+
+def _comprehension(f: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    """A comprehension: by Python if all is known while compiling, else written out."""
+    if not needs_events(f, node):
+        return python_value(f, node)
+    return tuple(comprehension(f, node))
+
+
+def _set_or_dict(f: Frame, node: ast.Set | ast.Dict | ast.SetComp | ast.DictComp) -> Any:
+    """A set or a dictionary, known while compiling; words such as `enum()` may stand in it."""
+    if not needs_events(f, node):
+        return python_value(f, node)
+    elements: list[Any]
+    match node:
+        case ast.Set(elts=nodes):
+            elements = _listed(f, nodes)
+        case ast.Dict(keys=keys, values=values):
+            if None in keys:
+                refuse(f, node)
+            elements = [(f.expression(k), f.expression(v)) for k, v in zip(keys, values, strict=True) if k]
+        case _:
+            elements = comprehension(f, node)
+    if any(map(is_run_time, elements)):
+        refuse(f, node)
+    return compile_time(f, dict if isinstance(node, ast.Dict | ast.DictComp) else set, elements)
 
 
 def comprehension(f: Frame, node: Comprehension) -> list[Any]:
     """The elements of a comprehension over what has a known length; pairs of a dictionary's."""
-    from pyebpf.dsl.translate.expressions import expression
-
     found: list[Any] = []
 
     def add() -> None:
         if isinstance(node, ast.DictComp):
-            found.append((expression(f, node.key), expression(f, node.value)))
+            found.append((f.expression(node.key), f.expression(node.value)))
         else:
-            found.append(expression(f, node.elt))
+            found.append(f.expression(node.elt))
         _bounded(f, len(found), node)
 
     _rounds(f, node, 0, add, filtered=False)
@@ -84,15 +140,13 @@ def comprehension(f: Frame, node: Comprehension) -> list[Any]:
 
 def _rounds(f: Frame, node: Comprehension, number: int, action: Callable[[], None], *, filtered: bool) -> None:
     """Run `action` for each round of the generators from the `number`-th on, with their targets bound."""
-    from pyebpf.dsl.translate.expressions import expression
-
     if number == len(node.generators):
         action()
         return
     generator = node.generators[number]
     if generator.is_async:
         f.fail("a probe can't wait: write `for` without `async`", generator.iter)
-    values = elements_of(f, expression(f, generator.iter), generator.iter)
+    values = elements_of(f, f.expression(generator.iter), generator.iter)
     if values is None:
         refuse(f, node)
     for value in values:
@@ -136,15 +190,13 @@ def _bind(f: Frame, target: ast.expr, value: Any, targets: dict[str, Any]) -> No
 
 def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any) -> Any:
     """`any(… for …)`, `all(… for …)`, `sum(… for …)`: no element is evaluated that Python would not."""
-    from pyebpf.dsl.translate.expressions import binary, expression
-
     if function is builtins.sum:
         # A name that no source can have; the rounds may stand under run-time tests.
         name = f"<sum {node.lineno} {node.col_offset}>"
         f.assign(name, start)
 
         def add() -> None:
-            f.assign(name, binary(f, ast.Add(), f.read(name), expression(f, node.elt)))
+            f.assign(name, binary(f, ast.Add(), f.read(name), f.expression(node.elt)))
 
         _rounds(f, node, 0, add, filtered=True)
         return f.read(name)
@@ -166,13 +218,10 @@ def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any
 
 def first_of(f: Frame, node: ast.GeneratorExp, *default: Any) -> Any:
     """`next(… for …)`: the first element; no other is evaluated. `default` is what stands in for it, if anything."""
-    from pyebpf.dsl.translate.choices import join_values, leave
-    from pyebpf.dsl.translate.expressions import expression
-
     ways: list[tuple[Any, Join]] = []
 
     def take() -> None:
-        ways.append((expression(f, node.elt), leave(f)))
+        ways.append((f.expression(node.elt), leave(f)))
 
     outer = f.depth
     _rounds(f, node, 0, take, filtered=True)
@@ -205,8 +254,6 @@ def _all(f: Frame, values: Any) -> Any:
 
 
 def _sum(f: Frame, values: Any, start: Any = 0) -> Any:
-    from pyebpf.dsl.translate.expressions import binary
-
     total = start
     for each in _elements(f, "sum", values):
         total = binary(f, ast.Add(), total, each)
@@ -214,8 +261,6 @@ def _sum(f: Frame, values: Any, start: Any = 0) -> Any:
 
 
 def _enumerate(f: Frame, values: Any, start: Any = 0) -> tuple[Any, ...]:
-    from pyebpf.dsl.translate.expressions import binary
-
     found = _elements(f, "enumerate", values)
     return tuple((binary(f, ast.Add(), start, number), each) for number, each in enumerate(found))
 
@@ -252,3 +297,15 @@ def lazily(f: Frame, value: Any, *, backwards: bool = False) -> Iterator[Any] | 
         order = range(length)
         return (value.item(f.p, index) for index in (reversed(order) if backwards else order))
     return None
+
+
+HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
+    ast.Tuple: _tuple_display,
+    ast.List: _list_display,
+    ast.ListComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.Set: _set_or_dict,
+    ast.Dict: _set_or_dict,
+    ast.SetComp: _set_or_dict,
+    ast.DictComp: _set_or_dict,
+}

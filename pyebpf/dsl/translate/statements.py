@@ -15,106 +15,27 @@ from pyebpf.builder.optional import Maybe
 from pyebpf.builder.places import Place
 from pyebpf.builder.references import Reference
 from pyebpf.builder.strings import StringSource
-from pyebpf.dsl.annotations import integer_type
 from pyebpf.dsl.translate.assigned import assigned_names, loop_targets
+from pyebpf.dsl.translate.bodies import return_statement
+from pyebpf.dsl.translate.calls import call
+from pyebpf.dsl.translate.closures import define
 from pyebpf.dsl.translate.conditions import branch, comparison, is_boolean
-from pyebpf.dsl.translate.expressions import BINARY, binary, expression
-from pyebpf.dsl.translate.known import raised
-from pyebpf.dsl.translate.names import RETURN
+from pyebpf.dsl.translate.expressions import BINARY, binary
 from pyebpf.dsl.translate.refusals import refuse
-from pyebpf.dsl.translate.returns import return_statement
+from pyebpf.dsl.translate.sequences import elements_of
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
-from pyebpf.dsl.tree import statements_within
-from pyebpf.errors import PyebpfError
 from pyebpf.types import BOOL, CharArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from pyebpf.builder.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
-    from pyebpf.types import IntType
 
-__all__ = ["assign_name", "assign_target", "block", "body", "declared_type"]
-
-
-def body(f: Frame) -> None:
-    """Translate a whole function; what happens at its end is the caller's business."""
-    node = f.source.node
-    if isinstance(node, ast.Lambda):
-        f.b.where = f.at(node.body)
-        value = expression(f, node.body)
-        if f.returns is not None:
-            f.assign(RETURN, value)
-            f.b.jump(f.returns)
-        return
-    _annotations(f, node.body)
-    statements = node.body
-    first = statements[0]
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-        statements = statements[1:]
-    block(f, statements)
-
-
-def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
-    """Collect the annotated locals: an annotation holds for every assignment to its name."""
-    for node in _annotated_locals(tuple(statements)):
-        assert isinstance(node.target, ast.Name)
-        f.b.where = f.at(node)
-        declared = declared_type(f, node.annotation)
-        if declared is None:
-            continue
-        before = f.annotations.setdefault(node.target.id, declared)
-        if before != declared:
-            f.fail(
-                f"{node.target.id} is annotated as {before.name} and as {declared.name}: choose one", node.annotation
-            )
-
-
-@functools.lru_cache(maxsize=256)
-def _annotated_locals(statements: tuple[ast.stmt, ...]) -> list[ast.AnnAssign]:
-    nodes = statements_within(statements)
-    return [node for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
-
-
-def declared_type(f: Frame, annotation: ast.expr) -> IntType | None:
-    """The integer type that an annotation names; None for what says nothing here (`int`, `str`, a Struct)."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError):  # Python never reads the text, and its sense is a checker's affair
-            return None
-    if not isinstance(annotation, (ast.Name, ast.Attribute)):
-        return None
-    if isinstance(annotation, ast.Name):
-        return integer_type(f.scope.look_up(annotation.id, f.source))
-    return integer_type(expression(f, annotation))
-
-
-def block(f: Frame, statements: Sequence[ast.stmt]) -> None:
-    """Statements in order; those that control cannot reach have no effect."""
-    for node in statements:
-        if not f.b.reachable:
-            return
-        f.b.where = f.at(node)
-        handler = HANDLERS.get(type(node))
-        if handler is None:
-            refuse(f, node)
-        try:
-            handler(f, node)
-        except (PyebpfError, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            raised(f, error)
-            raise
+__all__ = ["HANDLERS", "assign_target"]
 
 
 # -- assignment --------------------------------------------------------------------------------------------------------
-
-
-def assign_name(f: Frame, target: ast.Name, value: Any) -> None:
-    """`name = value`."""
-    f.assign(target.id, value)
 
 
 def assign_target(f: Frame, target: ast.expr, value: Any) -> None:
@@ -123,7 +44,7 @@ def assign_target(f: Frame, target: ast.expr, value: Any) -> None:
         case ast.Name():
             f.assign(target.id, value)
         case ast.Attribute(value=owner_node, attr=attr):
-            owner = expression(f, owner_node)
+            owner = f.expression(owner_node)
             if not isinstance(owner, Entity):
                 f.fail(
                     f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to "
@@ -131,10 +52,10 @@ def assign_target(f: Frame, target: ast.expr, value: Any) -> None:
                 )
             owner.set_attribute(f.p, attr, value)
         case ast.Subscript(value=owner_node, slice=slice_node):
-            owner = expression(f, owner_node)
+            owner = f.expression(owner_node)
             if isinstance(slice_node, ast.Slice):
                 f.fail("a slice can't be assigned on each event: assign single elements", slice_node)
-            index = expression(f, slice_node)
+            index = f.expression(slice_node)
             if not isinstance(owner, Entity):
                 f.fail(
                     f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to "
@@ -150,8 +71,6 @@ def assign_target(f: Frame, target: ast.expr, value: Any) -> None:
 
 def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> list[tuple[ast.expr, Any]]:
     """Each target with the value that it is given; `*name` gets a tuple of what is left."""
-    from pyebpf.dsl.translate.sequences import elements_of
-
     parts = elements_of(f, value, node)
     if parts is None:
         f.fail(f"{describe(value)} can't be unpacked into {len(targets)} names", node)
@@ -169,7 +88,7 @@ def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> 
 
 
 def _assign(f: Frame, node: ast.Assign) -> None:
-    value = expression(f, node.value)
+    value = f.expression(node.value)
     if isinstance(value, tuple) and is_run_time(value) and any(isinstance(t, ast.Tuple) for t in node.targets):
         # `a, b = b, a`: every value is taken before any name is bound, or any entry written.
         named = all(isinstance(each, ast.Name) for t in node.targets for each in getattr(t, "elts", [t]))
@@ -194,10 +113,10 @@ def _taken(f: Frame, part: Any, *, named: bool) -> Any:
 def _annotated(f: Frame, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
-    value = expression(f, node.value)
+    value = f.expression(node.value)
     if isinstance(value, StringSource) and value.size is None:
         # `name: char[32] = …` tells the size of a string that is still to be read.
-        declared = expression(f, node.annotation) if isinstance(node.annotation, ast.Subscript) else None
+        declared = f.expression(node.annotation) if isinstance(node.annotation, ast.Subscript) else None
         value = value.sized(declared.length) if isinstance(declared, CharArray) else value
     assign_target(f, node.target, value)
 
@@ -206,10 +125,10 @@ def _augmented(f: Frame, node: ast.AugAssign) -> None:
     target, sign = node.target, BINARY[type(node.op)][0]
     if isinstance(target, ast.Name):
         load = ast.copy_location(ast.Name(target.id, ast.Load()), target)
-        f.assign(target.id, binary(f, node.op, expression(f, load), expression(f, node.value)))
+        f.assign(target.id, binary(f, node.op, f.expression(load), f.expression(node.value)))
         return
     owner_node = target.value
-    owner = expression(f, owner_node)
+    owner = f.expression(owner_node)
     if not isinstance(owner, Entity):
         f.fail(
             f"{ast.unparse(owner_node)} is a Python object: a probe runs in the kernel and can't assign to "
@@ -224,30 +143,30 @@ def _augmented(f: Frame, node: ast.AugAssign) -> None:
     if isinstance(target, ast.Attribute):
         if own:
             before = owner.attribute(f.p, target.attr)
-            owner.set_attribute(f.p, target.attr, binary(f, node.op, before, expression(f, node.value)))
+            owner.set_attribute(f.p, target.attr, binary(f, node.op, before, f.expression(node.value)))
         else:
-            owner.augment_attribute(f.p, target.attr, sign, expression(f, node.value))
+            owner.augment_attribute(f.p, target.attr, sign, f.expression(node.value))
         return
     if isinstance(target.slice, ast.Slice):
         f.fail("a slice can't be assigned on each event: assign single elements", target.slice)
-    index = expression(f, target.slice)
+    index = f.expression(target.slice)
     if own:
         before = owner.item(f.p, index)
-        owner.set_item(f.p, index, binary(f, node.op, before, expression(f, node.value)))
+        owner.set_item(f.p, index, binary(f, node.op, before, f.expression(node.value)))
     else:
-        owner.augment_item(f.p, index, sign, expression(f, node.value))
+        owner.augment_item(f.p, index, sign, f.expression(node.value))
 
 
 def _delete(f: Frame, node: ast.Delete) -> None:
     for target in node.targets:
         if not isinstance(target, ast.Subscript):
             f.fail("only an entry of a map can be deleted: `del m[k]`", target)
-        owner = expression(f, target.value)
+        owner = f.expression(target.value)
         if not isinstance(owner, Entity):
             f.fail(f"{ast.unparse(target.value)} is no map: `del` deletes an entry of a map", target)
         if isinstance(target.slice, ast.Slice):
             f.fail("a slice can't be deleted on each event: delete single entries", target.slice)
-        owner.delete_item(f.p, expression(f, target.slice))
+        owner.delete_item(f.p, f.expression(target.slice))
 
 
 # -- control flow ------------------------------------------------------------------------------------------------------
@@ -277,7 +196,7 @@ def _choose(f: Frame, ways: list[tuple[Join, list[ast.stmt]]], end: Join, what: 
     f.depth += run_time
     for join, statements in taken:
         f.b.start(join)
-        block(f, statements)
+        f.block(statements)
         f.b.jump(end)
     f.depth -= run_time
     f.b.start(end)
@@ -290,7 +209,7 @@ def _rebound_names(statements: list[ast.stmt]) -> list[str]:
 
 
 def _match(f: Frame, node: ast.Match) -> None:
-    subject = expression(f, node.subject)
+    subject = f.expression(node.subject)
     if isinstance(subject, RunTime):
         subject = subject.local(f.p)
         if isinstance(subject, Int) and is_boolean(node.subject):
@@ -325,7 +244,7 @@ def _here(f: Frame) -> Join:
 def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise: Join) -> None:
     match pattern:
         case ast.MatchValue(value=value):
-            f.b.branch(comparison(f, ast.Eq(), subject, expression(f, value)), then, otherwise)
+            f.b.branch(comparison(f, ast.Eq(), subject, f.expression(value)), then, otherwise)
         case ast.MatchSingleton(value=None):
             f.b.branch(comparison(f, ast.Is(), subject, None), then, otherwise)
         case ast.MatchSingleton(value=value):
@@ -404,8 +323,8 @@ def _with(f: Frame, node: ast.With) -> None:
             f.b.where = f.at(each.context_expr)
             called = each.context_expr.func if isinstance(each.context_expr, ast.Call) else None
             manager: Any = None
-            if called is None or isinstance(expression(f, called), Entity):
-                manager = expression(f, each.context_expr)
+            if called is None or isinstance(f.expression(called), Entity):
+                manager = f.expression(each.context_expr)
             if not isinstance(manager, Entity):
                 f.fail(
                     "`with` has nothing to hold in a probe, where Python's own context managers run nowhere: "
@@ -418,7 +337,7 @@ def _with(f: Frame, node: ast.With) -> None:
                 assign_target(f, each.optional_vars, value)
                 if isinstance(each.optional_vars, ast.Name) and isinstance(value, Entity):
                     held.append((each.optional_vars.id, value))
-        block(f, node.body)
+        f.block(node.body)
         f.b.where = f.at(node)
     for name, entity in held:
         f.end(name, entity)
@@ -428,33 +347,10 @@ def _pass(_f: Frame, _node: ast.Pass) -> None:
     """Do nothing, as written."""
 
 
-# Most probes have no loop: what builds them is imported by those that do.
-
-
-def _while(f: Frame, node: ast.While) -> None:
-    from pyebpf.dsl.translate.loops import while_statement
-
-    while_statement(f, node)
-
-
-def _for(f: Frame, node: ast.For) -> None:
-    from pyebpf.dsl.translate.loops import for_statement
-
-    for_statement(f, node)
-
-
-def _leave(f: Frame, node: ast.Break | ast.Continue) -> None:
-    from pyebpf.dsl.translate.loops import leave_loop
-
-    leave_loop(f, node, again=isinstance(node, ast.Continue))
-
-
 # -- expression statements ---------------------------------------------------------------------------------------------
 
 
 def _expression_statement(f: Frame, node: ast.Expr) -> None:
-    from pyebpf.dsl.translate.calls import call
-
     value = node.value
     if isinstance(value, ast.Call):
         call(f, value, statement=True)
@@ -472,14 +368,8 @@ def _expression_statement(f: Frame, node: ast.Expr) -> None:
     f.fail("this expression has no effect: assign it, or leave it out")
 
 
-def _define(f: Frame, node: ast.FunctionDef) -> None:
-    from pyebpf.dsl.translate.closures import define
-
-    define(f, node)
-
-
 HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
-    ast.FunctionDef: _define,
+    ast.FunctionDef: define,
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,
@@ -487,10 +377,6 @@ HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
     ast.If: _if,
     ast.Match: _match,
     ast.With: _with,
-    ast.While: _while,
-    ast.For: _for,
-    ast.Break: _leave,
-    ast.Continue: _leave,
     ast.Return: return_statement,
     ast.Pass: _pass,
     ast.Expr: _expression_statement,

@@ -1,25 +1,30 @@
-"""`return`, and the end of a function without one: what each kind of program may hand to the kernel."""
+"""Bodies of functions: annotated locals, `return`, the end without one, and what a program may hand to the kernel."""
 
 from __future__ import annotations
 
+import ast
+import functools
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import number
 from pyebpf.builder.records import is_fresh
 from pyebpf.builder.restating import restated_if_computed
+from pyebpf.dsl.annotations import integer_type
 from pyebpf.dsl.translate.names import RETURN
+from pyebpf.dsl.tree import statements_within
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
-    import ast
+    from collections.abc import Sequence
 
     from pyebpf.builder.environment import Variable
     from pyebpf.builder.walks import Walk
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.types import IntType
 
-__all__ = ["end_of_function", "pass_on", "return_statement", "returned_from"]
+__all__ = ["body", "declared_type", "end_of_function", "pass_on", "return_statement", "returned_from"]
 
 #: A return value that lets things go on, for the message about a path without one.
 _VERDICTS = {
@@ -33,11 +38,62 @@ _VERDICTS = {
 }
 
 
+def body(f: Frame) -> None:
+    """Translate a whole function; what happens at its end is the caller's business."""
+    node = f.source.node
+    if isinstance(node, ast.Lambda):
+        f.b.where = f.at(node.body)
+        value = f.expression(node.body)
+        if f.returns is not None:
+            f.assign(RETURN, value)
+            f.b.jump(f.returns)
+        return
+    _annotations(f, node.body)
+    statements = node.body
+    first = statements[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        statements = statements[1:]
+    f.block(statements)
+
+
+def _annotations(f: Frame, statements: Sequence[ast.stmt]) -> None:
+    """Collect the annotated locals: an annotation holds for every assignment to its name."""
+    for node in _annotated_locals(tuple(statements)):
+        assert isinstance(node.target, ast.Name)
+        f.b.where = f.at(node)
+        declared = declared_type(f, node.annotation)
+        if declared is None:
+            continue
+        before = f.annotations.setdefault(node.target.id, declared)
+        if before != declared:
+            f.fail(
+                f"{node.target.id} is annotated as {before.name} and as {declared.name}: choose one", node.annotation
+            )
+
+
+@functools.lru_cache(maxsize=256)
+def _annotated_locals(statements: tuple[ast.stmt, ...]) -> list[ast.AnnAssign]:
+    nodes = statements_within(statements)
+    return [node for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
+
+
+def declared_type(f: Frame, annotation: ast.expr) -> IntType | None:
+    """The integer type that an annotation names; None for what says nothing here (`int`, `str`, a Struct)."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError):  # Python never reads the text, and its sense is a checker's affair
+            return None
+    if not isinstance(annotation, (ast.Name, ast.Attribute)):
+        return None
+    if isinstance(annotation, ast.Name):
+        return integer_type(f.scope.look_up(annotation.id, f.source))
+    return integer_type(f.expression(annotation))
+
+
 def return_statement(f: Frame, node: ast.Return) -> None:
     """`return` and `return value`."""
-    from pyebpf.dsl.translate.expressions import expression
-
-    value = None if node.value is None else expression(f, node.value)
+    value = None if node.value is None else f.expression(node.value)
     f.b.where = f.at(node)
     if f.returns is not None:
         _return_inlined(f, value)

@@ -1,0 +1,169 @@
+"""What Python itself computes while compiling, and whether it can: for the rest there are builder calls."""
+
+from __future__ import annotations
+
+import ast
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.contexts.base import Context
+from pyebpf.builder.entity import Entity
+from pyebpf.builder.words import Word
+from pyebpf.dsl.purity import Impure, compute
+from pyebpf.dsl.scope import MISSING, Scope
+from pyebpf.dsl.translate.known import bounded, rounds, said
+from pyebpf.dsl.translate.refusals import refuse
+from pyebpf.dsl.translate.tuples import is_run_time
+from pyebpf.errors import CompileError, NotLoaded, OnlyInProbe, closest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+
+    from pyebpf.dsl.translate.frame import Frame
+
+__all__ = ["COMPILE_TIME", "check_called", "compile_time", "named", "needs_events", "python_value", "uses_bpf"]
+
+#: The file of what Python evaluates for a probe.
+COMPILE_TIME = "<compile time>"
+
+
+def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """Let Python compute; what it raises becomes an error of the place."""
+    bounded(f, function, arguments)
+    try:
+        return compute(function, arguments, keywords)
+    except CompileError:
+        raise
+    except Impure as error:
+        # An operator, or this package's own function around what the probe has written, is no name of the author's.
+        unnamed = getattr(function, "__module__", None) in ("_operator", __name__, "pyebpf.dsl.translate.expressions")
+        f.fail(error.message("" if unnamed else getattr(function, "__qualname__", "")))
+    except OnlyInProbe as error:
+        f.fail(str(error))
+    except NotLoaded:
+        f.fail(
+            "this asks for a map's entries while compiling, when there are none: a probe looks entries up one at a "
+            "time, by .get(k), or goes over the map by a `for` statement"
+        )
+    except RecursionError:
+        f.fail("computing this while compiling, a function called itself too often: write a loop")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the author's own code may raise anything, SystemExit too
+        f.fail(f"computing this while compiling raised {said(error)}")
+
+
+def check_called(f: Frame, *values: Any) -> None:
+    """Refuse a word that stands without its parentheses."""
+    for value in values:
+        if isinstance(value, tuple | list):
+            check_called(f, *value)
+        if isinstance(value, Word):
+            f.fail(f"{value.name} stands here without its parentheses: write {value.name}()")
+
+
+def named(f: Frame, node: ast.Name) -> Any:
+    """The value of a name."""
+    value = f.read(node.id)
+    if value is MISSING:
+        known = [*f.local_names, *f.scope.captured]
+        f.fail(f"{node.id} is not defined{closest(node.id, known)}")
+    return value
+
+
+def python_value(f: Frame, node: ast.expr) -> Any:
+    """Let Python evaluate a whole expression, which then must not touch what only each event knows."""
+    if isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)):
+        refuse(f, node)
+    bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    bound |= {argument.arg for argument in ast.walk(node) if isinstance(argument, ast.arg)}
+    names: dict[str, Any] = {}
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id not in bound:
+            value = named(f, each)
+            if is_run_time(value) or isinstance(value, (Word, Context)):
+                refuse(f, node)
+            names[each.id] = value
+        elif isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
+            refuse(f, each)
+    _look_first(f, node, bound)
+    code = _compile(node)
+    return compile_time(f, _evaluate, code, names)
+
+
+def _look_first(f: Frame, node: ast.expr, bound: set[str]) -> None:
+    """Look first at what Python is to compute: ranges that it would go through, and numbers that may be large."""
+    for each in ast.walk(node):
+        if isinstance(each, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            over = [generator.iter for generator in each.generators]
+            simple = [iter_ for iter_ in over if isinstance(iter_, ast.Call | ast.Name) and _is_free(iter_, bound)]
+            ranges = [_range_of(f, iter_) for iter_ in simple]
+            rounds(f, ranges)
+        elif (
+            isinstance(each, ast.BinOp)
+            and isinstance(each.op, (ast.Pow, ast.LShift, ast.Mult))
+            and _is_free(each, bound)
+        ):
+            f.expression(each)
+
+
+def _is_free(node: ast.expr, bound: set[str]) -> bool:
+    return not any(isinstance(each, ast.Name) and each.id in bound for each in ast.walk(node))
+
+
+def _range_of(f: Frame, node: ast.expr) -> Any:
+    """The value of a name, or of a call of `range`; None of other calls, which may do anything."""
+    if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and named(f, node.func) is range):
+        return None
+    return f.expression(node)
+
+
+def _compile(node: ast.expr) -> CodeType:
+    return compile(ast.Expression(node), COMPILE_TIME, "eval", dont_inherit=True)
+
+
+def _evaluate(code: CodeType, names: dict[str, Any]) -> Any:
+    return FunctionType(code, names)()  # the probe's own source; eval() would look like the author's
+
+
+def needs_events(f: Frame, node: ast.expr) -> bool:
+    """Whether an expression with names of its own uses what only each event knows."""
+    bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for each in ast.walk(node):
+        if isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Load):
+            root = each
+            while isinstance(root, ast.Attribute) and isinstance(root.value, (ast.Name, ast.Attribute)):
+                root = root.value
+            if not isinstance(root, ast.Name) or root.id in bound:
+                continue
+            value = named(f, root) if isinstance(each, ast.Name) else _module_member(f, each)
+            if is_run_time(value) or isinstance(value, Entity):
+                return True
+            if isinstance(value, FunctionType) and uses_bpf(value):
+                return True
+    return False
+
+
+def _module_member(f: Frame, node: ast.Attribute) -> Any:
+    """The value of `module.name`; None for attributes of anything else."""
+    owner = named(f, node.value) if isinstance(node.value, ast.Name) else None
+    return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None
+
+
+def uses_bpf(function: FunctionType, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether a function's free names lead to maps or words, so that it means something on each event only."""
+    if id(function) in seen:
+        return False
+    seen |= {id(function)}
+    scope = Scope(function)
+    for value in scope.captured.values():
+        if isinstance(value, Entity):
+            return True
+        if isinstance(value, FunctionType) and uses_bpf(value, seen):
+            return True
+        if isinstance(value, ModuleType) and any(
+            isinstance(getattr(value, name, None), Entity) for name in function.__code__.co_names
+        ):
+            return True
+    return False

@@ -1,0 +1,74 @@
+"""`Translator`: a frame that finds the handler of each node."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.conditions import Always
+from pyebpf.dsl.translate import calls, closures, expressions, sequences, statements
+from pyebpf.dsl.translate.compile_time import python_value
+from pyebpf.dsl.translate.frame import Frame
+from pyebpf.dsl.translate.known import checked, raised
+from pyebpf.dsl.translate.refusals import refuse
+from pyebpf.errors import PyebpfError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["EXPRESSIONS", "STATEMENTS", "Translator"]
+
+
+class Translator(Frame):
+    """A function being translated; the files of this package call each other's handlers by its methods."""
+
+    def expression(self, node: ast.expr) -> Any:
+        b = self.b
+        before, b.where = b.where, self.at(node)
+        try:
+            handler = EXPRESSIONS.get(type(node), python_value)
+            value = handler(self, node)
+            return checked(self, value.holds if isinstance(value, Always) else value)
+        except (PyebpfError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raised(self, error)
+            raise
+        finally:
+            b.where = before
+
+    def block(self, statements: Sequence[ast.stmt]) -> None:
+        for node in statements:
+            if not self.b.reachable:
+                return
+            self.b.where = self.at(node)
+            handler = STATEMENTS.get(type(node))
+            if handler is None:
+                refuse(self, node)
+            try:
+                handler(self, node)
+            except (PyebpfError, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                raised(self, error)
+                raise
+
+
+def _loop(f: Frame, node: ast.AST) -> None:
+    # Most probes have no loop.
+    from pyebpf.dsl.translate import loops
+
+    loops.HANDLERS[type(node)](f, node)
+
+
+#: What translates an expression; Python itself evaluates those that are not here.
+EXPRESSIONS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
+    **expressions.HANDLERS,
+    **sequences.HANDLERS,
+    ast.Call: calls.call,
+    ast.Lambda: closures.local_function,
+}
+STATEMENTS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
+    **statements.HANDLERS,
+    **dict.fromkeys((ast.While, ast.For, ast.Break, ast.Continue), _loop),
+}
