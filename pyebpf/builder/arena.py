@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["ArenaEntity", "base_name"]
 
 _MOST_NAME = 15
-#: The key in a program's notes of the arena that it uses.
-_ARENA = "arena: of the program"
 
 
 def base_name(name: str) -> str:
@@ -68,8 +66,9 @@ class ArenaEntity(Entity):
             p.fail(
                 f"at(offset, {describe(type_)}): give a Struct or an array type, of which parts are read and written"
             )
-        if p.notes.setdefault(_ARENA, self) is not self:
-            p.fail(f"a program uses one arena: {p.notes[_ARENA].map_name} or {self.map_name}")
+        p.arena = p.arena or self
+        if p.arena is not self:
+            p.fail(f"a program uses one arena: {p.arena.map_name} or {self.map_name}")
         size = self.pages * p.target.page_size
         number = to_int(p, offset).value
         low, high = p.b.bounds(number)

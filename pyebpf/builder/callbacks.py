@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.entity import describe
 from pyebpf.builder.integers import Int
-from pyebpf.builder.notes import CALLBACK
 from pyebpf.builder.operations import to_int
 from pyebpf.builder.places import Place
 from pyebpf.builder.words import word
@@ -37,9 +36,6 @@ __all__ = [
     "timer_function",
 ]
 
-_TIMER_FUNCTIONS = "callbacks: functions of timers"
-_NUMBER = "callbacks: number"
-
 #: Helper numbers of enum bpf_func_id (since Linux 5.13 and 5.17).
 #: BPF_MAX_LOOPS.
 MOST_ROUNDS = 1 << 23
@@ -60,9 +56,8 @@ ENTRY = (Kind.POINTER, Kind.POINTER, Kind.POINTER)
 
 def function_number(p: ProgramBuilder) -> int:
     """A number for the name of another function that is called back."""
-    number: int = p.notes.get(_NUMBER, 0) + 1
-    p.notes[_NUMBER] = number
-    return number
+    p.callbacks += 1
+    return p.callbacks
 
 
 def entry_arguments(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.Value]], Sequence[Any]]:
@@ -116,12 +111,8 @@ def for_each(p: ProgramBuilder, table: MapEntity, function: Any) -> Int:
     """Call `function(key, value)` for each entry, until it returns True; how many were seen."""
     what = f"{table.map_name}.for_each()"
     check_walked(p, table, what)
-    build = p.notes[CALLBACK]
-    address: ir.Value
-    passed: ir.Value
-    invalidated: Mapping[str, str]
-    address, passed, invalidated = build(
-        p, _function(p, function, what), ENTRY, entry_arguments(p, table.spec), f"a function for {what}"
+    address, passed, invalidated = p.build_callback(
+        _function(p, function, what), ENTRY, entry_arguments(p, table.spec), f"a function for {what}"
     )
     return Int(call_for_each(p, table, address, passed, invalidated, what), S64)
 
@@ -146,8 +137,7 @@ def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
         return [Int(index, S64, U32)]
 
     called = _function(p, function, what, "a number")
-    build = p.notes[CALLBACK]
-    address, passed, invalidated = build(p, called, (Kind.SCALAR,), arguments, f"a function for {what}")
+    address, passed, invalidated = p.build_callback(called, (Kind.SCALAR,), arguments, f"a function for {what}")
     done = p.b.call(LOOP, count.value, address, passed, p.b.const(0), comment=what)
     for origin, reason in invalidated.items():
         p.b.invalidate_origin(origin, f"{what} and its {reason}")
@@ -170,17 +160,15 @@ def timer_function(p: ProgramBuilder, function: Any, spec: MapSpec) -> ir.Value 
     None inside that very function: the timer that it starts again has it already.
     """
     function = _function(p, function, "timer.start()")
-    known: dict[Any, str] = p.notes.setdefault(_TIMER_FUNCTIONS, {})
     key = function, spec.name
-    symbol = known.get(key)
+    symbol = p.timer_functions.get(key)
     if symbol is not None:
         return None if symbol == p.b.name else p.b.emit(Op.FUNCTION, symbol=symbol)
 
     def note(made: str) -> None:
-        known[key] = made
+        p.timer_functions[key] = made
 
-    address: ir.Value
-    address, _, _ = p.notes[CALLBACK](
-        p, function, ENTRY, entry_arguments(p, spec), "a timer's function", context=False, noting=note
+    address, _, _ = p.build_callback(
+        function, ENTRY, entry_arguments(p, spec), "a timer's function", context=False, noting=note
     )
     return address

@@ -48,6 +48,11 @@ class FunctionBuilder:
         self._numbers = 0
         self._blocks: list[OpenBlock] = []
         self._slots: list[ir.Slot] = []
+        self._shared_slots: dict[str, ir.Slot] = {}
+        #: Slots that nothing uses now: the next temporaries do.
+        self.free_slots: list[ir.Slot] = []
+        #: Variables with the ends of packets, by where the context has them.
+        self.packet_ends: dict[int, Variable] = {}
         self._uses: list[tuple[int, str, Location | None]] = []
         #: Names of slots that hold what only the kernel's functions read and write, such as dynptrs.
         self.opaque: set[str] = set()
@@ -150,6 +155,12 @@ class FunctionBuilder:
         if opaque:
             self.opaque.add(slot.name)
         return slot
+
+    def shared_slot(self, name: str, size: int = 8) -> ir.Slot:
+        """Return the function's one slot of that name, reserved when it is first asked for."""
+        if name not in self._shared_slots:
+            self._shared_slots[name] = self.slot(size, name=name)
+        return self._shared_slots[name]
 
     def slot_address(self, slot: ir.Slot, offset: int = 0) -> ir.Value:
         """Address of byte `offset` of a slot; known not to be NULL."""
@@ -278,18 +289,13 @@ class FunctionBuilder:
                 self.jump(then if holds else otherwise)
             case Not(condition):
                 self.branch(condition, otherwise, then)
-            case All(conditions):
+            case All(conditions) | Any(conditions):
+                every = isinstance(test, All)
                 for condition in conditions[:-1]:
                     following = Join()
-                    self.branch(condition, following, otherwise)
+                    self.branch(condition, *((following, otherwise) if every else (then, following)))
                     self.start(following)
-                self.branch(conditions[-1] if conditions else Always(holds=True), then, otherwise)
-            case Any(conditions):
-                for condition in conditions[:-1]:
-                    following = Join()
-                    self.branch(condition, then, following)
-                    self.start(following)
-                self.branch(conditions[-1] if conditions else Always(holds=False), then, otherwise)
+                self.branch(conditions[-1] if conditions else Always(every), then, otherwise)
             case Compare():
                 self._branch_on(test, then, otherwise)
 
@@ -305,8 +311,7 @@ class FunctionBuilder:
         """Place `join` here: control continues from the paths that lead to it, and only from them."""
         self._settle()
         if join.placed:
-            msg = "a join is placed once"
-            raise ValueError(msg)
+            raise ValueError("a join is placed once")
         join.placed = True
         if not join.edges:
             self._unreachable()
@@ -371,8 +376,7 @@ class FunctionBuilder:
     def else_(self) -> Iterator[None]:
         """Build the body to run if the test of the `if_` just before does not hold."""
         if self._pending is None:
-            msg = "else_ stands straight after if_"
-            raise ValueError(msg)
+            raise ValueError("else_ stands straight after if_")
         (otherwise, end), self._pending = self._pending, None
         self.start(otherwise)
         yield
@@ -389,8 +393,7 @@ class FunctionBuilder:
         self._settle()
         before, environment = self._block, self.environment
         header = self._open(reachable=before.reachable)
-        kept = [v for v in (carried if carried is not None else environment.values) if v in environment.values]
-        kept = list(dict.fromkeys(kept))
+        kept = dict.fromkeys(v for v in (environment.values if carried is None else carried) if v in environment.values)
         parameters = {variable: self.new_value(variable.kind, variable.hint) for variable in kept}
         header.parameters = tuple(parameters.values())
         before.terminator = ir.Jump(header.number, tuple(environment.values[v] for v in kept), self.where)
@@ -445,8 +448,7 @@ class FunctionBuilder:
         """Return the function: reachable blocks only, in reverse post-order. The current point must be unreachable."""
         self._settle()
         if self._block.reachable:
-            msg = f"{self.name}: control reaches the end without a return"
-            raise ValueError(msg)
+            raise ValueError(f"{self.name}: control reaches the end without a return")
         blocks = {block.number: block for block in self._blocks}
         order = reverse_post_order({number: successors(block) for number, block in blocks.items()})
         finished = []
@@ -476,10 +478,8 @@ class FunctionBuilder:
     def _settle(self) -> None:
         """Close an `if_` that no `else_` followed."""
         if self._pending is not None:
-            (otherwise, end), self._pending = self._pending, None
-            self.start(otherwise)
-            self.jump(end)
-            self.start(end)
+            with self.else_():
+                pass
 
     def _branch_on(self, test: Compare, then: Join, otherwise: Join) -> None:
         block, environment = self._block, self.environment

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["GPL_ONLY", "HelperWord"]
+__all__ = ["HelperWord"]
 
-#: Note of a program: names of the helpers it calls that only programs under the GPL may call.
-GPL_ONLY = "helpers for GPL programs only"
 
 #: BPF_F_RDONLY_PROG of BPF_MAP_CREATE.
 RDONLY_PROG = 1 << 7
@@ -107,7 +105,7 @@ class HelperWord(Entity):
         given = _bind(p, called, arguments, keywords)
         need_helper(p, called.name, f"helpers.{called.name}()", str(called))
         if called.gpl_only:
-            p.notes.setdefault(GPL_ONLY, set()).add(called.name)
+            p.gpl_only.add(called.name)
         call = _Call(p, called)
         values = [call.argument(index, value) for index, value in enumerate(given)]
         result = call.result(values)

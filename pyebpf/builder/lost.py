@@ -17,10 +17,9 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["LOST_MAP", "Loss", "LossTable", "count_loss", "losses_of"]
+__all__ = ["LOST_MAP", "Loss", "LossTable", "count_loss"]
 
 LOST_MAP = ".lost"
-_NOTE = "losses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +55,10 @@ class LossTable:
         return MapSpec(LOST_MAP, MapType.ARRAY, U32, ArrayType(U64, len(self._indices)), 1)
 
 
-def losses_of(p: ProgramBuilder) -> LossTable:
-    """The table of the program's module, shared as `p.notes["losses"]`."""
-    table = p.notes.setdefault(_NOTE, LossTable())
-    assert isinstance(table, LossTable)
-    return table
-
-
 def count_loss(p: ProgramBuilder, reason: str, map_name: str = "") -> None:
     """Count one loss, here."""
-    table = losses_of(p)
-    offset = U64.size * table.index(Loss(reason, map_name))
-    spec = table.spec()
+    offset = U64.size * p.losses.index(Loss(reason, map_name))
+    spec = p.losses.spec()
     assert spec is not None
     # Later losses make the value longer: the module takes the table's last word.
     p.maps[LOST_MAP] = spec

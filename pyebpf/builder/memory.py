@@ -25,8 +25,6 @@ class Space(StrEnum):
 _READ = {Space.USER: 112, Space.KERNEL: 113}
 _READ_STRING = {Space.USER: 114, Space.KERNEL: 115}
 
-_SCRATCH = "memory: scratch slot"
-
 
 def at_offset(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
     """Return `address` + `offset` as a number for a helper; the address itself where the offset is 0."""
@@ -44,10 +42,7 @@ def probe_read_value(
     p: ProgramBuilder, space: Space, address: ir.Value, offset: int, size: int, *, signed: bool = False
 ) -> ir.Value:
     """Read an integer of 1, 2, 4 or 8 bytes at address + offset. A bad address gives 0."""
-    slot = p.notes.get((_SCRATCH, p.b))
-    if slot is None:
-        slot = p.notes[_SCRATCH, p.b] = p.b.slot(8, name="read")
-    place = p.b.slot_address(slot)
+    place = p.b.slot_address(p.b.shared_slot("read"))
     probe_read(p, space, place, size, at_offset(p, address, offset))
     return p.b.load(place, 0, size, signed=signed)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.conditions import Compare, Test
-from pyebpf.builder.notes import MOVED
 from pyebpf.builder.places import moved
 from pyebpf.compiler.ir import Condition as Relation, Kind
 
@@ -73,5 +72,5 @@ def proven(p: ProgramBuilder, address: ir.Value, size: int, other: ir.Value, whe
 
 def packet_moved(p: ProgramBuilder, call: str) -> None:
     """Note that a call may have moved the packet: no address in it is good any more."""
-    p.notes[MOVED] = True
+    p.found.packet_moves = True
     p.b.invalidate_origin(ORIGIN, call)

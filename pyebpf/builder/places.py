@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "copy", "movable", "pieces", "temporary", "write_bytes", "zero"]
 
-_FREE = "places: free temporaries"
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -128,10 +126,11 @@ def temporary(p: ProgramBuilder, size: int, *, on_stack: bool = False) -> Iterat
     What is `on_stack` is there however large it is: helpers that call a function hand it no other memory.
     """
     size = -(-size // 8) * 8
-    free: list[ir.Slot] = p.notes.setdefault((_FREE, p.b, on_stack), [])
-    slot = min((s for s in free if s.size >= size), key=lambda s: s.size, default=None)
+    b, free = p.b, p.b.free_slots
+    fitting = (s for s in free if s.size >= size and (s.name in b.opaque) is on_stack)
+    slot = min(fitting, key=lambda s: s.size, default=None)
     if slot is None:
-        slot = p.b.slot(size, name="state" if on_stack else "temporary", opaque=on_stack)
+        slot = b.slot(size, name="state" if on_stack else "temporary", opaque=on_stack)
     else:
         free.remove(slot)
     yield slot

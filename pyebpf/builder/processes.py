@@ -31,8 +31,8 @@ _SYMBOL = "tell_process"
 
 def tell_process(p: ProgramBuilder) -> None:
     """Tell user space of the current process, unless it knows."""
-    if _SYMBOL not in p.notes:
-        p.notes[_SYMBOL] = True
+    if _SYMBOL not in p.functions:
+        p.functions.add(_SYMBOL)
         made = FunctionBuilder(_SYMBOL, (), p.b.where)
         with p.function(made):
             p.contextless.add(made)

@@ -6,24 +6,42 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.function import FunctionBuilder
+from pyebpf.builder.lost import LossTable
 from pyebpf.builder.operations import binary
 from pyebpf.builder.reading import read
 from pyebpf.builder.writing import write
 from pyebpf.compiler import ir
+from pyebpf.dataclass import dataclass
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FunctionType
 
+    from pyebpf.builder.arena import ArenaEntity
     from pyebpf.builder.contexts import Place
     from pyebpf.builder.places import Place as MemoryPlace
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec
+    from pyebpf.specs.programs import Exported
     from pyebpf.target import Target
     from pyebpf.types import Type
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["ProgramBuilder"]
+__all__ = ["ProgramBuilder", "WholeProgram"]
+
+
+@dataclass(slots=True)
+class WholeProgram:
+    """What holds of a whole program and is found out while it is built: it is then built anew, knowing it."""
+
+    #: A string in memory is written over.
+    strings_change: bool = False
+    #: A helper that may move the packet is called: the packet's ends are read each time.
+    packet_moves: bool = False
+
+    def __or__(self, other: WholeProgram) -> WholeProgram:
+        return WholeProgram(self.strings_change or other.strings_change, self.packet_moves or other.packet_moves)
 
 
 class ProgramBuilder:
@@ -41,6 +59,7 @@ class ProgramBuilder:
         target: Target,
         where: Location | None = None,
         function: type[FunctionBuilder] = FunctionBuilder,
+        known: WholeProgram | None = None,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -60,8 +79,25 @@ class ProgramBuilder:
             self.b.assume_present(self.context)
         else:
             self.contextless.add(self.b)
-        #: Things that the front end and the entities keep for one program, by a key of their own.
-        self.notes: dict[Any, Any] = {}
+        self.losses = LossTable()
+        #: What was found out before of the whole program, and what is found out now.
+        self.known, self.found = known or WholeProgram(), WholeProgram()
+        #: The annotation and the position of each parameter that the program declares.
+        self.declared: dict[str, tuple[Any, int]] = {}
+        #: Whether it reads `ctx.target`, so that its code is one target's own.
+        self.reads_target = False
+        #: Names of the helpers it calls that only programs under the GPL may call.
+        self.gpl_only: set[str] = set()
+        self.arena: ArenaEntity | None = None
+        #: Where the arguments of this USDT probe are told.
+        self.usdt_form: ir.Value | None = None
+        #: Functions that other programs may take the place of.
+        self.exported: list[Exported] = []
+        #: Symbols of functions that entities have built, so that each is built once.
+        self.functions: set[str] = set()
+        self.callbacks = 0
+        #: Symbols of the functions that timers call, by the function and the map's name.
+        self.timer_functions: dict[tuple[FunctionType, str], str] = {}
 
     @property
     def context(self) -> ir.Value:
@@ -95,6 +131,28 @@ class ProgramBuilder:
     def binary(self, operator: str, left: Any, right: Any) -> Any:
         """Return `left operator right` of any two operands."""
         return binary(self, operator, left, right)
+
+    def build_callback(
+        self,
+        function: FunctionType,
+        registers: Sequence[ir.Kind],
+        arguments: Callable[[Sequence[ir.Value]], Sequence[Any]],
+        what: str,
+        *,
+        context: bool = True,
+        noting: Callable[[str], None] | None = None,
+    ) -> tuple[ir.Value, ir.Value, Mapping[str, str]]:
+        """Build a function that a helper is to call with `registers`, and last with the address that it passes on.
+
+        `arguments` makes the function's Python arguments from the registers, inside it. A function annotated `-> bool`
+        ends the helper's loop by True. Without `context` nothing is passed on: the function runs when the program has
+        ended, and has none. `noting` is told the function's symbol before its body is built. `what` is what messages
+        call such a function.
+
+        Returns the function's address, the address to pass on, and the maps whose entries the function makes invalid,
+        with the reasons. Front ends override it.
+        """
+        raise NotImplementedError
 
     def fail(self, message: str, where: Location | None = None) -> NoReturn:
         """Raise CompileError at `where`, or at the place being compiled."""

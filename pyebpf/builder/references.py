@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.conditions import All, Always, Compare, Test, negate
 from pyebpf.builder.entity import RunTime
-from pyebpf.builder.notes import CHANGED
 from pyebpf.builder.packet_bounds import inside
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.types import CharArray, StructType
@@ -87,7 +86,7 @@ class Reference(RunTime):
 def note_change(p: ProgramBuilder, type_: Type) -> None:
     """Note that what stands in memory as a `type_` is written over, if strings are in it."""
     if _holds_text(type_):
-        p.notes[CHANGED] = True
+        p.found.strings_change = True
 
 
 def _holds_text(type_: Type) -> bool:

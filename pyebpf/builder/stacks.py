@@ -260,8 +260,8 @@ def _kept(p: ProgramBuilder, value: ir.Value, count: ir.Value) -> ir.Value:
 
 def _call_keep(p: ProgramBuilder, each: StackClass, value: ir.Value, count: ir.Value) -> ir.Value:
     symbol = f"keep{each.map}"
-    if symbol not in p.notes:
-        p.notes[symbol] = True
+    if symbol not in p.functions:
+        p.functions.add(symbol)
         made = FunctionBuilder(symbol, (Kind.POINTER, Kind.SCALAR), p.b.where)
         with p.function(made):
             p.contextless.add(made)

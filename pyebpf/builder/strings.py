@@ -12,7 +12,6 @@ from pyebpf.builder.conditions import Always, Compare, Test, negate
 from pyebpf.builder.entity import RunTime, describe
 from pyebpf.builder.integers import Character, Int, relation
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.notes import CHANGING
 from pyebpf.builder.operations import any_in_turn
 from pyebpf.builder.places import Place, copy, movable, moved, pieces, zero
 from pyebpf.builder.references import Reference
@@ -42,7 +41,7 @@ class String(Reference):
 
     def local(self, p: ProgramBuilder) -> String:
         """Python's strings never change: where the program changes strings in memory, a name takes a copy."""
-        if not p.notes.get(CHANGING) or not self.place.writable or self.place.missing(p):
+        if not p.known.strings_change or not self.place.writable or self.place.missing(p):
             return self
         slot = p.b.slot(-(-self.type.size // 8) * 8, name="string")
         self.write_to(p, p.b.slot_address(slot), 0, self.type)
@@ -179,7 +178,7 @@ class ForeignString(String):
     """
 
     def local(self, p: ProgramBuilder) -> String:
-        return self.clean(p) if p.notes.get(CHANGING) and not self.place.missing(p) else self
+        return self.clean(p) if p.known.strings_change and not self.place.missing(p) else self
 
     def clean(self, p: ProgramBuilder) -> String:
         """A copy as the language has strings."""

@@ -10,7 +10,6 @@ from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
-from pyebpf.dsl.subprograms import TIMES
 from pyebpf.dsl.translate import Translator, body, end_of_function
 from pyebpf.types import BOOL
 
@@ -18,18 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import FunctionType
 
-    from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
+    from pyebpf.dsl.probe_builder import ProbeBuilder
 
     Arguments = Callable[[Sequence[ir.Value]], Sequence[Any]]
 
-__all__ = ["callback"]
+__all__ = ["build_callback"]
 
 _POINTER = 8
 
 
-def callback(
-    p: ProgramBuilder,
+def build_callback(
+    p: ProbeBuilder,
     function: FunctionType,
     registers: Sequence[Kind],
     arguments: Arguments,
@@ -38,16 +37,7 @@ def callback(
     context: bool = True,
     noting: Callable[[str], None] | None = None,
 ) -> tuple[ir.Value, ir.Value, Mapping[str, str]]:
-    """Build a function that a helper is to call with `registers`, and last with the address that it passes on.
-
-    `arguments` makes the function's Python arguments from the registers, inside it. A function annotated `-> bool`
-    ends the helper's loop by True. Without `context` nothing is passed on: the function runs when the program has
-    ended, and has none. `noting` is told the function's symbol before its body is built. `what` is what messages call
-    such a function.
-
-    Returns the function's address, the address to pass on, and the maps whose entries the function makes invalid, with
-    the reasons.
-    """
+    """Build it, as `ProgramBuilder.build_callback` says."""
     import inspect  # a millisecond that most modules save
 
     where = p.b.where
@@ -76,7 +66,7 @@ def callback(
             made.assume_present(found)
             p.contexts[made] = found
         key = ("callback", function.__qualname__, source.node.lineno, where)
-        frame = Translator(p, source, Scope(function), p.notes[TIMES], key)
+        frame = Translator(p, source, Scope(function), p.times, key)
         frame.is_subprogram, frame.result = True, BOOL if result is bool else None
         given = arguments(made.parameters[: len(registers)])
         if len(frame.parameters) != len(given):

@@ -6,19 +6,17 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.contexts.base import ASKED_TARGET, DECLARED
 from pyebpf.builder.entity import RunTime
 from pyebpf.builder.function import FunctionBuilder
 from pyebpf.builder.lost import LossTable
-from pyebpf.builder.notes import CALLBACK, CHANGED, CHANGING, MOVED, MOVING
-from pyebpf.builder.program import ProgramBuilder
+from pyebpf.builder.program import WholeProgram
 from pyebpf.builder.strings import StringSource
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.binding_time import BindingTimes
 from pyebpf.dsl.depth import room
+from pyebpf.dsl.probe_builder import ProbeBuilder
 from pyebpf.dsl.source import find_source
-from pyebpf.dsl.subprograms import EXPORTED, TIMES
 from pyebpf.dsl.translate import Translator, body, end_of_function
 from pyebpf.errors import CompileError
 from pyebpf.specs.programs import Exported
@@ -37,10 +35,6 @@ if TYPE_CHECKING:
     from pyebpf.target import Target
 
 __all__ = ["Built", "build_program"]
-
-
-#: The key in a program's notes of what the target gives for each parameter.
-_PARAMETERS = "dsl: parameters"
 
 
 @dataclass(frozen=True)
@@ -84,69 +78,57 @@ def build_program(
     source = find_source(probe.function)
     times = BindingTimes()
     function: type[FunctionBuilder] = FunctionBuilder
-    memory: Callable[[ProgramBuilder], AbstractContextManager[object]] = nullcontext
+    memory: Callable[[ProbeBuilder], AbstractContextManager[object]] = nullcontext
     if scratch:
         from pyebpf.builder.scratch import ScratchFunctionBuilder, scratch_memory
 
         function, memory = ScratchFunctionBuilder, scratch_memory
-    # What holds of the whole program and is found out while it is built: it is then built anew, knowing it.
-    learnt = {CHANGING: CHANGED, MOVING: MOVED}
-    known = dict.fromkeys(learnt, False)
+    known = WholeProgram()
     while True:
         times.changed = False
         table = LossTable()
         for loss in losses.losses:
             table.index(loss)
-        p = ProgramBuilder(name, attachment.kind, attachment.attach, target, source.location, function)
-        p.notes["losses"] = table
-        p.notes[TIMES] = times
-        p.notes[CALLBACK] = _called_back
-        p.notes.update(known)
+        p = ProbeBuilder(name, attachment, target, source.location, times, function, known)
+        p.losses = table
         try:
             with memory(p), room():
-                _translate(p, probe, source, times)
+                parameters = _translate(p, probe, source)
         except RecursionError:
             p.fail("what is written out here is nested too deep: take a part out into a @bpf.subprogram")
         except CompileError:
             # What this pass took for known while compiling was not: its errors mean nothing.
             if not times.changed:
                 raise
-        found = {knowing: known[knowing] or bool(p.notes.get(finding)) for knowing, finding in learnt.items()}
+        found = known | p.found
         if found != known:
             known = found
         elif not times.changed:
-            exported = tuple(p.notes.get(EXPORTED, ()))
-            return Built(p.finish(), p.maps, table, p.notes[_PARAMETERS], ASKED_TARGET in p.notes, exported)
+            return Built(p.finish(), p.maps, table, parameters, p.reads_target, tuple(p.exported))
 
 
-def _called_back(*arguments: Any, **keywords: Any) -> Any:
-    """`callback`, which few probes have."""
-    from pyebpf.dsl.callbacks import callback
-
-    return callback(*arguments, **keywords)
-
-
-def _translate(p: ProgramBuilder, probe: Probe[Any, Any], source: Source, times: BindingTimes) -> None:
+def _translate(p: ProbeBuilder, probe: Probe[Any, Any], source: Source) -> dict[str, BoundParameter]:
+    """Build the whole program, and return what the target gave for its parameters."""
     p.b.where = source.location
-    frame = Translator(p, source, probe.scope, times, "probe")
+    frame = Translator(p, source, probe.scope, p.times, "probe")
     if p.kind is ProgramType.EXT:
         attach: Any = p.attach  # a Replacement
         frame.is_subprogram, frame.result = True, attach.result
-        p.notes[EXPORTED] = [Exported(p.name, tuple(name for name, _ in attach.parameters))]
+        p.exported.append(Exported(p.name, tuple(name for name, _ in attach.parameters)))
     p.place.begin(p)
-    _parameters(frame, probe)
+    bound = _parameters(frame, probe)
     body(frame)
     end_of_function(frame)
+    return bound
 
 
-def _parameters(f: Translator, probe: Probe[Any, Any]) -> None:
+def _parameters(f: Translator, probe: Probe[Any, Any]) -> dict[str, BoundParameter]:
     """Bind each parameter to what the target calls by its name."""
     arguments = f.source.node.args
     for extra in (arguments.vararg, arguments.kwarg):
         if extra is not None:
             f.fail(f"a probe's parameters are named one by one: leave out *{extra.arg}", extra)
     bound: dict[str, BoundParameter] = {}
-    f.p.notes[_PARAMETERS] = bound
     position = 0
     for number, argument in enumerate((*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)):
         f.b.where = f.at(argument)
@@ -160,7 +142,7 @@ def _parameters(f: Translator, probe: Probe[Any, Any]) -> None:
         name = "ctx" if argument.arg == "ctx_" else argument.arg
         annotation = _annotation(probe, argument)
         value = f.p.place.parameter(f.p, name, annotation, position)
-        f.p.notes.setdefault(DECLARED, {})[argument.arg] = (annotation, position)
+        f.p.declared[argument.arg] = (annotation, position)
         position += 1
         if isinstance(value, StringSource):
             bound[argument.arg] = BoundParameter(("text", value.size), value.describe(), f.at(argument))
@@ -171,6 +153,7 @@ def _parameters(f: Translator, probe: Probe[Any, Any]) -> None:
         elif isinstance(value, RunTime):
             bound[argument.arg] = BoundParameter(value.shape, value.describe(), f.at(argument))
         f.assign(argument.arg, value)
+    return bound
 
 
 def _annotation(probe: Probe[Any, Any], argument: ast.arg) -> Any:

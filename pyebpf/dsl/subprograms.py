@@ -10,6 +10,7 @@ from pyebpf.builder.operations import to_int
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.annotations import annotation_value, integer_type
+from pyebpf.dsl.probe_builder import ProbeBuilder
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate import Translator, body, end_of_function
 from pyebpf.specs.programs import Exported
@@ -28,20 +29,16 @@ if TYPE_CHECKING:
         def fail(self, message: str, where: Any = None) -> NoReturn: ...
 
 
-__all__ = ["EXPORTED", "TIMES", "call_subprogram", "from_register", "signature"]
+__all__ = ["BuiltSubprogram", "call_subprogram", "from_register", "signature"]
 
 #: r1 to r5 carry arguments, and the first of them carries the context.
 MOST_PARAMETERS = 4
 
-#: The key in a program's notes of its functions that others may take the place of.
-EXPORTED = "dsl: exported functions"
-
-#: The key in a program's notes of what is known of names' binding times.
-TIMES = "dsl: binding times"
-
 
 @dataclass(frozen=True, slots=True)
-class _Built:
+class BuiltSubprogram:
+    """A subprogram in a program: `invalidated` are the maps whose entries it makes invalid, with the reasons."""
+
     symbol: str
     parameters: dict[str, IntType]
     result: IntType | None
@@ -54,10 +51,9 @@ def call_subprogram(
     """Append a call, building the function first if this is the program's first call of it."""
     import inspect  # a millisecond that most modules save
 
-    built = p.notes.get(entity)
+    assert isinstance(p, ProbeBuilder)
+    built = p.subprograms[entity] if entity in p.subprograms else _build(p, entity)
     if built is None:
-        built = _build(p, entity)
-    elif built == "being built":
         p.fail(f"{entity.__name__} calls itself: the kernel has no room for recursion; write a loop")
     try:
         bound = inspect.signature(entity.function).bind(*arguments, **keywords)
@@ -118,24 +114,24 @@ def signature(p: Refusing, entity: SubprogramEntity) -> tuple[dict[str, IntType]
     return types, result
 
 
-def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
+def _build(p: ProbeBuilder, entity: SubprogramEntity) -> BuiltSubprogram:
     function = entity.function
     source = find_source(function)
     types, result = signature(p, entity)
     # Those being built count as well: this one may be called by another of its name.
-    symbol = f"{function.__name__}.{sum(isinstance(note, _Built | str) for note in p.notes.values())}"
-    p.notes[entity] = "being built"
+    symbol = f"{function.__name__}.{len(p.subprograms)}"
+    p.subprograms[entity] = None
     first = () if entity.replaceable else (Kind.POINTER,)
     made = FunctionBuilder(symbol, (*first, *[Kind.SCALAR] * len(types)), source.location)
     with p.function(made):
         if entity.replaceable:
             # Named as it is, for who replaces it; verified by itself, for any arguments.
             p.contextless.add(made)
-            p.notes.setdefault(EXPORTED, []).append(Exported(symbol, tuple(types)))
+            p.exported.append(Exported(symbol, tuple(types)))
         else:
             made.assume_present(p.context)
         key = ("subprogram", function.__qualname__, source.node.lineno)
-        frame = Translator(p, source, entity.scope, p.notes[TIMES], key)
+        frame = Translator(p, source, entity.scope, p.times, key)
         frame.is_subprogram, frame.result = True, result
         # As for locals: an annotation holds for every assignment to its name.
         frame.annotations.update(types)
@@ -143,7 +139,7 @@ def _build(p: ProgramBuilder, entity: SubprogramEntity) -> _Built:
             frame.assign(name, from_register(p, value, type_))
         body(frame)
         end_of_function(frame)
-    built = p.notes[entity] = _Built(symbol, types, result, made.invalidated)
+    built = p.subprograms[entity] = BuiltSubprogram(symbol, types, result, made.invalidated)
     return built
 
 

@@ -12,7 +12,6 @@ from pyebpf.builder.integers import Int
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.places import Place, zero
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
-from pyebpf.dsl.callbacks import callback
 from pyebpf.types import S64
 from pyebpf.uapi.helper_ids import DYNPTR_READ, USER_RINGBUF_DRAIN
 
@@ -50,7 +49,9 @@ def drain(p: ProgramBuilder, ring: UserRingBuffer[Any], handler: Any) -> Int:
             p.b.ret(p.b.const(0))
         return [p.load_value(Place(slot=slot, owner=f"a record of {name}"), layout)]
 
-    function, passed, invalidated = callback(p, handler, (Kind.POINTER,), arguments, f"a handler of {name}.drain()")
+    function, passed, invalidated = p.build_callback(
+        handler, (Kind.POINTER,), arguments, f"a handler of {name}.drain()"
+    )
     count = p.b.call(USER_RINGBUF_DRAIN, ring.handle(p), function, passed, p.b.const(0), comment=f"{name}.drain()")
     for origin, reason in invalidated.items():
         p.b.invalidate_origin(origin, f"{name}.drain() and its {reason}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.aggregations.entity import MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM, NOEXIST
-from pyebpf.builder.lost import LOST_MAP, losses_of
+from pyebpf.builder.lost import LOST_MAP
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import Pointer, Region
 from tests.builder.harness import Everything, Probe
@@ -37,7 +37,7 @@ class Added:
         p.ret(0)
         self.module = p.finish()
         check_module(self.module)
-        lost = losses_of(p).spec()
+        lost = p.losses.spec()
         self.values = {name: Region.of(name, bytes(spec.value.size)) for name, spec in p.maps.items() if spec.value}
         if lost is not None and lost.value is not None:
             self.values[LOST_MAP] = Region.of(LOST_MAP, bytes(lost.value.size))

@@ -8,7 +8,7 @@ import pytest
 
 from pyebpf import helpers
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.helper_calls import _CONSTANT_TEXTS, GPL_ONLY
+from pyebpf.builder.helper_calls import _CONSTANT_TEXTS
 from pyebpf.builder.integers import Int
 from pyebpf.builder.kernel_objects import KernelReference
 from pyebpf.builder.maps import MapEntity
@@ -148,7 +148,7 @@ def test_addresses_may_be_numbers_where_the_helper_checks_them() -> None:
         return 0
 
     assert p.run(2, helpers={HELPER_IDS["probe_read_kernel"]: read}) == 0x0202020202020202
-    assert p.notes[GPL_ONLY] == {"probe_read_kernel"}
+    assert p.gpl_only == {"probe_read_kernel"}
 
 
 def test_a_look_up_by_the_helper_must_be_tested_for_none() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyebpf.builder.comparisons import compare, contains
-from pyebpf.builder.lost import LOST_MAP, losses_of
+from pyebpf.builder.lost import LOST_MAP
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.operations import binary, is_none, to_int
 from pyebpf.builder.records import StructConstructor
@@ -36,7 +36,7 @@ class Run:
 
     def __init__(self, p: Probe, *, room: int = 1 << 20) -> None:
         self.p = p
-        lost = losses_of(p).spec()
+        lost = p.losses.spec()
         self.kernel = FakeKernel({**p.maps, **({LOST_MAP: lost} if lost is not None else {})}, room=room)
         self.module = p.finish()
 
@@ -46,7 +46,7 @@ class Run:
     @property
     def lost(self) -> dict[str, int]:
         counts = self.kernel.read(LOST_MAP)[0] if LOST_MAP in self.kernel.specs else []
-        return dict(zip(map(str, losses_of(self.p).losses), counts, strict=True))
+        return dict(zip(map(str, self.p.losses.losses), counts, strict=True))
 
 
 def method(p: Probe, owner: Any, name: str, *arguments: Any) -> Any:

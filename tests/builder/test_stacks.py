@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyebpf.builder.loops import ZERO_MAP
-from pyebpf.builder.lost import LOST_MAP, losses_of
+from pyebpf.builder.lost import LOST_MAP
 from pyebpf.builder.stacks import CLASSES, FULL, MISSED, NO_MEMORY, USER_STACK, StackTraces, kstack, ustack
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer, Region
@@ -42,7 +42,7 @@ class Kernel:
         self.update: Any = None
         p = Probe(target or Oldest())
         p.ret(WORDS[name].call(p, (), keywords))
-        self.reasons = [str(loss) for loss in losses_of(p).losses]
+        self.reasons = [str(loss) for loss in p.losses.losses]
         self.module = p.finish()
         check_module(self.module)
 

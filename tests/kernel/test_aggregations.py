@@ -19,7 +19,7 @@ from pyebpf.aggregations import (
     stats,
     total,
 )
-from pyebpf.builder.lost import LOST_MAP, losses_of
+from pyebpf.builder.lost import LOST_MAP
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.strings import StringSource
 from pyebpf.compiler import compile_module
@@ -89,13 +89,13 @@ def adding(
     place.attribute(p, "add").call(p, (value,), {})
     p.ret(0)
     code = compile_module(p.finish(), target, check=True)
-    lost = losses_of(p).spec()
+    lost = p.losses.spec()
     specs = {**p.maps, **{spec.name: spec for spec in aggregation.specs()}, **({lost.name: lost} if lost else {})}
     maps = {name: Map(spec) for name, spec in specs.items()}
     aggregation.bind(maps["values"])
     try:
         with Program(ProgramSpec("test", ProgramType.RAW_TRACEPOINT, code), maps) as program:
-            yield Adding(program, maps, losses_of(p).losses)
+            yield Adding(program, maps, p.losses.losses)
     finally:
         aggregation.bind(None)
         for made in maps.values():

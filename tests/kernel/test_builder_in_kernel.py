@@ -12,7 +12,7 @@ import pytest
 
 from pyebpf.builder.comparisons import compare, contains, maximum, minimum
 from pyebpf.builder.loops import range_loop
-from pyebpf.builder.lost import LOST_MAP, losses_of
+from pyebpf.builder.lost import LOST_MAP
 from pyebpf.builder.maps import FULL, OUT_OF_RANGE, MapEntity
 from pyebpf.builder.operations import absolute, binary, is_none, to_int
 from pyebpf.builder.places import Place
@@ -72,7 +72,7 @@ def loaded(p: Probe, target: Any) -> Iterator[Loaded]:
     """Compile, check, make the maps, load."""
     module = p.finish()
     code = compile_module(module, target, check=True)
-    lost = losses_of(p).spec()
+    lost = p.losses.spec()
     specs = {**p.maps, **({LOST_MAP: lost} if lost is not None else {})}
     maps = {name: Map(spec) for name, spec in specs.items()}
     try:
@@ -164,7 +164,7 @@ def test_what_a_full_hash_could_not_count_is_counted_as_lost(target: Any) -> Non
         new = sum(program.run(i) for i in range(23))
         again = sum(program.run(i) for i in range(5))
         assert (new, again) == (5, 0)
-        losses = losses_of(p).losses
+        losses = p.losses.losses
         assert [str(loss) for loss in losses] == [f"{name}: {FULL}" for name in ("counts", "starts", "added")]
         assert program.maps[LOST_MAP][0] == [18, 18, 18]
 
@@ -182,7 +182,7 @@ def test_counts_outside_an_array_are_counted_as_lost(target: Any, kind: MapType)
             program.run(index)
         assert [program.maps["counts"][i] for i in range(7)] == [1, 0, 0, 0, 0, 0, 2]
         assert program.maps[LOST_MAP][0] == [4]
-        assert losses_of(p).losses[0].reason == OUT_OF_RANGE
+        assert p.losses.losses[0].reason == OUT_OF_RANGE
 
 
 @EVERY_TARGET
@@ -310,7 +310,7 @@ def test_a_ring_buffer_without_room_counts_each_loss(target: Any) -> None:
         for i in range(program.maps["events"].max_entries // 16 - 1 + 45):
             program.run(i)
         assert program.maps[LOST_MAP][0] == [45]
-        assert losses_of(p).losses[0].reason == NO_ROOM
+        assert p.losses.losses[0].reason == NO_ROOM
 
 
 @EVERY_TARGET

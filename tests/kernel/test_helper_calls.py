@@ -12,7 +12,6 @@ import pytest
 
 from pyebpf import helpers
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.lost import losses_of
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.operations import is_none
 from pyebpf.builder.records import StructConstructor
@@ -62,7 +61,7 @@ class Running:
         p = self.p
         p.ret(0)
         code = compile_module(p.finish(), target, check=True)
-        lost = losses_of(p).spec()
+        lost = p.losses.spec()
         maps = {spec.name: Map(spec) for spec in ({**p.maps, **({lost.name: lost} if lost else {})}).values()}
         try:
             with Program(ProgramSpec("test", ProgramType.RAW_TRACEPOINT, code), maps) as program:

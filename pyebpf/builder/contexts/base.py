@@ -160,21 +160,15 @@ class Context(Entity, NoPythonOperators):
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if name == "target":
-            p.notes[ASKED_TARGET] = True
+            p.reads_target = True
             return p.attach.target if p.attach is not None else str(p.attach)
-        declared = p.notes.get(DECLARED, {}).get(name)
+        declared = p.declared.get(name)
         if declared is not None:
             return p.place.parameter(p, name, *declared)
         return p.place.attribute(p, name)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         p.place.set_attribute(p, name, value)
-
-
-#: The key in a program's notes that says that it reads `ctx.target`, so that its code is one target's own.
-ASKED_TARGET = "contexts: target"
-#: The key under which a program's notes have the annotation and the position of each parameter that it declares.
-DECLARED = "contexts: parameters"
 
 
 def annotated(p: ProgramBuilder, found: Any, annotation: Any, space: Space = Space.KERNEL) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pyebpf.builder.contexts import registers, sessions
-from pyebpf.builder.contexts.base import ASKED_TARGET, Loading, Place, annotated
+from pyebpf.builder.contexts.base import Loading, Place, annotated
 from pyebpf.builder.integers import Int
 from pyebpf.builder.kernel_objects import as_number, from_register, plain_name
 from pyebpf.builder.memory import Space
@@ -202,7 +202,7 @@ class FunctionPlace(Place[S]):
         names = [each.name for each in known.passed or ()] if not known.call else _call_arguments(p.target, known)
         if plain not in (names or ()) and (plain != RETVAL or not self.returns):
             return self.other_attribute(p, name)
-        p.notes[ASKED_TARGET] = True
+        p.reads_target = True
         return self.parameter(p, name, None, 0)
 
     def other_attribute(self, p: ProgramBuilder, name: str) -> Any:

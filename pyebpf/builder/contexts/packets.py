@@ -13,7 +13,6 @@ from pyebpf.builder.conditions import Compare
 from pyebpf.builder.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.integers import Int
 from pyebpf.builder.methods import method_of
-from pyebpf.builder.notes import MOVING
 from pyebpf.builder.operations import settled, to_int
 from pyebpf.builder.packet_bounds import ORIGIN
 from pyebpf.builder.places import Place
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Packet", "metadata"]
 
-_END = "packets: end"
 #: MAX_PACKET_OFF: further out the verifier believes no comparison.
 _FURTHEST = 0xFFFF
 #: Further out helpers that copy find nothing (net/core/filter.c, bpf_skb_load_bytes).
@@ -132,10 +130,10 @@ class Packet(Entity, NoPythonOperators):
         """The packet's first address (0) or the one behind its last (1): read once, where nothing moves it."""
         assert self.ends is not None
         offset = self.ends[which]
-        variable = p.notes.get((_END, offset, p.b))
+        variable = p.b.packet_ends.get(offset)
         if variable is None:
-            variable = p.notes[_END, offset, p.b] = p.b.variable(Kind.POINTER, ("data", "data_end")[which])
-        value = None if p.notes.get(MOVING) else p.b.read(variable)
+            variable = p.b.packet_ends[offset] = p.b.variable(Kind.POINTER, ("data", "data_end")[which])
+        value = None if p.known.packet_moves else p.b.read(variable)
         if value is None or p.b.gone(value) is not None:
             value = p.b.load(p.context, offset, self.width, kind=Kind.POINTER)
             p.b.assume_origin(value, ORIGIN)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UsdtPlace"]
 
-_FORM = "usdt: form"
 # Where the fields of ARGUMENT stand.
 _BASE, _SCALED, _FLAGS, _SCALE, _SIZE, _SHIFT = 8, 10, 12, 13, 14, 15
 
@@ -63,14 +62,13 @@ class UsdtPlace(Place[Usdt]):
 
 def _form(p: ProgramBuilder) -> ir.Value:
     """Address of the slot that the cookie names, looked for once."""
-    found: ir.Value | None = p.notes.get(_FORM)
-    if found is None:
+    if p.usdt_form is None:
         b = p.b
         number = b.emit(Op.AND, cookie(p).value, b.const(FORMS - 1))
         forms = b.emit(Op.MAP_VALUE, symbol=p.use_map(forms_spec()))
-        found = p.notes[_FORM] = b.emit(Op.OFFSET, forms, b.emit(Op.MUL, number, b.const(FORM_SIZE)))
-        b.assume_present(found)
-    return found
+        p.usdt_form = b.emit(Op.OFFSET, forms, b.emit(Op.MUL, number, b.const(FORM_SIZE)))
+        b.assume_present(p.usdt_form)
+    return p.usdt_form
 
 
 def _argument(p: ProgramBuilder, position: int) -> ir.Value:
@@ -83,10 +81,7 @@ def _argument(p: ProgramBuilder, position: int) -> ir.Value:
     _add_register(p, value, b.load(form, start + _SCALED, 2), b.load(form, start + _SCALE, 1))
     flags = b.load(form, start + _FLAGS, 1)
     with b.if_(Compare(Relation.SET, flags, b.const(IN_MEMORY))):
-        slot = p.notes.setdefault(("usdt: memory", b), None)
-        if slot is None:
-            slot = p.notes["usdt: memory", b] = b.slot(8, name="argument")
-        place = b.slot_address(slot)
+        place = b.slot_address(b.shared_slot("argument"))
         b.store(place, 0, b.const(0), 8)
         # No more than there is: the next byte may be on a page that does not exist. The mask is for the verifier.
         size = b.emit(Op.AND, b.load(form, start + _SIZE, 1), b.const(7))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.environment import Variable
     from pyebpf.builder.function import Join
-    from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.walks import Walk
     from pyebpf.dsl.binding_time import BindingTimes
+    from pyebpf.dsl.probe_builder import ProbeBuilder
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
     from pyebpf.errors import Location
@@ -48,7 +48,7 @@ class Frame(Names):
 
     def __init__(
         self,
-        p: ProgramBuilder,
+        p: ProbeBuilder,
         source: Source,
         scope: Scope,
         times: BindingTimes,

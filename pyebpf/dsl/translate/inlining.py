@@ -31,8 +31,6 @@ __all__ = ["inline", "inline_local"]
 _MOST_CALLS = 2048
 #: Functions that call each other, each written out in the one before.
 _MOST_NESTED = 64
-#: The key in a program's notes of how many there are.
-_CALLS = "dsl: inlined calls"
 
 
 def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -85,8 +83,8 @@ def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: Any
         f.fail(f"{shown} calls itself: what is inlined can't; write a loop")
     if len(f.calls) >= _MOST_NESTED:
         f.fail(f"functions that call functions are written out {_MOST_NESTED} deep: make one of them a @bpf.subprogram")
-    count = f.p.notes[_CALLS] = f.p.notes.get(_CALLS, 0) + 1
-    if count > _MOST_CALLS:
+    f.p.inlined += 1
+    if f.p.inlined > _MOST_CALLS:
         f.fail(
             f"more than {_MOST_CALLS} calls would be written out in this program: make what is called often a "
             "@bpf.subprogram, or call it in a loop"

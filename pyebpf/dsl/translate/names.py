@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.environment import Values
     from pyebpf.builder.function import FunctionBuilder
-    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.dsl.probe_builder import ProbeBuilder
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
     from pyebpf.dsl.translate.frame import Around
@@ -85,7 +85,7 @@ class NameEntry:
 class Names:
     """The names of one function, as `Frame` has them."""
 
-    def __init__(self, p: ProgramBuilder, source: Source, scope: Scope, times: BindingTimes, key: Hashable) -> None:
+    def __init__(self, p: ProbeBuilder, source: Source, scope: Scope, times: BindingTimes, key: Hashable) -> None:
         self.p = p
         self.source = source
         self.scope = scope

@@ -26,7 +26,7 @@ class Translator(Frame):
         b = self.b
         before, b.where = b.where, self.at(node)
         try:
-            handler = EXPRESSIONS.get(type(node), python_value)
+            handler = EXPRESSIONS.get(type(node)) or python_value
             value = handler(self, node)
             return checked(self, value.holds if isinstance(value, Always) else value)
         except (PyebpfError, KeyboardInterrupt):
