@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyebpf.btf import Btf, BtfBuilder, Index, Kind, c_declaration, c_definition, raw_tracepoint
 from pyebpf.errors import BtfError, InvalidValue, NotFound
+from tests.support.errors import only_own_errors
 
 OUR_OWN = (BtfError, NotFound, InvalidValue)
 
 
 def attempt(ask, *arguments):
-    with suppress(*OUR_OWN):
-        ask(*arguments)
+    return only_own_errors(ask, *arguments, kinds=OUR_OWN)
 
 
 def ask_everything(data, base=None):
     """Call each public question; only pyebpf's errors may come out."""
-    try:
-        btf = Btf(data, base)
-        stop = btf.stop
-    except BtfError:
+    btf = only_own_errors(Btf, data, base, kinds=BtfError)
+    if isinstance(btf, BtfError):
+        return
+    stop = only_own_errors(lambda: btf.stop, kinds=BtfError)
+    if isinstance(stop, BtfError):
         return
     for type_id in range(stop + 1):
         for ask in (btf.type_by_id, btf.kind, btf.size_of, btf.members, btf.skip_modifiers, btf.resolve):

@@ -65,6 +65,8 @@ def test_an_entry_is_used_freely_after_the_check() -> None:
     compare(p, "==", entry.attribute(p, "name"), "x")
     entry.attribute(p, "cells").item(p, 2)
     entry.set_attribute(p, "size", 7)
+    p.ret(0)
+    assert p.finish().functions
 
 
 @pytest.mark.parametrize("use", [lambda p, n: binary(p, "+", n, 1), lambda p, n: compare(p, "<", 1, n)])
@@ -202,7 +204,7 @@ def test_a_reference_that_each_round_looks_up_anew_may_be_removed_in_each() -> N
         entry.attribute(p, "at")
         owner.delete_item(p, 1)
     p.ret(0)
-    p.finish()
+    assert p.finish().functions
 
 
 def test_what_was_popped_stays() -> None:

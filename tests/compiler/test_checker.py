@@ -149,4 +149,6 @@ def test_calls_need_their_function() -> None:
 def test_right_functions_pass() -> None:
     """Generated functions are valid."""
     for seed in range(53):
-        check_module(seeded_module(seed))
+        module = seeded_module(seed)
+        check_module(module)
+        assert module.functions

@@ -223,7 +223,9 @@ def test_a_return_with_parameters_stays_beside_one_without() -> None:
     b.end(Jump(3, (word,)))
     b.end(Return(b.const(5)))
     b.end(Return(b.const(5)), [b.value()])
-    check_function(tidy_flow(b.function()))
+    tidied = tidy_flow(b.function())
+    check_function(tidied)
+    assert len(tidied.blocks) == 3
 
 
 def test_a_jump_to_a_test_of_what_it_gives_goes_on_at_once() -> None:

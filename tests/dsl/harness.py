@@ -84,7 +84,7 @@ def build(body: str, parameters: str = "", outside: str = "", decorator: str = "
     """The IR of a probe with this body, which the compiler then takes with all its checks."""
     made = probe(body, parameters, outside, decorator)
     built = build_program(made, made.attachments[0], FakeTarget(), LossTable(), "probe")
-    compile_module(built.module, FakeTarget(), check=True)
+    assert compile_module(built.module, FakeTarget(), check=True).instructions
     return built.module
 
 

@@ -42,7 +42,7 @@ def test_deep_trees_work(body: str, expected: list[int]) -> None:
 def test_a_long_chain_of_elifs_is_built() -> None:
     """Each `elif` stands inside the one before."""
     made = probe(elifs(400), "count, delta")
-    build_program(made, made.attachments[0], FakeTarget(), LossTable(), "probe")
+    assert build_program(made, made.attachments[0], FakeTarget(), LossTable(), "probe").module.functions
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ def test_an_array_of_a_packets_context_is_indexed():
 
     with closing(bpf):
         bpf.load()
+        assert bpf.programs
 
 
 def test_a_loop_of_no_round_stands_beside_one_over_a_map():
@@ -110,6 +111,7 @@ def test_a_loop_of_no_round_stands_beside_one_over_a_map():
 
     with closing(bpf):
         bpf.load()
+        assert bpf.programs
 
 
 def test_an_index_far_from_the_number_that_it_was_computed_from():

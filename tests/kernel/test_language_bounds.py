@@ -96,6 +96,7 @@ def test_what_a_program_returns_is_believed():
 
     with closing(bpf):
         bpf.load()
+        assert bpf.programs
 
 
 def test_code_that_no_run_reaches_keeps_the_bounds_of_its_indices():
@@ -118,3 +119,4 @@ def test_code_that_no_run_reaches_keeps_the_bounds_of_its_indices():
 
     with closing(bpf):
         bpf.load()
+        assert bpf.programs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from struct import pack
 
 import pytest
@@ -20,6 +19,7 @@ from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.errnos import ENOTSUPP
 from pyebpf.uapi.flags import BPF_F_NUMA_NODE
 from tests.support.needs import needs
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.every_kernel
 
@@ -165,7 +165,5 @@ def test_ids_are_found_and_end_with_the_descriptor():
     with make_map(INNER) as table:
         number = table.info().id
         bpf.map_get_fd_by_id(number).close()
-    for _ in range(200):  # freed some time after its last user is gone
-        if errno_of(lambda: bpf.map_get_fd_by_id(number).close()) == errno.ENOENT:
-            return
-        os.sched_yield()
+    # It is freed some time after its last user is gone.
+    wait_until(lambda: errno_of(lambda: bpf.map_get_fd_by_id(number).close()) == errno.ENOENT)
