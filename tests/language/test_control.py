@@ -1,44 +1,21 @@
 """Statements, loops and functions: what runs at run time and what while compiling, against CPython.
 
-The cases stand in control.txt, each under a title with the parameters; what is outside the probe comes first, up to a
-line of three dashes.
+The cases stand in control.txt.
 """
 
 from __future__ import annotations
 
 import random
-import re
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.language.harness import ARGUMENTS, Case
 from tests.language.model import run
 from tests.language.test_integers import VALUES
+from tests.support.texts import texts
 
-
-class Text(NamedTuple):
-    """One case."""
-
-    title: str
-    parameters: str
-    outside: str
-    body: str
-
-
-def texts(name):
-    """The cases of a file."""
-    for section in re.split(r"^=== ", Path(__file__).with_name(name).read_text(encoding="utf-8"), flags=re.MULTILINE)[
-        1:
-    ]:
-        heading, _, rest = section.partition("\n")
-        title, _, parameters = heading.removesuffix(")").partition(" (")
-        outside, _, body = rest.rpartition("\n---\n")
-        yield Text(title, parameters, outside, body)
-
-
-CASES = list(texts("control.txt"))
+CASES = list(texts(Path(__file__).with_name("control.txt")))
 
 
 @pytest.mark.parametrize("text", CASES, ids=[text.title for text in CASES])
