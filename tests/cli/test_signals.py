@@ -21,7 +21,8 @@ from pyebpf.symbols.budget import Budget
 from pyebpf.symbols.elf import ElfSymbols
 from pyebpf.symbols.process import Processes
 from pyebpf.tool import Stop, events, stop as stop_module
-from tests.support.command import PATIENCE, ROOT
+from tests.support.command import ROOT
+from tests.support.waiting import PATIENCE, wait_until
 from tests.symbols.test_budgets import NULL, STRTAB, SYMBOL, SYMTAB, TEXT, write_elf
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM]
@@ -82,10 +83,7 @@ def test_more_events_than_can_be_printed(start, tmp_path):
     """What is printed within the time is whole lines; the rest is counted."""
     with (tmp_path / "out").open("w+") as out:
         process = start("events", "--records", "400000", stdout=out)
-        deadline = time.monotonic() + PATIENCE
-        while len((tmp_path / "out").read_bytes()) < 1000:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: len((tmp_path / "out").read_bytes()) >= 1000)
         status, seconds = ended(process, signal.SIGTERM)
     assert status == 0
     assert seconds < LIMIT

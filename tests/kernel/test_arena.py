@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from pyebpf import BPF, CompileError, InvalidValue, NotLoaded, Struct, array, u32, u64
-from tests.support.command import PATIENCE
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE
 
 PAGE = resource.getpagesize()
 

@@ -24,8 +24,8 @@ from pyebpf.runtime.host import kernel_btf
 from pyebpf.symbols.elf import IFUNC, ElfSymbols
 from pyebpf.symbols.libraries import find_binary
 from tests.kernel.test_uprobe import take
-from tests.support.command import PATIENCE
 from tests.support.needs import needs, unless
+from tests.support.waiting import PATIENCE
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "attachments.md").read_text("utf-8")

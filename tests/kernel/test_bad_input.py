@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import PATIENCE, ROOT, running
+from tests.support.command import ROOT, running
 from tests.support.descriptors import loaded
+from tests.support.waiting import PATIENCE, wait_until
 
 TOOLS = ["biolatency", "opensnoop", "syscount", "tcplife"]
 PYEBPF = [sys.executable, "-m", "pyebpf"]
@@ -252,10 +253,7 @@ def test_nothing_is_left_by_a_script_that_fails(tmp_path):
 
 def assert_gone(objects):
     """None of the programs, maps and links is in the kernel after a while: it frees them when it has time."""
-    deadline = time.monotonic() + PATIENCE
-    while left := objects & loaded():
-        assert time.monotonic() < deadline, left
-        time.sleep(0.02)
+    wait_until(lambda: not objects & loaded(), lambda: objects & loaded())
 
 
 def held(process):

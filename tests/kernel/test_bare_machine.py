@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from tests.support.command import PATIENCE, ROOT
+from tests.support.command import ROOT
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.any_kernel
 

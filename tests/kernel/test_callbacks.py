@@ -24,8 +24,8 @@ from pyebpf import (
     u32,
     u64,
 )
-from tests.support.command import PATIENCE
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE, wait_until
 
 
 class Pair(Struct):
@@ -343,20 +343,14 @@ def test_timers():
         job.clock.start(once, 3_600_000_000_000)
         return job.clock.cancel()
 
-    def eventually(condition):
-        deadline = time.monotonic() + PATIENCE
-        while not condition() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return condition()
-
     with bpf:
         assert later.run().value == -1
         jobs.update({number: Job() for number in (1, 2, 3)})
         assert later.run().value == 0
         assert repeat.run().value == 0
         assert never.run().value == 1
-        assert eventually(lambda: jobs[2].runs == 23)
-        assert eventually(lambda: jobs[1].runs == 1)
+        wait_until(lambda: jobs[2].runs == 23)
+        wait_until(lambda: jobs[1].runs == 1)
         time.sleep(0.05)
         assert [jobs[number].runs for number in (1, 2, 3)] == [1, 23, 0]
         # Stored by user space, the timer of the entry stays the kernel's.

@@ -19,12 +19,6 @@ FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 PORT = 53
 
 
-@pytest.fixture
-def group():
-    with cgroup() as made:
-        yield made
-
-
 def known(address):
     """An address as programs have it: a number, or 16 bytes."""
     found = ip_address(address)

@@ -11,18 +11,11 @@ import pytest
 from pyebpf import BPF, NotFound, u32, u64
 from pyebpf.specs.attach.cgroups import HOOKS
 from pyebpf.uapi.flags import BPF_SOCK_OPS_TCP_CONNECT_CB
-from tests.support.cgroups import cgroup
 from tests.support.needs import needs
 
 #: An address on which nobody listens, for datagrams and what needs a peer's name only.
 NOBODY = {socket.AF_INET: ("127.0.0.1", 9), socket.AF_INET6: ("::1", 9)}
 HERE = {family: (host, 0) for family, (host, _) in NOBODY.items()} | {socket.AF_UNIX: ""}
-
-
-@pytest.fixture
-def group():
-    with cgroup() as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
@@ -33,42 +32,17 @@ from pyebpf.uapi.flags import (
     BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB,
     BPF_SOCK_OPS_TCP_CONNECT_CB,
 )
-from tests.support.cgroups import cgroup
 from tests.support.needs import needs
+from tests.support.traffic import datagrams, udp
 
 KILLS = int(os.environ.get("PYEBPF_KILLS", "5"))
 SO_MARK = 36
-
-
-@pytest.fixture
-def group():
-    with cgroup() as made:
-        yield made
 
 
 class Value(Struct):
     """An option that is a number."""
 
     number: u32
-
-
-def pair():
-    """A UDP socket on loopback, and one connected to it."""
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind(("127.0.0.1", 0))
-    server.settimeout(0.2)
-    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    client.connect(server.getsockname())
-    return server, client
-
-
-def received(server):
-    """What comes until nothing does."""
-    found = []
-    with contextlib.suppress(TimeoutError):
-        while True:
-            found.append(server.recv(99))
-    return found
 
 
 @pytest.mark.every_kernel
@@ -99,14 +73,14 @@ def test_packets(group):
 
     def work():
         refused = 0
-        server, client = pair()
-        with server, client:
+        with udp() as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.connect(server.getsockname())
             for size in (*[3] * 3, *[5] * 5, *[11] * 11):
                 try:
                     client.send(b"x" * size)
                 except PermissionError:
                     refused += 1
-            return refused, received(server)
+            return refused, datagrams(server)
 
     with bpf:
         assert group.run(work) == (5, [b"x" * 11] * 11)

@@ -8,16 +8,16 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from pyebpf.kernel.orphans import orphans
 from pyebpf.kernel.owners import hold, living_owners, owned_name, owner_of
-from tests.support.command import PATIENCE, ROOT
+from tests.support.command import ROOT
 from tests.support.needs import needs
 from tests.support.traffic import inside
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.machine(modules=("sch_ingress", "cls_bpf"))
 
@@ -139,10 +139,7 @@ def test_what_lives_in_a_container_is_not_swept(make_namespace, script):
         assert "xdp" in place.run("ip", "link", "show", "dev", "lo")
         kill_guard(owner.pid)
         assert clean(place) == ""
-    deadline = time.monotonic() + PATIENCE
-    while len(out := clean(place)) == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    out = wait_until(lambda: clean(place))
     assert out.replace("\n", " ").count("removed") == 2
     assert names(place) == []
     assert "xdp" not in place.run("ip", "link", "show", "dev", "lo")
@@ -158,10 +155,7 @@ def test_an_owner_lives_as_long_as_one_descriptor_of_its_lock():
         assert token in living_owners()
     finally:
         os.close(copy)
-    deadline = time.monotonic() + PATIENCE
-    while token in living_owners():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: token not in living_owners())
 
 
 def test_who_may_not_see_all_owners_removes_nothing(make_namespace, script):
@@ -195,7 +189,4 @@ def test_locks_go_with_the_last_attachment(make_namespace):
         with bpf:
             assert mine in living_owners()
         assert bpf is not None
-    deadline = time.monotonic() + PATIENCE
-    while mine in living_owners():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: mine not in living_owners())

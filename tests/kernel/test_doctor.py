@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -27,9 +26,9 @@ from pyebpf.uapi.helpers import HELPER_IDS
 from tests.support.command import pyebpf
 from tests.support.needs import needs, perf_way
 from tests.support.traffic import inside
+from tests.support.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 120  # seconds; emulated machines are slow
 PREFIXES = {"instructions": "isa", "attachments": "attach", "programs": "program", "maps": "map"}
 
 
@@ -282,11 +281,7 @@ def test_network_programs_of_a_dead_owner_are_removed(tmp_path, make_namespace):
     assert owner.stdout is not None
     with owner.stdout as stream:
         assert stream.readline() == "attached\n"
-    deadline = time.monotonic() + PATIENCE
-    while not (guards := guards_of(owner.pid)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    for guard in guards:
+    for guard in wait_until(lambda: guards_of(owner.pid)):
         os.kill(guard, signal.SIGKILL)
     owner.kill()
     owner.wait(PATIENCE)

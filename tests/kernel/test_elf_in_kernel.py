@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import struct
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from pyebpf.kernel.btf_files import read_btf
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program
 from tests.support.needs import needs
+from tests.support.waiting import wait_until
 
 SOURCE = """
 #define SEC(name) __attribute__((section(name), used))
@@ -177,9 +177,7 @@ def test_values_hold_locks_timers_and_kernel_objects(tmp_path):
         assert start.test_run(data=bytes(64)).retval == 0
         maps["timers"][7] = bytes(24)
         assert start.test_run(data=bytes(64)).retval == 1
-        deadline = time.monotonic() + 30
-        while maps["timers"][7][:8] == bytes(8) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: maps["timers"][7][:8] != bytes(8))
         assert maps["timers"][7][:8] == struct.pack("<Q", 1)
 
 

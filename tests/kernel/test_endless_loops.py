@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from pyebpf import BPF, CompileError, u32, u64
@@ -11,19 +9,7 @@ from pyebpf.builder.loops import CUT_OFF
 from pyebpf.features import Features
 from pyebpf.runtime.host import kernel_btf
 from tests.support.needs import needs
-
-#: No process can have such an id, so nobody else asks for it.
-FIRST = 1 << 30
-
-
-def ask(count):
-    """Make `count` calls getpgid(2), each with another number from FIRST on."""
-    for number in range(FIRST, FIRST + count):
-        try:
-            os.getpgid(number)
-        except ProcessLookupError:
-            continue
-        raise AssertionError(number)
+from tests.support.system_calls import NO_PROCESS, getpgid
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +34,8 @@ def collatz_counter():
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= FIRST:
-            number = u64(pid - FIRST + 1)
+        if pid >= NO_PROCESS:
+            number = u64(pid - NO_PROCESS + 1)
             count = 0
             while number != 1:
                 number = 3 * number + 1 if number % 2 == 1 else number // 2
@@ -67,8 +53,8 @@ def test_loops_end_where_the_program_says(has_may_goto):
             bpf.load()
         return
     with bpf:
-        ask(97)
-        assert dict(steps.items()) == {FIRST + i: collatz(1 + i) for i in range(97)}
+        getpgid(*range(97))
+        assert dict(steps.items()) == {NO_PROCESS + i: collatz(1 + i) for i in range(97)}
         assert bpf.lost == {}
 
 
@@ -80,7 +66,7 @@ def test_loops_cut_off_are_counted(has_may_goto):
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= FIRST:
+        if pid >= NO_PROCESS:
             rounds = u64(0)
             while True:
                 rounds += 1
@@ -90,7 +76,7 @@ def test_loops_cut_off_are_counted(has_may_goto):
             left[1] += rounds
 
     with bpf:
-        ask(5)
+        getpgid(*range(5))
         assert bpf.lost == {CUT_OFF: 3}
         assert left[0] == 5
         assert left[1] > 3 * 0xFFFF
@@ -105,7 +91,7 @@ def test_a_loop_that_waits_for_memory(has_may_goto):
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= FIRST:
+        if pid >= NO_PROCESS:
             at = u64(0)
             while True:
                 after = following.get(at)
@@ -117,6 +103,6 @@ def test_a_loop_that_waits_for_memory(has_may_goto):
     with bpf:
         for number in range(1009):
             following[number * 7] = (number + 1) * 7
-        ask(1)
+        getpgid(*range(1))
         assert ends[0] == 1009 * 7
         assert bpf.lost == {}

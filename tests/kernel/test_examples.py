@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import PATIENCE, ROOT
+from tests.support.command import ROOT
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE
 
 EXAMPLES = ROOT / "docs" / "examples"
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import pyebpf
-from tests.support.command import PATIENCE, ROOT
+from tests.support.command import ROOT
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE
 
 EXAMPLES = ROOT / "docs" / "examples"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import errno
 import platform
-from functools import cache
 
 import pytest
 
 from pyebpf import features
 from pyebpf.asm import build
 from pyebpf.asm.build import R0, R1
-from pyebpf.btf import Btf
 from pyebpf.errors import KernelError, NotFound
 from pyebpf.features import Features, Support, _remembered
 from pyebpf.features.attachments import ATTACHMENTS
 from pyebpf.features.instructions import INSTRUCTIONS, LEVELS
 from pyebpf.kernel import bpf
-from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
+from pyebpf.runtime.host import kernel_btf
 from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -46,11 +44,6 @@ KNOWN = [
 ]
 
 pytestmark = pytest.mark.every_kernel
-
-
-@cache
-def kernel_btf() -> Btf:
-    return Btf(read_btf())
 
 
 @pytest.fixture

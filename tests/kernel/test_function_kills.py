@@ -16,8 +16,8 @@ from pyebpf.errors import KernelError
 from pyebpf.kernel import bpf as kernel
 from pyebpf.kernel.info import program_info
 from pyebpf.kernel.tracefs import Tracefs
-from tests.support.command import PATIENCE
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE
 
 KILLS = int(os.environ.get("PYEBPF_KILLS", "3"))
 #: Functions that many processes call, and that every kernel has with this name.

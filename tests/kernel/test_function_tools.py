@@ -18,8 +18,9 @@ from pyebpf.errors import InvalidValue
 from pyebpf.features import Features, Support
 from pyebpf.programs import funccount, qdisclat, superping
 from pyebpf.runtime.host import kernel_btf
-from tests.support.command import PATIENCE, pyebpf, running
+from tests.support.command import pyebpf, running
 from tests.support.needs import lacks, needs
+from tests.support.waiting import PATIENCE, wait_until
 
 ME = os.getpid()
 CONNECTIONS, PACKETS = 17, 101
@@ -89,10 +90,7 @@ def test_killed_it_leaves_nothing():
             tool.process.send_signal(signal.SIGKILL)
             tool.process.wait(PATIENCE)
             owner = tool.process.pid
-        deadline = time.monotonic() + PATIENCE
-        while f"pyebpf_{owner}_" in events() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert f"pyebpf_{owner}_" not in events()
+        wait_until(lambda owner=owner: f"pyebpf_{owner}_" not in events())
 
 
 def events() -> str:

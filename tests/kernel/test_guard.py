@@ -19,10 +19,11 @@ from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.orphans import orphans
 from pyebpf.kernel.owners import owned_name, owner_of
 from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
-from tests.support.command import PATIENCE, ROOT
+from tests.support.command import ROOT
 from tests.support.namespaces import namespace
 from tests.support.needs import needs
 from tests.support.traffic import inside
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.machine(modules=("veth", "sch_ingress", "cls_bpf"))
 
@@ -35,14 +36,6 @@ def place():
     with namespace() as here, namespace() as there:
         here.connect(there)
         yield here
-
-
-def until(condition, what):
-    """Wait for a condition, at most as long as tests wait."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def guards(session):
@@ -112,7 +105,7 @@ def test_sigkill_at_any_moment_leaves_nothing(place, tmp_path, ways):
                 child = int(process.stdout.readline())
                 time.sleep(chance.uniform(0, 0.3))
                 os.kill(child, signal.SIGKILL)
-                until(clean, "something is left at the interface")
+                wait_until(clean, "something is left at the interface")
 
 
 @contextlib.contextmanager
@@ -154,7 +147,7 @@ def test_ctrl_c_does_not_reach_the_guard(tmp_path):
         assert events.read_text() == ""
         os.killpg(owner.pid, signal.SIGINT)
         owner.wait(PATIENCE)
-    until(lambda: events.read_text() == "-:group/name\n", "the guard has not removed the event")
+    wait_until(lambda: events.read_text() == "-:group/name\n", "the guard has not removed the event")
 
 
 def test_promises_are_kept_forgotten_and_handed_on(tmp_path):
@@ -178,7 +171,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=PATIENCE, check=False)
     assert run.returncode == -signal.SIGKILL, run.stderr
-    until(lambda: events.read_text().count("\n") == 3, "the guard has not removed all")
+    wait_until(lambda: events.read_text().count("\n") == 3, "the guard has not removed all")
     assert events.read_text() == "first\nfourth\nthird\n"
 
 
@@ -202,7 +195,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     with run:
         child = int(run.stdout.readline())
         try:
-            until(lambda: events.read_text() == "mine\n", "the guard waits for the child")
+            wait_until(lambda: events.read_text() == "mine\n", "the guard waits for the child")
         finally:
             os.kill(child, signal.SIGKILL)
 
@@ -214,7 +207,7 @@ def test_the_guard_goes_with_the_last_promise(tmp_path):
     first = guard("event", str(events), "1\n")
     second = guard("event", str(events), "2\n")
     # Its command line is empty for a moment after exec.
-    until(_own_guards, "the guard starts")
+    wait_until(_own_guards, "the guard starts")
     (pid,) = _own_guards()
     first.perform()
     assert Path(f"/proc/{pid}").exists()

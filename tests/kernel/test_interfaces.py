@@ -27,21 +27,12 @@ from pyebpf.kernel.owners import owned_name
 from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
 from pyebpf.link.network import rtnetlink
 from pyebpf.packet import ETH_P_IP, IPPROTO_UDP, UDP, Ethernet, IPv4
-from tests.support.namespaces import namespace
 from tests.support.needs import needs
-from tests.support.traffic import connect, inside, receiver, send, settled
+from tests.support.traffic import inside, receiver, send, settled
 
 pytestmark = pytest.mark.machine(modules=("veth", "sch_ingress", "cls_bpf"))
 
 PORT = 7927
-
-
-@pytest.fixture(scope="module")
-def pair():
-    """Two namespaces, joined by a veth pair whose ends are called veth0: 10.251.0.1 and 10.251.0.2."""
-    with namespace() as here, namespace() as there:
-        connect(here, there)
-        yield here, there
 
 
 def dropping(kind, *where, **options):

@@ -29,9 +29,9 @@ from pyebpf import (
     u64,
 )
 from tests.support.cgroups import cgroup as own_group
-from tests.support.command import PATIENCE
 from tests.support.needs import needs
 from tests.support.release import kernel_release
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.every_kernel
 

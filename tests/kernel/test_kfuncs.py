@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from pyebpf import BPF, CompileError, OnlyInProbe, Struct, VerifierError, char, field, kfunc, s64, u32, u64
-from tests.kernel.test_struct_ops import SIZE, eventually, transfer
-from tests.support.command import PATIENCE
+from tests.kernel.test_struct_ops import SIZE, transfer
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE, wait_until
 
 
 class Asked(Struct):
@@ -56,7 +56,7 @@ def test_a_task_by_its_number():
         finally:
             child.kill()
         child.wait(PATIENCE)
-        assert eventually(lambda: look.run(Asked(child.pid)).value == -1)
+        wait_until(lambda: look.run(Asked(child.pid)).value == -1)
         assert found[0] in (1009, 1010)
         assert look.run(Asked(0)).value == -1
 
@@ -90,7 +90,7 @@ def test_in_a_congestion_control():
     with bpf:
         sent, received = transfer("py_kfunc")
         assert sent == received
-        assert eventually(lambda: counts[2] == 1)
+        wait_until(lambda: counts[2] == 1)
         assert counts[1] == SIZE + 2
         assert counts[0] > 0
 

@@ -11,30 +11,29 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from threading import Event, Thread
 from typing import Self
 
 import pytest
 
-from pyebpf.arch import host
 from pyebpf.asm import Instruction, Label, build, layout
 from pyebpf.asm.build import R0, R1, R2, R6, R10
-from pyebpf.btf import Btf, Kind
+from pyebpf.btf import Kind
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported
 from pyebpf.features import Support
 from pyebpf.kernel import bpf
-from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.link import Host, attach
 from pyebpf.objects import Map, Program
+from pyebpf.runtime.host import kernel_btf
 from pyebpf.specs import BtfTracepoint, Code, MapSpec, PerfEvent, ProgramSpec, RawTracepoint, Subprogram, Tracepoint
 from pyebpf.types import U32, U64
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 from tests.support.needs import needs, perf_way
+from tests.support.system_calls import getcpu, magic
 
 pytestmark = pytest.mark.every_kernel
 
@@ -42,22 +41,6 @@ libc = ctypes.CDLL(None, use_errno=True)
 GETCPU = Tracepoint("syscalls", "sys_enter_getcpu")
 SOFTWARE, CPU_CLOCK, PAGE_FAULTS, CONTEXT_SWITCHES = 1, 0, 2, 3
 THIRD_ARGUMENT = 32  # in the context of a syscalls tracepoint
-
-
-@cache
-def kernel_btf() -> Btf:
-    return Btf(read_btf())
-
-
-def magic() -> int:
-    """A number that no other process uses as an argument or as a system call."""
-    return 0x10_0000 + os.getpid()
-
-
-def getcpu(times: int) -> None:
-    """Ask for the processor, with a third argument that marks the call as ours and that the kernel does not use."""
-    for _ in range(times):
-        libc.syscall(host().system_call("getcpu"), None, None, ctypes.c_long(magic()))
 
 
 def no_such_call(times: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 import re
 import signal
 import subprocess
@@ -14,24 +13,14 @@ import time
 import pytest
 
 from pyebpf import BPF, Struct, char, field, u32, u64, user_string
-from tests.support.command import PATIENCE, running
+from tests.support.command import running
 from tests.support.needs import needs
+from tests.support.system_calls import NO_PROCESS, getpgid
+from tests.support.told import let
 
 pytestmark = pytest.mark.every_kernel
 
 EVENTS = 1009
-#: No process can have such an id, so nobody else asks for it.
-FIRST = 1 << 30
-
-
-def ask(count=EVENTS):
-    """Make `count` calls getpgid(2), each with another number from FIRST on."""
-    for number in range(FIRST, FIRST + count):
-        try:
-            os.getpgid(number)
-        except ProcessLookupError:
-            continue
-        raise AssertionError(number)
 
 
 class Asked(Struct):
@@ -48,18 +37,18 @@ def test_a_ring_buffer_that_overflows():
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= FIRST:
+        if pid >= NO_PROCESS:
             asked.emit(Asked(number=pid, text="asked"))
 
     room = (mmap.PAGESIZE - 1) // 32  # the kernel leaves at least a byte free
     with bpf:
-        ask(room)
+        getpgid(*range(room))
         assert bpf.lost == {}
-        ask()
+        getpgid(*range(EVENTS))
         assert bpf.lost == {"asked: ring buffer full": EVENTS}
-        kept = [FIRST + i for i in range(room)]
+        kept = [NO_PROCESS + i for i in range(room)]
         assert [record.number for record in asked.poll()] == kept
-        ask(room + 1)
+        getpgid(*range(room + 1))
         assert bpf.lost == {"asked: ring buffer full": EVENTS + 1}
         assert [record.number for record in asked.poll()] == kept
 
@@ -75,19 +64,19 @@ def test_a_hash_that_is_full(kind):
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= FIRST:
+        if pid >= NO_PROCESS:
             counted[pid] += 1
             assigned[pid] = 7
             added.add(pid, 1)
 
     with bpf:
-        ask(size)
+        getpgid(*range(size))
         assert bpf.lost == {}
-        ask()
+        getpgid(*range(EVENTS))
         expected = EVENTS - size
         assert bpf.lost == {f"{name}: map full": expected for name in ("counted", "assigned", "added")}
         # The first keys took the room; each came a second time.
-        assert counted.get(FIRST) == 2
+        assert counted.get(NO_PROCESS) == 2
         assert sum(counted.values()) == 2 * size
         assert len(counted) == len(assigned) == len(added) == size
 
@@ -99,11 +88,11 @@ def test_a_map_that_gives_up_old_entries_loses_none():
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= FIRST:
+        if pid >= NO_PROCESS:
             counts[pid] += 1
 
     with bpf:
-        ask()
+        getpgid(*range(EVENTS))
         assert bpf.lost == {}
         assert 0 < len(counts) <= 512
 
@@ -116,12 +105,12 @@ def test_an_aggregation_that_is_full():
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= FIRST:
-            sizes[pid].add(pid - FIRST)
+        if pid >= NO_PROCESS:
+            sizes[pid].add(pid - NO_PROCESS)
 
     with bpf:
-        ask()
-        ask()
+        getpgid(*range(EVENTS))
+        getpgid(*range(EVENTS))
         (lost,) = bpf.lost.values()
         assert lost == 2 * (EVENTS - size)
         assert sum(histogram.total for histogram in sizes.values()) == 2 * size
@@ -134,11 +123,11 @@ def test_an_index_out_of_range():
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= FIRST:
-            seen[pid - FIRST] += 1
+        if pid >= NO_PROCESS:
+            seen[pid - NO_PROCESS] += 1
 
     with bpf:
-        ask()
+        getpgid(*range(EVENTS))
         (lost,) = bpf.lost.values()
         assert lost == EVENTS - 97
         assert sum(seen.values()) == 97
@@ -175,14 +164,14 @@ def test_a_program_that_is_entered_again(hole):
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= FIRST:
+        if pid >= NO_PROCESS:
             texts[0] = Asked(number=0, text=user_string(place[0]))
 
     with bpf:
         if len(bpf.attachments) < 2:
             needs("tracepoint:exceptions:page_fault_kernel")
         place[0] = hole
-        ask(23)
+        getpgid(*range(23))
         place[0] = 0
         faults = runs[0] // 23  # a read makes one, on some processors and kernels two
         assert runs[0] == 23 * faults > 0
@@ -203,9 +192,7 @@ def test_the_command_reports_what_was_lost(tmp_path):
         assert process.stdout.readline() == b"\n"
         with running("opensnoop", "-p", str(process.pid), "--json") as tool:
             tool.process.send_signal(signal.SIGSTOP)
-            process.stdin.write(b"!")
-            process.stdin.close()
-            assert process.wait(PATIENCE) == 0
+            let(process)
             tool.process.send_signal(signal.SIGCONT)
             # A tool that is asked to end prints what it can in a moment: all that is there is printed before.
             shown = -1

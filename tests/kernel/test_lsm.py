@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,8 +14,8 @@ from pyebpf import BPF, CompileError, NotFound, NotSupported, VerifierError, ker
 from pyebpf.features import Features, Support
 from pyebpf.kernel.btf_files import read_btf
 from tests.support.cgroups import cgroup
-from tests.support.command import PATIENCE
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE, wait_until
 
 
 def openings(path, times):
@@ -164,10 +163,7 @@ with denial(Path({str(path)!r}))[0]:
             assert openings(path, 2) == [errno.EKEYREJECTED] * 2
         finally:
             process.kill()
-    deadline = time.monotonic() + PATIENCE
-    while openings(path, 1) != [0]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: openings(path, 1) == [0])
 
 
 def test_where_it_is_forbidden(tmp_path):

@@ -16,7 +16,8 @@ from pyebpf.objects import Map, Program, make_map
 from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, Struct, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
-from pyebpf.uapi.helpers import helper
+from tests.support import emitters
+from tests.support.emitters import call, perf_program
 from tests.support.needs import needs
 from tests.support.processors import one_processor
 
@@ -26,33 +27,10 @@ class Drop(Struct):
     limit: u32
 
 
-def call(name: str):
-    return build.call(helper(name).id)
-
-
-def emitter(length: int):
-    """Each run sends its own number, counted from 0, to the perf buffer of the processor that it runs on."""
-    return layout([
-        build.mov64(R6, R1),
-        build.st(4, R10, -4, 0), build.load_map(R1, "serial"), build.mov64(R2, R10), build.add64(R2, -4),
-        call("map_lookup_elem"), build.jump_if("jeq", R0, 0, "end"), build.mov64(R1, 1),
-        build.atomic("add", 8, R0, 0, R1, fetch=True), build.stx(8, R10, -40, R1),
-        build.st(8, R10, -32, 0x41), build.st(8, R10, -24, 0x41),
-        build.mov64(R1, R6), build.load_map(R2, "events"), build.lddw(R3, 0xFFFFFFFF), build.mov64(R4, R10),
-        build.add64(R4, -40), build.mov64(R5, length), call("perf_event_output"),
-        Label("end"), build.mov64(R0, 0), build.exit_(),
-    ])  # fmt: skip
-
-
 @pytest.fixture
 def perf_rig():
-    array = make_map(MapSpec("events", MapType.PERF_EVENT_ARRAY, None, None, 0))
-    serial = Map(MapSpec("serial", MapType.ARRAY, U32, U64, 1))
-    code = Code(emitter(16), (Subprogram("emit", 0),))
-    program = Program(ProgramSpec("emit", ProgramType.RAW_TRACEPOINT, code), {"events": array, "serial": serial})
-    yield array, program
-    for each in (program, serial, array):
-        each.close()
+    with emitters.perf_rig() as rig:
+        yield rig
 
 
 def test_an_overwriting_buffer_keeps_the_newest(perf_rig):
@@ -128,11 +106,9 @@ def test_loops_and_polls_share_what_a_large_buffer_holds(perf_rig, overwrite, ty
 def test_a_record_that_is_too_short_takes_no_others_with_it(perf_rig, overwrite):
     """The next call gives all the others, in order."""
     array, program = perf_rig
-    code = Code(emitter(4), (Subprogram("emit_less", 0),))
-    maps = {"events": array, "serial": program.maps["serial"]}
     with (
         one_processor(),
-        Program(ProgramSpec("emit_less", ProgramType.RAW_TRACEPOINT, code), maps) as short,
+        perf_program(array, program.maps["serial"], 4, "emit_less") as short,
         PerfBuffer(array, Drop.layout, pages=16, overwrite=overwrite) as events,
     ):
         for number in range(13):
@@ -146,11 +122,9 @@ def test_a_record_that_is_too_short_takes_no_others_with_it(perf_rig, overwrite)
 def test_a_loop_passes_over_what_has_no_record(perf_rig):
     """Records that are too short are an error once; the next round has what came after, without a wait."""
     array, program = perf_rig
-    code = Code(emitter(4), (Subprogram("emit_less", 0),))
-    maps = {"events": array, "serial": program.maps["serial"]}
     with (
         one_processor(),
-        Program(ProgramSpec("emit_less", ProgramType.RAW_TRACEPOINT, code), maps) as short,
+        perf_program(array, program.maps["serial"], 4, "emit_less") as short,
         PerfBuffer(array, Drop.layout, pages=16) as events,
     ):
         short.test_run()

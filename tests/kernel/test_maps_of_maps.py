@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, u32, u64
 from pyebpf.errors import InvalidValue
 from tests.support.simulated import simulated
-
-#: Ids that no process can have, so that nobody else asks for them.
-BASE = 1 << 30
+from tests.support.system_calls import NO_PROCESS, getpgid
 
 
 class Entry(Struct):
     count: u64
     last: u32
-
-
-def asks(*numbers: int) -> None:
-    """One event for each number."""
-    for number in numbers:
-        with suppress(ProcessLookupError):
-            os.getpgid(BASE + number)
 
 
 def sharded() -> BPF:
@@ -37,14 +25,14 @@ def sharded() -> BPF:
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= BASE:
+        if pid >= NO_PROCESS:
             table = tables.get(pid % 5)
             if table is None:
                 missing[0] += 1
                 return
-            if u32(pid - BASE) in table:
+            if u32(pid - NO_PROCESS) in table:
                 table[1000] += 1
-            table[pid - BASE] += 1
+            table[pid - NO_PROCESS] += 1
             value = table.get(1001)
             if value is not None:
                 table[1001] = value + 2
@@ -55,7 +43,7 @@ def sharded() -> BPF:
 
 
 def fill(bpf: BPF) -> None:
-    """BASE % 5 is 4: numbers 1, 2, 3 have the tables 0, 1, 2; 0 and 4 have indices out of range."""
+    """NO_PROCESS % 5 is 4: numbers 1, 2, 3 have the tables 0, 1, 2; 0 and 4 have indices out of range."""
     bpf["tables"][0] = bpf["first"]
     bpf["tables"][1] = bpf["second"]
     bpf["second"][1001] = 1
@@ -74,7 +62,7 @@ def test_each_event_goes_to_the_map_that_its_key_finds():
     bpf = sharded()
     with bpf:
         fill(bpf)
-        asks(1, 1, 1, 6, 2, 2, 3, 3, 3, 0, 4)
+        getpgid(1, 1, 1, 6, 2, 2, 3, 3, 3, 0, 4)
         expected(bpf)
         assert not bpf.lost
 
@@ -85,7 +73,7 @@ def test_the_interpreter_agrees():
     with simulated(bpf) as kernel:
         fill(bpf)
         for number in (1, 1, 1, 6, 2, 2, 3, 3, 3, 0, 4):
-            kernel.tracepoint("syscalls:sys_enter_getpgid", pid=BASE + number)
+            kernel.tracepoint("syscalls:sys_enter_getpgid", pid=NO_PROCESS + number)
         expected(bpf)
         assert bpf["tables"][1][2] == 2
 
@@ -98,22 +86,22 @@ def test_maps_are_made_and_replaced_while_programs_run():
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= BASE:
+        if pid >= NO_PROCESS:
             table = tables.get(pid % 2 + (1 << 40))
             if table is not None:
-                entry = table.get(pid - BASE)
+                entry = table.get(pid - NO_PROCESS)
                 if entry is None:
-                    table[pid - BASE] = Entry(count=1, last=2)
+                    table[pid - NO_PROCESS] = Entry(count=1, last=2)
                 else:
                     entry.count += 1
                     entry.last = 7
 
     with bpf, tables.make() as even, tables.make() as odd:
         tables[1 << 40] = even
-        asks(*range(10))
+        getpgid(*range(10))
         assert {key: (entry.count, entry.last) for key, entry in even.items()} == dict.fromkeys(range(0, 10, 2), (1, 2))
         tables[(1 << 40) + 1] = odd
-        asks(*range(17), 3)
+        getpgid(*range(17), 3)
         assert len(odd) == 5
         assert (odd[3].count, odd[3].last) == (2, 7)
         assert bpf.lost == {"tables[…]: map full": 4 + 3}
@@ -121,7 +109,7 @@ def test_maps_are_made_and_replaced_while_programs_run():
         with tables[1 << 40] as again:
             assert len(again) == 5
         del tables[1 << 40]
-        asks(2)
+        getpgid(2)
         assert even[2].count == 2
 
 
@@ -135,20 +123,20 @@ def test_queues_and_arrays_are_found_as_well():
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def on_getpgid(pid: int) -> None:
-        if pid >= BASE:
+        if pid >= NO_PROCESS:
             found = arrays.get(0)
             if found is not None:
                 found[0] += 1
                 found[3] = found[0] * 2
             queue = queues.get(0)
             if queue is not None:
-                queue.push(pid - BASE)
+                queue.push(pid - NO_PROCESS)
 
     with bpf:
-        asks(1)
+        getpgid(1)
         arrays[0] = numbers
         queues[0] = work
-        asks(2, 3, 4, 5, 6)
+        getpgid(2, 3, 4, 5, 6)
         assert list(numbers.values()) == [5, 0, 0, 10]
         assert work.drain() == [2, 3, 4]
         assert bpf.lost == {"queues[…]: map full": 2}

@@ -25,10 +25,11 @@ from pyebpf.features import Features, Support
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.packet import IPPROTO_UDP, UDP, IPv4
 from pyebpf.runtime.host import host_target, kernel_btf
-from tests.kernel.test_struct_ops import eventually, transfer
+from tests.kernel.test_struct_ops import transfer
 from tests.support.namespaces import namespace
 from tests.support.needs import needs
 from tests.support.traffic import inside, udp_frame
+from tests.support.waiting import wait_until
 
 KNOWN, UNKNOWN = 7919, 7920  # ports
 FOUND, MISSED = 17, 13
@@ -168,7 +169,7 @@ def test_in_a_congestion_control():
     with bpf:
         sent, received = transfer("py_module")
         assert sent == received
-        assert eventually(lambda: counts[1] == 1)
+        wait_until(lambda: counts[1] == 1)
         assert counts[0] == 1
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from pyebpf import BPF, s64, u64
 from tests.support.needs import unless
+from tests.support.waiting import wait_until
 
 
 def has_argument(event, name):
@@ -45,10 +44,7 @@ def test_a_pointer_to_a_function_is_read_at_the_raw_tracepoint(by_context):
             told[2] = work.data.counter != 0
 
     with bpf:
-        deadline = time.monotonic() + 30
-        while not told[0] and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert told[0] > 0
+        wait_until(lambda: told[0] > 0)
         assert -(1 << 47) < told[1] < 0
         (choice,) = bpf.choices
     assert choice.way == "raw_tracepoint"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import resource
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from pyebpf import BPF, PerfEventContext, pid, u64
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported
 from tests.support.native import build_native
 from tests.support.needs import needs, perf_way
+from tests.support.told import told
 
 pytestmark = pytest.mark.every_kernel
 #: The PMU that machines with debug registers have.
@@ -55,20 +55,6 @@ int main(void) {{
 """
 
 
-class Child:
-    """The program, doing what it is told."""
-
-    def __init__(self, process):
-        self.process = process
-        self.pid = process.pid
-        self.memory, self.watched = (int(word, 16) for word in process.stdout.readline().split())
-
-    def do(self, what):
-        self.process.stdin.write(what + "\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == "done\n"
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
     return build_native(PROGRAM, tmp_path_factory.mktemp("perf") / "program", "-pthread")
@@ -76,10 +62,9 @@ def program(tmp_path_factory):
 
 @pytest.fixture
 def child(program):
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Child(process)
-        process.stdin.close()
-        assert process.wait(30) == 0
+    with told(program) as process:
+        process.memory, process.watched = (int(word, 16) for word in process.answer().split())
+        yield process
 
 
 def counting(decorate):
@@ -106,7 +91,7 @@ def test_page_faults_are_counted_exactly(child):
             count[0] += 1
 
     with bpf:
-        child.do("p")
+        child.tell("p")
         assert count[0] == PAGES
 
 
@@ -115,13 +100,13 @@ def test_writes_are_counted_exactly(child):
     needs(BREAKPOINTS)
     bpf, count = counting(lambda bpf: bpf.breakpoint(child.watched, 4, pid=child.pid))
     with bpf:
-        child.do("w")
-        child.do("r")
+        child.tell("w")
+        child.tell("r")
         assert count[0] == WRITES
-        child.do("t")
+        child.tell("t")
         assert count[0] == 2 * WRITES
         bpf.detach()
-        child.do("w")
+        child.tell("w")
         assert count[0] == 2 * WRITES
 
 
@@ -141,7 +126,7 @@ def test_symbols_of_a_process(child):
 
     with bpf:
         for what in ("w", "r", "c"):
-            child.do(what)
+            child.tell(what)
         assert (accesses[0], calls[0]) == (WRITES + READS, CALLS)
         assert list(bpf.attachments) == [
             f"on_access: breakpoint watched/4:rw, by {perf_way()}",
@@ -164,7 +149,7 @@ def test_a_function_of_the_kernel(child):
     refused = ""
     try:
         with bpf:
-            child.do("g")
+            child.tell("g")
             # arm64 takes the breakpoint away for the instruction, and may meet it again where it was interrupted there.
             most = GETPPIDS + (3 if platform.machine() == "aarch64" else 0)
             assert GETPPIDS <= count[0] <= most
@@ -219,7 +204,7 @@ def test_more_breakpoints_than_the_processor_has(child):
         pass
     bpf, count = counting(lambda bpf: bpf.breakpoint(child.watched, 4, pid=child.pid))
     with bpf:
-        child.do("w")
+        child.tell("w")
         assert count[0] == WRITES
 
 
@@ -230,7 +215,7 @@ def test_hardware_events_count_or_are_told_to_be_missing(child):
     try:
         with bpf:
             for _ in range(20):
-                child.do("w")
+                child.tell("w")
             assert count[0] > 0
     except NotSupported as missing:
         error = str(missing)

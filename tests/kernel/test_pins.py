@@ -17,23 +17,15 @@ from pyebpf import BPF, XDP_DROP, XDP_PASS, InvalidValue, KernelError, NotFound,
 from pyebpf.kernel import bpf as calls
 from pyebpf.kernel.syscall import syscall
 from pyebpf.packet import IPPROTO_UDP, IPv4
-from tests.support.command import PATIENCE, ROOT
-from tests.support.namespaces import namespace
+from tests.support.command import ROOT
 from tests.support.needs import needs
-from tests.support.traffic import connect, inside, receiver, send, settled
+from tests.support.traffic import inside, receiver, send, settled
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.machine(modules=("veth",))
 
 PORT = 7933
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
-
-
-@pytest.fixture(scope="module")
-def pair():
-    """Two namespaces, joined by a veth pair whose ends are called veth0: 10.251.0.1 and 10.251.0.2."""
-    with namespace() as here, namespace() as there:
-        connect(here, there)
-        yield here, there
 
 
 def counting(verdict, *where, size=1):

@@ -13,44 +13,20 @@ import pyebpf
 from pyebpf import BPF, KernelObject, NotSupported, Struct, emit, pid, u32, u64
 from pyebpf.arch import host
 from pyebpf.kernel.cpus import online_cpus
-from pyebpf.kernel.descriptor import Descriptor
-from pyebpf.kernel.syscall import address_of, syscall
 from pyebpf.kernel.tracefs import Tracefs
 from tests.support.needs import needs, unless
+from tests.support.system_calls import getcpu, getppid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 libc = ctypes.CDLL(None, use_errno=True)
 ME = os.getpid()
-#: The third argument of getcpu(2), which the kernel does not use, marks calls of ours.
-MAGIC = 0x10_0000 + ME
-
-
-@pytest.fixture
-def bpffs() -> Iterator[Path]:
-    """A bpf file system that is mounted nowhere."""
-    name = bytearray(b"bpf\0")
-    with Descriptor(syscall("fsopen", address_of(name), 1), "bpffs context") as context:
-        syscall("fsconfig", context.fileno(), 6, 0, 0, 0)  # FSCONFIG_CMD_CREATE
-        mount = Descriptor(syscall("fsmount", context.fileno(), 1, 0), "bpffs")
-    with mount:
-        yield Path(f"/proc/self/fd/{mount.fileno()}")
 
 
 def pinned(path: Path) -> list[str]:
     """What is there, without the kernel's own files."""
     return [each.name for each in path.iterdir() if each.suffix != ".debug"]
-
-
-def getcpu(times: int) -> None:
-    for _ in range(times):
-        libc.syscall(host().system_call("getcpu"), None, None, ctypes.c_long(MAGIC))
-
-
-def getppid(times: int) -> None:
-    for _ in range(times):
-        os.getppid()
 
 
 def opened(times: int) -> None:
@@ -99,11 +75,11 @@ def counting(how: str) -> BPF:
 
 
 @pytest.mark.parametrize("how", KINDS)
-def test_pinned_and_taken_up(how: str, bpffs: Path) -> None:
+def test_pinned_and_taken_up(how: str, unmounted_bpffs: Path) -> None:
     """5 events with its maker, 11 with nobody, 2 with who takes it up; 7 after that are not counted."""
     _, feature, work = KINDS[how]
     needs(feature)
-    path = f"{bpffs}/counter"
+    path = f"{unmounted_bpffs}/counter"
     with counting(how) as bpf:
         attached = list(bpf.attachments)
         bpf.pin(path)
@@ -121,7 +97,7 @@ def test_pinned_and_taken_up(how: str, bpffs: Path) -> None:
     assert not Path(path).exists()
 
 
-def test_a_security_hook_that_stays_until_it_is_unpinned(bpffs: Path) -> None:
+def test_a_security_hook_that_stays_until_it_is_unpinned(unmounted_bpffs: Path) -> None:
     """A file is refused by a program that no process has, and can be opened once the pin is gone."""
     needs("attach:lsm")
 
@@ -144,11 +120,11 @@ def test_a_security_hook_that_stays_until_it_is_unpinned(bpffs: Path) -> None:
     os.close(file)
     try:
         with denying() as bpf:
-            bpf.pin(f"{bpffs}/deny")
+            bpf.pin(f"{unmounted_bpffs}/deny")
         for _ in range(13):
             with pytest.raises(PermissionError):
                 os.open(name, os.O_RDONLY)
-        with denying().reopen(f"{bpffs}/deny") as bpf:
+        with denying().reopen(f"{unmounted_bpffs}/deny") as bpf:
             assert bpf["denied"][0] == 13
             bpf.unpin()
         os.close(os.open(name, os.O_RDONLY))
@@ -162,7 +138,7 @@ class Number(Struct):
     number: u32
 
 
-def test_a_pinned_iterator_is_a_file_that_anybody_reads(bpffs: Path) -> None:
+def test_a_pinned_iterator_is_a_file_that_anybody_reads(unmounted_bpffs: Path) -> None:
     """Its records are the file's bytes; a module with others as well is not pinned by halves."""
     bpf = BPF()
 
@@ -173,12 +149,12 @@ def test_a_pinned_iterator_is_a_file_that_anybody_reads(bpffs: Path) -> None:
 
     with bpf:
         link = tasks.attach()
-        link.pin(f"{bpffs}/me")
+        link.pin(f"{unmounted_bpffs}/me")
         link.detach()
-    assert Path(f"{bpffs}/me").read_bytes() == ME.to_bytes(4, "little")
+    assert Path(f"{unmounted_bpffs}/me").read_bytes() == ME.to_bytes(4, "little")
 
 
-def test_what_no_single_link_holds_is_not_pinned(bpffs: Path) -> None:
+def test_what_no_single_link_holds_is_not_pinned(unmounted_bpffs: Path) -> None:
     """An event for each processor, and one of tracefs for many functions: a line says so, nothing is half pinned."""
     unless(len(online_cpus()) > 1, "setting:two-processors")
     bpf = BPF()
@@ -188,11 +164,11 @@ def test_what_no_single_link_holds_is_not_pinned(bpffs: Path) -> None:
         pass
 
     with bpf, pytest.raises(NotSupported, match=r"cannot be pinned: it is attached by perf link, not by one link$"):
-        bpf.pin(f"{bpffs}/samples")
-    assert pinned(bpffs) == []
+        bpf.pin(f"{unmounted_bpffs}/samples")
+    assert pinned(unmounted_bpffs) == []
 
 
-def test_an_event_of_tracefs_is_not_pinned(bpffs: Path) -> None:
+def test_an_event_of_tracefs_is_not_pinned(unmounted_bpffs: Path) -> None:
     """It would stay for ever: the guard removes it with its process."""
     needs("attach:kprobe")
     bpf = BPF()
@@ -202,7 +178,7 @@ def test_an_event_of_tracefs_is_not_pinned(bpffs: Path) -> None:
         pass
 
     with bpf, pytest.raises(NotSupported, match=r"cannot be pinned: it is attached by kprobe_events, not by one link$"):
-        bpf.pin(f"{bpffs}/many")
-    assert pinned(bpffs) == []
+        bpf.pin(f"{unmounted_bpffs}/many")
+    assert pinned(unmounted_bpffs) == []
     with Tracefs() as tracefs:
         assert f"pyebpf_{ME}_".encode() not in tracefs.read_top("kprobe_events")

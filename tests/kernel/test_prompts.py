@@ -14,7 +14,8 @@ import time
 import pytest
 
 from pyebpf.errors import NotLoaded
-from tests.support.command import PATIENCE, ROOT
+from tests.support.command import ROOT
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.any_kernel
 

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 
 import pytest
 
 from pyebpf import BPF, XDP_PASS, KernelError, NotFound, XdpContext, XdpSocket, u64
 from pyebpf.packet import IPPROTO_UDP, UDP, Ethernet, IPv4
-from tests.support.namespaces import namespace
 from tests.support.needs import needs
-from tests.support.traffic import connect, inside, receiver, send, settled
+from tests.support.traffic import inside, receiver, send, settled
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.machine(modules=("veth",))
 
 PORT = 7937
-
-
-@pytest.fixture(scope="module")
-def pair():
-    """Two namespaces, joined by a veth pair whose ends are called veth0: 10.251.0.1 and 10.251.0.2."""
-    with namespace() as here, namespace() as there:
-        connect(here, there)
-        yield here, there
 
 
 def test_frames_are_redirected_to_another_interface(make_namespace):
@@ -66,9 +57,7 @@ def test_frames_are_redirected_to_another_interface(make_namespace):
             ports[2] = "veth1"
             assert list(ports) == [2]
             send(left, ("10.251.0.2", PORT), 23)
-            deadline = time.monotonic() + 10
-            while frames[0] < 23 and time.monotonic() < deadline:
-                time.sleep(0.01)
+            wait_until(lambda: frames[0] >= 23)
             assert frames[0] == 23
             with pytest.raises(NotFound, match="no network interface 'veth2'"):
                 ports[1] = "veth2"

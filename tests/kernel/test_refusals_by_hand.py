@@ -10,17 +10,16 @@ import ctypes
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pyebpf.asm import build
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R6, R7, R8, R10
-from pyebpf.btf import Btf, Kind
+from pyebpf.btf import Kind
 from pyebpf.errors import NotPermitted
-from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects.refusals import REFUSALS
+from pyebpf.runtime.host import kernel_btf
 from pyebpf.runtime.loaded import Loaded
 from pyebpf.specs import Code, MapSpec, ModuleSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, array_of
@@ -388,11 +387,6 @@ UNPRIVILEGED = (
     Row("return-pointer", address_returned, kind=FILTER),
     Row("return-pointer", address_stored, "address in a map", kind=FILTER),
 )
-
-
-@cache
-def kernel_btf() -> Btf:
-    return Btf(read_btf())
 
 
 def spec_of(row: Row) -> ModuleSpec:

@@ -9,8 +9,8 @@ from threading import Thread
 
 import pytest
 
-from pyebpf.asm import Instruction, Label, build, layout
-from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R10
+from pyebpf.asm import Instruction, build, layout
+from pyebpf.asm.build import R0, R1, R2, R3, R4, R10
 from pyebpf.errors import InvalidValue, MalformedData, NotLoaded
 from pyebpf.events import PerfBuffer, RingBuffer
 from pyebpf.kernel.cpus import online_cpus
@@ -18,7 +18,8 @@ from pyebpf.objects import Map, Program
 from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, Struct, char, field, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
-from pyebpf.uapi.helpers import helper
+from tests.support import emitters
+from tests.support.emitters import call, end, numbered
 from tests.support.processors import one_processor
 
 SIZE = 1 << 16
@@ -35,10 +36,6 @@ class Named(Struct):
     name: str = field(char[16])
 
 
-def call(name: str):
-    return build.call(helper(name).id)
-
-
 def emitter(length: int, flags: int = 0, *, discard: bool = False) -> tuple[Instruction, ...]:
     """The n-th run writes a record whose first eight bytes are n, the others 0x41 0 …; or one is discarded."""
     if discard:
@@ -51,13 +48,7 @@ def emitter(length: int, flags: int = 0, *, discard: bool = False) -> tuple[Inst
             build.mov64(R2, R10), build.add64(R2, -40), build.mov64(R3, length), build.mov64(R4, flags),
             call("ringbuf_output"),
         ]  # fmt: skip
-    return layout([
-        build.st(4, R10, -4, 0), build.load_map(R1, "serial"), build.mov64(R2, R10), build.add64(R2, -4),
-        call("map_lookup_elem"), build.jump_if("jeq", R0, 0, "end"), build.mov64(R6, 1),
-        build.atomic("add", 8, R0, 0, R6, fetch=True), build.stx(8, R10, -40, R6),
-        build.st(8, R10, -32, 0x41), build.st(8, R10, -24, 0x41),
-        build.load_map(R1, "ring"), *write, Label("end"), build.mov64(R0, 0), build.exit_(),
-    ])  # fmt: skip
+    return layout([*numbered(), build.load_map(R1, "ring"), *write, *end()])
 
 
 class Rig:
@@ -306,28 +297,10 @@ def test_only_ring_buffers_are_read_so(rig):
         PerfBuffer(rig.serial, Drop.layout)
 
 
-def perf_emitter(length: int) -> tuple[Instruction, ...]:
-    return layout([
-        build.mov64(R6, R1),
-        build.st(4, R10, -4, 0), build.load_map(R1, "serial"), build.mov64(R2, R10), build.add64(R2, -4),
-        call("map_lookup_elem"), build.jump_if("jeq", R0, 0, "end"), build.mov64(R1, 1),
-        build.atomic("add", 8, R0, 0, R1, fetch=True), build.stx(8, R10, -40, R1),
-        build.st(8, R10, -32, 0x41), build.st(8, R10, -24, 0x41),
-        build.mov64(R1, R6), build.load_map(R2, "events"), build.lddw(R3, 0xFFFFFFFF), build.mov64(R4, R10),
-        build.add64(R4, -40), build.mov64(R5, length), call("perf_event_output"),
-        Label("end"), build.mov64(R0, 0), build.exit_(),
-    ])  # fmt: skip
-
-
 @pytest.fixture
 def perf_rig():
-    array = Map(MapSpec("events", MapType.PERF_EVENT_ARRAY, None, None, 0))
-    serial = Map(MapSpec("serial", MapType.ARRAY, U32, U64, 1))
-    code = Code(perf_emitter(16), (Subprogram("emit", 0),))
-    program = Program(ProgramSpec("emit", ProgramType.RAW_TRACEPOINT, code), {"events": array, "serial": serial})
-    yield array, program
-    for each in (program, serial, array):
-        each.close()
+    with emitters.perf_rig() as rig:
+        yield rig
 
 
 def test_perf_buffers_give_each_record_once(perf_rig):

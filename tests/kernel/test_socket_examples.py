@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from pyebpf.specs.attach.cgroups import HOOKS
-from tests.kernel.test_sockets import group_of, ports_answer, received, thirteen_packets, udp
-from tests.support.cgroups import cgroup
+from tests.kernel.test_sockets import group_of, ports_answer, thirteen_packets
 from tests.support.needs import needs
-from tests.support.traffic import inside
+from tests.support.traffic import datagrams, inside, udp
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "attachments.md").read_text("utf-8")
 SECTIONS = ("cgroup: control groups", "Sockets", "Maps of sockets", "Netfilter")
@@ -43,12 +42,6 @@ def example(name, *arguments):
 def probe(bpf):
     (found,) = bpf.probes
     return found
-
-
-@pytest.fixture
-def group():
-    with cgroup() as made:
-        yield made
 
 
 def test_no_mail(group):
@@ -210,7 +203,7 @@ def test_answers_only():
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             for flags in (b"\0", b"\x80", b"\x81", b"\1", b"\x84", b"\7", b"\x80"):
                 client.sendto(b"\0\x07" + flags + b"\0", server.getsockname())
-        assert [data[2] for data in received(server)] == [0x80, 0x81, 0x84, 0x80]
+        assert [data[2] for data in datagrams(server)] == [0x80, 0x81, 0x84, 0x80]
         assert bpf["dropped"][0] == 3
 
 
@@ -227,7 +220,7 @@ def test_by_sender():
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             for _ in range(17):
                 client.sendto(b"x", sockets[0].getsockname())
-        assert sorted(len(received(one)) for one in sockets) == [0, 0, 17]
+        assert sorted(len(datagrams(one)) for one in sockets) == [0, 0, 17]
 
 
 def test_all_ports(make_namespace):
@@ -301,7 +294,7 @@ def test_small_only(make_namespace):
             for size in (10, 73, 72, 99, 5, 5, 5, 101, 5, 102, 5):
                 with contextlib.suppress(PermissionError):
                     client.sendto(bytes(size), server.getsockname())
-        assert [len(data) for data in received(server)] == [10, 72, 5, 5, 5, 5, 5]
+        assert [len(data) for data in datagrams(server)] == [10, 72, 5, 5, 5, 5, 5]
         assert dict(bpf["dropped"]) == {101: 1, 127: 1, 129: 1, 130: 1}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 
 import pytest
 
@@ -30,6 +29,7 @@ from pyebpf import (
 )
 from pyebpf.uapi.flags import BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB
 from tests.support.cgroups import cgroup
+from tests.support.waiting import wait_until
 
 KILLS = int(os.environ.get("PYEBPF_KILLS", "5"))
 
@@ -82,13 +82,6 @@ def nothing(end):
     with pytest.raises(TimeoutError):
         end.recv(9)
     end.settimeout(20)
-
-
-def wait_until(true):
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def exactly(end, count):

@@ -31,7 +31,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.packet import Ethernet
-from tests.support.traffic import inside
+from tests.support.traffic import datagrams, inside, udp
 
 SO_LOCK_FILTER = 44
 
@@ -48,24 +48,6 @@ class Letter(Struct):
 
     header: bytes = field(array(u8, 8))
     first: u8
-
-
-def udp(port=0, *, shared=False):
-    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    if shared:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    made.bind(("127.0.0.1", port))
-    made.settimeout(0.2)
-    return made
-
-
-def received(one):
-    found = []
-    try:
-        while True:
-            found.append(one.recv(99))
-    except TimeoutError:
-        return found
 
 
 def send(address, *datagrams):
@@ -104,12 +86,12 @@ def test_filter():
     with udp() as server, bpf:
         with looks.attach(server) as link:
             send(server.getsockname(), *sent)
-            assert received(server) == [b"cu"] * 3 + [b"yes"] * 7
+            assert datagrams(server) == [b"cu"] * 3 + [b"yes"] * 7
             assert dict(counts) == {0: 17, 1: 7}
             assert bpf.attachments == [f"looks: filter of socket {server.fileno()}, by SO_ATTACH_BPF"]
         assert link.detached
         send(server.getsockname(), *sent)
-        assert received(server) == sent
+        assert datagrams(server) == sent
         assert dict(counts) == {0: 17, 1: 7}
 
 
@@ -126,7 +108,7 @@ def test_filter_ends():
             send(server.getsockname(), b"no")
             assert counts[0] == 1
         send(server.getsockname(), b"no")
-        assert received(server) == [b"no"]
+        assert datagrams(server) == [b"no"]
 
 
 def test_filter_refused(tmp_path):
@@ -172,10 +154,10 @@ def test_reuseport_by_number():
     with bpf:
         with chooses.attach(sockets[1], reuseport=True):
             send(sockets[0].getsockname(), b"", *[b"x"] * 5, *[b"yy"] * 11)
-            assert [received(one) for one in sockets] == [[b""], [b"x"] * 5, [b"yy"] * 11]
+            assert [datagrams(one) for one in sockets] == [[b""], [b"x"] * 5, [b"yy"] * 11]
         assert counts[0] == 17
         send(sockets[0].getsockname(), *[b"x"] * 7)
-        assert sum(len(received(one)) for one in sockets) == 7
+        assert sum(len(datagrams(one)) for one in sockets) == 7
         assert counts[0] == 17
     for one in sockets:
         one.close()
@@ -204,10 +186,10 @@ def test_reuseport_by_map():
         assert choices.cookies().keys() == {0, 25}
         with chooses.attach(sockets[1]):
             send(sockets[0].getsockname(), *[b"a"] * 5, *[b"z"] * 9, *[b"m"] * 3)
-            assert [received(one) for one in sockets] == [[b"z"] * 9, [], [b"a"] * 5]
+            assert [datagrams(one) for one in sockets] == [[b"z"] * 9, [], [b"a"] * 5]
         assert dict(counts) == {0: 17, 1: 3}
         send(sockets[0].getsockname(), *[b"m"] * 3)
-        assert sum(len(received(one)) for one in sockets) == 3
+        assert sum(len(datagrams(one)) for one in sockets) == 3
         assert dict(counts) == {0: 17, 1: 3}
     for one in sockets:
         one.close()

@@ -15,8 +15,9 @@ import pytest
 from pyebpf import BPF, Struct, comm, kstack, pid, s32, u32, u64, ustack
 from pyebpf.arch import syscall_name
 from pyebpf.builder.stacks import FULL, MISSED
-from tests.support.command import PATIENCE
 from tests.support.native import build_native
+from tests.support.told import Told, told
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.any_kernel
 
@@ -72,25 +73,17 @@ def program(tmp_path_factory):
     return build_native(PROGRAM, tmp_path_factory.mktemp("stacks") / "caller", "-O0", "-fno-omit-frame-pointer")
 
 
-class Caller:
+class Caller(Told):
     """Makes system calls from the stacks `first` to `first + count - 1`, each `depth` calls deep, twice over."""
 
-    def __init__(self, process):
-        self.pid = process.pid
-        self._process = process
-
     def call(self, count, *, first=0, depth=17):
-        self._process.stdin.write(f"{first} {count} {depth}\n")
-        self._process.stdin.flush()
-        assert self._process.stdout.readline() == "done\n"
+        self.tell(first, count, depth)
 
 
 @pytest.fixture
 def caller(program):
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Caller(process)
-        process.stdin.close()
-        assert process.wait(PATIENCE) == 0
+    with told(program) as process:
+        yield Caller(process.process)
 
 
 @contextmanager

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import time
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
@@ -15,10 +14,9 @@ import pytest
 from pyebpf import BPF, CompileError, KernelObject, Struct, current_task, helpers, pid, u32, u64
 from tests.support.needs import needs
 from tests.support.simulated import simulated
+from tests.support.system_calls import GETPGID, NO_PROCESS, getpgid
+from tests.support.waiting import wait_until
 
-#: Ids that no process can have, so that nobody else asks for them.
-BASE = 1 << 30
-GETPGID = {"x86_64": 121, "aarch64": 155}[os.uname().machine]
 #: TCP_ESTABLISHED and TCP_CLOSE of include/net/tcp_states.h.
 ESTABLISHED, CLOSED = 1, 7
 
@@ -26,13 +24,6 @@ ESTABLISHED, CLOSED = 1, 7
 class Seen(Struct):
     count: u64
     last: u32
-
-
-def asks(*numbers: int) -> None:
-    """One event for each number."""
-    for number in numbers:
-        with suppress(ProcessLookupError):
-            os.getpgid(BASE + number)
 
 
 def tasks() -> BPF:
@@ -44,23 +35,23 @@ def tasks() -> BPF:
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def enter(pid: int) -> None:
-        if pid < BASE:
+        if pid < NO_PROCESS:
             return
         task = helpers.get_current_task_btf()
-        if pid == BASE + 98:
+        if pid == NO_PROCESS + 98:
             without[task in counts] += 1
             return
-        if pid == BASE + 99:
+        if pid == NO_PROCESS + 99:
             del counts[task]
             del seen[task]
             return
         counts[task] += 2
         entry = seen.get(task)
         if entry is None:
-            seen[task] = Seen(count=1, last=pid - BASE)
+            seen[task] = Seen(count=1, last=pid - NO_PROCESS)
         else:
             entry.count += 1
-            entry.last = pid - BASE
+            entry.last = pid - NO_PROCESS
 
     return bpf
 
@@ -72,13 +63,13 @@ def test_each_thread_has_a_value_of_its_own():
     results = []
 
     def other() -> None:
-        asks(98, 5, 5, 5, 98, 99, 98, 7)
+        getpgid(98, 5, 5, 5, 98, 99, 98, 7)
 
     with bpf:
         me = os.pidfd_open(os.getpid())
         try:
             assert me not in bpf["counts"]
-            asks(*range(11))
+            getpgid(*range(11))
             thread = Thread(target=other)
             thread.start()
             thread.join(30)
@@ -86,12 +77,12 @@ def test_each_thread_has_a_value_of_its_own():
             assert (bpf["seen"][me].count, bpf["seen"][me].last) == (11, 10)
             assert list(bpf["without"].values()) == [2, 1]
             bpf["counts"][me] = 100
-            asks(3)
+            getpgid(3)
             assert bpf["counts"].get(me) == 102
-            asks(99)
+            getpgid(99)
             results.append(bpf["counts"].get(me))
             assert (bpf["seen"].get(me), me in bpf["counts"]) == (None, False)
-            asks(1)
+            getpgid(1)
             del bpf["counts"][me]
             assert bpf["counts"].get(me, 9) == 9
             assert not bpf.lost
@@ -110,7 +101,7 @@ def test_the_interpreter_agrees():
         def event(task: int, *numbers: int) -> None:
             kernel.machine.task = task
             for number in numbers:
-                kernel.tracepoint("syscalls:sys_enter_getpgid", pid=BASE + number)
+                kernel.tracepoint("syscalls:sys_enter_getpgid", pid=NO_PROCESS + number)
 
         event(first, *range(11))
         event(second, 98, 5, 5, 5, 98, 99, 98, 7)
@@ -156,9 +147,8 @@ def test_sockets_keep_values_from_one_event_to_another():
                     assert peer not in opened
                     peer.close()
                     client.recv(1)
-            deadline = time.monotonic() + 30  # the last acknowledgement may wait for the kernel's own thread
-            while len(ended) < len(ports) and time.monotonic() < deadline:
-                time.sleep(0.01)
+            # The last acknowledgement may wait for the kernel's own thread.
+            wait_until(lambda: len(ended) >= len(ports))
             assert dict(ended.items()) == dict.fromkeys(ports, 17)
             assert unknown[0] == 0
 
@@ -180,7 +170,7 @@ def test_control_groups_have_values():
     lines = Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()
     path = next(line.removeprefix("0::") for line in lines if line.startswith("0::"))
     with bpf:
-        asks(*range(13))
+        getpgid(*range(13))
         assert not bpf.lost
         for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
             if Path(root, "cgroup.procs").is_file():

@@ -9,13 +9,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from pyebpf import BPF, CompileError, InvalidValue, KernelError, NotFound, VerifierError, u64
 from pyebpf.target import RecordedTarget
-from tests.support.command import PATIENCE
+from tests.support.waiting import PATIENCE, wait_until
 
 SIZE = 1_299_709  # bytes of a transfer: a prime
 CALLS, ACKED, PACKETS = 0, 1, 2
@@ -80,14 +79,6 @@ def transfer(name):
     return hashlib.sha256(payload).digest(), received.digest()
 
 
-def eventually(condition):
-    """The last packets of a connection are the kernel's own affair."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
-
-
 def registered(name):
     """Whether a socket may choose it."""
     with socket.socket() as asked:
@@ -106,7 +97,7 @@ def test_a_transfer():
     with bpf:
         sent, received = transfer("py_test")
         assert sent == received
-        assert eventually(lambda: counts[CALLS] == 1 << 32 | 1)
+        wait_until(lambda: counts[CALLS] == 1 << 32 | 1)
         assert counts[ACKED] == SIZE + 2
         assert counts[PACKETS] > 0
         before = dict(counts.items())
@@ -133,7 +124,7 @@ def test_a_socket_outlives_the_table():
             sender.sendall(b"17 bytes are sent")
             assert peer.recv(100) == b"17 bytes are sent"
         sender.close()
-        assert eventually(lambda: counts[ACKED] != 0)
+        wait_until(lambda: counts[ACKED] != 0)
         assert counts[ACKED] in (17 + 1, 17 + 2)
 
 
@@ -242,7 +233,7 @@ with congestion_control("py_killed")[0]:
             assert registered("py_killed")
         finally:
             process.kill()
-    assert eventually(lambda: not registered("py_killed"))
+    wait_until(lambda: not registered("py_killed"))
 
 
 def test_compiled_from_recorded_facts():

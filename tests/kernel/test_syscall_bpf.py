@@ -15,7 +15,6 @@ from pyebpf.errors import NotPermitted, NotSupported
 from pyebpf.kernel import bpf, info, map_elements
 from pyebpf.kernel.descriptor import Descriptor, open_descriptors
 from pyebpf.kernel.diagnosis import diagnose
-from pyebpf.kernel.syscall import address_of, syscall
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.errnos import ENOTSUPP
 
@@ -284,24 +283,13 @@ def test_an_errno_becomes_the_error_of_its_kind(number, kind):
     assert "attaching" in str(error)
 
 
-@pytest.fixture
-def bpffs():
-    """The path of a bpf file system that is mounted nowhere: it goes away with its descriptor."""
-    name = bytearray(b"bpf\0")
-    with Descriptor(syscall("fsopen", address_of(name), 1), "bpffs context") as context:
-        syscall("fsconfig", context.fileno(), 6, 0, 0, 0)
-        mount = Descriptor(syscall("fsmount", context.fileno(), 1, 0), "bpffs")
-    with mount:
-        yield f"/proc/self/fd/{mount.fileno()}"
-
-
-def test_a_pinned_map_is_found_again(table, bpffs):
+def test_a_pinned_map_is_found_again(table, unmounted_bpffs):
     """By its path; the same map."""
-    bpf.obj_pin(table, f"{bpffs}/counts")
+    bpf.obj_pin(table, f"{unmounted_bpffs}/counts")
     map_elements.map_update_elem(table, key(8), value(88))
-    with bpf.obj_get(f"{bpffs}/counts") as again:
+    with bpf.obj_get(f"{unmounted_bpffs}/counts") as again:
         assert map_elements.map_lookup_elem(again.fileno(), key(8), 8) == value(88)
     with pytest.raises(FileExistsError):
-        bpf.obj_pin(table, f"{bpffs}/counts")
+        bpf.obj_pin(table, f"{unmounted_bpffs}/counts")
     with pytest.raises(FileNotFoundError):
-        bpf.obj_get(f"{bpffs}/other")
+        bpf.obj_get(f"{unmounted_bpffs}/other")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 import pytest
 
 from pyebpf.asm import Instruction, build
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R10
-from pyebpf.btf import Btf, Kind
+from pyebpf.btf import Kind
 from pyebpf.dataclass import replace
 from pyebpf.errors import Location, VerifierError
-from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
 from pyebpf.objects.refusals import REFUSALS
+from pyebpf.runtime.host import kernel_btf
 from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, array_of
 from pyebpf.uapi.attach_types import AttachType
@@ -224,11 +223,6 @@ TYPED: dict[str, tuple[AttachType, str, tuple[Instruction, ...]]] = {
     ),
     "return-range": (AttachType.TRACE_ITER, "bpf_iter_task", (build.mov64(R0, 7), bad(build.exit_()))),
 }
-
-
-@cache
-def kernel_btf() -> Btf:
-    return Btf(read_btf())
 
 
 def refusal(

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, u32, u64
 from pyebpf.errors import InvalidValue, NotLoaded
 from tests.support.simulated import simulated
-
-#: Ids that no process can have, so that nobody else asks for them.
-BASE = 1 << 30
-GETPGID = {"x86_64": 121, "aarch64": 155}[os.uname().machine]
+from tests.support.system_calls import GETPGID, NO_PROCESS, getpgid
 
 
 class Step(Struct):
     step: u32
     number: u32
-
-
-def asks(*numbers: int) -> None:
-    """One event for each number."""
-    for number in numbers:
-        with suppress(ProcessLookupError):
-            os.getpgid(BASE + number)
 
 
 def machine() -> BPF:
@@ -37,9 +24,9 @@ def machine() -> BPF:
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def enter(pid: int) -> None:
-        if pid >= BASE:
+        if pid >= NO_PROCESS:
             seen[0] += 1
-            steps.tail_call(pid - BASE)
+            steps.tail_call(pid - NO_PROCESS)
             seen[3] += 1
 
     @steps.entry(0, like=enter)
@@ -50,7 +37,7 @@ def machine() -> BPF:
 
     @steps.entry(1, like=count)
     def send(pid: int) -> None:
-        sent.emit(Step(step=1, number=pid - BASE))
+        sent.emit(Step(step=1, number=pid - NO_PROCESS))
 
     @steps.entry(2, like=enter)
     def again() -> None:
@@ -73,7 +60,7 @@ def test_programs_go_on_with_others():
     bpf = machine()
     with bpf:
         assert list(bpf["steps"]) == [0, 1, 2]
-        asks(0, 1, 0, 2, 1, 1, 3, 7, 5)
+        getpgid(0, 1, 0, 2, 1, 1, 3, 7, 5)
         expected(bpf)
 
 
@@ -83,7 +70,7 @@ def test_the_interpreter_agrees():
     with simulated(bpf) as kernel:
         assert list(bpf["steps"]) == [0, 1, 2]
         for number in (0, 1, 0, 2, 1, 1, 3, 7, 5):
-            kernel.tracepoint("syscalls:sys_enter_getpgid", pid=BASE + number)
+            kernel.tracepoint("syscalls:sys_enter_getpgid", pid=NO_PROCESS + number)
         expected(bpf)
 
 
@@ -110,14 +97,14 @@ def test_programs_are_taken_out_and_put_in_while_others_run():
     with pytest.raises(NotLoaded):
         len(steps)
     with bpf:
-        asks(*range(7))
+        getpgid(*range(7))
         del steps[0]
         assert (0 in steps, list(steps)) == (False, [1])
-        asks(*range(5))
+        getpgid(*range(5))
         second_program = next(each for name, each in bpf.programs.items() if name.startswith("second"))
         steps[0] = second_program
         assert steps[0] == steps[1] == second_program.info().id
-        asks(*range(3))
+        getpgid(*range(3))
         assert list(seen.values()) == [5, 7 * GETPGID, 3]
 
 

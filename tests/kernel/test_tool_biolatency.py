@@ -17,9 +17,10 @@ import pytest
 
 from pyebpf import BPF, KernelObject, u64
 from pyebpf.programs import biolatency
-from tests.support.command import PATIENCE, pyebpf, running
+from tests.support.command import pyebpf, running
 from tests.support.loop import LoopDevice
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE, wait_until
 
 READS, WRITES = 17, 29
 
@@ -269,10 +270,7 @@ def scsi_disk():
     """A disk, by its name, and a function that lets it misbehave at every second command."""
     needs("module:scsi_debug", "module:sd_mod")
     before = {name: (SCSI_DEBUG / name).read_text() for name in ("opts", "every_nth")}
-    deadline = time.monotonic() + PATIENCE
-    while not (disks := list(Path("/sys/devices").glob("pseudo*/adapter*/host*/target*/*:*/block/*"))):
-        assert time.monotonic() < deadline, "scsi_debug made no disk"
-        time.sleep(0.1)
+    disks = wait_until(lambda: list(Path("/sys/devices").glob("pseudo*/adapter*/host*/target*/*:*/block/*")))
 
     def misbehave(how):
         (SCSI_DEBUG / "opts").write_text(how)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 import time
@@ -11,8 +10,9 @@ import pytest
 
 from pyebpf.errors import NotFound
 from pyebpf.programs import gethostlatency
-from tests.support.command import PATIENCE, pyebpf, running
+from tests.support.command import pyebpf, running
 from tests.support.needs import needs
+from tests.support.told import let, waiting
 
 COLUMNS = ["TIME", "PID", "COMM", "LATms", "HOST"]
 #: Look-ups by each function; all of names that /etc/hosts has, or of numbers, so that nothing is sent.
@@ -43,25 +43,9 @@ def _uprobes():
     needs("attach:uprobe")
 
 
-@contextlib.contextmanager
 def resolver():
-    """A process that waits to be told to look names up."""
-    command = [sys.executable, "-c", WORKLOAD]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout.readline() == b"\n"
-            yield process
-        finally:
-            process.kill()
-
-
-def go(process):
-    """Let it; how many nanoseconds it took, by its own clock."""
-    process.stdin.write(b"!")
-    process.stdin.close()
-    took = int(process.stdout.readline())
-    assert process.wait(PATIENCE) == 0
-    return took
+    """A process that waits to be told to look names up; it tells how many nanoseconds that took."""
+    return waiting(sys.executable, "-c", WORKLOAD)
 
 
 def test_51_lookups():
@@ -71,7 +55,7 @@ def test_51_lookups():
         running("gethostlatency") as text,
         running("gethostlatency", "--json") as objects,
     ):
-        took = go(process)
+        took = int(let(process))
         for tool in (text, objects):
             tool.stop()
     found = [o for o in objects.objects() if o["PID"] == process.pid]
@@ -92,9 +76,9 @@ def test_51_lookups():
 def test_one_process():
     """-p keeps the look-ups of one process, by the C library that it has; as a library, with typed records."""
     with resolver() as one, resolver() as other, gethostlatency.open(pid=one.pid) as lookups:
-        go(other)
+        let(other)
         began = time.monotonic_ns()
-        go(one)
+        let(one)
         most = time.monotonic_ns() - began
         found = [next(lookups) for _ in EXPECTED]
     assert [(each.pid, each.host) for each in found] == [(one.pid, host) for host in EXPECTED]

@@ -21,7 +21,9 @@ from pathlib import Path
 import pytest
 
 from pyebpf.programs import opensnoop
-from tests.support.command import PATIENCE, running
+from tests.support.command import running
+from tests.support.told import let, waiting
+from tests.support.waiting import PATIENCE
 
 OPENS, FAILURES = 23, 11
 COLUMNS = ["PID", "COMM", "FD", "ERR", "PATH"]
@@ -42,22 +44,11 @@ for number in range(failures):
 """
 
 
-@contextlib.contextmanager
 def opener(folder, uid=0):
     """A process that waits to be told to open 23 files, and fail to open 11."""
     for number in range(OPENS):
         (folder / str(number)).touch()
-    command = [sys.executable, "-c", WORKLOAD, folder, str(uid), str(OPENS), str(FAILURES)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"\n"
-        yield process
-        assert process.wait(PATIENCE) == 0
-
-
-def go(process):
-    process.stdin.write(b"!")
-    process.stdin.close()
-    assert process.wait(PATIENCE) == 0
+    return waiting(sys.executable, "-c", WORKLOAD, folder, str(uid), str(OPENS), str(FAILURES))
 
 
 def test_23_opens_in_every_format(tmp_path):
@@ -68,7 +59,7 @@ def test_23_opens_in_every_format(tmp_path):
         running("opensnoop", "--json") as objects,
         running("opensnoop", "--csv") as rows,
     ):
-        go(process)
+        let(process)
         for tool in (text, objects, rows):
             tool.stop()
     expected = [f"{tmp_path}/{number}" for number in range(OPENS)]
@@ -107,7 +98,7 @@ def test_filters(public):
         running("opensnoop", "--json", "-n", "pene") as by_name,
         running("opensnoop", "--json", "-u", "0", "-x", "--errno-names") as others,
     ):
-        go(process)
+        let(process)
         with pytest.raises(FileNotFoundError):
             (public / "other").open()
         for tool in (failures, by_pid, by_uid, by_name, others):
@@ -232,9 +223,7 @@ def test_the_path_is_read_although_its_page_was_not_in_memory(tmp_path):
         running("opensnoop", "--json", "-p", str(process.pid)) as tool,
     ):
         time.sleep(0.5)
-        process.stdin.write(b"!")
-        process.stdin.close()
-        assert process.wait(PATIENCE) == 0
+        let(process)
         tool.stop()
     assert [o["PATH"] for o in tool.objects()].count(os.fsdecode(name)) == 1
 

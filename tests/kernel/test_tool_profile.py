@@ -12,8 +12,10 @@ import pytest
 
 from pyebpf.output.folded import parse_folded
 from pyebpf.programs import profile
-from tests.support.command import PATIENCE, pyebpf, running
+from tests.support.command import pyebpf, running
 from tests.support.native import build_native
+from tests.support.told import told
+from tests.support.waiting import PATIENCE
 
 # Emulated processors are too slow to be looked at often; what is tested here is the same on every kernel.
 pytestmark = pytest.mark.any_kernel
@@ -75,21 +77,8 @@ def program(tmp_path_factory):
 
 @pytest.fixture
 def spinner(program):
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Spinner(process)
-        process.stdin.close()
-        assert process.wait(PATIENCE) == 0
-
-
-class Spinner:
-    def __init__(self, process):
-        self.process = process
-        self.pid = process.pid
-
-    def do(self, what, seconds=SECONDS):
-        self.process.stdin.write(f"{what} {seconds}\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == "done\n"
+    with told(program) as process:
+        yield process
 
 
 def share(stacks, *end):
@@ -101,7 +90,7 @@ def share(stacks, *end):
 def test_the_function_that_is_busy(spinner):
     """Most samples of a process lie in the function that it spends its time in, above those that called it."""
     with running("profile", "-F", str(FREQUENCY), "-p", str(spinner.pid), "-f") as command:
-        spinner.do("s")
+        spinner.tell("s", SECONDS)
         command.stop()
     stacks = parse_folded(command.out.splitlines())
     assert {stack[0] for stack in stacks} == {"spinner"}
@@ -118,7 +107,7 @@ def test_the_kernels_functions(spinner):
         running("profile", "-F", str(FREQUENCY), "-p", pid, "-K", "-f") as kernel,
         running("profile", "-F", str(FREQUENCY), "-p", pid, "-U", "--json") as user,
     ):
-        spinner.do("r")
+        spinner.tell("r", SECONDS)
         for command in (both, kernel, user):
             command.stop()
     stacks = parse_folded(both.out.splitlines())
@@ -151,7 +140,7 @@ def test_a_thread_and_files_for_viewers(spinner, tmp_path):
         running("profile", "-F", str(FREQUENCY), "-p", pid, "--speedscope", str(tmp_path / "out.json")) as scope,
         running("profile", "-F", str(FREQUENCY), "-p", pid, "-L", pid, "-f") as thread,
     ):
-        spinner.do("t")
+        spinner.tell("t", SECONDS)
         for command in (svg, scope, thread):
             command.stop()
     assert svg.out == scope.out == ""
@@ -170,7 +159,7 @@ def test_as_a_library(spinner):
     """Each call watches for some seconds, and has the samples since the one before."""
     with profile.open(pid=spinner.pid, frequency=FREQUENCY) as collect:
         assert sum(stack.count for stack in collect(0.2)) <= 2
-        spinner.do("s", 0.4)
+        spinner.tell("s", 0.4)
         stacks = collect(0.01)
         assert sum(stack.count for stack in stacks if stack.user[0].name == "spin_inner") > 0.3 * 0.4 * FREQUENCY
         (path,) = {stack.user[0].module for stack in stacks if stack.user and stack.user[0].name == "spin_inner"}

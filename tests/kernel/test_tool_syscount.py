@@ -11,7 +11,8 @@ import time
 import pytest
 
 from pyebpf.programs import syscount
-from tests.support.command import PATIENCE, running
+from tests.support.command import running
+from tests.support.waiting import PATIENCE
 
 CALLS, FAILURES, SLEEPS = 1009, 211, 3
 NO_CALL = 9999

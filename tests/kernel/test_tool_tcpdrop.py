@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from pyebpf.programs import tcpdrop
-from tests.support.command import PATIENCE, pyebpf, running
+from tests.support.command import pyebpf, running
 from tests.support.namespaces import namespace
+from tests.support.waiting import PATIENCE
 
 CONNECTS, CONNECTS6 = 17, 13
 PORT = 4099

@@ -18,7 +18,8 @@ import pytest
 
 from pyebpf.programs import tcplife
 from tests.support import tcp_peer
-from tests.support.command import PATIENCE, running
+from tests.support.command import running
+from tests.support.waiting import PATIENCE
 
 SESSIONS = 23
 SERVER, CLIENT = "tl-server", "tl-client"

@@ -16,8 +16,9 @@ from pyebpf.features import Features, Support
 from pyebpf.programs import tcpsynbl
 from pyebpf.runtime.host import kernel_btf
 from tests.support import handshakes
-from tests.support.command import PATIENCE, ROOT, running
+from tests.support.command import ROOT, running
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +30,12 @@ def functions():
 
 def await_queue(server, length):
     """Return once so many connections wait in a listener's queue: connect(2) may return before the last packet came."""
-    deadline = time.monotonic() + PATIENCE
-    # struct tcp_info, whose tcpi_unacked is a listener's queue
-    while struct.unpack_from("=I", server.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0] != length:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+
+    def waiting():
+        # struct tcp_info, whose tcpi_unacked is a listener's queue
+        return struct.unpack_from("=I", server.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0]
+
+    wait_until(lambda: waiting() == length)
 
 
 def test_the_queue_grows_by_one_with_each_connection():

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, char, field, u32, u64
 from tests.support.needs import needs
 from tests.support.simulated import simulated
-
-#: Ids that no process can have, so that nobody else asks for them.
-BASE = 1 << 30
-GETPGID = {"x86_64": 121, "aarch64": 155}[os.uname().machine]
+from tests.support.system_calls import GETPGID, NO_PROCESS, getpgid
 
 
 class Request(Struct):
@@ -31,13 +25,6 @@ class Answer(Struct):
 @pytest.fixture(autouse=True)
 def has_user_rings():
     needs("helper:user_ringbuf_drain@tracepoint")
-
-
-def asks(*numbers: int) -> None:
-    """One event for each number."""
-    for number in numbers:
-        with suppress(ProcessLookupError):
-            os.getpgid(BASE + number)
 
 
 def server() -> BPF:
@@ -59,7 +46,7 @@ def server() -> BPF:
 
     @bpf.tracepoint("syscalls:sys_enter_getpgid")
     def enter(pid: int) -> None:
-        if pid >= BASE:
+        if pid >= NO_PROCESS:
             calls[0] += 1
             taken = requests.drain(handle)
             if taken > 0:
@@ -87,15 +74,15 @@ def test_each_record_reaches_the_handler_once():
     bpf = server()
     with bpf:
         sent(bpf)
-        asks(1)
+        getpgid(1)
         expected(bpf)
         requests = bpf["requests"]
         for key in (1, 0, 2):
             requests.send(Request(key, 1, ""))
-        asks(1)
+        getpgid(1)
         assert list(bpf["calls"].values()) == [2, 13, 13]
         assert requests.waiting == 32
-        asks(1)
+        getpgid(1)
         assert bpf["sums"][2] == 2201
         assert not bpf.lost
 
@@ -105,7 +92,7 @@ def test_the_interpreter_agrees():
     bpf = server()
     with simulated(bpf) as kernel:
         sent(bpf)
-        kernel.tracepoint("syscalls:sys_enter_getpgid", pid=BASE)
+        kernel.tracepoint("syscalls:sys_enter_getpgid", pid=NO_PROCESS)
         expected(bpf)
 
 
@@ -116,8 +103,8 @@ def test_a_full_buffer_is_drained_again_and_again():
         requests = bpf["requests"]
         for _ in range(1009):
             while not requests.send(Request(7, 3, "x")):
-                asks(1)
-        asks(1)
+                getpgid(1)
+        getpgid(1)
         assert bpf["sums"][7] == 3027
         assert bpf["calls"][1] == bpf["calls"][2] == 1009
 
@@ -139,7 +126,7 @@ def test_the_context_goes_along():
     with bpf:
         for number in range(13):
             requests.send(Request(number, number, "there"))
-        asks(1)
+        getpgid(1)
         assert [(a.pid, a.amount, a.name) for a in answers.poll(1)] == [(n, n + 1, "back") for n in range(13)]
 
 
@@ -149,7 +136,7 @@ def test_records_that_are_too_short_are_counted(monkeypatch):
     with bpf:
         monkeypatch.setattr(bpf["requests"].backend, "_record", None)
         bpf["requests"].send(bytes(9))
-        asks(1)
+        getpgid(1)
         assert bpf.lost == {"requests: record from user space too short": 1}
 
 

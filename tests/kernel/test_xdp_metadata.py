@@ -33,9 +33,8 @@ from pyebpf import (
     u64,
 )
 from pyebpf.packet import ETH_P_IP, UDP, Ethernet
-from tests.support.namespaces import namespace
 from tests.support.needs import needs
-from tests.support.traffic import connect, inside, receiver, send, settled, udp_frame
+from tests.support.traffic import inside, receiver, send, settled, udp_frame
 
 pytestmark = pytest.mark.machine(modules=("veth", "sch_ingress", "cls_bpf"))
 
@@ -48,14 +47,6 @@ class Verdict(Struct):
     port: u16
     length: u16
     letters: bytes = field(array(u8, 4))
-
-
-@pytest.fixture(scope="module")
-def pair():
-    """Two namespaces, joined by a veth pair whose ends are called veth0: 10.251.0.1 and 10.251.0.2."""
-    with namespace() as here, namespace() as there:
-        connect(here, there)
-        yield here, there
 
 
 def leaving(*interface, mode=""):

@@ -14,6 +14,15 @@ IMPLICIT = {"__init__", "__enter__", "__exit__"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def _dotted(node: ast.expr) -> list[str]:
+    """["a", "b"] of `a.b`; the first is "" where it is no name."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return [node.id if isinstance(node, ast.Name) else "", *reversed(names)]
+
+
 class _File:
     """The functions of one file, and what each of its names stands for in tests/."""
 
@@ -52,7 +61,7 @@ class _File:
         }
         for node in ast.walk(function):
             if isinstance(node, ast.Call):
-                first, *rest = ast.unparse(node.func).split(".")
+                first, *rest = _dotted(node.func)
                 if first in self.known:
                     name = ".".join([self.known[first], *rest])
                     found |= {name} | {f"{name}.{each}" for each in IMPLICIT}
@@ -64,8 +73,12 @@ class _File:
 def _asserts(function: Function) -> bool:
     return any(
         isinstance(node, ast.Assert)
-        or (isinstance(node, ast.Call) and ast.unparse(node.func) in OF_PYTEST)
-        or (isinstance(node, ast.Raise) and node.exc is not None and "AssertionError" in ast.unparse(node.exc))
+        or (isinstance(node, ast.Call) and ".".join(_dotted(node.func)) in OF_PYTEST)
+        or (
+            isinstance(node, ast.Raise)
+            and isinstance(node.exc, ast.Call)
+            and _dotted(node.exc.func) == ["AssertionError"]
+        )
         for node in ast.walk(function)
     )
 

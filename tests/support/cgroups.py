@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.kernel.cgroups import cgroup2_mounts
 from tests.support.needs import needs
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-#: Seconds that what is done in a group may take.
-PATIENCE = 120
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+
+from tests.support.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Seconds; emulated machines take ten times as long as this one.
-PATIENCE = 120
 
 
 def pyebpf(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -71,13 +70,13 @@ class Running:
     def await_text(self, text: str, where: Any = None) -> None:
         """Return once `text` was written to standard output (or what `where` returns)."""
         read = where or (lambda: self.out)
-        deadline = time.monotonic() + PATIENCE
-        while text not in read():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                # It may have been written between the two looks.
-                assert text in read(), f"no {text!r}: status {self.process.poll()}, {self.err}"
-                return
-            time.sleep(0.01)
+
+        def told() -> str:
+            return f"no {text!r}: status {self.process.poll()}, {self.err}"
+
+        # It may have been written before it ended, but after the first look.
+        wait_until(lambda: text in read() or self.process.poll() is not None, told)
+        assert text in read(), told()
 
     def stop(self, number: int = signal.SIGINT) -> None:
         """Ask it to end, as Ctrl-C does, and see that it does so with status 0."""

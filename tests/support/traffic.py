@@ -104,3 +104,22 @@ def connect(here: Namespace, there: Namespace) -> None:
     with receiver(here, 7901) as second:
         send(there, ("10.251.0.1", 7901), 1)
         assert settled(second, 1) == 1
+
+
+def udp(port: int = 0, *, shared: bool = False) -> socket.socket:
+    """A UDP socket on loopback that waits a fifth of a second; `shared` by SO_REUSEPORT."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    if shared:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.bind(("127.0.0.1", port))
+    made.settimeout(0.2)
+    return made
+
+
+def datagrams(one: socket.socket) -> list[bytes]:
+    """What comes until nothing does."""
+    found = []
+    with contextlib.suppress(TimeoutError):
+        while True:
+            found.append(one.recv(99))
+    return found

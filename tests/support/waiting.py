@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 PATIENCE = 120
 
 
-def wait_until(condition: Callable[[], Any], why: Callable[[], object] = str, *, seconds: float = PATIENCE) -> Any:
-    """What `condition` answers as soon as that is true. The test fails with `why()` if it is not in time."""
+def wait_until(condition: Callable[[], Any], why: object = "", *, seconds: float = PATIENCE) -> Any:
+    """What `condition` answers as soon as that is true. If it is not in time, the test fails.
+
+    `why` is what the failure says, or a function that returns it.
+    """
     deadline = time.monotonic() + seconds
     while not (answer := condition()):
-        assert time.monotonic() < deadline, why()
+        assert time.monotonic() < deadline, why() if callable(why) else why
         time.sleep(0.01)
     return answer
