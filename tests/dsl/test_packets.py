@@ -10,11 +10,12 @@ from pyebpf import helpers
 from pyebpf.asm import listing
 from pyebpf.builder.dynptr import dynptr
 from pyebpf.dsl.module import Module
-from pyebpf.errors import CompileError, InvalidValue
+from pyebpf.errors import InvalidValue
 from pyebpf.packet import IPPROTO_UDP, UDP, Ethernet, IPv4
 from pyebpf.types import u8, u64
 from pyebpf.uapi.verdicts import TCX_NEXT, XDP_DROP, XDP_PASS
 from tests.dsl.fake_target import FakeTarget
+from tests.support.refused import compile_error
 
 
 class WithDynptrs(FakeTarget):
@@ -25,10 +26,7 @@ class WithDynptrs(FakeTarget):
 
 
 def refused(bpf, target=None):
-    with pytest.raises(CompileError) as caught:
-        bpf.compile(target or FakeTarget())
-    assert caught.value.location is not None
-    return caught.value.message
+    return compile_error(lambda: bpf.compile(target or FakeTarget()))
 
 
 def code(bpf):

@@ -10,7 +10,6 @@ import pytest
 
 from pyebpf import (
     BPF,
-    CompileError,
     OnlyInProbe,
     SpinLock,
     Struct,
@@ -25,6 +24,7 @@ from pyebpf import (
     u64,
 )
 from tests.support.needs import needs
+from tests.support.refused import compile_error
 from tests.support.waiting import PATIENCE, wait_until
 
 
@@ -39,12 +39,6 @@ class Job(Struct):
     clock: Timer = field(timer, default=None)
     runs: u64 = 0
     first: u64 = 0
-
-
-def refused(bpf):
-    with pytest.raises(CompileError) as caught:
-        bpf.specs()
-    return caught.value.message
 
 
 def test_locked_fields_change_together():
@@ -94,7 +88,7 @@ def test_what_a_lock_forbids():
     def refusal(make):
         bpf = BPF()
         make(bpf, bpf.hash(key=u32, value=Pair), bpf.hash(key=u32, value=u64))
-        return refused(bpf)
+        return compile_error(bpf.specs)
 
     def call(bpf, pairs, counts):
         @bpf.cgroup_skb_ingress()
@@ -261,7 +255,7 @@ def test_what_cannot_be_walked():
         def walk():
             return table.for_each(function)
 
-        return refused(bpf)
+        return compile_error(bpf.specs)
 
     def one(key):
         pass
@@ -308,7 +302,9 @@ def test_a_function_of_many_rounds():
     def unbounded(ctx):
         return loop(ctx.first, add)
 
-    assert refused(bpf).startswith("loop() goes 0 to 8388608 rounds, and this number is not known to be one")
+    assert compile_error(bpf.specs).startswith(
+        "loop() goes 0 to 8388608 rounds, and this number is not known to be one"
+    )
 
 
 def test_timers():
@@ -375,7 +371,9 @@ def test_what_timers_forbid():
         if job is not None:
             job.clock.start(once, 1000)
 
-    assert refused(bpf).startswith("a timer: programs of the kind raw tracepoint run in the middle of others")
+    assert compile_error(bpf.specs).startswith(
+        "a timer: programs of the kind raw tracepoint run in the middle of others"
+    )
     with pytest.raises(OnlyInProbe):
         Timer().start(once, 5)
     bpf = BPF()
@@ -387,4 +385,4 @@ def test_what_timers_forbid():
         pair.lock.start(once, 5)
         return 0 if comm() == "x" else 1
 
-    assert refused(bpf) == "the spin_lock of an entry of names has no attribute start"
+    assert compile_error(bpf.specs) == "the spin_lock of an entry of names has no attribute start"

@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from pyebpf import BPF, CompileError, Struct, dynptr, field, u8, u16, u32, u64
+from pyebpf import BPF, Struct, dynptr, field, u8, u16, u32, u64
 from tests.support.needs import needs
+from tests.support.refused import compile_error
 
 
 class Head(Struct):
@@ -24,12 +25,6 @@ class Asked(Struct):
 class Memory(Struct):
     first: u64 = 0
     rest: bytes = field(u8[56], default=bytes(56))
-
-
-def refused(bpf):
-    with pytest.raises(CompileError) as caught:
-        bpf.specs()
-    return caught.value.message
 
 
 def test_records_of_any_length():
@@ -164,7 +159,7 @@ def test_refusals():
     def refusal(make):
         bpf = BPF()
         make(bpf, bpf.byte_ring(size=4096), bpf.hash(key=u32, value=Memory))
-        return refused(bpf)
+        return compile_error(bpf.specs)
 
     def size(bpf, events, memory):
         @bpf.syscall(Asked)

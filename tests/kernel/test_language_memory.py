@@ -11,7 +11,6 @@ import pytest
 
 from pyebpf import (
     BPF,
-    CompileError,
     Struct,
     cast,
     char,
@@ -30,6 +29,7 @@ from pyebpf import (
     user,
     user_string,
 )
+from tests.support.refused import compile_error
 
 ME = os.getpid()
 
@@ -60,9 +60,7 @@ def refusal(body):
     bpf = BPF()
     module = bpf.define(f"@bpf.raw_tracepoint('sys_enter')\ndef probe(regs, id):\n    {body}\n", {"number": 5})
     assert module.probe in bpf.probes
-    with pytest.raises(CompileError) as caught:
-        bpf.specs()
-    return caught.value.message
+    return compile_error(bpf.specs)
 
 
 def test_chains_of_pointers_are_followed():

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf import BPF, CompileError, Struct, char, comm, field, u32, u64
+from pyebpf import BPF, Struct, char, comm, field, u32, u64
 from tests.differential.texts import MAPS, Noted, generate, pick
 from tests.differential.walks import run_text
 from tests.support.needs import needs
+from tests.support.refused import compile_error
 
 #: In an emulated machine, ten times slower, another kernel's verifier is what counts.
 PROGRAMS = int(os.environ.get("PYEBPF_TEXTS", "5" if "PYEBPF_VM" in os.environ else "37"))
@@ -223,9 +224,7 @@ def test_random_programs_agree_with_cpython():
 def refused(make):
     bpf = BPF()
     make(bpf, bpf.hash(key=u32, value=char[16], name="texts"))
-    with pytest.raises(CompileError) as caught:
-        bpf.specs()
-    return caught.value.message
+    return compile_error(bpf.specs)
 
 
 def test_what_stays_refused():

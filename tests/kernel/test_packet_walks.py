@@ -16,78 +16,37 @@ class Option(Struct):
     size: u8
 
 
-def bound_at_the_end(bpf, told):
-    @bpf.xdp()
-    def walk(ctx: XdpContext) -> int:
-        at = 14
-        seen = 0
-        while True:
-            option = ctx.packet.header(Option, at=at)
-            if option is None:
-                return XDP_DROP
-            seen += option.kind
-            if option.size == 0:
-                break
-            at += option.size
-            if at + 2 > len(ctx.packet):
-                break
-        told[0], told[1] = seen, at
-        return XDP_PASS
-
-
-def limited_at_the_end(bpf, told):
-    @bpf.xdp()
-    def walk(ctx: XdpContext) -> int:
-        at = 14
-        seen = 0
-        while True:
-            option = ctx.packet.header(Option, at=at)
-            if option is None:
-                return XDP_DROP
-            seen += option.kind
-            if option.size == 0:
-                break
-            at += option.size
-            if at > len(ctx.packet) - 2 or at > 1500:
-                break
-        told[0], told[1] = seen, at
-        return XDP_PASS
-
-
-def counted(bpf, told):
-    @bpf.xdp()
-    def walk(ctx: XdpContext) -> int:
-        at = 14
-        seen = 0
-        for _ in range(200):
-            option = ctx.packet.header(Option, at=at)
-            if option is None:
-                return XDP_DROP
-            seen += option.kind
-            if option.size == 0:
-                break
-            at += option.size
-            if at + 2 > len(ctx.packet):
-                break
-        told[0], told[1] = seen, at
-        return XDP_PASS
-
-
-def never_tested(bpf, told):
-    @bpf.xdp()
-    def walk(ctx: XdpContext) -> int:
-        at = 14
-        seen = 0
-        for _ in range(200):
-            option = ctx.packet.load(Option, at=at)
-            if option is None:
-                break
-            seen += option.kind
-            if option.size == 0:
-                break
-            at += option.size
-        told[0], told[1] = seen, at
-        return XDP_PASS
+WALK = """
+@bpf.xdp()
+def walk(ctx: XdpContext) -> int:
+    at = 14
+    seen = 0
+    {loop}:
+        option = ctx.packet.{read}(Option, at=at)
+        if option is None:
+            {missing}
+        seen += option.kind
+        if option.size == 0:
+            break
+        at += option.size
+        {last}
+    told[0], told[1] = seen, at
+    return XDP_PASS
+"""
+#: Each way to write the loop: the feature that it needs, its beginning, how a header is read, what is done without one,
+#: and what stands at the end of a round.
+WALKS = {
+    "bound_at_the_end": (
+        "isa:may_goto", "while True", "header", "return XDP_DROP", "if at + 2 > len(ctx.packet): break"
+    ),
+    "limited_at_the_end": (
+        "isa:may_goto", "while True", "header", "return XDP_DROP", "if at > len(ctx.packet) - 2 or at > 1500: break"
+    ),
+    "counted": (
+        "program:xdp", "for _ in range(200)", "header", "return XDP_DROP", "if at + 2 > len(ctx.packet): break"
+    ),
+    "never_tested": ("helper:xdp_load_bytes@xdp", "for _ in range(200)", "load", "break", ""),
+}  # fmt: skip
 
 
 def model(frame):
@@ -112,21 +71,15 @@ def frames(count):
         yield bytes(data[: chance.randrange(16, len(data))])
 
 
-@pytest.mark.parametrize(
-    ("make", "feature"),
-    [
-        (bound_at_the_end, "isa:may_goto"),
-        (limited_at_the_end, "isa:may_goto"),
-        (counted, "program:xdp"),
-        (never_tested, "helper:xdp_load_bytes@xdp"),
-    ],
-)
-def test_options_are_walked_as_a_model_walks_them(make, feature):
+@pytest.mark.parametrize(("feature", "loop", "read", "missing", "last"), WALKS.values(), ids=WALKS)
+def test_options_are_walked_as_a_model_walks_them(feature, loop, read, missing, last):
     """The same sum of the kinds and the same last offset, whichever way the loop is written."""
     needs(feature)
     bpf = BPF()
     told = bpf.array(value=s64, size=2, name="told")
-    make(bpf, told)
+    text = WALK.format(loop=loop, read=read, missing=missing, last=last)
+    names = {"told": told, "Option": Option, "XdpContext": XdpContext, "XDP_DROP": XDP_DROP, "XDP_PASS": XDP_PASS}
+    bpf.define(text, names)
     bpf.load()
     try:
         (program,) = bpf.programs.values()

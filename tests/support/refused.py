@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from linecache import getline, getlines
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pyebpf.asm import find_op
 from pyebpf.asm.op import Form
 from pyebpf.dataclass import replace
-from pyebpf.errors import Location, VerifierError
+from pyebpf.errors import CompileError, Location, VerifierError
 from pyebpf.runtime.loaded import Loaded
 from pyebpf.specs import Code, ModuleSpec, ProgramSpec
 
@@ -128,6 +130,14 @@ def edited(
             yield replace(each, code=code, **program)
 
     return ModuleSpec(tuple(replace(each, **maps.get(each.name, {})) for each in spec.maps), tuple(programs()))
+
+
+def compile_error(compiling: Callable[[], object]) -> str:
+    """The message of the error at a place that a compilation raises, such as `bpf.specs`."""
+    with pytest.raises(CompileError) as caught:
+        compiling()
+    assert caught.value.location is not None
+    return caught.value.message
 
 
 def refusal(loaded: Loaded, spec: ModuleSpec) -> VerifierError | None:
