@@ -62,7 +62,7 @@ def encode(instructions: Iterable[Instruction | Raw], byteorder: ByteOrder = "li
 
 
 def _row(op: Op) -> _Row:
-    """What the decoder asks of a row: the operation, whether dst is free, the fixed src, offset and imm, two slots."""
+    """A row as the decoder uses it: the operation, whether dst is free, the fixed src, offset and imm, two slots."""
     operands = op.operands
     return (
         op,

@@ -131,7 +131,7 @@ _set_op, _set_dst, _set_src, _set_offset, _set_imm, _set_symbol, _set_where = (
 
 
 def integer_operand(op: Op, name: str, value: object) -> int:
-    """What stands for an integer as one. AssemblyError for all else: of a register the number would be taken."""
+    """Convert what stands for an integer. AssemblyError for all else: of a register the number would be taken."""
     if isinstance(value, Register) or not isinstance(value, SupportsIndex):
         raise AssemblyError(f"{op.name}: {name} must be an integer, not {value!r}")
     return int(index(value))

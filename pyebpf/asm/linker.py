@@ -31,7 +31,7 @@ def assemble(text: str, file: str = "<text>") -> tuple[Instruction | Raw, ...]:
 
 
 def link(items: Sequence[Item | Raw]) -> tuple[Instruction | Raw, ...]:
-    """What `parse` gave, with the names of labels in jumps, local calls and function loads replaced."""
+    """Replace the names of labels in jumps, local calls and function loads of what `parse` gave."""
     labels = _labels(items)
     out: list[Instruction | Raw] = []
     slot = 0

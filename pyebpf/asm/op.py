@@ -1,4 +1,4 @@
-"""What a row of the instruction table says: `Op`, its `Form`, and the registers."""
+"""Rows of the instruction table: `Op`, its `Form`, and the registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a line's tokens say of an instruction's operands."""
+"""Operands of an instruction, read from the tokens of a line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def unquoted(text: str) -> str:
 
 
 def _name_or_number(text: str, kind: str) -> tuple[str | None, int]:
-    """What a map, function or symbol is named by: a name, or the number after `fd:`, `btf:` or alone."""
+    """Read what names a map, function or symbol: a name, or the number after `fd:`, `btf:` or alone."""
     if kind in ("#", "+#"):
         return None, integer(text)
     tag, _, number = text.partition(":")

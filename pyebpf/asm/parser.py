@@ -186,7 +186,7 @@ def _check_comment(line: str, start: int, at: Callable[[int, int], Location]) ->
 
 
 def _shape(texts: Sequence[str]) -> tuple[Shape | None, list[str]]:
-    """What these tokens are the shape of, if of any, and their kinds."""
+    """Find the shape that these tokens have, if any, and their kinds."""
     kind_of = token_kinds()
     kinds = [kind_of[text] for text in texts]
     table = shapes()

@@ -1,4 +1,4 @@
-"""What a line of assembly can look like: every template of the table as a row of token kinds.
+"""Shapes of a line of assembly: every template of the table as a row of token kinds.
 
 A line is cut into tokens, each of a kind: a register (`r` or `w`), a number (`#`), a distance from the program counter
 (`~`), a name (`@`), or a word or sign that stands for itself. The kinds of a line, joined, are its shape; `SHAPES` says
@@ -106,7 +106,7 @@ _MEMORY = (Form.LOAD, Form.STORE, Form.LOAD_ABSOLUTE, Form.LOAD_INDIRECT)
 
 
 class Shape(NamedTuple):
-    """What a shape means: the operand fields by token; a field "zero" must be 0, and equal fields equal."""
+    """Meaning of a shape: the operand fields by token; a field "zero" must be 0, and equal fields equal."""
 
     op: Op
     mnemonic: bool

@@ -81,7 +81,7 @@ class _Widths(dict[int, int]):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What `Index.sort_names` finds: orders that make a look-up a matter of microseconds.
+    """Result of `Index.sort_names`: orders that make a look-up a matter of microseconds.
 
     `types` are the types that have a name, by order, sorted by it; `enumerators` and `enums` go together: the name
     offsets of all enumerators, sorted by name, and the order of each one's enum.
@@ -188,7 +188,7 @@ class Index:
 
     @classmethod
     def from_bytes(cls, stored: bytes | memoryview, identity: bytes) -> Index | None:
-        """What `to_bytes` stored; None if it is damaged, of another version, or of another BTF than `identity`'s."""
+        """Read what `to_bytes` stored; None if damaged, of another version, or of another BTF than `identity`'s."""
         if len(stored) < HEADER.size:
             return None
         magic, of, version, types, named, enumerators, checksum = HEADER.unpack_from(stored)

@@ -106,7 +106,7 @@ class SectionVariable(NamedTuple):
 
 
 class Node(Record):
-    """What every type has: its id and its name, which is empty for an anonymous one."""
+    """Base of every type: its id and its name, which is empty for an anonymous one."""
 
     id: int
     name: str

@@ -1,4 +1,4 @@
-"""What BPF_PROG_LOAD takes beside the BTF: which function and which source line an instruction belongs to.
+"""func_info and line_info for BPF_PROG_LOAD: the function and the source line that an instruction belongs to.
 
 Offsets count instruction slots of 8 bytes: `lddw` has two.
 """

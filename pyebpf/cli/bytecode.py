@@ -1,4 +1,4 @@
-"""What `asm` and `disasm` share: their options, hexadecimal."""
+"""Options and hexadecimal that `asm` and `disasm` share."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ def from_hex(data: bytes, name: str) -> bytes:
 
 
 def byte_order(options: argparse.Namespace) -> ByteOrder:
-    """What `--big-endian` chose."""
+    """Return the byte order that `--big-endian` chose."""
     return "big" if options.byteorder == "big" else "little"

@@ -1,4 +1,4 @@
-"""What a tool says of events that were lost."""
+"""Messages of a tool about lost events."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], take
 
 
 def _add_stacks(parser: argparse.ArgumentParser, form: argparse._MutuallyExclusiveGroup) -> None:
-    """What stack tools print and where to, with the letters that bcc's have for it."""
+    """Add the output options of stack tools, with bcc's letters."""
     form.add_argument(
         "-f", "--folded", dest="form", action="store_const", const="folded", help="print folded stacks, one a line"
     )

@@ -1,4 +1,4 @@
-"""What all commands share: their input, and errors and notes on standard error, one line each, never a traceback."""
+"""Input of commands, and their errors and notes on standard error: one line each, never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stack tools print when they end, and the files that they write."""
+"""Output of stack tools when they end, and the files that they write."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class _Buffer:
         self._data = self._mapping.part(PAGE_SIZE, pages * PAGE_SIZE, "B")
 
     def take(self, *, everything: bool) -> Iterator[Uniform | list[bytes]]:
-        """What is there now, or the first of it; the oldest first, in pieces."""
+        """Read what is there now, or the first of it; the oldest first, in pieces."""
         if self._overwrite:
             yield from self._take_newest()
             return

@@ -89,7 +89,7 @@ def uniform(data: memoryview, position: int, count: int, *, most: int | None = N
 
 
 def uniform_backward(data: memoryview, before: int, head: int, most: int) -> tuple[list[Uniform], int] | None:
-    """What `read_backward` reads, if it is samples of one length only, the newest first; and how many were lost.
+    """Read as `read_backward` does if all samples have one length: the newest first, and how many were lost.
 
     In pieces of `most` samples.
     """

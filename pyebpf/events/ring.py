@@ -100,7 +100,7 @@ class RingBuffer(EventStream[Any]):
         return result + latest if result else latest
 
     def _unpacked(self, size: int) -> Iterator[tuple[Any, ...]]:
-        """What the next `size` bytes hold, as tuples: copied at once, unpacked when they are asked for."""
+        """Return the records of the next `size` bytes as tuples: copied at once, unpacked when they are asked for."""
         return self._plain.iter_unpack(b"".join(self._read(_whole, size)))
 
     def tuples(self) -> list[tuple[Any, ...]]:

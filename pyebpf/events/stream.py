@@ -1,4 +1,4 @@
-"""What every event reader offers: iterate, poll, asyncio, a descriptor for other loops."""
+"""Base of every event reader: iteration, poll, asyncio, a descriptor for other loops."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class EventStream(ABC, Generic[T]):
         return chain.from_iterable(self._pieces(self._waiter()))
 
     def _pieces(self, waiter: Epoll) -> Iterator[Iterator[T]]:
-        """What is pending, again and again: no Python code runs between the records of a piece."""
+        """Yield pending records, again and again: no Python code runs between the records of a piece."""
         while not self.closed:
             if not self._refill():
                 waiter.wait(_PERIOD)

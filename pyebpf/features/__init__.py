@@ -1,4 +1,4 @@
-"""What the running kernel can do, asked of the kernel itself, one feature at a time."""
+"""Features of the running kernel, each probed on the kernel itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine offers, one finding after the other: `pyebpf doctor` prints them, bug reports quote them."""
+"""Findings about this machine, one after the other: `pyebpf doctor` prints them, bug reports quote them."""
 
 from __future__ import annotations
 

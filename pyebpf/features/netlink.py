@@ -1,4 +1,4 @@
-"""What only route netlink attaches: XDP without a link, and classifiers of the clsact queue."""
+"""Probes for what only route netlink attaches: XDP without a link, and classifiers of the clsact queue."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ _U32 = Struct("=I")
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What PROG_LOAD or BTF_LOAD gave: a descriptor or the errno, the log, and the log's true size in bytes.
+    """Result of PROG_LOAD or BTF_LOAD: a descriptor or the errno, the log, and the log's true size in bytes.
 
     `true_size` counts the terminating NUL; 0 where the kernel does not tell (before Linux 6.4).
     """
@@ -375,7 +375,7 @@ _TEST_RUN_ATTR = Struct("=IIIIQQIIIIQQIII4x")
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What PROG_TEST_RUN gave: r0's low 32 bits, mean duration in ns, the data and context written back."""
+    """Result of PROG_TEST_RUN: r0's low 32 bits, mean duration in ns, the data and context written back."""
 
     retval: int
     duration: int

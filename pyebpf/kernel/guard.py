@@ -97,7 +97,7 @@ class _Guard:
 
 
 class _State:
-    """What this process has promised, by number, and the guard for it."""
+    """Promises of this process, by number, and the guard for them."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

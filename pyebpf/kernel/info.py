@@ -1,4 +1,4 @@
-"""What the kernel tells about its programs, maps and links (OBJ_GET_INFO_BY_FD)."""
+"""Information about loaded programs, maps and links (OBJ_GET_INFO_BY_FD)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _NONE = resource.RLIM_INFINITY
 
 
 def again_without_limit(make: Callable[[], int], refusal: PermissionError) -> int:
-    """What `make`, just refused with EPERM, gives without the limit. Raises `refusal` if that changes nothing.
+    """Call `make`, just refused with EPERM, without the limit. Raises `refusal` if that changes nothing.
 
     The limit stays raised if it was the reason, since more maps follow; else it is put back. To raise it beyond what
     the process was given takes CAP_SYS_RESOURCE.

@@ -1,4 +1,4 @@
-"""What dead processes left attached: found by the names that say whose it was (`kernel/owners.py`), and removed.
+"""Attachments that dead processes left: found by the names that say whose they were (`kernel/owners.py`), and removed.
 
 Links and perf events vanish with their owner. What is here does not, and its guard process removes it; unless that was
 killed, too. An owner counts as dead where its lock is gone from the machine, and for no other reason.

@@ -1,4 +1,4 @@
-"""What this process may do: capabilities, lockdown, pid namespace."""
+"""Privileges of this process: capabilities, lockdown, pid namespace."""
 
 from __future__ import annotations
 

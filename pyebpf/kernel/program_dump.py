@@ -27,7 +27,7 @@ _CALL, _PSEUDO_CALL = 0x85, 1
 
 
 class ProgramDump(NamedTuple):
-    """What the kernel tells of a program.
+    """A loaded program as the kernel describes it.
 
     code       slots of 8 bytes
     functions  (slot, BTF id of a FUNC)

@@ -1,4 +1,4 @@
-"""What links of networks, sockets and control groups have in common: one way to make them, refusals as tables."""
+"""Creation of links of networks, sockets and control groups; tables of what a refusal means."""
 
 from __future__ import annotations
 

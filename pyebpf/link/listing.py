@@ -85,7 +85,7 @@ def _program_name(number: int) -> str:
 
 
 def described(fd: int) -> str:
-    """What a link is attached to, as far as the kernel tells: "xdp eth0", "tcx eth0 ingress"."""
+    """Describe a link's attach point, as far as the kernel tells: "xdp eth0", "tcx eth0 ingress"."""
     buffer = info.link_info_bytes(fd)
     kind, *_ = _TWO.unpack_from(buffer)
     first, second = _TWO.unpack_from(buffer, _UNION)

@@ -82,7 +82,7 @@ def attach_raw_tracepoint(program: Program, target: RawTracepoint, _: Host) -> L
 
 
 def _hint(name: str) -> str:
-    """What may have been meant."""
+    """Return a hint: the name that may have been meant."""
     for start in _SYSCALLS:
         if name.startswith(start):
             return f": system calls share {start[:-1]}; compare the number, or use tracepoint syscalls:{name}"

@@ -46,7 +46,7 @@ _MOST_NAMED = 5
 
 
 class ProbeLocations(NamedTuple):
-    """What a spec's names mean on this machine: a file, places in it, lines on names without a place."""
+    """A spec's names as found on this machine: a file, places in it, lines on names without a place."""
 
     path: str
     places: tuple[ProbeOffset, ...]

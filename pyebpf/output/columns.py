@@ -84,7 +84,7 @@ def plain(value: object) -> object:
 
 
 def _items(value: object) -> Sequence[object]:
-    """What stands below a line: the items of a tuple or list, one of anything else, none of None."""
+    """Return what stands below a line: the items of a tuple or list, one of anything else, none of None."""
     if value is None:
         return ()
     return value if isinstance(value, tuple | list) else (value,)

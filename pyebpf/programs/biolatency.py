@@ -65,7 +65,7 @@ class Kind(Struct):
 
 @dataclass(frozen=True)
 class Options:
-    """What is timed, and how it is told apart."""
+    """Options: the times to measure, and how to group them."""
 
     queued: bool = flag("-Q", "--queued", help="include the time in the operating system's queue")
     by_disk: bool = flag("-D", "--disks", help="a histogram for each disk")
@@ -138,7 +138,7 @@ def build(options: Options) -> BPF:
 
 
 def flag_names(flags: int) -> str:
-    """What bcc prints for a request's cmd_flags: "Sync-Metadata-Write"."""
+    """Format a request's cmd_flags as bcc does: "Sync-Metadata-Write"."""
     operation = OPERATIONS.get(flags & OPERATION_MASK, "Unknown")
     return "-".join([*(name for bit, name in reversed(FLAGS.items()) if flags >> bit & 1), operation])
 

@@ -37,7 +37,7 @@ class Count:
 
 
 def split(pattern: str) -> tuple[str, str, str]:
-    """What is counted (TRACEPOINT, FUNCTION or USDT), its category or file, and the pattern for names.
+    """Parse a pattern: TRACEPOINT, FUNCTION or USDT, the category or file, and the pattern for names.
 
     Functions of the kernel have no file. Raises InvalidValue.
     """
@@ -59,7 +59,7 @@ def split(pattern: str) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class Options:
-    """What is counted."""
+    """Options: what to count."""
 
     pattern: str = argument("PATTERN", help="what to count, such as 'tcp_*', 'c:mal*' or 't:block:*'")
     pid: int | None = pid_option()

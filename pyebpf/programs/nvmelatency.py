@@ -80,7 +80,7 @@ TAG = 0xFFF
 
 
 class Command(Struct):
-    """What tells a command from all others under way."""
+    """Key that tells a command from all others in flight."""
 
     controller: s32
     queue: s32

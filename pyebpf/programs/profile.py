@@ -23,7 +23,7 @@ STACKS = 131_072
 
 
 class Sample(Struct):
-    """What a sample found: numbers of stacks, below 0 for none."""
+    """A sample: numbers of stacks, below 0 for none."""
 
     pid: u32
     user: s32
@@ -33,7 +33,7 @@ class Sample(Struct):
 
 @dataclass(frozen=True)
 class Options:
-    """What is sampled, and how often."""
+    """Options: what to sample, and how often."""
 
     pid: int | None = pid_option()
     tid: int | None = tid_option("-L")

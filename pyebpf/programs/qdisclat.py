@@ -55,7 +55,7 @@ class Latency(BPF):
 
 
 def why_missing(name: str) -> str:
-    """What to do about a discipline whose functions the kernel does not have."""
+    """Advice about a discipline whose functions the kernel does not have."""
     if name in GONE:
         return f"the queueing discipline {name} left the kernel in Linux {GONE[name]}"
     if name in BUILT_IN:

@@ -25,7 +25,7 @@ ICMPV6_ECHO_REQUEST, ICMPV6_ECHO_REPLY = 128, 129
 
 
 class Echo(Struct):
-    """What a reply has in common with its request."""
+    """Key that a reply shares with its request."""
 
     version: u16
     id: u16
@@ -43,7 +43,7 @@ class Reply(Struct):
 
 @dataclass(frozen=True)
 class Options:
-    """What is shown."""
+    """Options: what to show."""
 
     id: int | None = option("-i", "--id", metavar="ID", help="only this identifier", minimum=0, maximum=0xFFFF)
 

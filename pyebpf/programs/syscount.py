@@ -56,7 +56,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Options:
-    """What is counted, and how it is shown."""
+    """Options: what to count, and how to show it."""
 
     pid: int | None = pid_option()
     top: int = option("-T", "--top", default=10, metavar="TOP", help="show only this many (default 10)", minimum=1)

@@ -236,7 +236,7 @@ class BPF(Module):
 
     @property
     def links(self) -> Sequence[Link]:
-        """What is attached, in order: each can be updated, pinned or detached by itself."""
+        """Links in the order of attaching: each can be updated, pinned or detached by itself."""
         return self._running.links
 
     @property
@@ -324,7 +324,7 @@ class BPF(Module):
             return self.compile(loaded.target())
 
     def facts(self) -> str:
-        """What compiling asks of this machine's kernel, with the answers, as JSON.
+        """Return what compiling asks of this machine's kernel, with the answers, as JSON.
 
         `RecordedTarget.from_json` makes a target of it, for which the program compiles to the same bytes anywhere.
         """

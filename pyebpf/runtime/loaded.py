@@ -1,4 +1,4 @@
-"""What one loaded module holds: maps, programs, links, readers. Made and closed as a whole."""
+"""Maps, programs, links and readers of one loaded module, made and closed as a whole."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Loaded:
         self.maps[base_name(name)][0] = address_of(memory)
 
     def backend(self, spec: MapSpec, record: type[Struct] | None, **options: Any) -> Any:
-        """What the user side of a declared map reads: the loaded map, or a buffer's reader or writer of `record`."""
+        """Return the backend of a declared map: the loaded map, or a buffer's reader or writer of `record`."""
         from pyebpf.uapi.bpf import MapType
 
         loaded = self.maps[spec.name]
@@ -218,7 +218,7 @@ class Loaded:
 
     @property
     def links(self) -> list[Link]:
-        """What is attached."""
+        """Links, in the order of attaching."""
         return [link for _, link in self._links if not link.detached]
 
     def pin(self, path: str) -> None:
@@ -265,7 +265,7 @@ def _marked(spec: ProgramSpec) -> str:
 
 
 def _sharing(spec: ProgramSpec) -> tuple[Any, ...]:
-    """What programs have in common that are loaded as one."""
+    """Return the key that programs loaded as one share."""
     return (
         id(spec.code),
         spec.name,

@@ -20,7 +20,7 @@ __all__ = ["Stacks"]
 
 
 class Stacks(StackTraces):
-    """What the numbers of `kstack()` and `ustack()` stand for: a mapping from numbers to addresses, and their names.
+    """Stacks by the numbers of `kstack()` and `ustack()`: a mapping from numbers to addresses, and their names.
 
     A number below 0 is an empty stack. Names come from what is known when they are asked for; of processes that end
     before that, from what was found while they lived.

@@ -1,4 +1,4 @@
-"""What tracing needs to know of an ELF file: symbols with versions and file offsets.
+"""Symbols of an ELF file for tracing, with versions and file offsets.
 
 Read with `struct` alone: a library's table has tens of thousands of symbols, and a start waits for them. Layouts are
 those of the ELF specification, `Elf64_Sym` and so on, of both classes and byte orders.
@@ -156,7 +156,7 @@ class ElfSymbols(ElfHeaders):
         return tuple(sorted(found, key=lambda symbol: (symbol.value, symbol.name)))
 
     def table(self) -> SymbolTable:
-        """What names virtual addresses: functions and labels of code, of this file and those included."""
+        """Return symbols that name virtual addresses: functions and labels of code, of this file and those included."""
         if self._table is None:
             tables = list(self._all_entries())
             for entries in tables:

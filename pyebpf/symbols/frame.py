@@ -8,7 +8,7 @@ __all__ = ["Frame"]
 
 
 class Frame(NamedTuple):
-    """What is known of an address.
+    """A symbolized address.
 
     `name` is that of the function, "" if it has none; `offset` counts bytes from its start, or where no name is known
     from that of the module. `module` is "kernel" or a kernel module's name, the path of the file that is mapped,

@@ -159,7 +159,7 @@ def _checked(path: str, name: str, pid: int) -> str:
 
 
 def _root_of(pid: int) -> str:
-    """What stands before a process's paths: empty where they mean the same here."""
+    """Return the prefix of a process's paths: empty where they mean the same here."""
     try:
         theirs = os.stat(f"/proc/{pid}/ns/mnt"), os.stat(f"/proc/{pid}/root")
         ours = os.stat("/proc/self/ns/mnt"), os.stat("/")
@@ -190,7 +190,7 @@ def _mapped(name: str, pid: int, root: str) -> str | None:
 
 
 def _cached(root: str, arch: str) -> tuple[CachedLibrary, ...]:
-    """What the linker of a file system knows for this architecture; nothing without a cache that can be read."""
+    """Read a file system's linker cache for this architecture; nothing without a cache that can be read."""
     try:
         with open_regular(root + _CACHE) as file:
             data = file.read(_LARGEST_CACHE + 1)

@@ -95,7 +95,7 @@ class PerfMap:
         return whole > 0
 
     def table(self) -> SymbolTable:
-        """What was read so far."""
+        """Return the symbols that were read so far."""
         if self._table is None:
             self._table = SymbolTable([(start, size, name) for start, (size, name) in self._names.items()])
         return self._table

@@ -24,7 +24,7 @@ class SymbolText:
         return self._search(re.escape(name), module)
 
     def variants(self, name: str) -> tuple[str, ...]:
-        """What the compiler made of a function: name.isra.0, name.constprop.0 and the like."""
+        """Find the compiler's variants of a function: name.isra.0, name.constprop.0 and the like."""
         return tuple(dict.fromkeys(each.name for each in self._search(re.escape(name) + r"\.[a-z][\w.]*", "")))
 
     def _search(self, name: str, module: str) -> tuple[KernelSymbol, ...]:

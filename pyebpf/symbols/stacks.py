@@ -58,7 +58,7 @@ def resolve_stack(addresses: Sequence[int], resolve: Callable[[int], Frame]) -> 
 
 
 class Symbols:
-    """What names the addresses of stacks: the kernel's symbols, and those of every process that was seen."""
+    """Names for the addresses of stacks: the kernel's symbols, and those of every process that was seen."""
 
     def __init__(self) -> None:
         self.kernel = KernelSymbols()

@@ -31,7 +31,7 @@ class ProbeOffset(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """What names stand for: each place once, and a line on each name that stands for none."""
+    """Functions found for names: each place once, and a line on each name that stands for none."""
 
     places: tuple[ProbeOffset, ...]
     notes: tuple[str, ...]

@@ -157,7 +157,7 @@ class MapBackend(MutableMapping[Any, Any]):
             self.vm.write(raw, bytes(len(value)))
 
     def interval(self) -> dict[Any, Any]:
-        """What integers, or records of integers, gained since the last call; unchanged keys are left out."""
+        """Return the gain of integers, or records of integers, since the last call; unchanged keys are left out."""
         check_counters(self.vm.name, self._value)
         now = self.snapshot()
         before, self._previous = self._previous, now

@@ -40,7 +40,7 @@ _ETHERTYPE = slice(12, 14)
 
 
 class Programs:
-    """What `Simulation` gives to each family of events: its programs, the machine, memory."""
+    """Services that `Simulation` gives to each family of events: its programs, the machine, memory."""
 
     if TYPE_CHECKING:
         module: Module

@@ -49,12 +49,12 @@ class FunctionAddresses:
         return tuple(self.place(each) if isinstance(each, str) else each for each in frames)
 
     def resolve(self, address: int) -> Frame:
-        """What was placed at an address; a frame without a name if nothing was."""
+        """Return the frame of an address; without a name if the test has placed nothing there."""
         return self._frames.get(address) or Frame("", address, "", address)
 
 
 class SimulatedSymbols:
-    """What `bpf.stacks` and `bpf.function_name` ask for names: it knows the functions that the test has named."""
+    """Symbols for `bpf.stacks` and `bpf.function_name`: the functions that the test has named."""
 
     #: Why functions of the kernel have no names: they have.
     hidden = ""

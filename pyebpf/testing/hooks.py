@@ -24,7 +24,7 @@ _POINTER = 8
 
 
 class Hooked(NamedTuple):
-    """What a program at a hook returned, the context's fields after it, and the memory that the context led to."""
+    """Result of a program at a hook: its return value, the context's fields after it, the memory behind it."""
 
     value: int
     fields: dict[str, Any]

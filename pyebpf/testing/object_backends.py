@@ -23,7 +23,7 @@ __all__ = ["UserRingBackend", "backend_of"]
 
 
 def backend_of(made: VmMap, memory: Memory) -> Any:
-    """What serves user space for a map: its kind's backend; the map itself for kinds that are read as events."""
+    """Return a map's backend for user space; the map itself for kinds that are read as events."""
     if isinstance(made, MapOfMaps):
         return MapOfMapsBackend(made, memory)
     if isinstance(made, QueueMap):

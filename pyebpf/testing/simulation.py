@@ -86,7 +86,7 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
             each.bind(None)
 
     def _answer(self, loaded: Simulation | None, symbols: SimulatedSymbols | None) -> None:
-        """What BPF answers from its loaded programs (`lost`, `stacks`) let it answer from this."""
+        """Make BPF answer from this what it answers from loaded programs (`lost`, `stacks`)."""
         if all(hasattr(self.module, name) for name in ("_loaded", "_symbols", "_stacks")):
             module: Any = self.module
             module._loaded, module._symbols, module._stacks = loaded, symbols, None
@@ -101,7 +101,7 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
             each.bind(self.maps[each.spec.name])
 
     def lost(self, losses: Sequence[Loss] = ()) -> dict[str, int]:
-        """What programs counted as lost, by reason, without those that never happened."""
+        """Losses that programs counted, by reason, without those that never happened."""
         from pyebpf.builder.lost import LOST_MAP
 
         losses = losses or self.module.losses

@@ -188,19 +188,19 @@ def bpf_cpumask_copy(vm: Machine, to: int, source: int) -> None:
 
 
 def bpf_cpumask_and(vm: Machine, to: int, left: int, right: int) -> int:
-    """What is in both; whether anything is."""
+    """Store the intersection of two masks; whether it has a processor."""
     both = _mask(vm, left) & _mask(vm, right)
     _set(vm, to, both)
     return int(both != 0)
 
 
 def bpf_cpumask_or(vm: Machine, to: int, left: int, right: int) -> None:
-    """What is in one of them."""
+    """Store the union of two masks."""
     _set(vm, to, _mask(vm, left) | _mask(vm, right))
 
 
 def bpf_cpumask_xor(vm: Machine, to: int, left: int, right: int) -> None:
-    """What is in just one of them."""
+    """Store the symmetric difference of two masks."""
     _set(vm, to, _mask(vm, left) ^ _mask(vm, right))
 
 

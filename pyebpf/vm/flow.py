@@ -175,7 +175,7 @@ def returns_value(number: int) -> bool:
 
 
 def known_after(instructions: Iterable[Instruction], known: int) -> int:
-    """What is certainly initialised after running these."""
+    """Return what is certainly initialised after running these."""
     for instruction in instructions:
         op = instruction.op
         form = op.form

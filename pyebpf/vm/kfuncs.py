@@ -149,7 +149,7 @@ def bpf_session_cookie(vm: Machine) -> int:
 
 
 def _nothing(_vm: Machine) -> None:
-    """What only the kernel's other processors would notice."""
+    """Do nothing: only the kernel's other processors would notice."""
 
 
 KFUNCS: dict[str, Callable[..., int | None]] = {

@@ -59,7 +59,7 @@ class LoadedProgram:
         self._main: Callable[..., int] = self._scope["f0"]
 
     def _names(self) -> dict[str, Any]:
-        """What the functions may name."""
+        """Names that the functions may use."""
         vm = self.machine
         scope: dict[str, Any] = {
             **SCOPE,

@@ -37,7 +37,7 @@ Code = ProgramSpec | Sequence[Instruction | Label | Raw] | bytes
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run gave.
+    """Result of a run.
 
     value    R0 at the end, all 64 bits
     maps     every map of the machine by name, as they are now: `maps["counts"].entries()`

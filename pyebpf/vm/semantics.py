@@ -1,4 +1,4 @@
-"""What each operation does, as Python expressions over unsigned integers: one row for each name of the table.
+"""Semantics of each operation, as Python expressions over unsigned integers: one row for each name of the table.
 
 `d` and `s` stand for the destination and the second operand, a register or a constant; registers hold 0 to 2^64 - 1.
 A 32-bit operation's constant is given modulo 2^32. Results are already reduced to the register's 64 bits.

@@ -87,7 +87,7 @@ def xdp_adjust_meta(vm: Machine, _xdp: int, delta: int) -> int:
 
 @emulates("redirect")
 def redirect(vm: Machine, _ifindex: int, flags: int) -> int:
-    """What the program is to return to send the packet elsewhere."""
+    """Return what the program is to return to send the packet elsewhere."""
     if vm.xdp:
         return XDP_ABORTED if flags else XDP_REDIRECT
     return TC_ACT_SHOT if flags & ~_REDIRECT_FLAGS else TC_ACT_REDIRECT

@@ -164,7 +164,7 @@ def _text(vm: Machine, address: int, kind: bytes) -> bytes:
 
 
 def formatted(vm: Machine, text: bytes, values: list[int]) -> bytes | None:
-    """What bpf_trace_printk and bpf_snprintf make of a format and its values; None for a format that they refuse."""
+    """Format as bpf_trace_printk and bpf_snprintf do; None for a format that they refuse."""
     out, place, given = b"", 0, iter(values)
     while (percent := text.find(b"%", place)) >= 0:
         out += text[place:percent]

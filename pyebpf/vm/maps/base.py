@@ -1,4 +1,4 @@
-"""What every emulated map has: its spec, its address, and the operations that helpers call."""
+"""Base of every emulated map: its spec, its address, and the operations that helpers call."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class VmMap:
 
 
 def exists_error(flags: int, *, exists: bool) -> int:
-    """What BPF_NOEXIST and BPF_EXIST say: 0 or a negative error number."""
+    """Check BPF_NOEXIST and BPF_EXIST: 0 or a negative error number."""
     flags &= ~BPF_F_LOCK
     if exists and flags == BPF_NOEXIST:
         return -EEXIST

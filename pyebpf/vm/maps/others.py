@@ -116,7 +116,7 @@ class BloomFilterMap(VmMap):
         return 0
 
     def holds(self, value: bytes) -> int:
-        """What peeking answers: 0 or -ENOENT."""
+        """Peek: 0 or -ENOENT."""
         return 0 if value in self.values else -ENOENT
 
 
@@ -179,7 +179,7 @@ class PerCpuStorageMap(StorageMap):
     """A value of each processor's own for each control group (BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE)."""
 
     def place(self, owner: int, cpu: int) -> int:
-        """What stands for a processor's part of the owner."""
+        """Return what stands for a processor's part of the owner."""
         return owner << 16 | cpu
 
 
