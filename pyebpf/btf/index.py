@@ -1,4 +1,4 @@
-"""Where each type of a BTF lies: built in one pass, fit to be kept on disk.
+"""Index of the types of a BTF: built in one pass, fit to be kept on disk.
 
 BTF numbers its types by their order and gives no table of offsets, so finding type 90,000 means walking the
 89,999 before it. The index is that walk's result: an offset and a name offset for each type. Stored, it also has the

@@ -20,7 +20,7 @@ STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]", re.ASCII)
 
 
 class MemberAccess(Record):
-    """Where a member lies: `bit_offset` from the start of the outermost struct; `bit_size` is 0 but for bit-fields."""
+    """Position of a member: `bit_offset` from the start of the outermost struct; `bit_size` is 0 but for bit-fields."""
 
     name: str
     type: int

@@ -164,7 +164,7 @@ class Btf:
         return ordered.types[self._equal_run(name, ordered.types, lambda position: names[position])]
 
     def _equal_run(self, name: str, ordered: Sequence[int], offset: Callable[[int], int]) -> slice:
-        """Where in `ordered`, sorted by the strings at their `offset`, those stand whose string is `name`."""
+        """Find those in `ordered`, sorted by the strings at their `offset`, whose string is `name`."""
         data, start, end = self.data, self.header.strings, self.header.strings_end
 
         def text(each: int) -> bytes:
@@ -320,7 +320,7 @@ class Btf:
         return members[name]
 
     def resolve_path(self, struct: int, path: str) -> MemberAccess:
-        """Where `a.b[3].c` lies in a struct. Raises NotFound, and InvalidValue for what is no path or index."""
+        """Find where `a.b[3].c` lies in a struct. Raises NotFound, and InvalidValue for what is no path or index."""
         return resolve_path(self, struct, path)
 
     def skip_modifiers(self, type_id: int) -> int:

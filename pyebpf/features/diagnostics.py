@@ -179,7 +179,7 @@ def helpers(features: Features) -> Iterator[Diagnostic]:
 
 
 def why_not() -> str | None:
-    """Why this process cannot load any program, in a line; None if it can."""
+    """Reason why this process cannot load any program, in a line; None if it can."""
     from pyebpf.features.loading import attempt, finish
     from pyebpf.kernel.diagnosis import diagnose
     from pyebpf.uapi.bpf import ProgramType

@@ -23,7 +23,7 @@ _SLEEPABLE = 1 << 4  # BPF_F_SLEEPABLE
 
 
 class Load(NamedTuple):
-    """How a kind is loaded: its attach type, flags, the returned number, and the BTF name that it attaches to."""
+    """Load attributes of a kind: its attach type, flags, the returned number, and the BTF name that it attaches to."""
 
     attach_type: AttachType | None = None
     flags: int = 0

@@ -1,4 +1,4 @@
-"""Where control groups of version 2 are to be found."""
+"""Find the file system of control groups of version 2."""
 
 from __future__ import annotations
 

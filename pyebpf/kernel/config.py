@@ -1,4 +1,4 @@
-"""How the running kernel was built: its configuration, and the version of its source."""
+"""Build of the running kernel: its configuration, and the version of its source."""
 
 from __future__ import annotations
 

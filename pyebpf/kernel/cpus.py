@@ -39,5 +39,5 @@ def online_cpus() -> tuple[int, ...]:
 
 @cache
 def possible_cpus() -> int:
-    """How many slots a per-CPU value has: one for each processor that may ever come. Fixed at boot."""
+    """Number of slots of a per-CPU value: one for each processor that may ever come. Fixed at boot."""
     return _read("possible")[-1] + 1

@@ -1,4 +1,4 @@
-"""Whose an attachment is that outlives its process: a name that no other process on the machine has, and a lock.
+"""Owners of attachments that outlive their process: a name that no other process on the machine has, and a lock.
 
 A process id will not do: processes of two containers may have the same one, and outside a container it is another's or
 nobody's. A random token takes its place. While an owner or its guard process lives, it keeps a BPF map open that bears

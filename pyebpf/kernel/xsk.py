@@ -63,7 +63,7 @@ class Ring:
 
     @property
     def free(self) -> int:
-        """How many descriptors fit."""
+        """Number of descriptors that fit."""
         return self.size - self._waiting()
 
     def put(self, *values: int) -> None:

@@ -40,7 +40,7 @@ _MESSAGES: ErrnoMessages = {
 
 
 class _Mounts:
-    """Where control groups are, looked up when a message says so."""
+    """Find where control groups are, when a message says so."""
 
     def __str__(self) -> str:
         mounts = cgroup2_mounts()

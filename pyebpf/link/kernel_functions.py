@@ -1,4 +1,4 @@
-"""Why a function of the kernel takes no probe: found out once the kernel has said no."""
+"""Reasons why a kernel function takes no probe: found out once the kernel has said no."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _btf() -> Btf:
 
 
 def without_trampoline(function: str) -> str:
-    """Why the kernel puts no trampoline on a function, whose program it has loaded (ENOTSUPP): the end of a line."""
+    """Explain why a function takes no trampoline, whose program the kernel has loaded (ENOTSUPP): the end of a line."""
     from pyebpf.features import Features, Support
 
     try:
@@ -83,7 +83,7 @@ def without_trampoline(function: str) -> str:
 
 
 def refused(function: str, host: Host) -> str:
-    """Why the kernel takes no probe on a function that it has, or within it: the end of a line."""
+    """Explain why the kernel takes no probe on a function that it has, or within it: the end of a line."""
     from pyebpf.arch import host as architecture
     from pyebpf.kernel.functions import kprobe_blacklist
     from pyebpf.symbols.search import SymbolText

@@ -26,7 +26,7 @@ _LINE = 79
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """How often a value from `low` to `high` was seen, both included; None is "no bound on that side"."""
+    """Count of values from `low` to `high`, both included; None is "no bound on that side"."""
 
     low: int | None
     high: int | None
@@ -55,7 +55,7 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """How many values were counted."""
+        """Number of values counted."""
         return sum(bucket.count for bucket in self.buckets)
 
     def rows(self) -> tuple[Bucket, ...]:

@@ -34,7 +34,7 @@ class Frame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """How much was counted with one stack of one process.
+    """Amount counted with one stack of one process.
 
     Frames are the innermost first. `user` and `kernel` are None where they were not asked for, empty where there is
     no such stack; `pid` is None if processes are not told apart.

@@ -42,7 +42,7 @@ class Lookup(Struct):
 
 @dataclass(frozen=True)
 class Options:
-    """Whose look-ups are reported."""
+    """Options: whose look-ups to report."""
 
     pid: int | None = pid_option()
     library: str = option(

@@ -105,7 +105,7 @@ class Begun(Struct):
 
 @dataclass(frozen=True)
 class Options:
-    """How the time is shown."""
+    """Options: how to show the time."""
 
     milliseconds: bool = milliseconds_option()
 

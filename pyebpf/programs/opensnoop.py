@@ -89,7 +89,7 @@ class Open(Struct):
 
 @dataclass(frozen=True)
 class Options:
-    """Which calls are reported."""
+    """Options: which calls to report."""
 
     pid: int | None = pid_option()
     tid: int | None = tid_option()

@@ -104,7 +104,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Options:
-    """Which packets are reported."""
+    """Options: which packets to report."""
 
     ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
     ipv6: bool = flag("-6", "--ipv6", help="only IPv6")

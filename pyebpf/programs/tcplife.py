@@ -49,7 +49,7 @@ SOCK_DONE = 1
 
 
 class Owner(Struct):
-    """Whose session it is."""
+    """Owner of a session."""
 
     pid: u32
     comm: str = field(char[16])
@@ -96,7 +96,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Options:
-    """Which sessions are reported."""
+    """Options: which sessions to report."""
 
     pid: int | None = pid_option()
     local_ports: tuple[int, ...] = option(

@@ -227,7 +227,7 @@ class BPF(Module):
 
     @property
     def lost(self) -> Mapping[str, int]:
-        """How many events, records and counts were lost so far, exactly, by reason; what never happened is left out.
+        """Exact numbers of events, records and counts lost so far, by reason; what never happened is left out.
 
         Failed reservations in ring buffers, keys that found no room in a map, and programs that an event found
         running already on its processor.

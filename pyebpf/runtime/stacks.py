@@ -78,7 +78,7 @@ class Stacks(StackTraces):
 
     @property
     def hidden(self) -> str:
-        """Why functions of the kernel have no names, in one line; empty if they have."""
+        """Reason why kernel functions have no names, in one line; empty if they have."""
         return self._symbols.kernel.hidden
 
 

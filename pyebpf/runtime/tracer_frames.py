@@ -1,4 +1,4 @@
-"""Where the functions lie that run between a tracepoint and its programs (`pyebpf.builder.tracer_frames`)."""
+"""Addresses of the functions that run between a tracepoint and its programs (`pyebpf.builder.tracer_frames`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a file that another user may have written is read: bytes, entries, and seconds of the processor.
+"""Limits on reading a file that another user may have written: bytes, entries, and seconds of the processor.
 
 Whatever a file claims of itself, reading it costs no more than this; then it is given up, and its addresses keep the
 file's name in place of a function's. One file's limits are wide enough for the largest libraries and programs known.
@@ -55,7 +55,7 @@ class Allowances:
         self._left: dict[int, tuple[float, float]] = {}
 
     def left(self, owner: int) -> float:
-        """How many seconds there are."""
+        """Return the seconds left for the files of an owner."""
         if owner == _ROOT:
             return ROOT_SECONDS
         now = time.monotonic()

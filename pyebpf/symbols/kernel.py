@@ -86,7 +86,7 @@ class KernelSymbols:
 
     @cached_property
     def hidden(self) -> str:
-        """Why there are no addresses: one line with what to do. Empty where there are."""
+        """Reason why there are no addresses: one line with what to do. Empty where there are."""
         if not self._text:
             return "this kernel does not list its symbols: there is no readable /proc/kallsyms (CONFIG_KALLSYMS)"
         if any(address.strip(b"0") for address, _, _, _ in self._lines):

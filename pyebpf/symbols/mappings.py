@@ -1,4 +1,4 @@
-"""Where a process has code: the executable lines of /proc/PID/maps."""
+"""Mappings of a process's code: the executable lines of /proc/PID/maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a process has a symbol: the way back from names to addresses."""
+"""Addresses of symbols in a process: the way back from names to addresses."""
 
 from __future__ import annotations
 

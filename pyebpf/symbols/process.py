@@ -181,7 +181,7 @@ class _Process:
 
     @property
     def size(self) -> int:
-        """How many mappings are kept."""
+        """Number of mappings kept."""
         return sum(len(mappings) for mappings, _ in self._snapshots)
 
     def look(self) -> bool:

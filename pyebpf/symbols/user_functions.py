@@ -38,7 +38,7 @@ class Functions(NamedTuple):
 
 
 class _Absent(Exception):
-    """Why one name has no place; others may have one."""
+    """Raised for a name without a place, with the reason; others may have one."""
 
 
 def open_binary(path: str) -> ElfSymbols:
@@ -56,7 +56,7 @@ def open_binary(path: str) -> ElfSymbols:
 def find_functions(
     elf: ElfSymbols, names: Sequence[str], *, binary: str = "", returns: bool = False, most: int = 1000
 ) -> Functions:
-    """Where the functions `names` are: symbols, "symbol+offset", offsets in the file ("0x1234"), patterns.
+    """Find the functions `names`: symbols, "symbol+offset", offsets in the file ("0x1234"), patterns.
 
     A symbol with several versions has several places. `binary` is what the author called the file. Raises NotFound with
     closest names if there is none of them; InvalidValue for places inside a function that a return probe cannot have,

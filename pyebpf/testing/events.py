@@ -60,7 +60,7 @@ class Programs:
         return self.machine.run(self.program(name)[1], **how)
 
     def program(self, name: str) -> tuple[Any, LoadedProgram]:
-        """Where the program of a probe is attached, and the program; of several places the first."""
+        """Return a probe's attach point and program; of several attach points the first."""
         names = [each.name for each in self.spec.programs]
         if name not in names:
             raise NotFound(f"there is no program {name}{closest(name, names)}: there are {', '.join(names)}")

@@ -153,7 +153,7 @@ def _first(vm: Machine, mask: int) -> int:
 
 
 def bpf_cpumask_weight(vm: Machine, address: int) -> int:
-    """How many processors are in it."""
+    """Count the processors in a mask."""
     return _mask(vm, address).bit_count()
 
 

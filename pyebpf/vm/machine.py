@@ -59,7 +59,7 @@ class Result:
 
     @property
     def executed(self) -> dict[Op, int]:
-        """How often each operation ran; needs `trace=True`."""
+        """Counts of each operation that ran; needs `trace=True`."""
         counts: dict[Op, int] = {}
         for index in self.trace:
             op = self.instructions[index].op

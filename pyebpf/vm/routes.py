@@ -59,7 +59,7 @@ class Route:
 
     @property
     def network(self) -> IPv4Network | IPv6Network:
-        """Where it leads."""
+        """Network that the route leads to."""
         return _network(self.to)
 
     @property

@@ -1,4 +1,4 @@
-"""Where emulations of helpers are listed: a function for each, named as the kernel's less `bpf_`."""
+"""Registry of emulated helpers: a function for each, named as the kernel's less `bpf_`."""
 
 from __future__ import annotations
 

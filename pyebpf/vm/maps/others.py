@@ -121,7 +121,7 @@ class BloomFilterMap(VmMap):
 
 
 class RedirectMap(VmMap):
-    """Where packets may be sent (devmap, cpumap, xskmap), or sockets: entries are what user space stored, by key."""
+    """Targets of redirected packets (devmap, cpumap, xskmap), or sockets: entries that user space stored, by key."""
 
     def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
         super().__init__(spec, memory, cpus)
