@@ -14,25 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = (
-    "pyebpf",
-    "pyebpf.aggregations",
-    "pyebpf.asm",
-    "pyebpf.btf",
-    "pyebpf.elf",
-    "pyebpf.errors",
-    "pyebpf.events",
-    "pyebpf.features",
-    "pyebpf.link",
-    "pyebpf.objects",
-    "pyebpf.packet",
-    "pyebpf.specs",
-    "pyebpf.target",
-    "pyebpf.testing",
-    "pyebpf.tool",
-    "pyebpf.types",
-    "pyebpf.vm",
-)
 FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef
 COMMENT = re.compile(r"#: ?(.*)")
 
@@ -92,6 +73,13 @@ def public(module: str) -> list[str]:
     """Return a module's `__all__`."""
     nodes = [node for node in source(module).tree.body if target(node) == "__all__"]
     return sorted(ast.literal_eval(nodes[0].value), key=str.lower)  # type: ignore[attr-defined]  # an assignment
+
+
+def packages() -> list[str]:
+    """Return what has a page: each package with an `__all__`, and the public modules."""
+    folders = [f"pyebpf.{path.parent.name}" for path in ROOT.glob("pyebpf/*/__init__.py")]
+    found = [name for name in folders if "__all__" in source(name).defined]
+    return sorted(["pyebpf", "pyebpf.errors", "pyebpf.packet", *found])
 
 
 def text_of(module: str, node: ast.stmt, after: ast.stmt | None = None) -> str:
@@ -222,9 +210,9 @@ def page(package: str) -> str:
 
 def pages() -> dict[str, str]:
     """Return every page by its file's name, with an index of them."""
-    made = {f"{package}.md": page(package) for package in PACKAGES}
+    made = {f"{package}.md": page(package) for package in packages()}
     index = ["# Reference", "", "The public API, made from docstrings by `python tools/generate_reference.py`.", ""]
-    for package in PACKAGES:
+    for package in packages():
         first = (ast.get_docstring(source(package).tree) or "").partition("\n")[0]
         index.append(f"- [{package}]({package}.md): {first}")
     return {"index.md": "\n".join([*index, ""]), **made}

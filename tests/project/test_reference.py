@@ -13,7 +13,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "generate_reference.py"
-PACKAGES = re.findall(r'^    "(pyebpf[\w.]*)",$', TOOL.read_text(encoding="utf-8"), re.MULTILINE)
+PACKAGES = ["pyebpf", "pyebpf.errors", "pyebpf.packet"]
+PACKAGES += [
+    f"pyebpf.{each.parent.name}"
+    for each in ROOT.glob("pyebpf/*/__init__.py")
+    if "__all__" in each.read_text(encoding="utf-8")
+]
 
 
 @pytest.fixture(scope="module")
