@@ -1,4 +1,4 @@
-"""Write the table of known refusals in docs/verifier.md from pyebpf/objects/refusals.py; `--check` only compares.
+"""Write the table of known refusals in docs/verifier.md from pyebpf/verifier/messages.py; `--check` only compares.
 
 A pattern is shown as one message that it finds: its first alternatives, N for numbers, … for names.
 """
@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from pyebpf.objects.refusals import REFUSALS  # noqa: E402 - the path comes first
+from pyebpf.verifier.messages import VERIFIER_MESSAGES  # noqa: E402 - the path comes first
 
 PAGE = ROOT / "docs" / "verifier.md"
 BEGIN, END = "<!-- refusals: begin -->\n", "<!-- refusals: end -->\n"
@@ -58,7 +58,7 @@ def _pieces(parsed: Any, names: dict[int, str]) -> list[str]:
 def table() -> str:
     """The table in Markdown."""
     lines = ["| the verifier | what it means, and what to write instead |", "|---|---|"]
-    for row in REFUSALS:
+    for row in VERIFIER_MESSAGES:
         message = example(row.pattern).replace("|", "\\|")
         lines.append(f"| `{message}` | {row.cause} |")
     return "\n".join(lines) + "\n"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuzz.mutation import words
-from pyebpf.objects.verifier_log import describe, explain
+from pyebpf.verifier.log import describe, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-COVERS = ("pyebpf/objects/verifier_log.py",)
+COVERS = ("pyebpf/verifier/log.py",)
 TEXT = True
 DICTIONARY = words(
     r"""
@@ -36,7 +36,7 @@ def target(data: bytes) -> None:
 
 def seeds() -> Iterable[bytes]:
     """The logs of the tests."""
-    from tests.objects import test_verifier_log as logs
+    from tests.verifier import test_log as logs
 
     for name, text in sorted(vars(logs).items()):
         if name.isupper() and isinstance(text, str):

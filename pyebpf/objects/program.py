@@ -252,8 +252,8 @@ def _without_trampolines() -> bool:
 
 def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, number: int) -> KernelError:
     what = f"loading program {spec.name}"
-    from pyebpf.objects.culprit import culprit
-    from pyebpf.objects.verifier_log import explain
+    from pyebpf.verifier.fault import fault_location
+    from pyebpf.verifier.log import explain
 
     explained = explain(log)
     if spec.expected_attach_type in _TRAMPOLINES and (unsuitable := _unsuitable(log)):
@@ -284,5 +284,5 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
                 errno.E2BIG: f"too long: {sum(i.slots for i in instructions)} instructions",
             },
         )
-    location = culprit(instructions, spec.code.subprograms, explained)
+    location = fault_location(instructions, spec.code.subprograms, explained)
     return VerifierError(f"{spec.name}: {explained}", number, location=location, log=log)

@@ -16,8 +16,8 @@ from pyebpf.asm.build import R0, R6, R9, R10
 from pyebpf.asm.op import Form
 from pyebpf.builder import restating
 from pyebpf.builder.function import FunctionBuilder
-from pyebpf.objects.refusals import REFUSALS
 from pyebpf.uapi.bpf import ProgramType
+from pyebpf.verifier.messages import VERIFIER_MESSAGES
 from tests.support.refused import Edit, marked, provoke
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def deep(bpf: Module) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """One refusal: the row of REFUSALS, the line, the probe, what is taken away, words that the line must have."""
+    """One refusal: its row of VERIFIER_MESSAGES, the line, the probe, what is taken away, words in the message."""
 
     name: str
     tag: str
@@ -279,7 +279,7 @@ ROWS = (
 
 
 def cause_of(name: str) -> str:
-    return next(row.cause for row in REFUSALS if row.name == name)
+    return next(row.cause for row in VERIFIER_MESSAGES if row.name == name)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -18,7 +18,6 @@ from pyebpf.asm import build
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R6, R7, R8, R10
 from pyebpf.btf import Kind
 from pyebpf.errors import NotPermitted
-from pyebpf.objects.refusals import REFUSALS
 from pyebpf.runtime.host import kernel_btf
 from pyebpf.runtime.loaded import Loaded
 from pyebpf.specs import Code, MapSpec, ModuleSpec, ProgramSpec, Subprogram
@@ -26,6 +25,7 @@ from pyebpf.types import U32, U64, array_of
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
+from pyebpf.verifier.messages import VERIFIER_MESSAGES
 from tests.support.refused import here, marked, refusal
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ def address_stored(a: Assembler) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """One refusal: the row of REFUSALS, the program, its tag (the row's name, if not given), what kind it is.
+    """One refusal: the row of VERIFIER_MESSAGES, the program, its tag (the row's name, if not given), what kind it is.
 
     Where kernels find the same fault in different ways, the row's names have `|` between.
     """
@@ -403,7 +403,7 @@ def spec_of(row: Row) -> ModuleSpec:
 
 def check(row: Row, error: VerifierError | None) -> None:
     assert error is not None, "the verifier takes it"
-    causes = {each.cause for each in REFUSALS if each.name in row.name.split("|")}
+    causes = {each.cause for each in VERIFIER_MESSAGES if each.name in row.name.split("|")}
     line = marked(__file__, row.tag or row.name)
     first, source, caret = str(error).splitlines()
     assert any(cause in first for cause in causes), f"{first}\n{error.log[-600:]}"
@@ -473,5 +473,5 @@ def test_sixty_distinct_refusals() -> None:
     from_probes = {row.name for row in test_refusals.ROWS}
     assert len(from_probes) >= 35
     assert len(by_hand | from_probes) >= 60
-    known = {row.name for row in REFUSALS}
+    known = {row.name for row in VERIFIER_MESSAGES}
     assert all(set(name.split("|")) <= known for name in by_hand | from_probes)

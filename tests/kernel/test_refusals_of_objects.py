@@ -10,7 +10,7 @@ from pyebpf.btf import Btf
 from pyebpf.errors import VerifierError
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
-from pyebpf.objects.refusals import REFUSALS
+from pyebpf.verifier.messages import VERIFIER_MESSAGES
 from tests.kernel.test_elf_in_kernel import compiled
 
 SOURCE = """
@@ -116,7 +116,7 @@ def test_a_field_that_the_kernel_keeps_is_refused_at_its_line(object_file, name)
             used.close()
     error = caught.value
     names = wanted.partition("\n")[0].split() or [name.replace("_", "-")]
-    rows = [row for row in REFUSALS if row.name in names]
+    rows = [row for row in VERIFIER_MESSAGES if row.name in names]
     assert any(row.cause in error.message and re.search(row.pattern, error.message) for row in rows), str(error)
     if wanted:
         assert error.location is not None

@@ -183,7 +183,7 @@ def test_an_iterator_is_read_to_its_end():
 
 WITH_TWO_CAPABILITIES = """
 import ctypes, os, struct, sys
-import pyebpf.objects.verifier_log, pyebpf.objects.refusals, pyebpf.link.tracepoints, pyebpf.link.tracepoints
+import pyebpf.verifier.log, pyebpf.verifier.messages, pyebpf.link.tracepoints, pyebpf.link.tracepoints
 import pyebpf.kernel.memlock, pyebpf.kernel.tracefs
 from pyebpf.asm import build
 from pyebpf.errors import PyebpfError

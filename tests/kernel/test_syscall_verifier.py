@@ -12,13 +12,13 @@ from pyebpf.btf import Kind
 from pyebpf.dataclass import replace
 from pyebpf.errors import Location, VerifierError
 from pyebpf.objects import Map, Program
-from pyebpf.objects.refusals import REFUSALS
 from pyebpf.runtime.host import kernel_btf
 from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
 from pyebpf.types import U32, U64, array_of
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
+from pyebpf.verifier.messages import VERIFIER_MESSAGES
 
 MAPS = (
     MapSpec("counts", MapType.HASH, U32, U64, 16),
@@ -243,7 +243,7 @@ def refusal(
 
 
 def check(name: str, error: VerifierError) -> None:
-    rows = [row for row in REFUSALS if row.name == name]
+    rows = [row for row in VERIFIER_MESSAGES if row.name == name]
     assert rows[0].cause in error.message
     assert any(re.search(row.pattern, error.message) for row in rows), "the kernel's own words are lost"
     assert error.location is not None
@@ -283,7 +283,7 @@ def test_a_loop_without_end_is_told_in_the_kernels_words(name, placed):
     error = refusal(ProgramType.SOCKET_FILTER, code)
     assert "infinite loop detected at insn " in error.message
     assert "state" not in error.message
-    assert next(row.cause for row in REFUSALS if row.name == "infinite-loop") in error.message
+    assert next(row.cause for row in VERIFIER_MESSAGES if row.name == "infinite-loop") in error.message
 
 
 def test_a_helper_for_gpl_programs_names_the_licence():
@@ -325,7 +325,7 @@ def test_limits_of_frames_are_explained_without_a_line(name, sizes):
     """The verifier names no instruction for what several functions sum up to."""
     instructions, functions = frames(*sizes)
     error = refusal(ProgramType.SOCKET_FILTER, instructions, functions)
-    assert next(row.cause for row in REFUSALS if row.name == name) in error.message
+    assert next(row.cause for row in VERIFIER_MESSAGES if row.name == name) in error.message
 
 
 def test_a_log_of_a_million_steps_is_read_to_its_end():

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pyebpf.objects.verifier_log import explain
+from pyebpf.verifier.log import explain
 
 ROOT = Path(__file__).parents[2]
 

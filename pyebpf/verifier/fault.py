@@ -1,4 +1,4 @@
-"""Which Python line a refusal is about: from what the verifier's message names to an instruction's `where`. Pure."""
+"""The Python line that a message is about: from what the message names to the `where` of an instruction."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
     from pyebpf.asm import Instruction
     from pyebpf.errors import Location
-    from pyebpf.objects.verifier_log import Explanation
     from pyebpf.specs import Subprogram
+    from pyebpf.verifier.log import Explanation
 
-__all__ = ["culprit"]
+__all__ = ["fault_location"]
 
 _LOW = 0xFFFF_FFFF
 _CALLS = (Form.CALL_LOCAL, Form.LDDW_FUNCTION)
 
 
-def culprit(
+def fault_location(
     instructions: Sequence[Instruction], subprograms: Sequence[Subprogram], explanation: Explanation
 ) -> Location | None:
     """Source of the instruction meant, or of the nearest before it in the function that has one.

@@ -8,8 +8,8 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from pyebpf.objects.refusals import REFUSALS
-from pyebpf.objects.verifier_log import describe, explain
+from pyebpf.verifier.log import describe, explain
+from pyebpf.verifier.messages import VERIFIER_MESSAGES
 
 GROUPS = {"register", "instruction", "opcode", "descriptor", "end", "call", "address"}
 LINUX_6_1 = """\
@@ -157,7 +157,7 @@ def test_any_text_is_taken(text):
     assert found is None or len(str(found).splitlines()) == 1 or "\u2028" in text
 
 
-@given(st.sampled_from(REFUSALS), st.data())
+@given(st.sampled_from(VERIFIER_MESSAGES), st.data())
 def test_whatever_a_pattern_finds_is_explained(row, data):
     """Numbers of any length and letters of any alphabet included."""
     message = data.draw(st.from_regex(row.pattern))
@@ -220,9 +220,9 @@ def test_states_in_words(state, words):
 
 def test_rows_have_names_of_their_own_and_patterns_that_compile():
     """More than forty kinds of refusals, each with one cause in words."""
-    assert len({row.name for row in REFUSALS}) > 40
-    assert len({(row.name, row.cause) for row in REFUSALS}) == len({row.name for row in REFUSALS})
-    for row in REFUSALS:
+    assert len({row.name for row in VERIFIER_MESSAGES}) > 40
+    assert len({(row.name, row.cause) for row in VERIFIER_MESSAGES}) == len({row.name for row in VERIFIER_MESSAGES})
+    for row in VERIFIER_MESSAGES:
         assert re.compile(row.pattern).groupindex.keys() <= GROUPS
         assert row.cause
         assert not row.cause.endswith(".")

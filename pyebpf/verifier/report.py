@@ -1,4 +1,4 @@
-"""The report that the verifier writes below its message since Linux 7.3: set apart from the log. Pure.
+"""The report that the verifier writes below its message since Linux 7.3: set apart from the log.
 
     Verification failed: Register Type Safety: Invalid dereference
 

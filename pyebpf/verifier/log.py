@@ -1,4 +1,4 @@
-"""The verifier's log, taken apart: what it refused, where, and what the register was. Pure."""
+"""The verifier's log, taken apart: the message, the instruction that it is about, and the state of the register."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass, field
-from pyebpf.objects.verifier_report import separate
+from pyebpf.verifier.messages import VERIFIER_MESSAGES
+from pyebpf.verifier.report import separate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyebpf.objects.refusals import Refusal
+    from pyebpf.verifier.messages import VerifierMessage
 
 __all__ = ["Explanation", "describe", "explain"]
 
@@ -37,7 +38,7 @@ _NOISE = re.compile(
 _SOURCE_PLACE = re.compile(r".+:\d+")  # `; text @ file:line`; Linux 6.1 gives the text alone
 _NAMED = re.compile(r"\bR\d+\b")
 _UNKNOWN_HELPER = re.compile(r"\bunknown#(\d{1,9})\b")
-_PLACES = frozenset({"opcode", "descriptor", "end", "call", "address"})  # groups of `Refusal.pattern`
+_LOCATING = frozenset({"opcode", "descriptor", "end", "call", "address"})  # groups of `VerifierMessage.pattern`
 # What bounds the time for a log of any length and content.
 _TAIL = 1 << 20  # characters: the message stands at the end, and states are given in full wherever paths part
 _LONGEST = 400  # characters, of a message and of a state
@@ -55,7 +56,7 @@ class Explanation:
     does not say; `text` that instruction as the kernel prints it; `register` and `state` the register that the
     message names and what it was; `cause` the likely cause, empty for a message that is not in the table;
     `name` that row's name; `registers` all states known there; `source` the source line that the log gives for it;
-    `named` what else the message says of the instruction, where it gives no slot (see `Refusal`).
+    `named` what else the message says of the instruction, where it gives no slot (see `VerifierMessage`).
     """
 
     message: str
@@ -156,24 +157,22 @@ def _describe_number(inside: str) -> str:
 
 
 @cache
-def _table() -> tuple[tuple[re.Pattern[str], Refusal], ...]:
-    from pyebpf.objects.refusals import REFUSALS
-
-    return tuple((re.compile(refusal.pattern), refusal) for refusal in REFUSALS)
+def _table() -> tuple[tuple[re.Pattern[str], VerifierMessage], ...]:
+    return tuple((re.compile(row.pattern), row) for row in VERIFIER_MESSAGES)
 
 
-def _match(messages: Sequence[str]) -> tuple[re.Match[str], Refusal, str] | None:
-    for pattern, refusal in _table():
+def _match(messages: Sequence[str]) -> tuple[re.Match[str], VerifierMessage, str] | None:
+    for pattern, row in _table():
         for message in messages:
             found = pattern.search(message)
             if found:
-                return found, refusal, message
+                return found, row, message
     return None
 
 
 @dataclass(slots=True)
-class _Place:
-    """Where the walk through the log stands."""
+class _LogState:
+    """The state of the scan: the last instruction, what is known of the registers, the lines behind it."""
 
     slot: int | None = None
     text: str = ""
@@ -193,8 +192,8 @@ def _separated(lines: Sequence[str]) -> Iterator[str]:
             yield line
 
 
-def _walk(lines: Iterator[str]) -> _Place:
-    place = _Place()
+def _scan(lines: Iterator[str]) -> _LogState:
+    state = _LogState()
     pending = ""  # states after an instruction hold from the next one on
     after_call = False
     for line in lines:
@@ -202,26 +201,26 @@ def _walk(lines: Iterator[str]) -> _Place:
         if instruction:
             if after_call:
                 # What a call leaves in the argument registers is not printed.
-                place.registers = {n: s for n, s in place.registers.items() if n not in _CLOBBERED}
-            place.registers.update(_REGISTER.findall(pending))
+                state.registers = {n: s for n, s in state.registers.items() if n not in _CLOBBERED}
+            state.registers.update(_REGISTER.findall(pending))
             text, _, pending = instruction["rest"].partition(" ; ")
-            place.slot, place.text = int(instruction["slot"]), text.strip()
-            place.messages.clear()
+            state.slot, state.text = int(instruction["slot"]), text.strip()
+            state.messages.clear()
             after_call = int(instruction["opcode"], 16) == _CALL
             continue
         if _STATE.match(line):
-            place.registers = dict(_REGISTER.findall(line))
+            state.registers = dict(_REGISTER.findall(line))
             pending, after_call = "", False
-            place.messages.clear()
+            state.messages.clear()
             continue
         if line.startswith("; "):
             text, sign, at = line[2:].rpartition(" @ ")
-            place.source = (text if sign and _SOURCE_PLACE.fullmatch(at) else line[2:]).strip()
-            place.messages.clear()
+            state.source = (text if sign and _SOURCE_PLACE.fullmatch(at) else line[2:]).strip()
+            state.messages.clear()
             continue
         if line.strip() and not _NOISE.match(line):
-            place.messages.append(line.strip()[:_LONGEST])
-    return place
+            state.messages.append(line.strip()[:_LONGEST])
+    return state
 
 
 def _helper(found: re.Match[str]) -> str:
@@ -253,29 +252,27 @@ def explain(log: str) -> Explanation | None:
     Understands the texts of Linux 5.10 to 7.3; of a message that is not known, the text alone is given.
     """
     lines, report = separate(_UNKNOWN_HELPER.sub(_helper, _end(log)).splitlines())
-    place = _walk(_separated(lines))
-    if not place.messages and not report.text:
+    end = _scan(_separated(lines))
+    if not end.messages and not report.text:
         return None
-    place.messages = place.messages or deque([report.text])
-    if place.slot is None:
-        place.slot = report.instruction
-    messages = list(place.messages)
+    end.messages = end.messages or deque([report.text])
+    if end.slot is None:
+        end.slot = report.instruction
+    messages = list(end.messages)
     found = _match(messages)
-    slot, registers = place.slot, place.registers
+    slot, registers = end.slot, end.registers
     if found is None:
-        return Explanation(
-            "; ".join(messages[-_MOST_LINES:]), slot, place.text, "", "", "", "", registers, place.source
-        )
-    match, refusal, known = found
+        return Explanation("; ".join(messages[-_MOST_LINES:]), slot, end.text, "", "", "", "", registers, end.source)
+    match, row, known = found
     groups = match.groupdict()
-    text, source = place.text, place.source
+    text, source = end.text, end.source
     if groups.get("instruction") is not None and int(groups["instruction"]) != slot:
         # The message speaks of another instruction than the last one walked.
         slot, text, source = int(groups["instruction"]), "", ""
     message = "; ".join(messages[-_MOST_LINES:] if known in messages[-_MOST_LINES:] else [known])
     mentioned = _NAMED.search(message)
     register = groups.get("register") or (mentioned[0] if mentioned else "")
-    state = "" if refusal.name == "uninitialised" else registers.get(register, "")
-    named = {name: value for name, value in groups.items() if name in _PLACES and value is not None}
-    cause = refusal.cause + (_since(message) if refusal.name == "helper-invalid" else "")
-    return Explanation(message, slot, text, register, state, cause, refusal.name, registers, source, named)
+    state = "" if row.name == "uninitialised" else registers.get(register, "")
+    named = {name: value for name, value in groups.items() if name in _LOCATING and value is not None}
+    cause = row.cause + (_since(message) if row.name == "helper-invalid" else "")
+    return Explanation(message, slot, text, register, state, cause, row.name, registers, source, named)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from pyebpf.objects.verifier_log import explain
-from pyebpf.objects.verifier_report import Report, separate
+from pyebpf.verifier.log import explain
+from pyebpf.verifier.report import Report, separate
 
 WALKED = """\
 0: R1=ctx() R10=fp0
