@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.measure import table
-from pyebpf.elf import read_object
 from pyebpf.objects import Program, make_map
+from pyebpf.objfile import read_object
 from pyebpf.packet import UDP, Ethernet, IPv4
 
 SOURCES = Path(__file__).parent / "c"

@@ -5,9 +5,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from pyebpf.elf import read_object
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program, make_map
+from pyebpf.objfile import read_object
 from pyebpf.runtime.host import kernel_btf
 
 module = read_object(Path(sys.argv[1]).read_bytes()).module_spec(kernel_btf())

@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyebpf.elf import KernelConfig, list_section, read_object
 from pyebpf.errors import PyebpfError
+from pyebpf.objfile import KernelConfig, list_section, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-COVERS = ("pyebpf/elf",)
+COVERS = ("pyebpf/elf", "pyebpf/objfile")
 TEXT = False
 DICTIONARY = (
     *(b"\x7fELF", b"\xf7\0", b"\xff\xff\xff\xff", b"\0\0\0\0\0\0\0\0", b"\x01\0\0\0\0\0\0\0", b"\x08\0\0\0"),
@@ -89,7 +89,7 @@ def _ask(question: object) -> None:
 
 def seeds() -> Iterable[bytes]:
     """Four small objects, with and without debug information; none where clang-19 is not installed."""
-    from tests.elf.conftest import PRELUDE
+    from tests.objfile.conftest import PRELUDE
 
     compiler = shutil.which("clang-19")
     if compiler is None:

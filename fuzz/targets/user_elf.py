@@ -6,15 +6,15 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyebpf.elf.symbols import ElfSymbols
+from pyebpf.elf.usdt_notes import usdt_probes
 from pyebpf.errors import PyebpfError
-from pyebpf.symbols.elf import ElfSymbols
-from pyebpf.symbols.usdt_notes import usdt_probes
 from pyebpf.symbols.user_functions import find_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-COVERS = ("pyebpf/symbols",)
+COVERS = ("pyebpf/elf", "pyebpf/symbols")
 TEXT = False
 DICTIONARY = (
     *(

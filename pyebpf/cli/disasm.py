@@ -68,13 +68,13 @@ def _bytes(code: bytes, name: str, byteorder: ByteOrder, syntax: Syntax) -> str:
 
 
 def _object(data: bytes, name: str, wanted: str | None, syntax: Syntax, *, source: bool) -> str:
-    from pyebpf.elf import list_section, read_object
+    from pyebpf.objfile import list_section, read_object
 
     try:
         whole = read_object(data)
         if wanted is not None:
             return list_section(whole, wanted, syntax=syntax, source=source)
-        names = [section.name for section in whole.elf.sections if section.executable and section.data]
+        names = [section.name for section in whole.elf.sections if section.has_code and section.size]
         parts = [
             f"Disassembly of section {each}:\n\n{list_section(whole, each, syntax=syntax, source=source)}"
             for each in names

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.arch import host as host_architecture
 from pyebpf.arch.operands import parse_argument, parse_arguments
+from pyebpf.elf.usdt_notes import usdt_probes
 from pyebpf.errors import InvalidValue, KernelError, NotFound, closest
 from pyebpf.link.uprobes import ProbeLocations, attach_places
 from pyebpf.objects import Map
@@ -24,7 +25,6 @@ from pyebpf.specs.attach.usdt import (
     UsdtMulti,
 )
 from pyebpf.symbols.libraries import find_binary
-from pyebpf.symbols.usdt_notes import usdt_probes
 from pyebpf.symbols.user_functions import ProbeOffset, open_binary
 from pyebpf.uapi.attach_types import AttachType
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.arch.operands import UsdtArgument
+    from pyebpf.elf.symbols import ElfSymbols
+    from pyebpf.elf.usdt_notes import UsdtProbe
     from pyebpf.link.base import Link
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.symbols.elf import ElfSymbols
-    from pyebpf.symbols.usdt_notes import UsdtProbe
 
 __all__ = ["ATTACH", "attach_usdt"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import MalformedData, PyebpfError
-from pyebpf.symbols.elf import ElfSymbols
-from pyebpf.symbols.files import open_regular
+from pyebpf.symbols.files import ElfFile, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +59,9 @@ def _candidates(elf: ElfSymbols, root: str, path: str) -> Iterator[str]:
             yield f"{top}{_FOLDER}{folder}/{link[0]}"
 
 
-def _read(path: str, seconds: float) -> ElfSymbols | None:
+def _read(path: str, seconds: float) -> ElfFile | None:
     try:
-        return ElfSymbols(path, seconds=seconds)
+        return ElfFile(path, seconds=seconds)
     except PyebpfError:
         return None  # not there, not readable or something else: the file is traced without its names
 

@@ -1,4 +1,4 @@
-"""Opening what may be anything: files named by other processes."""
+"""Opening what may be anything: files named by other processes, ELF files among them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import stat
 from typing import BinaryIO
 
+from pyebpf.elf.budget import PATIENCE
+from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import KernelError, MalformedData, NotFound, NotPermitted
 
-__all__ = ["open_regular"]
+__all__ = ["ElfFile", "open_regular"]
 
 
 def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
@@ -35,3 +37,24 @@ def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
     except OSError as error:
         raise KernelError(f"{path} cannot be read: {error.strerror}", error.errno) from error
     raise MalformedData(f"{path} is no regular file")
+
+
+class ElfFile(ElfSymbols):
+    """An ELF file by a name of it: any, `/proc/PID/root/...` or `/proc/self/fd/N`.
+
+    No descriptor is kept, and a file that is replaced in the meantime is not taken for the same. Raises NotFound if
+    there is no such file, NotPermitted, MalformedData for one that is no ELF file or garbled.
+    """
+
+    def __init__(self, path: str, *, seconds: float = PATIENCE) -> None:
+        super().__init__(self._open_again, path, seconds=seconds)
+
+    def _open_again(self) -> BinaryIO:
+        stream = open_regular(self.path)
+        status = os.fstat(stream.fileno())
+        identity = (status.st_dev, status.st_ino)
+        if self.identity not in {(0, 0), identity}:
+            stream.close()
+            raise NotFound(f"{self.path} has been replaced by another file")
+        self.identity, self.owner = identity, status.st_uid
+        return stream

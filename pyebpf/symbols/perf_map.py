@@ -7,12 +7,12 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from pyebpf.elf.symbol_table import SymbolTable
 from pyebpf.errors import PyebpfError
 from pyebpf.symbols.files import open_regular
-from pyebpf.symbols.table import SymbolTable
 
 if TYPE_CHECKING:
-    from pyebpf.symbols.budget import Room
+    from pyebpf.elf.budget import Room
 
 __all__ = ["PerfMap"]
 

@@ -8,10 +8,11 @@ from bisect import bisect_right
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pyebpf.elf.budget import MAX_SECONDS, PATIENCE, Allowances, Hurry, OverBudget, Room, for_ever
+from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import PyebpfError
-from pyebpf.symbols.budget import MAX_SECONDS, PATIENCE, Allowances, Hurry, OverBudget, Room, for_ever
 from pyebpf.symbols.debug import include_debug_symbols
-from pyebpf.symbols.elf import ElfSymbols
+from pyebpf.symbols.files import ElfFile
 from pyebpf.symbols.frame import Frame
 from pyebpf.symbols.mappings import Mapping, read_mappings
 from pyebpf.symbols.perf_map import PerfMap
@@ -19,7 +20,7 @@ from pyebpf.symbols.perf_map import PerfMap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyebpf.symbols.table import SymbolTable
+    from pyebpf.elf.symbol_table import SymbolTable
 
 __all__ = ["Processes", "mount_namespace", "open_mapped"]
 
@@ -285,7 +286,7 @@ class Processes:
     when its first event arrives. Mappings that come later are found when an address is in none, and those that have
     gone, by exec(2) or munmap(2), stay known. Files that only the process can name (deleted, in another mount
     namespace) are read when it is seen; of others only the headers are. What is kept, and the time spent on each
-    user's files, have limits (`pyebpf.symbols.budget`).
+    user's files, have limits (`pyebpf.elf.budget`).
     """
 
     def __init__(self) -> None:
@@ -341,7 +342,7 @@ class Processes:
             self._mappings -= oldest.size
 
 
-def open_mapped(pid: int, mapping: Mapping, namespace: str, seconds: float = PATIENCE) -> tuple[ElfSymbols, str] | None:
+def open_mapped(pid: int, mapping: Mapping, namespace: str, seconds: float = PATIENCE) -> tuple[ElfFile, str] | None:
     """The file of a mapping of a living process, and where its file system begins; None if it is no ELF file.
 
     `namespace` as `mount_namespace` tells it; `seconds` is how long a pass over its symbols may take. Raises
@@ -351,7 +352,7 @@ def open_mapped(pid: int, mapping: Mapping, namespace: str, seconds: float = PAT
     link = f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"  # the very file, whatever its name is by now
     for path in (link,) if mapping.deleted else (root + mapping.path, link):
         try:
-            return ElfSymbols(path, seconds=seconds), root
+            return ElfFile(path, seconds=seconds), root
         except OverBudget:
             raise
         except PyebpfError:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyebpf.elf.symbols import IFUNC
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.kernel.roots import split_root
 from pyebpf.symbols.debug import include_debug_symbols
-from pyebpf.symbols.elf import IFUNC, ElfSymbols
+from pyebpf.symbols.files import ElfFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyebpf.symbols.elf import Symbol
+    from pyebpf.elf.symbols import ElfSymbols, Symbol
 
 __all__ = ["Functions", "ProbeOffset", "find_functions", "open_binary"]
 
@@ -41,12 +42,12 @@ class _Absent(Exception):
     """Raised for a name without a place, with the reason; others may have one."""
 
 
-def open_binary(path: str) -> ElfSymbols:
+def open_binary(path: str) -> ElfFile:
     """The file, if programs of this machine can have it as their code.
 
     Raises NotFound, NotPermitted, MalformedData for a file that is no ELF file, InvalidValue for another machine's.
     """
-    elf = ElfSymbols(path)
+    elf = ElfFile(path)
     arch = os.uname().machine
     if elf.machine != _MACHINES.get(arch, elf.machine):
         raise InvalidValue(f"{path} is for another machine than {arch}: its arguments are in other places")

@@ -9,8 +9,8 @@ import pytest
 
 from pyebpf.asm import Label, Raw, assemble, build, decode, encode, listing, parse, parse_line
 from pyebpf.asm.build import R1, R2, R3
-from pyebpf.elf import read_object
 from pyebpf.errors import AssemblyError
+from pyebpf.objfile import read_object
 
 FIVE = build.mov64(R1, 5)
 
@@ -145,7 +145,8 @@ def test_relocations_of_type_information_are_stepped_over():
 
 def text_section(made):
     """The code of an object that LLVM made."""
-    return read_object(made.read_bytes()).elf.code_section(".text").data
+    elf = read_object(made.read_bytes()).elf
+    return elf.contents(elf.code_section(".text"))
 
 
 SOURCE = """

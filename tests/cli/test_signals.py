@@ -17,8 +17,8 @@ import pytest
 
 from pyebpf.cli import signals as cli_signals
 from pyebpf.cli.signals import Signals
-from pyebpf.symbols.budget import Budget
-from pyebpf.symbols.elf import ElfSymbols
+from pyebpf.elf.budget import Budget
+from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.symbols.process import Processes
 from pyebpf.tool import Stop, events, stop as stop_module
 from tests.support.command import ROOT

@@ -18,10 +18,11 @@ import pytest
 
 import pyebpf
 from pyebpf import BPF, char, s32, u64
+from pyebpf.elf.symbols import IFUNC
 from pyebpf.errors import NotFound
 from pyebpf.features import Features, Support
 from pyebpf.runtime.host import kernel_btf
-from pyebpf.symbols.elf import IFUNC, ElfSymbols
+from pyebpf.symbols.files import ElfFile
 from pyebpf.symbols.libraries import find_binary
 from tests.kernel.test_uprobe import take
 from tests.support.needs import needs, unless
@@ -146,7 +147,7 @@ def test_a_function_that_is_chosen_when_a_program_starts():
     def on_copy() -> None:
         pass
 
-    unless(ElfSymbols(find_binary("libc.so.6")).find("memcpy")[0].kind == IFUNC, "setting:IFUNC-memcpy")
+    unless(ElfFile(find_binary("libc.so.6")).find("memcpy")[0].kind == IFUNC, "setting:IFUNC-memcpy")
     with pytest.raises(NotFound, match=r"^memcpy of libc\.so\.6 is chosen among several when a program starts"), bpf:
         pass
 
@@ -154,7 +155,7 @@ def test_a_function_that_is_chosen_when_a_program_starts():
 def test_usdt():
     """13 collections of Debian's python3, by generation."""
     needs(f"setting:{PYTHON}", "attach:uprobe")
-    unless(ElfSymbols(PYTHON).notes("stapsdt"), "setting:USDT-probes-of-python3")
+    unless(ElfFile(PYTHON).notes("stapsdt"), "setting:USDT-probes-of-python3")
     bpf = BPF()
     collections = bpf.hash(key=s32, value=u64)
     example("USDT", bpf=bpf, collections=collections)

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from pyebpf import BPF, u64
+from pyebpf.elf.budget import PATIENCE, Room
 from pyebpf.errors import MalformedData, NotFound
 from pyebpf.features import Support, _remembered
 from pyebpf.kernel.roots import path_exists, resolved, split_root
-from pyebpf.symbols.budget import PATIENCE, Room
 from pyebpf.symbols.debug import include_debug_symbols
-from pyebpf.symbols.elf import ElfSymbols
-from pyebpf.symbols.files import open_regular
+from pyebpf.symbols.files import ElfFile, open_regular
 from pyebpf.symbols.libraries import find_binary
 from pyebpf.symbols.perf_map import PerfMap
 from pyebpf.symbols.process import Processes
@@ -68,7 +67,7 @@ def test_a_link_leads_to_the_containers_file(place, name):
         ):
             with resolved(path) as found:
                 assert identity(found) == theirs
-            assert ElfSymbols(path).identity == theirs
+            assert ElfFile(path).identity == theirs
             assert path_exists(path)
         (place / "opt/tool").unlink()
         assert find_binary(f"{place}/usr/{name}", pid=traced.pid)
@@ -140,10 +139,10 @@ def test_debug_files_are_the_containers(place):
     (place / "usr/stripped.debug").symlink_to(debug)
     with container(place) as traced:
         root = f"/proc/{traced.pid}/root"
-        elf = ElfSymbols(f"{root}{stripped}")
+        elf = ElfFile(f"{root}{stripped}")
         assert include_debug_symbols(elf, root=root, path=str(stripped)) == f"{stripped}.debug"  # the host's own
         debug.unlink()
-        assert include_debug_symbols(ElfSymbols(f"{root}{stripped}"), root=root, path=str(stripped)) == ""
+        assert include_debug_symbols(ElfFile(f"{root}{stripped}"), root=root, path=str(stripped)) == ""
 
 
 def test_a_map_of_made_code_is_the_containers(place):
@@ -173,7 +172,7 @@ def test_names_of_a_containers_process(place):
         assert processes.see(traced.pid)
         lines = Path(f"/proc/{traced.pid}/maps").read_text().splitlines()
         start = next(int(line.split("-")[0], 16) for line in lines if "r-xp" in line and line.endswith("opt/tool"))
-        elf = ElfSymbols(binary("pie"))
+        elf = ElfFile(binary("pie"))
         symbol = elf.find("negative")[0]
         offset = next(int(line.split()[2], 16) for line in lines if line.startswith(f"{start:x}-"))
         assert processes.resolve(traced.pid, start + symbol.offset - offset).name == "negative"

@@ -8,11 +8,11 @@ import os
 import pytest
 
 from pyebpf.btf import Btf
-from pyebpf.elf import KernelConfig
 from pyebpf.errors import MalformedData, NotFound, VerifierError
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.config import read_config, version_code
 from pyebpf.objects import Map, Program
+from pyebpf.objfile import KernelConfig
 from tests.kernel.test_elf_in_kernel import compiled
 from tests.support.needs import lacks, needs
 from tests.support.release import kernel_release

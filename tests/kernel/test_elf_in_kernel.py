@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pyebpf.btf import Btf
-from pyebpf.elf import read_object
 from pyebpf.errors import NotFound
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program
+from pyebpf.objfile import read_object
 from tests.support.needs import needs
 from tests.support.waiting import wait_until
 

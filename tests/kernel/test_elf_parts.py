@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from pyebpf.elf import read_object
 from pyebpf.objects import Program, make_map
+from pyebpf.objfile import read_object
 from pyebpf.uapi.bpf import ProgramType
 from tests.support.needs import needs
 

@@ -15,7 +15,7 @@ from pyebpf.errors import CompileError, InvalidValue, MalformedData, NotFound, N
 from pyebpf.features import Support, _remembered
 from pyebpf.link.uprobes import attach_places, locate
 from pyebpf.specs.attach.uprobes import Uprobe
-from pyebpf.symbols.elf import ElfSymbols
+from pyebpf.symbols.files import ElfFile
 from pyebpf.types import char
 from tests.support.needs import needs, perf_way
 from tests.support.traced import INSTRUCTION, Traced, binary, kill_often
@@ -141,7 +141,7 @@ def test_arguments_and_results(way, kind, monkeypatch):
 def test_the_code_is_as_before_when_detached(way):
     """A breakpoint stands in the process while the probe is attached, and what it replaced once `with` is left."""
     path = binary("pie")
-    (symbol,) = ElfSymbols(path).find("negative")
+    (symbol,) = ElfFile(path).find("negative")
     with Traced(path) as traced:
         before = code(traced.pid, path, symbol.offset, INSTRUCTION)
         with at(path, "negative")[0]:
@@ -152,7 +152,7 @@ def test_the_code_is_as_before_when_detached(way):
 def test_names_of_places():
     """Symbol and offset, offset in the file, pattern; one place named twice is one."""
     path = binary("pie")
-    (stepping,) = ElfSymbols(path).find("stepping")
+    (stepping,) = ElfFile(path).find("stepping")
     cases = {
         (f"stepping+{INSTRUCTION}",): 1,
         ("stepping", f"stepping+{2 * INSTRUCTION}", f"stepping+{3 * INSTRUCTION:#x}"): 3,
@@ -305,7 +305,7 @@ def test_which_of_many():
         for number, name in enumerate(names, 3):
             traced.tell(f"{name} {number}")
         assert dict(counts) == {0: 3, 1: 4, 2: 5}
-        elf = ElfSymbols(path)
+        elf = ElfFile(path)
         assert dict(addresses) == {elf.find(name)[0].value: number for number, name in enumerate(names, 3)}
 
 
@@ -384,7 +384,7 @@ def test_what_is_not_there(tmp_path):
     assert refusal(path, "stepping+4", returns=True) == (
         "InvalidValue: stepping+4: the return is probed at a function's start; leave out +4"
     )
-    offset = ElfSymbols(path).find("stepping")[0].offset
+    offset = ElfFile(path).find("stepping")[0].offset
     assert "inside stepping" in refusal(path, offset + 1, returns=True)
 
 
@@ -407,7 +407,7 @@ def test_a_stripped_program(tmp_path):
     shutil.copy(binary("static"), program)
     subprocess.run(["objcopy", "--only-keep-debug", program, f"{program}.debug"], check=True, timeout=60)
     subprocess.run(["strip", program], check=True, timeout=60)
-    offset = ElfSymbols(binary("static")).find("negative")[0].offset
+    offset = ElfFile(binary("static")).find("negative")[0].offset
     assert refusal(str(program), "negative") == (
         f"NotFound: {program} has no symbols: it was stripped; an offset in the file such as 0x1234 can be probed"
     )
@@ -477,7 +477,7 @@ def test_what_a_decorator_refuses():
 def test_nothing_is_left_by_a_process_that_is_killed():
     """SIGKILL at some moment, by either way: the code is soon as it was before, and the program goes on."""
     path = binary("pie")
-    offset = ElfSymbols(path).find("negative")[0].offset
+    offset = ElfFile(path).find("negative")[0].offset
     bpf, counts = at(path, "negative", "nine")
     with Traced(path) as traced:
         before = code(traced.pid, path, offset)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pyebpf import BPF, Struct, field, ptr, s16, s32, s64, u64, user_string
+from pyebpf.elf.usdt_notes import usdt_probes
 from pyebpf.errors import CompileError, InvalidValue, NotFound
-from pyebpf.symbols.elf import ElfSymbols
-from pyebpf.symbols.usdt_notes import usdt_probes
+from pyebpf.symbols.files import ElfFile
 from pyebpf.types import char
 from tests.kernel.test_uprobe import KILLS, code, take
 from tests.support.needs import needs, unless
@@ -126,7 +126,7 @@ def test_types_are_the_authors():
 
 def semaphore(pid, path):
     """The value that the program tests before it comes to the probe."""
-    (probe,) = [probe for probe in usdt_probes(ElfSymbols(path)) if probe.name == "guarded"]
+    (probe,) = [probe for probe in usdt_probes(ElfFile(path)) if probe.name == "guarded"]
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         span, mode, start, _, _, *name = line.split(maxsplit=5)
         low, high = (int(part, 16) for part in span.split("-"))
@@ -199,7 +199,7 @@ class Audited(Struct):
 def test_probes_of_debians_python():
     """/usr/bin/python3 by its notes: 23 collections with their generation, on the stack; 17 events with their name."""
     needs(f"setting:{PYTHON}")
-    names = {f"{probe.provider}:{probe.name}" for probe in usdt_probes(ElfSymbols(PYTHON))}
+    names = {f"{probe.provider}:{probe.name}" for probe in usdt_probes(ElfFile(PYTHON))}
     unless({"python:gc__start", "python:audit"} <= names, "setting:USDT-probes-of-python3")
     bpf = BPF()
     collections = bpf.hash(key=s32, value=u64)
@@ -271,7 +271,7 @@ def test_what_is_not_there():
 def test_nothing_is_left_by_a_process_that_is_killed():
     """SIGKILL at some moment, by either way: the semaphore is soon 0 again, and the code as it was."""
     path = binary("pie")
-    (probe,) = [probe for probe in usdt_probes(ElfSymbols(path)) if probe.name == "guarded"]
+    (probe,) = [probe for probe in usdt_probes(ElfFile(path)) if probe.name == "guarded"]
     bpf = BPF()
 
     @bpf.usdt(path, "traced:guarded")

@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.elf import budget as budgets
+from pyebpf.elf.budget import Allowances, OverBudget, Room
+from pyebpf.elf.symbol_table import SymbolTable
 from pyebpf.errors import MalformedData, PyebpfError
-from pyebpf.symbols import budget as budgets
-from pyebpf.symbols.budget import Allowances, OverBudget, Room
 from pyebpf.symbols.debug import include_debug_symbols
-from pyebpf.symbols.elf import ElfSymbols
+from pyebpf.symbols.files import ElfFile
 from pyebpf.symbols.libraries import parse_cache
 from pyebpf.symbols.mappings import parse_mappings, read_mappings
 from pyebpf.symbols.perf_map import PerfMap
 from pyebpf.symbols.process import Processes
-from pyebpf.symbols.table import SymbolTable
+from pyebpf.elf.symbol_table import SymbolTable
 from tests.support.errors import only_own_errors
 
 MIB = 1 << 20
@@ -110,7 +111,7 @@ def test_a_file_costs_no_more_than_a_second(tmp_path, attack):
     path = attack(tmp_path / "file")
     start = time.thread_time()
     with suppress(OverBudget):
-        elf = ElfSymbols(str(path), seconds=0.5)
+        elf = ElfFile(str(path), seconds=0.5)
         include_debug_symbols(elf)
         assert elf.table().find(0x1008) is not None
     assert time.thread_time() - start < 1.5
@@ -128,14 +129,14 @@ def test_what_is_given_up_says_why(tmp_path, attack, reason):
     """The file, what there is too much of, and how much is read."""
     path = attack(tmp_path / "file")
     with pytest.raises(OverBudget, match=f"{path}: .*{reason}"):
-        ElfSymbols(str(path))
+        ElfFile(str(path))
 
 
 def test_limits_are_no_file_that_is_in_use():
     """The largest libraries and programs here are read whole, and fast."""
     files = sorted({Path("/proc/self/exe").resolve(), *Path("/usr/lib").glob("*/lib*.so*")}, key=os.path.getsize)
     for path in files[-20:]:
-        elf = only_own_errors(ElfSymbols, str(path))
+        elf = only_own_errors(ElfFile, str(path))
         assert not isinstance(elf, OverBudget), path
         if isinstance(elf, PyebpfError):
             continue
@@ -148,10 +149,10 @@ def test_sections_of_notes_share_one_limit(tmp_path):
     notes = struct.pack("<III", 0, 0, 9) * 5000
     few = [NULL, *[(0, NOTE, 0, 0, 4096, len(notes), 0, 0)] * 100]
     with pytest.raises(OverBudget, match="its notes are larger than are read for names"):
-        ElfSymbols(str(write_elf(tmp_path / "bytes", few, {4096: notes})))
+        ElfFile(str(write_elf(tmp_path / "bytes", few, {4096: notes})))
     many = [NULL, *[(0, NOTE, 0, 0, 4096, 16, 0, 0)] * 300]
     with pytest.raises(OverBudget, match="300 sections of notes are more"):
-        ElfSymbols(str(write_elf(tmp_path / "sections", many, {4096: notes})))
+        ElfFile(str(write_elf(tmp_path / "sections", many, {4096: notes})))
 
 
 def test_a_symbol_that_reaches_over_all_others_costs_no_search(tmp_path):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import MalformedData, NotFound
-from pyebpf.symbols.elf import ElfSymbols
+from pyebpf.symbols.files import ElfFile
 from tests.support.native import build_native
 from tests.support.needs import needs
 
@@ -49,7 +50,7 @@ def readelf(path, *options):
 
 def test_versions_of_one_name(library):
     """A name finds all its versions, the default one first; with a version or @@ only that one."""
-    elf = ElfSymbols(str(library))
+    elf = ElfFile(str(library))
     assert [str(symbol) for symbol in elf.find("answer")] == ["answer@@NEW_2", "answer@OLD_1"]
     assert [str(symbol) for symbol in elf.find("answer@OLD_1")] == ["answer@OLD_1"]
     assert [str(symbol) for symbol in elf.find("answer@NEW_2")] == ["answer@@NEW_2"]
@@ -61,7 +62,7 @@ def test_versions_of_one_name(library):
 
 def test_kinds_and_local_functions(library):
     """An IFUNC is marked, an object is no function, a static function is found, .bss has no place in the file."""
-    elf = ElfSymbols(str(library))
+    elf = ElfFile(str(library))
     (chosen,) = elf.find("chosen")
     (counter,) = elf.find("counter")
     (zeros,) = elf.find("zeros")
@@ -86,7 +87,7 @@ def test_the_symbols_are_those_of_readelf(library):
             if len(fields) == 8 and fields[0][:-1].isdigit() and fields[3] in kinds and fields[6] != "UND":
                 size = int(fields[2], 0)
                 expected.add((fields[7].partition("@")[0], int(fields[1], 16), size, kinds[fields[3]]))
-        found = list(ElfSymbols(path).symbols())
+        found = list(ElfFile(path).symbols())
         assert {(s.name, s.value, s.size, s.kind) for s in found} == expected
         assert len(found) > 4
 
@@ -94,12 +95,12 @@ def test_the_symbols_are_those_of_readelf(library):
 def test_offsets_hold_the_same_bytes(library):
     """The file offset of a function has its code, and leads back to its address; data is no code."""
     for path in (str(library), "/proc/self/exe"):
-        elf = ElfSymbols(path)
+        elf = ElfFile(path)
         for symbol in elf.functions():
             assert symbol.offset is not None
             assert elf.address_of(symbol.offset) == symbol.value
         assert elf.offset_of(1 << 60) is elf.address_of(1 << 60) is None
-    elf = ElfSymbols(str(library))
+    elf = ElfFile(str(library))
     (counter,) = elf.find("counter")
     assert elf.address_of(counter.offset) is None
     assert elf.address_of(counter.offset, executable=False) == counter.value
@@ -107,7 +108,7 @@ def test_offsets_hold_the_same_bytes(library):
 
 def test_addresses_have_names(library):
     """Each byte of a function is named by it, with its offset; what lies in none has no name."""
-    elf = ElfSymbols(str(library))
+    elf = ElfFile(str(library))
     table = elf.table()
     for name in ("visible", "hidden_helper"):
         (symbol,) = elf.find(name)
@@ -120,10 +121,10 @@ def test_addresses_have_names(library):
 
 def test_notes_and_the_build_id(library, tmp_path):
     """The build id is what the linker was told; a file without one has "", and notes are found by owner."""
-    assert ElfSymbols(str(library)).build_id == "1234567890abcdef"
+    assert ElfFile(str(library)).build_id == "1234567890abcdef"
     bare = build_native("int x;", tmp_path / "bare.so", "-shared", "-Wl,--build-id=none")
-    assert ElfSymbols(str(bare)).build_id == ""
-    elf = ElfSymbols("/proc/self/exe")
+    assert ElfFile(str(bare)).build_id == ""
+    elf = ElfFile("/proc/self/exe")
     assert f"Build ID: {elf.build_id}" in readelf(os.path.realpath("/proc/self/exe"), "--notes", "--wide")
     (note,) = [note for note in elf.notes("GNU") if note.type == 3]
     assert note.description.hex() == elf.build_id
@@ -134,7 +135,7 @@ def test_notes_and_the_build_id(library, tmp_path):
 def test_positions_and_32_bits(tmp_path):
     """A static file at fixed addresses, and one for 32 bits, where the compiler makes them."""
     static = build_native("int known(void){return 7;} int main(void){return known();}", tmp_path / "static", "-static")
-    elf = ElfSymbols(str(static))
+    elf = ElfFile(str(static))
     (known,) = elf.find("known")
     assert elf.type == "ET_EXEC"
     assert 0 < known.offset < known.value
@@ -143,7 +144,7 @@ def test_positions_and_32_bits(tmp_path):
     options = ["-m32", "-shared", "-nostdlib", "-fPIC"]
     command = ["gcc", *options, "-o", tmp_path / "narrow.so", source]
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
-    narrow = ElfSymbols(str(tmp_path / "narrow.so"))
+    narrow = ElfFile(str(tmp_path / "narrow.so"))
     (known,) = narrow.find("known")
     assert (known.kind, narrow.address_of(known.offset)) == ("STT_FUNC", known.value)
 
@@ -154,13 +155,13 @@ def test_what_is_no_elf_file(tmp_path):
     (tmp_path / "text").write_text("not ELF, but long enough to be one" * 10)
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(NotFound, match=r"there is no file .*/missing$"):
-        ElfSymbols(str(tmp_path / "missing"))
+        ElfFile(str(tmp_path / "missing"))
     for name in ("fifo", "", "/dev/null"):
         with pytest.raises(MalformedData, match=r"is no regular file$"):
-            ElfSymbols(str(tmp_path / name))
+            ElfFile(str(tmp_path / name))
     for name in ("text", "empty"):
         with pytest.raises(MalformedData, match=r"is no ELF file$"):
-            ElfSymbols(str(tmp_path / name))
+            ElfFile(str(tmp_path / name))
 
 
 def test_garbled_files_are_refused_or_read(library):

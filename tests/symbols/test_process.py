@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.symbols import process as module
-from pyebpf.symbols.elf import ElfSymbols
+from pyebpf.symbols.files import ElfFile
 from pyebpf.symbols.mappings import parse_mappings
 from pyebpf.symbols.stacks import Symbols
 from tests.support.native import build_native
@@ -105,7 +106,7 @@ def test_functions_of_the_program(folder, name):
             "outer_function+0x3",
         ]
         assert symbols.processes.resolve(program.pid, program.inner).module == str(folder / name)
-        (size,) = (s.size for s in ElfSymbols(str(folder / name)).find("inner_function"))
+        (size,) = (s.size for s in ElfFile(str(folder / name)).find("inner_function"))
         stack = [program.outer, program.inner + size, 0x10]
         assert [str(frame) for frame in symbols.user_frames(program.pid, stack)] == [
             "outer_function+0x0", f"inner_function+{size:#x}", "0x10"
@@ -215,7 +216,7 @@ def test_stripped_files(folder, tmp_path):
     def inner(path, debug=""):
         from pyebpf.symbols.debug import include_debug_symbols
 
-        elf = ElfSymbols(str(path))
+        elf = ElfFile(str(path))
         assert elf.find("inner_function") == ()
         where = include_debug_symbols(elf, root=debug)
         return where, [symbol.name for symbol in elf.find("inner_function")]
@@ -227,7 +228,7 @@ def test_stripped_files(folder, tmp_path):
     with started(tmp_path / "linked") as program:
         symbols = Symbols()
         assert named(symbols, program.pid, program.inner + 1) == ["inner_function+0x1"]
-    build_id = ElfSymbols(str(whole)).build_id
+    build_id = ElfFile(str(whole)).build_id
     place = tmp_path / "root/usr/lib/debug/.build-id" / build_id[:2]
     place.mkdir(parents=True)
     shutil.copy(tmp_path / "moving.debug", place / f"{build_id[2:]}.debug")

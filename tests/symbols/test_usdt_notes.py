@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.elf.symbols import ElfSymbols
+from pyebpf.elf.usdt_notes import usdt_probes
 from pyebpf.errors import MalformedData
-from pyebpf.symbols.elf import ElfSymbols
-from pyebpf.symbols.usdt_notes import usdt_probes
+from pyebpf.symbols.files import ElfFile
 from tests.support.traced import binary
 
 
 def test_a_file_that_was_moved():
     """Notes that tell of lower addresses than the file has now mean the same places: .stapsdt.base moved with them."""
     path = binary("library")
-    elf = ElfSymbols(path)
+    elf = ElfFile(path)
     expected = usdt_probes(elf)
     assert [(probe.provider, probe.name) for probe in expected] == [
         ("traced", name) for name in ("forms", "twice", "twice", "guarded")

@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from pyebpf.asm import Label, assemble, decode, encode, kernel_text, parse
-from pyebpf.elf import list_section, read_elf, read_object
+from pyebpf.elf.relocations import read_relocatable
+from pyebpf.objfile import list_section, read_object
 
 # Everything that clang makes of C: 32 and 64 bits, signs, swaps, atomics, switches, loops, spills, calls.
 SOURCE = """
@@ -59,12 +60,13 @@ def compiled(request, compile_c):
 def test_code_is_encoded_again_to_the_same_bytes(compiled):
     """Every section, through instructions, and through either text."""
     whole = read_object(compiled)
-    code = [section for section in whole.elf.sections if section.executable]
-    assert sum(len(section.data) for section in code) > 700
+    code = [section for section in whole.elf.sections if section.has_code]
+    assert sum(section.size for section in code) > 700
     for section in code:
-        assert encode(decode(section.data)) == section.data
+        data = whole.elf.contents(section)
+        assert encode(decode(data)) == data
         for syntax in ("kernel", "mnemonic"):
-            assert encode(assemble(list_section(whole, section.name, syntax=syntax))) == section.data
+            assert encode(assemble(list_section(whole, section.name, syntax=syntax))) == data
 
 
 def plain(text):
@@ -80,12 +82,12 @@ def test_the_listing_says_what_llvm_objdump_says(compiled, tmp_path):
     """Instruction by instruction; and our parser reads theirs, relocations included."""
     path = tmp_path / "listed.o"
     path.write_bytes(compiled)
-    elf = read_elf(compiled)
-    for section in (section for section in elf.sections if section.executable):
+    elf = read_relocatable(compiled)
+    for section in (section for section in elf.sections if section.has_code):
         command = ["llvm-objdump-19", "--mcpu=v4", "-d", f"--section={section.name}", path]
         theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         lines = [line.split("\t")[-1] for line in theirs.splitlines() if re.match(r"\s+\d+:\t", line)]
-        ours = decode(section.data)
+        ours = decode(elf.contents(section))
         assert list(map(plain, lines)) == [plain(kernel_text(instruction)) for instruction in ours]
         read = [item for item in parse(theirs) if not isinstance(item, Label)]
         assert [item.op.code for item in read] == [instruction.op.code for instruction in ours]
@@ -108,9 +110,10 @@ def test_source_lines_stand_above_their_instructions(compile_c):
 def test_big_endian_objects(compile_c):
     """What clang makes for bpfeb: other byte order, the same instructions."""
     source = 'SEC("socket") int filter(u8 *context) { return context[3] == 7 ? -5 : 0x12345; }'
-    little = read_elf(compile_c(source, name="little")).code_section("socket")
+    other = read_relocatable(compile_c(source, name="little"))
+    little = other.contents(other.code_section("socket"))
     whole = read_object(compile_c(source, "-target", "bpfeb", name="big"))
-    big = whole.elf.code_section("socket")
-    assert (whole.elf.byteorder, encode(decode(big.data, "big"), "big")) == ("big", big.data)
-    assert decode(big.data, "big") == decode(little.data)
-    assert encode(assemble(list_section(whole, "socket")), "big") == big.data
+    big = whole.elf.contents(whole.elf.code_section("socket"))
+    assert (whole.elf.byteorder, encode(decode(big, "big"), "big")) == ("big", big)
+    assert decode(big, "big") == decode(little)
+    assert encode(assemble(list_section(whole, "socket")), "big") == big

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from pyebpf.asm import Form
-from pyebpf.elf import KernelConfig, read_object
 from pyebpf.errors import MalformedData
+from pyebpf.objfile import KernelConfig, read_object
 
 TEXT = r"""
 # CONFIG_OFF is not set

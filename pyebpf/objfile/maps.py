@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyebpf.btf import Array, DataSec, Enumeration, Ptr, Struct, Var
 from pyebpf.dataclass import replace
-from pyebpf.elf.records import bytes_of, type_from_btf
-from pyebpf.elf.values import is_kernel_owned
 from pyebpf.errors import MalformedData, closest
+from pyebpf.objfile.records import bytes_of, type_from_btf
+from pyebpf.objfile.values import is_kernel_owned
 from pyebpf.specs import MapSpec
 from pyebpf.specs.described import MapTypes
 from pyebpf.specs.map_traits import MAP_TRAITS, Key, Value
@@ -22,7 +22,9 @@ from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from pyebpf.btf import Btf
-    from pyebpf.elf.file import ElfFile, Section, Symbol
+    from pyebpf.elf.headers import Section
+    from pyebpf.elf.relocations import RelocatableFile
+    from pyebpf.elf.symbols import Symbol
     from pyebpf.types import Type
 
 __all__ = [
@@ -60,17 +62,17 @@ def map_name(name: str) -> str:
 
 def is_data(section: Section) -> bool:
     """Whether a section is global data, which becomes an array map of one value."""
-    return section.allocated and not section.executable and _DATA.fullmatch(section.name) is not None
+    return section.allocated and not section.has_code and _DATA.fullmatch(section.name) is not None
 
 
-def data_map(section: Section, name: str, described: MapTypes | None = None) -> MapSpec:
+def data_map(section: Section, data: bytes, name: str, described: MapTypes | None = None) -> MapSpec:
     """The map of that name for a section of global data. .rodata is closed to programs, and frozen.
 
     `described` is for one with variables that the kernel looks after, which can't be mapped into memory.
     """
     constant = section.name.startswith(".rodata")
     flags = (_READ_ONLY_FOR_PROGRAMS if constant else 0) | (_MAPPABLE if described is None else 0)
-    initial = ((bytes(4), section.data),) if section.data.strip(b"\0") else ()
+    initial = ((bytes(4), data),) if data.strip(b"\0") else ()
     return MapSpec(
         name,
         MapType.ARRAY,
@@ -113,7 +115,7 @@ class ElfMaps(Mapping[str, MapSpec]):
         return len(self._makers)
 
 
-def read_maps(elf: ElfFile, btf: Btf | None, types: Callable[[], bytes]) -> ElfMaps:
+def read_maps(elf: RelocatableFile, btf: Btf | None, types: Callable[[], bytes]) -> ElfMaps:
     """The maps that an object defines, by symbol, in the order of the file.
 
     `types` gives the object's BTF as a kernel takes it, asked for if a map needs it.
@@ -123,15 +125,17 @@ def read_maps(elf: ElfFile, btf: Btf | None, types: Callable[[], bytes]) -> ElfM
     if section is not None:
         if btf is None:
             raise MalformedData("the object has maps but no BTF that describes them: compile it with -g")
+        arena = elf.find(ARENA_DATA)
+        data = elf.contents(arena) if arena is not None else b""
         for name, var in _variables(btf, section):
-            maps[name] = partial(_btf_map, btf, name, var.type, types, arena=elf.find(ARENA_DATA))
+            maps[name] = partial(_btf_map, btf, name, var.type, types, arena=data)
     legacy = elf.find(LEGACY_MAPS)
     if legacy is not None:
         maps |= {symbol.name: partial(_legacy_map, elf, legacy, symbol) for symbol in _objects(elf, legacy)}
     return ElfMaps(maps)
 
 
-def read_contents(elf: ElfFile, btf: Btf | None) -> dict[str, dict[int, str]]:
+def read_contents(elf: RelocatableFile, btf: Btf | None) -> dict[str, dict[int, str]]:
     """The maps or programs that a map begins with, `.values = { [3] = &inner }`: by its symbol, then by index."""
     section = elf.find(BTF_MAPS)
     if section is None or btf is None:
@@ -151,7 +155,7 @@ def read_contents(elf: ElfFile, btf: Btf | None) -> dict[str, dict[int, str]]:
     return found
 
 
-def read_pinned(elf: ElfFile, btf: Btf | None) -> frozenset[str]:
+def read_pinned(elf: RelocatableFile, btf: Btf | None) -> frozenset[str]:
     """Symbols of the maps that the source wants pinned by their names, `__uint(pinning, LIBBPF_PIN_BY_NAME)`."""
     section = elf.find(BTF_MAPS)
     found = set()
@@ -166,16 +170,16 @@ def read_pinned(elf: ElfFile, btf: Btf | None) -> frozenset[str]:
     return frozenset(found)
 
 
-def _objects(elf: ElfFile, section: Section) -> Iterator[Symbol]:
+def _objects(elf: RelocatableFile, section: Section) -> Iterator[Symbol]:
     found = (
         s for s in elf.symbols if s.section == section.number and s.kind in ("STT_OBJECT", "STT_NOTYPE") and s.name
     )
     yield from sorted(found, key=lambda symbol: symbol.value)
 
 
-def _legacy_map(elf: ElfFile, section: Section, symbol: Symbol) -> MapSpec:
+def _legacy_map(elf: RelocatableFile, section: Section, symbol: Symbol) -> MapSpec:
     """`struct bpf_map_def { unsigned int type, key_size, value_size, max_entries, map_flags; };`."""
-    definition = section.data[symbol.value : symbol.value + (symbol.size or _LEGACY_SIZE)]
+    definition = elf.contents(section)[symbol.value : symbol.value + (symbol.size or _LEGACY_SIZE)]
     if len(definition) < _LEGACY_SIZE or definition[_LEGACY_SIZE:].strip(b"\0"):
         raise MalformedData(f"map {symbol.name} is no struct bpf_map_def: define it in section .maps, with BTF")
     order = "<" if elf.byteorder == "little" else ">"
@@ -199,7 +203,7 @@ def _btf_map(
     type_id: int,
     object_types: Callable[[], bytes],
     depth: int = 0,
-    arena: Section | None = None,
+    arena: bytes = b"",
 ) -> MapSpec:
     """A map as libbpf's macros declare it: numbers are lengths of arrays pointed to, types are pointed to."""
     definition = btf.type_by_id(btf.resolve(type_id))
@@ -234,8 +238,8 @@ def _btf_map(
         else:
             raise MalformedData(f"map {name}, {member.name}: not written with __uint")
     made = _spec(name, numbers, types, inner)
-    if made.kind is MapType.ARENA and arena is not None and arena.data.strip(b"\0"):
-        made = replace(made, initial=((b"", arena.data),))
+    if made.kind is MapType.ARENA and arena.strip(b"\0"):
+        made = replace(made, initial=((b"", arena),))
     if not is_kernel_owned(btf, ids["value"]):
         return made
     if made.traits.key is not Key.NONE and not ids["key"]:

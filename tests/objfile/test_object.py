@@ -9,8 +9,8 @@ import pytest
 
 from pyebpf.asm import Form, listing
 from pyebpf.btf import Btf, BtfBuilder
-from pyebpf.elf import convention, list_section, read_object
 from pyebpf.errors import MalformedData, NotFound
+from pyebpf.objfile import convention, list_section, read_object
 from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType

@@ -8,8 +8,8 @@ import pytest
 
 from pyebpf.asm import Form, kernel_text
 from pyebpf.btf import Btf, BtfBuilder
-from pyebpf.elf import list_section, read_object
 from pyebpf.errors import MalformedData
+from pyebpf.objfile import list_section, read_object
 
 SOURCE = """
 #pragma clang attribute push (__attribute__((preserve_access_index)), apply_to = record)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.btf import Btf, Node
-    from pyebpf.elf.file import ElfFile
+    from pyebpf.elf.relocations import RelocatableFile
 
 __all__ = ["KCONFIG", "KernelConfig", "KernelConstants", "read_constants"]
 
@@ -58,14 +58,14 @@ class KernelConstants(NamedTuple):
     offsets: Mapping[str, int]
 
 
-def read_constants(elf: ElfFile, btf: Btf | None, config: KernelConfig) -> KernelConstants | None:
+def read_constants(elf: RelocatableFile, btf: Btf | None, config: KernelConfig) -> KernelConstants | None:
     """The object's externs of .kconfig; None if it has none.
 
     MalformedData for one that the kernel has no value for and that is not weak, or whose type cannot hold the value. A
     weak one is zero then.
     """
     declared = _declared(btf) if btf is not None else {}
-    weak = {symbol.name for symbol in elf.symbols if symbol.weak and symbol.section is None}
+    weak = {symbol.name for symbol in elf.symbols if symbol.is_weak and symbol.section is None}
     data, offsets = b"", {}
     for name, type_id in declared.items():
         assert btf is not None
@@ -112,7 +112,7 @@ def _missing(name: str, config: KernelConfig) -> str:
     return f"{name} is not set in the kernel's configuration, and this extern is not __weak"
 
 
-def _encoded(btf: Btf, elf: ElfFile, name: str, node: Node, text: str) -> bytes:
+def _encoded(btf: Btf, elf: RelocatableFile, name: str, node: Node, text: str) -> bytes:
     """A value in the type of its extern."""
     size = btf.size_of(node.id)
     if isinstance(node, Array):

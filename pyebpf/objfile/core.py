@@ -14,8 +14,8 @@ from typing import NamedTuple
 from pyebpf.asm import Form, Instruction, find_op
 from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, Enumeration, Int, Kind, Ptr, Typedef
 from pyebpf.dataclass import replace
-from pyebpf.elf.matching import types_match
 from pyebpf.errors import BtfError, InvalidValue, MalformedData, NotFound
+from pyebpf.objfile.matching import types_match
 
 __all__ = ["LOCAL_TYPE", "CoreRelocation", "apply", "describe"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyebpf.btf import Btf, DataSec, Func, FuncProto, Struct, Var
-from pyebpf.elf import read_object
 from pyebpf.errors import MalformedData
+from pyebpf.objfile import read_object
 
 SOURCE = """
 struct bpf_spin_lock { u32 val; };

@@ -13,8 +13,8 @@ from struct import (
 )
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.elf.core import CoreRelocation
 from pyebpf.errors import BtfError, Location
+from pyebpf.objfile.core import CoreRelocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
-    from pyebpf.symbols.elf import ElfSymbols
+    from pyebpf.elf.symbols import ElfSymbols
 
 __all__ = ["UsdtProbe", "usdt_probes"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.elf import read_object
-from pyebpf.elf.matching import types_match
+from pyebpf.objfile import read_object
+from pyebpf.objfile.matching import types_match
 
 KERNEL = """
 struct inner { int x; long y[4]; };

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyebpf.btf import Btf
-    from pyebpf.elf.file import ElfFile, Section
+    from pyebpf.elf.headers import Section
+    from pyebpf.elf.relocations import RelocatableFile
 
 __all__ = ["loadable"]
 
@@ -31,7 +32,7 @@ _OWN = {Kind.INT: 4, Kind.ARRAY: 12, Kind.VAR: 4, Kind.DECL_TAG: 4}
 _EACH = {Kind.STRUCT: 12, Kind.UNION: 12, Kind.ENUM: 8, Kind.ENUM64: 12, Kind.FUNC_PROTO: 8, Kind.DATASEC: 12}
 
 
-def loadable(elf: ElfFile, data: bytes, btf: Btf, sections: frozenset[str]) -> bytes:
+def loadable(elf: RelocatableFile, data: bytes, btf: Btf, sections: frozenset[str]) -> bytes:
     """The bytes of section .BTF for BTF_LOAD; `sections` are those whose variables the kernel is to know."""
     try:
         return _changed(elf, data, btf, sections)
@@ -39,7 +40,7 @@ def loadable(elf: ElfFile, data: bytes, btf: Btf, sections: frozenset[str]) -> b
         raise MalformedData("the object's BTF is garbled") from None
 
 
-def _changed(elf: ElfFile, data: bytes, btf: Btf, sections: frozenset[str]) -> bytes:
+def _changed(elf: RelocatableFile, data: bytes, btf: Btf, sections: frozenset[str]) -> bytes:
     out, order = bytearray(data), Header.parse(data, split=False).order
     records = list(_records(data, order))
     integer, size = next(
@@ -83,7 +84,9 @@ def _records(data: bytes, order: str) -> Iterator[tuple[int, int, Kind, int]]:
         number += 1
 
 
-def _place_variables(out: bytearray, order: str, at: int, count: int, section: Section, elf: ElfFile, btf: Btf) -> None:
+def _place_variables(
+    out: bytearray, order: str, at: int, count: int, section: Section, elf: RelocatableFile, btf: Btf
+) -> None:
     """Fill in the section's size, and where its variables lie, in rising order."""
     places = {symbol.name: symbol.value for symbol in elf.symbols if symbol.section == section.number}
     found = []

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Instruction, decode, listing, slot_starts
 from pyebpf.dataclass import replace
-from pyebpf.elf.core import describe
+from pyebpf.objfile.core import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.asm import Raw
     from pyebpf.asm.text import Syntax
-    from pyebpf.elf.file import ElfFile, Relocation
-    from pyebpf.elf.object import ElfObject
+    from pyebpf.elf.relocations import RelocatableFile, Relocation
+    from pyebpf.objfile.object_file import ElfObject
 
 __all__ = ["list_section"]
 
@@ -26,7 +26,8 @@ def list_section(whole: ElfObject, name: str, *, syntax: Syntax = "kernel", sour
     """
     elf = whole.elf
     section = elf.code_section(name)
-    items = decode(section.data[: len(section.data) // 8 * 8], elf.byteorder, raw=True)
+    data = elf.contents(section)
+    items = decode(data[: len(data) // 8 * 8], elf.byteorder, raw=True)
     lines = whole.debug.lines.get(section.name, {}) if source else {}
     starts = slot_starts(items)
     located = [
@@ -45,7 +46,7 @@ def list_section(whole: ElfObject, name: str, *, syntax: Syntax = "kernel", sour
     return listing(located, labels=labels, syntax=syntax, source=source, comments=comments)
 
 
-def _meaning(elf: ElfFile, relocation: Relocation, items: Mapping[int, Instruction | Raw]) -> str:
+def _meaning(elf: RelocatableFile, relocation: Relocation, items: Mapping[int, Instruction | Raw]) -> str:
     """The name that a relocation puts in: the symbol's name, or that of the function inside a section."""
     symbol = relocation.symbol
     item = items.get(relocation.offset // 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from pyebpf.symbols.table import SymbolTable
+from pyebpf.elf.symbol_table import SymbolTable
 
 TABLE = SymbolTable(
     [(100, 50, b"outer"), (120, 10, b"inner"), (125, 0, b"label"), (200, 0, b"open"), (300, 0, b""), (400, 1, b"byte")]

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import struct
 from fnmatch import translate
+from io import BytesIO
 from struct import unpack_from
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from pyebpf.elf.budget import MAX_SYMBOLS, PATIENCE
+from pyebpf.elf.headers import ElfHeaders, raw, text
+from pyebpf.elf.symbol_table import SymbolTable
 from pyebpf.errors import MalformedData
-from pyebpf.symbols.budget import MAX_SYMBOLS
-from pyebpf.symbols.elf_headers import ElfHeaders, Note, Section, Segment, raw, text
-from pyebpf.symbols.table import SymbolTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyebpf.symbols.budget import Budget
+    from pyebpf.elf.budget import Budget
+    from pyebpf.elf.headers import Section
 
-__all__ = ["ElfSymbols", "Note", "Section", "Segment", "Symbol"]
+__all__ = ["ElfSymbols", "Symbol"]
 
 FUNCTION, IFUNC, OBJECT, NO_TYPE = "STT_FUNC", "STT_GNU_IFUNC", "STT_OBJECT", "STT_NOTYPE"
 _KINDS = {0: NO_TYPE, 1: OBJECT, 2: FUNCTION, 10: IFUNC}
-_EXECUTABLE = 0x4  # SHF_EXECINSTR
+_OTHER_KINDS = {3: "STT_SECTION", 4: "STT_FILE", 5: "STT_COMMON", 6: "STT_TLS"}
+_BINDINGS = {0: "STB_LOCAL", 1: "STB_GLOBAL", 2: "STB_WEAK"}
 _U64_MAX = (1 << 64) - 1
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _SHT_GNU_VERDEF, _SHT_GNU_VERSYM = 0x6FFF_FFFD, 0x6FFF_FFFF
@@ -36,12 +39,13 @@ _TYPE_ORDER = {2: 0, 10: 1, 0: 2, 1: 3}
 
 
 class Symbol(NamedTuple):
-    """A defined symbol.
+    """One symbol.
 
     `version` is "" or what follows `@` ("GLIBC_2.3.2"); `default` says whether a program linked today gets it
     (`name@@VERSION`). `kind` is STT_FUNC, STT_GNU_IFUNC (the address is that of the function that chooses),
-    STT_OBJECT or STT_NOTYPE. `value` is a virtual address, `offset` the same place in the file: what a uprobe takes;
-    None where the file has no bytes for it (.bss).
+    STT_OBJECT, STT_NOTYPE or another of the ELF specification's. `value` is a virtual address, `offset` the same place
+    in the file: what a uprobe takes; None where the file has no bytes for it (.bss), and in an object. `section` is
+    the number of its section, None of one that is defined elsewhere, which may be missing there if it is weak.
     """
 
     name: str
@@ -51,6 +55,8 @@ class Symbol(NamedTuple):
     value: int
     size: int
     offset: int | None
+    section: int | None
+    binding: str
 
     def __str__(self) -> str:
         mark = "@@" if self.default else "@"
@@ -60,6 +66,16 @@ class Symbol(NamedTuple):
     def is_function(self) -> bool:
         """Whether it is a function (an IFUNC's address is its chooser's, which is one, too)."""
         return self.kind in {FUNCTION, IFUNC}
+
+    @property
+    def is_local(self) -> bool:
+        """Whether no other file sees it."""
+        return self.binding == "STB_LOCAL"
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether another file's definition is taken before it, and none is fine."""
+        return self.binding == "STB_WEAK"
 
 
 class _Entries(NamedTuple):
@@ -100,18 +116,20 @@ class _Entries(NamedTuple):
 class ElfSymbols(ElfHeaders):
     """An ELF file's symbols, sections, segments and notes. Headers are read at once, symbol tables when asked for.
 
-    `path` may be any name of the file, `/proc/PID/root/...` or `/proc/self/fd/N`; no descriptor is kept, and a file
-    that is replaced in the meantime is not taken for the same.
-
-    Raises NotFound if there is no such file, NotPermitted, MalformedData for one that is no ELF file or garbled.
+    Raises MalformedData for what is no ELF file or garbled, and what opening the file raises.
     """
 
-    def _load(self) -> None:
+    def __init__(self, open_file: Callable[[], BinaryIO], path: str, *, seconds: float = PATIENCE) -> None:
+        super().__init__(open_file, path, seconds=seconds)
         self._others: list[ElfSymbols] = []
         self._entries: tuple[_Entries, ...] | None = None
         self._table: SymbolTable | None = None
         self._string_bytes = 0
-        super()._load()
+
+    @staticmethod
+    def from_bytes(data: bytes, name: str, *, seconds: float = PATIENCE) -> ElfSymbols:
+        """Of an ELF file in memory, such as the vDSO; errors call it `name`."""
+        return ElfSymbols(lambda: BytesIO(data), name, seconds=seconds)
 
     def include(self, other: ElfSymbols) -> None:
         """Have the symbols of a debug file of this one, too; file offsets stay those of this file."""
@@ -146,6 +164,33 @@ class ElfSymbols(ElfHeaders):
     def symbols(self) -> Iterator[Symbol]:
         """All functions, objects and labels of code, the dynamic symbol table's first, each place and name once."""
         return self._symbols(lambda _: None)
+
+    def every_symbol(self) -> Iterator[Symbol]:
+        """The static symbol table as it is, symbols of every kind by their numbers, defined here or not."""
+        section = self._first(_SHT_SYMTAB)
+        if section is None:
+            return
+        entries = self._read_table(section)
+        if section.entry_size != entries.layout.size:
+            raise MalformedData(f"{self.path}: the symbol table is garbled")
+        for fields in entries.layout.iter_unpack(entries.data):
+            name, info, _, place, value, size = fields if entries.wide else (fields[i] for i in (0, 3, 4, 5, 1, 2))
+            kind = _KINDS.get(info & 0xF) or _OTHER_KINDS.get(info & 0xF, str(info & 0xF))
+            home = place if 0 < place < len(self.sections) else None
+            binding = _BINDINGS.get(info >> 4, str(info >> 4))
+            offset = self.offset_of(value)
+            spelled = text(entries.strings, name)
+            yield Symbol(
+                spelled,
+                "",
+                default=False,
+                kind=kind,
+                value=value,
+                size=size,
+                offset=offset,
+                section=home,
+                binding=binding,
+            )
 
     def functions(self, pattern: str = "*") -> tuple[Symbol, ...]:
         """The functions (STT_FUNC, STT_GNU_IFUNC) whose name matches a pattern of `fnmatch`, by address."""
@@ -191,7 +236,7 @@ class ElfSymbols(ElfHeaders):
                 which = packed >> 32 & 0xFF
                 size, name = tables[which].size_and_name(packed & 0xFFFF_FFFF)
                 starts.append((value, size, which << 32 | name))
-        ends = {s.address + s.size for s in self.sections if s.flags & _EXECUTABLE}
+        ends = {s.address + s.size for s in self.sections if s.executable}
         ends -= {start[0] for start in starts}
         no_name = len(strings) << 32
         starts += [(min(end, _U64_MAX), 0, no_name) for end in ends]
@@ -205,7 +250,7 @@ class ElfSymbols(ElfHeaders):
             entries.budget.start()
             wanted = offsets(entries)
             new = []
-            for place, info, _, value, size, number in entries.symbols():
+            for place, info, section, value, size, number in entries.symbols():
                 if wanted is not None and place not in wanted:
                     continue
                 # Static tables spell versions as part of the name.
@@ -217,7 +262,10 @@ class ElfSymbols(ElfHeaders):
                     default = bool(version) and not mark & _VERSION_HIDDEN
                 if (name, value) not in seen:
                     kind = _KINDS[info & 0xF]
-                    new.append(Symbol(name, version.lstrip("@"), default, kind, value, size, self.offset_of(value)))
+                    home = section if section < len(self.sections) else None
+                    binding = _BINDINGS.get(info >> 4, str(info >> 4))
+                    offset = self.offset_of(value)
+                    new.append(Symbol(name, version.lstrip("@"), default, kind, value, size, offset, home, binding))
             yield from new
             seen.update((symbol.name, symbol.value) for symbol in new)
 
@@ -230,18 +278,20 @@ class ElfSymbols(ElfHeaders):
         if self._entries is None:
             # One of each type (gABI, "Sections").
             found = (self._first(kind) for kind in (_SHT_DYNSYM, _SHT_SYMTAB))
-            tables = [section for section in found if section is not None]
-            try:
-                with self._open() as stream:
-                    self._entries = tuple(self._read_table(stream, section) for section in tables)
-            except (struct.error, IndexError) as error:
-                raise MalformedData(f"{self.path}: the symbol table is garbled") from error
+            self._entries = tuple(self._read_table(section) for section in found if section is not None)
         return self._entries
 
     def _first(self, kind: int) -> Section | None:
         return next((section for section in self.sections if section.type == kind), None)
 
-    def _read_table(self, stream: BinaryIO, section: Section) -> _Entries:
+    def _read_table(self, section: Section) -> _Entries:
+        try:
+            with self._open() as stream:
+                return self._entries_of(stream, section)
+        except (struct.error, IndexError) as error:
+            raise MalformedData(f"{self.path}: the symbol table is garbled") from error
+
+    def _entries_of(self, stream: BinaryIO, section: Section) -> _Entries:
         layout = struct.Struct(self._layout.symbol)
         size = layout.size
         self.budget.check(section.size // size, MAX_SYMBOLS, "symbols")
@@ -252,7 +302,7 @@ class ElfSymbols(ElfHeaders):
         version_names: dict[int, str] = {}
         if section.type == _SHT_DYNSYM:
             versions, version_names = self._read_versions(stream)
-        executable = frozenset(n for n, each in enumerate(self.sections) if each.flags & _EXECUTABLE)
+        executable = frozenset(n for n, each in enumerate(self.sections) if each.executable)
         wide = self._layout.wide
         return _Entries(strings, data, layout, wide, versions, version_names, executable, self.budget)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from io import BytesIO
 from struct import Struct, unpack_from
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from pyebpf.errors import MalformedData, NotFound
-from pyebpf.symbols.budget import (
+from pyebpf.elf.budget import (
     MAX_HEADER_BYTES,
     MAX_NAME,
     MAX_NOTE_SECTIONS,
@@ -17,24 +15,25 @@ from pyebpf.symbols.budget import (
     PATIENCE,
     Budget,
 )
-from pyebpf.symbols.files import open_regular
+from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Self
 
 __all__ = ["ElfHeaders", "Note", "Section", "Segment", "raw", "text"]
 
 _LOAD, _PT_NOTE, _PF_X = 1, 4, 1
-_SHT_NOTE, _SHT_NOBITS = 7, 8
+_SHT_PROGBITS, _SHT_NOTE, _SHT_NOBITS = 1, 7, 8
+_ALLOCATED, _EXECUTABLE = 0x2, 0x4
 _NT_GNU_BUILD_ID = 3
-_LONGEST_SECTION_NAME = 256
+_LONGEST_SECTION_NAME = 1024  # an object names the file and function of a uprobe there
 _FILE_TYPES = {1: "ET_REL", 2: "ET_EXEC", 3: "ET_DYN", 4: "ET_CORE"}
 
 
 class Section(NamedTuple):
     """A section header, `Elf64_Shdr`: `address` is virtual, `offset` in the file, `link` another section's number."""
 
+    number: int
     name: str
     type: int
     flags: int
@@ -45,6 +44,21 @@ class Section(NamedTuple):
     info: int
     alignment: int
     entry_size: int
+
+    @property
+    def allocated(self) -> bool:
+        """Whether it is there at run time."""
+        return bool(self.flags & _ALLOCATED)
+
+    @property
+    def executable(self) -> bool:
+        """Whether it is for instructions, which a debug file leaves out."""
+        return bool(self.flags & _EXECUTABLE)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether the file has its instructions."""
+        return self.executable and self.type == _SHT_PROGBITS
 
 
 class Segment(NamedTuple):
@@ -95,45 +109,23 @@ _LAYOUTS = {
 
 
 class ElfHeaders:
-    """An ELF file's sections, segments and notes, read at once; `ElfSymbols` says which errors are raised."""
+    """An ELF file's sections, segments and notes, read at once; `ElfSymbols` says which errors are raised.
 
-    def __init__(self, path: str, *, seconds: float = PATIENCE) -> None:
+    `open_file` is called whenever something is to be read; errors call the file `path`.
+    """
+
+    #: Device and inode number; (0, 0) of bytes in memory.
+    identity = (0, 0)
+    #: Who may have written the file; root of bytes in memory.
+    owner = 0
+
+    def __init__(self, open_file: Callable[[], BinaryIO], path: str, *, seconds: float = PATIENCE) -> None:
         self.path = path
         self.budget = Budget(path, seconds)
-        #: Device and inode number; (0, 0) of bytes in memory.
-        self.identity = (0, 0)
-        #: Who may have written the file; root of bytes in memory.
-        self.owner = 0
-        self._open: Callable[[], BinaryIO] = self._open_file
-        self._load()
-
-    @classmethod
-    def from_bytes(cls, data: bytes, name: str, *, seconds: float = PATIENCE) -> Self:
-        """Of an ELF file in memory, such as the vDSO; errors call it `name`."""
-        self = cls.__new__(cls)
-        self.path = name
-        self.budget = Budget(name, seconds)
-        self.identity = (0, 0)
-        self.owner = 0
-        self._open = lambda: BytesIO(data)
-        self._load()
-        return self
-
-    def _open_file(self) -> BinaryIO:
-        stream = open_regular(self.path)
-        status = os.fstat(stream.fileno())
-        identity = (status.st_dev, status.st_ino)
-        if self.identity not in {(0, 0), identity}:
-            stream.close()
-            raise NotFound(f"{self.path} has been replaced by another file")
-        self.identity = identity
-        self.owner = status.st_uid
-        return stream
-
-    def _load(self) -> None:
+        self._open = open_file
         self.sections: tuple[Section, ...] = ()
         self.segments: tuple[Segment, ...] = ()
-        with self._open() as stream:
+        with open_file() as stream:
             self._total = stream.seek(0, os.SEEK_END)
             ident = self._bytes(stream, 0, min(16, self._total), "header")
             layout = _LAYOUTS.get((ident[4], "<>"[ident[5] - 1])) if _is_elf(ident) else None
@@ -153,7 +145,7 @@ class ElfHeaders:
     def _bytes(self, stream: BinaryIO, offset: int, size: int, what: str) -> bytes:
         self.budget.check(size, MAX_STRING_BYTES, f"bytes of its {what}")
         if size < 0 or offset + size > self._total:
-            raise MalformedData(f"{self.path}: the {what} is not inside the file: was it cut short?")
+            raise MalformedData(f"{self.path}: the file ends before the end of its {what}: was it cut short?")
         stream.seek(offset)
         data = stream.read(size)
         if len(data) != size:
@@ -191,7 +183,8 @@ class ElfHeaders:
         self.budget.check(headers[names_at][5], MAX_HEADER_BYTES, "bytes of section names")
         names = self._bytes(stream, headers[names_at][4], headers[names_at][5], "table of section names")
         self.sections = tuple(
-            Section(text(names, fields[0])[:_LONGEST_SECTION_NAME], *fields[1:]) for fields in headers
+            Section(number, text(names, fields[0])[:_LONGEST_SECTION_NAME], *fields[1:])
+            for number, fields in enumerate(headers)
         )
 
     @property

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from pyebpf.asm import Form, Instruction, Raw, decode, find_op, slot_starts
 from pyebpf.btf import Btf, DataSec, Var, raw_tracepoint
 from pyebpf.dataclass import dataclass, replace
-from pyebpf.elf.conventions import Convention, convention
-from pyebpf.elf.core import LOCAL_TYPE, apply
-from pyebpf.elf.debug import DebugInfo, read_debug_info
-from pyebpf.elf.file import read_elf
-from pyebpf.elf.kconfig import KCONFIG, read_constants
-from pyebpf.elf.maps import (
+from pyebpf.elf.relocations import read_relocatable
+from pyebpf.errors import MalformedData, NotFound, closest
+from pyebpf.objfile.btf_ext import DebugInfo, read_debug_info
+from pyebpf.objfile.core import LOCAL_TYPE, apply
+from pyebpf.objfile.kconfig import KCONFIG, read_constants
+from pyebpf.objfile.maps import (
     ARENA_DATA,
     BTF_MAPS,
     LEGACY_MAPS,
@@ -27,9 +27,9 @@ from pyebpf.elf.maps import (
     read_maps,
     read_pinned,
 )
-from pyebpf.elf.types import loadable
-from pyebpf.elf.values import is_kernel_owned
-from pyebpf.errors import MalformedData, NotFound, closest
+from pyebpf.objfile.sections import Convention, convention
+from pyebpf.objfile.types import loadable
+from pyebpf.objfile.values import is_kernel_owned
 from pyebpf.specs import BtfTracepoint, Code, ModuleSpec, ProgramSpec, RawTracepoint, Subprogram, Tracepoint
 from pyebpf.specs.described import CodeTypes, MapTypes
 from pyebpf.uapi.attach_types import AttachType
@@ -38,10 +38,12 @@ from pyebpf.uapi.bpf import MapType, ProgramType
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from pyebpf.elf.file import ElfFile, Relocation, Section, Symbol
-    from pyebpf.elf.kconfig import KernelConfig, KernelConstants
-    from pyebpf.elf.maps import ElfMaps
+    from pyebpf.elf.headers import Section
+    from pyebpf.elf.relocations import RelocatableFile, Relocation
+    from pyebpf.elf.symbols import Symbol
     from pyebpf.errors import Location
+    from pyebpf.objfile.kconfig import KernelConfig, KernelConstants
+    from pyebpf.objfile.maps import ElfMaps
     from pyebpf.specs import AttachSpec, MapSpec
 
 __all__ = ["ElfObject", "ElfProgram", "read_object"]
@@ -49,6 +51,8 @@ __all__ = ["ElfObject", "ElfProgram", "read_object"]
 _LOW = 0xFFFF_FFFF
 _TEXT = ".text"
 _R_64_64, _R_64_32 = 1, 10
+_EM_BPF = 247
+_MACHINES = {62: "EM_X86_64", 183: "EM_AARCH64"}  # the likely mistakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +74,21 @@ class ElfProgram:
 
 def read_object(data: bytes) -> ElfObject:
     """Read what clang -target bpf made. MalformedData (BtfError for its BTF) says what is wrong with it."""
-    return ElfObject(read_elf(data))
+    elf = read_relocatable(data)
+    if elf.machine != _EM_BPF:
+        name = _MACHINES.get(elf.machine, f"machine {elf.machine}")
+        raise MalformedData(f"an ELF file for {name}, not for BPF: compile with clang -target bpf")
+    return ElfObject(elf)
 
 
 class ElfObject:
     """An object file: its sections, maps, programs and BTF. Nothing of it is changed after it has been read."""
 
-    def __init__(self, elf: ElfFile) -> None:
+    def __init__(self, elf: RelocatableFile) -> None:
         self.elf = elf
         section = elf.find(".BTF")
-        self.btf = Btf(section.data) if section is not None and section.data else None
+        data = elf.contents(section) if section is not None else b""
+        self.btf = Btf(data) if data else None
 
     @cached_property
     def debug(self) -> DebugInfo:
@@ -87,13 +96,14 @@ class ElfObject:
         section = self.elf.find(".BTF.ext")
         if section is None or self.btf is None:
             return DebugInfo({}, {}, {})
-        return read_debug_info(section.data, self.btf)
+        return read_debug_info(self.elf.contents(section), self.btf)
 
     @cached_property
     def license(self) -> str:
         """The string of section license, empty if there is none."""
         section = self.elf.find("license")
-        return section.data.partition(b"\0")[0].decode(errors="replace") if section is not None else ""
+        data = self.elf.contents(section) if section is not None else b""
+        return data.partition(b"\0")[0].decode(errors="replace")
 
     @cached_property
     def maps(self) -> ElfMaps:
@@ -125,7 +135,7 @@ class ElfObject:
         section = self.elf.find(".BTF")
         if section is None or self.btf is None:
             raise MalformedData("the object has no BTF: compile it with -g")
-        return loadable(self.elf, section.data, self.btf, frozenset(self._owned))
+        return loadable(self.elf, self.elf.contents(section), self.btf, frozenset(self._owned))
 
     @cached_property
     def _owned(self) -> Mapping[str, int]:
@@ -161,7 +171,7 @@ class ElfObject:
                 taken.add(name)
                 number = self._owned.get(section.name)
                 described = MapTypes(self.types, 0, number) if number is not None else None
-                found[section.number] = data_map(section, name, described)
+                found[section.number] = data_map(section, self.elf.contents(section), name, described)
         return found
 
     @cached_property
@@ -170,9 +180,9 @@ class ElfObject:
         return tuple(
             ElfProgram(symbol.name, section.name, section.name[:1] == "?")
             for section in self.elf.sections
-            if section.executable and section.name != _TEXT
+            if section.has_code and section.name != _TEXT
             for symbol in self.elf.functions(section)
-            if not symbol.local
+            if not symbol.is_local
         )
 
     def module_spec(
@@ -236,7 +246,7 @@ class ElfObject:
             raise NotFound(f"the object has no program {name!r}{closest(name, names)}")
         self._check_byte_order()
         # Sections may share a name: the first that has this function, as `programs` has it.
-        sections = [each for each in self.elf.sections if each.executable and each.name == program.section]
+        sections = [each for each in self.elf.sections if each.has_code and each.name == program.section]
         symbol = next(each for section in sections for each in self.elf.functions(section) if each.name == name)
         code = _Linker(self, kernel, config).link(symbol)
         said = _said(program, kind, attach_type)
@@ -339,12 +349,13 @@ class _Linker:
         starts = [symbol.value for symbol in self.elf.functions(section)]
         following = [start for start in starts if start > function.value]
         end = function.value + function.size if function.size else min(following, default=section.size)
-        if function.value % 8 or end % 8 or end > len(section.data) or end <= function.value:
+        data = self.elf.contents(section)
+        if function.value % 8 or end % 8 or end > len(data) or end <= function.value:
             raise MalformedData(f"function {name} does not lie inside section {section.name}")
         core = {r.offset: r for r in self.whole.debug.core.get(section.name, ())}
         if self.kernel is None and any(function.value <= offset < end for offset in core):
             raise MalformedData(f"function {name} has CO-RE relocations: give the BTF of the kernel to load into")
-        items = decode(section.data[function.value : end], self.elf.byteorder, raw=True)
+        items = decode(data[function.value : end], self.elf.byteorder, raw=True)
         relocations = {r.offset: r for r in self.elf.relocations.get(section.number, ())}
         lines = self.whole.debug.lines.get(section.name, {})
         line_starts = sorted(lines)
@@ -405,7 +416,7 @@ class _Linker:
         if section.name == ARENA_DATA and self.whole.arena is not None:
             op = find_op("lddw_map_value", Form.LDDW_MAP)
             return Instruction(op, item.dst, imm=offset << 32, symbol=self.whole.maps.names[self.whole.arena])
-        if section.executable:
+        if section.has_code:
             op = find_op("lddw_function", Form.LDDW_FUNCTION)
             return Instruction(op, item.dst, symbol=self._called(section, offset, place))
         raise MalformedData(f"{place}: `{symbol.name}` is in section {section.name}, which no map stands for")
@@ -431,7 +442,7 @@ class _Linker:
 
     def _of_the_kernel(self, symbol: Symbol) -> str:
         """The name of a function or variable of the kernel, noted if it may be missing."""
-        if symbol.weak:
+        if symbol.is_weak:
             self.weak.add(symbol.name)
         return symbol.name
 
