@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from benchmarks.measure import median, table
 from pyebpf import Struct, u32, u64
 from pyebpf.objects import Map, elements
-from pyebpf.objects.codec import encode_all
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64
+from pyebpf.types.codecs import encode_all
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_MMAPABLE
 

@@ -134,7 +134,7 @@ def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) ->
     attachments: list[str] = []
     notes: list[str] = []
     try:
-        tool.check_present(options)
+        tool.check_exists(bpf, options)
         with bpf:
             attachments, notes = list(bpf.attachments), list(bpf.notes)
     except PyebpfError as refusal:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyebpf.dataclass import Field
-    from pyebpf.tool import Spelling
+    from pyebpf.tool.options import Spelling
 
 __all__ = ["Common", "parse", "parse_example"]
 

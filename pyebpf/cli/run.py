@@ -61,13 +61,12 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
         from pyebpf.cli.stacks import check_file
 
         check_file(path)
+    tracer: Tracer = tool.build(options)
     try:
-        tool.check_present(options)
+        tool.check_exists(tracer, options)
     except NotFound as error:
         raise UsageError(f"pyebpf {tool.name}", str(error)) from None
-    tracer: Tracer = tool.build(options)
-    if hasattr(tracer, "progress"):
-        tracer.progress = note
+    tracer.progress = note
     if isinstance(tool, SummaryTool):
         tool.try_before_attaching(tracer, options)
     with tracer, signals.obey(stop):
@@ -77,10 +76,10 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
         if common.verbose:
             for line in tracer.attachments:
                 note(line)
-            for choice in getattr(tracer, "choices", ()):
+            for choice in tracer.choices:
                 for way, reason in choice.rejected:
                     note(f"{choice.probe}: {choice.way}, not {way}: {reason}")
-        for line in getattr(tracer, "notes", ()):
+        for line in tracer.notes:
             note(line)
         note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
         if common.duration is not None:

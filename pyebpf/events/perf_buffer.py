@@ -16,7 +16,7 @@ from pyebpf.kernel import map_elements, perf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
-from pyebpf.objects.codec import assembler
+from pyebpf.types.codecs import assembler
 from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:

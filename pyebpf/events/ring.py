@@ -12,7 +12,7 @@ from pyebpf.events.records import HEADER_SIZE, next_run, stride
 from pyebpf.events.stream import PORTION, EventStream
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
-from pyebpf.objects.codec import assembler
+from pyebpf.types.codecs import assembler
 from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:

@@ -1,10 +1,19 @@
-"""Processes under /proc."""
+"""Processes and threads under /proc, processors, and whether there is one of a number."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-__all__ = ["threads"]
+from pyebpf.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["check_exists", "missing_reason", "threads"]
+
+PROCESSORS = "/sys/devices/system/cpu/online"
 
 
 def threads(pid: int) -> set[int]:
@@ -13,3 +22,86 @@ def threads(pid: int) -> set[int]:
         return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
     except (FileNotFoundError, ProcessLookupError):
         return set()
+
+
+def check_exists(named: Iterable[tuple[str, str, int]]) -> None:
+    """Raise NotFound for the first (option, kind, number) that is not on this machine, or not with the others."""
+    given: dict[str, int] = {}
+    for option, kind, number in named:
+        given[kind] = number
+        reason = missing_reason(kind, number)
+        if not reason and given.keys() >= {"process", "thread"}:
+            reason = _not_of_process(given["thread"], given["process"])
+        if reason:
+            raise NotFound(f"{option}: {reason}")
+
+
+def missing_reason(kind: str, number: int) -> str:
+    """Why there is no such process, thread or processor; empty if there is, or the machine does not tell."""
+    return _REASONS[kind](number)
+
+
+def _not_of_process(thread: int, process: int) -> str:
+    """Whose the thread is, in words, if it is not that process's."""
+    owner = int(_status(thread).get("Tgid", process))
+    return "" if owner == process else f"thread {thread} is of process {owner}, not of {process}"
+
+
+def _process(pid: int) -> str:
+    if not _is_there(pid):
+        return f"there is no process {pid}"
+    status = _status(pid)
+    owner = int(status.get("Tgid", pid))
+    if owner != pid:
+        return f"{pid} is a thread of process {owner}"
+    # The first thread may have ended before the others.
+    return f"process {pid} has ended" if _is_zombie(status) and status.get("Threads") == "1" else ""
+
+
+def _thread(tid: int) -> str:
+    if not _is_there(tid):
+        return f"there is no thread {tid}"
+    return f"thread {tid} has ended" if _is_zombie(_status(tid)) else ""
+
+
+def _processor(number: int) -> str:
+    try:
+        online = _text(PROCESSORS).strip()
+    except OSError:
+        return ""
+    for part in online.split(","):
+        first, _, last = part.partition("-")
+        if int(first) <= number <= int(last or first):
+            return ""
+    return f"processor {number} is not online, only {online}"
+
+
+_REASONS: dict[str, Callable[[int], str]] = {"process": _process, "thread": _thread, "processor": _processor}
+
+
+def _is_there(task: int) -> bool:
+    try:
+        os.kill(task, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # another user's
+    return True
+
+
+def _status(task: int) -> dict[str, str]:
+    """The lines of /proc/TASK/status; none where /proc hides it, or is another pid namespace's."""
+    with suppress(OSError):
+        if os.readlink("/proc/self") == str(os.getpid()):
+            lines = _text(f"/proc/{task}/status").splitlines()
+            return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return {}
+
+
+def _is_zombie(status: dict[str, str]) -> bool:
+    return status.get("State", "").startswith(("Z", "X"))
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()

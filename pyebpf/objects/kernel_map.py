@@ -10,8 +10,8 @@ from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE
-from pyebpf.objects.codec import slot_size
 from pyebpf.types import S32, U32, U64, BytesType, StructType
+from pyebpf.types.codecs import slot_size
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_NUMA_NODE
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.errors import InvalidValue, KernelError
 from pyebpf.kernel import map_elements
 from pyebpf.objects import elements
-from pyebpf.objects.codec import decoder, encode_all, slot_decoder, slot_size
 from pyebpf.objects.kernel_map import KernelMap
 from pyebpf.specs.map_traits import Key, MapOperation
 from pyebpf.types import U32, IntType
+from pyebpf.types.codecs import decoder, encode_all, slot_decoder, slot_size
 from pyebpf.types.differences import check_counters, gained
 from pyebpf.types.snapshot import NOT_NEXT, Merging, SnapshotMapping
 from pyebpf.uapi.bpf import MapType

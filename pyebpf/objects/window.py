@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 from pyebpf.errors import InvalidValue, NotLoaded
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
-from pyebpf.objects.codec import decoder, slot_size
 from pyebpf.types import IntType
+from pyebpf.types.codecs import decoder, slot_size
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_MMAPABLE
 

@@ -10,7 +10,7 @@ from pyebpf.runtime.loaded import Loaded
 from pyebpf.tracebacks import install as show_own_frames_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from pyebpf.dsl.probe import Probe
@@ -248,6 +248,12 @@ class BPF(Module):
     def notes(self) -> Sequence[str]:
         """Lines on what probes ask for and this host lacks, where the rest was attached: one function of several."""
         return self._running.notes()
+
+    def check_exists(self, named: Iterable[tuple[str, str, int]]) -> None:
+        """Raise NotFound for a number of an option that names nothing on this machine: (option, kind, number)."""
+        from pyebpf.kernel.processes import check_exists
+
+        check_exists(named)
 
     @property
     def programs(self) -> Mapping[str, Program]:

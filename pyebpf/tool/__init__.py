@@ -39,12 +39,22 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
-from pyebpf.dataclass import MISSING, dataclass, field, fields
-from pyebpf.errors import InvalidValue, NotFound
+from pyebpf.dataclass import dataclass, field, fields
+from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.stacks import Stack
 from pyebpf.tool.clock import monotonic_time
+from pyebpf.tool.options import (
+    argument,
+    failures_option,
+    flag,
+    milliseconds_option,
+    option,
+    pid_option,
+    tid_option,
+    uid_option,
+)
 from pyebpf.tool.shape import check_annotation, checked
 from pyebpf.tool.stop import Stop, events
 
@@ -52,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from pyebpf.tool.present import Kind
+    from pyebpf.tool.options import Kind
 
 __all__ = [
     "Bucket",
@@ -81,12 +91,33 @@ __all__ = [
     "uid_option",
 ]
 
-PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h, on 64 bits
-U32_MAX = (1 << 32) - 1
+
+class Choice(Protocol):
+    """The candidate that a probe's request took, and those before it, each with the reason against it."""
+
+    @property
+    def probe(self) -> str:
+        """The probe's name."""
+
+    @property
+    def way(self) -> str:
+        """The candidate."""
+
+    @property
+    def rejected(self) -> Sequence[tuple[str, str]]:
+        """Candidates that would have been better, with reasons."""
 
 
 class Tracer(Protocol):
-    """What a tool's `build` returns: `BPF` is one. Entering it compiles, loads and attaches; leaving detaches."""
+    """What a tool's `build` returns: `BPF` is one. Entering it compiles, loads and attaches; leaving detaches.
+
+    A class of your own inherits from this; what it does not define says nothing.
+    """
+
+    #: Called with a line of text where attaching or detaching takes seconds.
+    progress: Callable[[str], None] | None = None
+    #: Called when all is loaded and nothing attached yet: what it raises ends the start.
+    before_attaching: Callable[[], None] | None = None
 
     def __enter__(self) -> object: ...
 
@@ -97,10 +128,25 @@ class Tracer(Protocol):
     @property
     def lost(self) -> Mapping[str, int]:
         """How many events were lost so far, by reason."""
+        return {}
 
     @property
     def attachments(self) -> Iterable[str]:
         """A line for each attachment: which was chosen and why."""
+        return ()
+
+    @property
+    def choices(self) -> Iterable[Choice]:
+        """The candidate that each request took, and why not those before it."""
+        return ()
+
+    @property
+    def notes(self) -> Iterable[str]:
+        """Lines on what was asked for and is not there, where the rest was attached."""
+        return ()
+
+    def check_exists(self, named: Iterable[tuple[str, Kind, int]]) -> None:
+        """Raise NotFound for a number of an option that names nothing on this machine: (option, kind, number)."""
 
     def listing(self) -> str:
         """The compiled programs as text, without loading them."""
@@ -110,92 +156,6 @@ Built = TypeVar("Built", bound=Tracer)
 Options = TypeVar("Options")
 P = ParamSpec("P")
 Record = TypeVar("Record")
-
-
-@dataclass(frozen=True, slots=True)
-class Spelling:
-    """How an option of a tool is written on the command line; `flags` is empty for a positional argument."""
-
-    flags: tuple[str, ...]
-    help: str
-    metavar: str
-    choices: tuple[str, ...]
-    minimum: int | None
-    maximum: int | None
-    names: Kind = ""
-
-    def check(self, name: str, value: object) -> None:
-        """Raise InvalidValue for a value that the declaration excludes."""
-        what = self.flags[-1] if self.flags else name
-        for item in value if isinstance(value, tuple) else (value,):
-            if self.choices and item is not None and item not in self.choices:
-                raise InvalidValue(f"{what}: {item!r} is none of {', '.join(self.choices)}")
-            if isinstance(item, int) and not isinstance(item, bool):
-                if self.minimum is not None and item < self.minimum:
-                    raise InvalidValue(f"{what}: {item} is below {self.minimum}")
-                if self.maximum is not None and item > self.maximum:
-                    raise InvalidValue(f"{what}: {item} is above {self.maximum}")
-
-
-def option(
-    *flags: str,
-    default: object = None,
-    help: str,  # noqa: A002 - argparse's word for it, which is what it is for
-    metavar: str = "",
-    choices: Sequence[str] = (),
-    minimum: int | None = None,
-    maximum: int | None = None,
-    names: Kind = "",
-) -> Any:
-    """A field of an options dataclass that takes a value on the command line: `option("-c", "--cgroup", help=...)`.
-
-    The field's annotation decides what is read: `int`, `float` or `str`, perhaps `| None`; `tuple[int, ...]` and the
-    like read a list with commas. Bounds and choices hold for values given in Python, too. A number that `names` a
-    process, thread or processor is refused when the tool starts on a machine that has none of that number.
-    """
-    return _field(default, Spelling(flags, help, metavar, tuple(choices), minimum, maximum, names))
-
-
-def flag(*flags: str, help: str) -> Any:  # noqa: A002 - as above
-    """A field of type `bool`, False unless the flag is there: `flag("-Q", "--queued", help=...)`."""
-    return _field(False, Spelling(flags, help, "", (), None, None))  # noqa: FBT003 - a default, not a switch
-
-
-def _field(default: object, spelling: Spelling) -> Any:
-    if not spelling.flags or not all(flag.startswith("-") for flag in spelling.flags):
-        raise InvalidValue("an option has at least one flag, such as '-m' or '--milliseconds'")
-    return field(default=default, metadata={"spelling": spelling})
-
-
-def argument(metavar: str, *, help: str, choices: Sequence[str] = (), default: object = MISSING) -> Any:  # noqa: A002 - as above
-    """A positional argument of an options dataclass; one without default must be given."""
-    declaration = {"spelling": Spelling((), help, metavar, tuple(choices), None, None)}
-    return field(metadata=declaration) if default is MISSING else field(default=default, metadata=declaration)
-
-
-def pid_option(help: str = "only this process") -> Any:  # noqa: A002 - as above
-    """`-p PID`, None by default."""
-    return option("-p", "--pid", metavar="PID", help=help, minimum=1, maximum=PID_MAX, names="process")
-
-
-def tid_option(letter: str = "-t", help: str = "only this thread") -> Any:  # noqa: A002 - as above
-    """`-t TID`, None by default; `letter` where the book's tool has another."""
-    return option(letter, "--tid", metavar="TID", help=help, minimum=1, maximum=PID_MAX, names="thread")
-
-
-def uid_option(help: str = "only this user") -> Any:  # noqa: A002 - as above
-    """`-u UID`, None by default."""
-    return option("-u", "--uid", metavar="UID", help=help, minimum=0, maximum=U32_MAX)
-
-
-def milliseconds_option(help: str = "milliseconds instead of microseconds") -> Any:  # noqa: A002 - as above
-    """`-m`, off by default."""
-    return flag("-m", "--milliseconds", help=help)
-
-
-def failures_option(help: str = "only failures") -> Any:  # noqa: A002 - as above
-    """`-x`, off by default."""
-    return flag("-x", "--failed", help=help)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,28 +210,23 @@ class Tool(Generic[P, Options, Built]):
             if spelling is not None:
                 spelling.check(item.name, getattr(options, item.name))
 
-    def _checked(self, *args: P.args, **kwargs: P.kwargs) -> Options:
-        """The options given as arguments. Raises InvalidValue and NotFound."""
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Options, Built]:
+        """The options given as arguments, and the tracer for them, checked. Raises InvalidValue and NotFound."""
         options = self.options(*args, **kwargs)
         self.check(options)
-        self.check_present(options)
-        return options
+        tracer = self.build(options)
+        self.check_exists(tracer, options)
+        return options, tracer
 
-    def check_present(self, options: Options) -> None:
+    def check_exists(self, tracer: Built, options: Options) -> None:
         """Raise NotFound for an option that names what this machine does not have: it would wait for ever."""
-        given: dict[Kind, int] = {}
+        named: list[tuple[str, Kind, int]] = []
         for item in fields(options):
             spelling, value = item.metadata.get("spelling"), getattr(options, item.name)
-            if spelling is None or not spelling.names or value is None:
-                continue
-            from pyebpf.tool.present import not_of_process, why_absent
-
-            given[spelling.names] = value
-            reason = why_absent(spelling.names, value)
-            if not reason and len(given.keys() & {"process", "thread"}) == 2:
-                reason = not_of_process(given["thread"], given["process"])
-            if reason:
-                raise NotFound(f"{spelling.flags[-1]}: {reason}")
+            if spelling is not None and spelling.names and value is not None:
+                named.append((spelling.flags[-1], spelling.names, value))
+        if named:
+            tracer.check_exists(named)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,8 +243,7 @@ class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Iterator[Record]]:
         """Attach with the options given as arguments; the iterator ends when the context is left."""
-        options = self._checked(*args, **kwargs)
-        tracer = self.build(options)
+        options, tracer = self.prepare(*args, **kwargs)
         with Stop() as stop, tracer:
             records = self.records(tracer, options, stop)
             try:
@@ -355,14 +309,13 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
             except Exception:  # noqa: BLE001, S110 - as above
                 pass
 
-        if hasattr(tracer, "before_attaching"):
-            tracer.before_attaching = attempt
+        tracer.before_attaching = attempt
 
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Snapshot[Record]]:
         """Attach with the options given as arguments; each call gives what was counted since the one before."""
-        options = self._checked(*args, **kwargs)
-        tracer, lines = self.build(options), self.lines
+        options, tracer = self.prepare(*args, **kwargs)
+        lines = self.lines
         self.try_before_attaching(tracer, options)
         with tracer:
             yield Snapshot(
@@ -384,8 +337,7 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Callable[[float], list[Stack]]]:
         """Attach with the options given as arguments; each call watches for so many seconds more."""
-        options = self._checked(*args, **kwargs)
-        tracer = self.build(options)
+        options, tracer = self.prepare(*args, **kwargs)
 
         def collect(seconds: float) -> list[Stack]:
             with Stop() as stop:

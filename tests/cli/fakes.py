@@ -6,6 +6,7 @@ import os
 import sys
 from collections import deque
 
+import pyebpf.tool
 from pyebpf.cli.report import guarded, note
 from pyebpf.cli.run import run_tool
 from pyebpf.errors import CompileError, Location, NotPermitted, VerifierError
@@ -53,7 +54,7 @@ class Ring:
         os.close(self.writable)
 
 
-class Tracer:
+class Tracer(pyebpf.tool.Tracer):
     """What `BPF` promises to the command."""
 
     def __init__(self, options):

@@ -13,8 +13,8 @@ import pytest
 from pyebpf.cli.catalogue import find, names
 from pyebpf.dataclass import fields
 from pyebpf.errors import NotFound
-from pyebpf.tool import present
-from pyebpf.tool.present import why_absent
+from pyebpf.kernel import processes
+from pyebpf.kernel.processes import missing_reason
 
 #: Above every id that a kernel gives by default: sysctl kernel.pid_max.
 NOBODY = (1 << 22) - 1
@@ -48,29 +48,29 @@ def other_thread():
 
 def test_what_is_there(monkeypatch, tmp_path):
     """Processes of any user, threads, processors that are online."""
-    assert [why_absent("process", pid) for pid in (1, os.getpid())] == ["", ""]
+    assert [missing_reason("process", pid) for pid in (1, os.getpid())] == ["", ""]
     with other_thread() as tid:
-        assert why_absent("thread", tid) == ""
-    monkeypatch.setattr(present, "PROCESSORS", str(tmp_path / "online"))
+        assert missing_reason("thread", tid) == ""
+    monkeypatch.setattr(processes, "PROCESSORS", str(tmp_path / "online"))
     (tmp_path / "online").write_text("0,2-3,7\n")
-    assert [number for number in range(9) if not why_absent("processor", number)] == [0, 2, 3, 7]
-    assert why_absent("processor", 1) == "processor 1 is not online, only 0,2-3,7"
+    assert [number for number in range(9) if not missing_reason("processor", number)] == [0, 2, 3, 7]
+    assert missing_reason("processor", 1) == "processor 1 is not online, only 0,2-3,7"
 
 
 def test_what_is_not_there(ended):
     """What the number is instead is said, too."""
-    assert why_absent("process", NOBODY) == f"there is no process {NOBODY}"
-    assert why_absent("thread", NOBODY) == f"there is no thread {NOBODY}"
-    assert why_absent("process", ended) == f"process {ended} has ended"
-    assert why_absent("thread", ended) == f"thread {ended} has ended"
+    assert missing_reason("process", NOBODY) == f"there is no process {NOBODY}"
+    assert missing_reason("thread", NOBODY) == f"there is no thread {NOBODY}"
+    assert missing_reason("process", ended) == f"process {ended} has ended"
+    assert missing_reason("thread", ended) == f"thread {ended} has ended"
     with other_thread() as tid:
-        assert why_absent("process", tid) == f"{tid} is a thread of process {os.getpid()}"
+        assert missing_reason("process", tid) == f"{tid} is a thread of process {os.getpid()}"
 
 
 def test_what_the_machine_does_not_tell(monkeypatch):
     """Nothing is refused for it."""
-    monkeypatch.setattr(present, "PROCESSORS", "/nonexistent")
-    assert why_absent("processor", 8191) == ""
+    monkeypatch.setattr(processes, "PROCESSORS", "/nonexistent")
+    assert missing_reason("processor", 8191) == ""
 
 
 NAMED = {
@@ -112,9 +112,11 @@ def test_a_tool_refuses_to_wait_for_what_is_not_there(name, field):
 def test_a_thread_of_another_process():
     """Both are there, but there will never be an event of both."""
     tool = find("opensnoop")
-    tool.check_present(tool.options(pid=os.getpid(), tid=threading.get_native_id()))
+    options = tool.options(pid=os.getpid(), tid=threading.get_native_id())
+    tool.check_exists(tool.build(options), options)
+    options = tool.options(pid=1, tid=os.getpid())
     with pytest.raises(NotFound, match=rf"^--tid: thread {os.getpid()} is of process {os.getpid()}, not of 1$"):
-        tool.check_present(tool.options(pid=1, tid=os.getpid()))
+        tool.check_exists(tool.build(options), options)
 
 
 def test_the_doctor_says_so():

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from pyebpf import tool
 from pyebpf.cli.parser import parse
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
@@ -21,7 +22,7 @@ class Frame(NamedTuple):
     module: str = "x"
 
 
-class Tracer:
+class Tracer(tool.Tracer):
     lost = MappingProxyType({})
     attachments = ()
     stacks = SimpleNamespace(

@@ -23,7 +23,6 @@ from pyebpf.symbols.libraries import parse_cache
 from pyebpf.symbols.mappings import parse_mappings, read_mappings
 from pyebpf.symbols.perf_map import PerfMap
 from pyebpf.symbols.process import Processes
-from pyebpf.elf.symbol_table import SymbolTable
 from tests.support.errors import only_own_errors
 
 MIB = 1 << 20
