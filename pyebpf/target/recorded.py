@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["RecordedTarget", "Recorder"]
 
 VERSION = 1
-Answer = TypeVar("Answer")
+Fact = TypeVar("Fact")
 Asked = ParamSpec("Asked")
 
 
@@ -54,11 +54,11 @@ class Recorder(Target):
         """Return a target that has the facts so far, and no others."""
         return RecordedTarget(self._facts)
 
-    def _note(self, what: str, answer: Answer) -> Answer:
+    def _note(self, what: str, answer: Fact) -> Fact:
         self._facts[what] = {"answer": to_plain(answer)}
         return answer
 
-    def _ask(self, what: str, ask: Callable[Asked, Answer], *about: Asked.args, **options: Asked.kwargs) -> Answer:
+    def _ask(self, what: str, ask: Callable[Asked, Fact], *about: Asked.args, **options: Asked.kwargs) -> Fact:
         asked = question(what, *about, *options.values())
         try:
             return self._note(asked, ask(*about, **options))
@@ -170,7 +170,7 @@ class RecordedTarget(Target):
             raise MalformedData("a recorded fact is neither an answer nor missing")
         return cls(facts)
 
-    def _answer(self, what: str, read: Callable[[Any], Answer], *about: object) -> Answer:
+    def _answer(self, what: str, read: Callable[[Any], Fact], *about: object) -> Fact:
         asked = question(what, *about)
         fact = self._facts.get(asked)
         if fact is None:
