@@ -31,19 +31,19 @@ if TYPE_CHECKING:
         RawTracepointContext as RawTracepointContext,
         TracepointContext as TracepointContext,
     )
-    from pyebpf.builder.callbacks import (
-        loop as loop,
-    )
     from pyebpf.builder.contexts.iterators import (
         emit as emit,
     )
-    from pyebpf.builder.dynptr import (
+    from pyebpf.builder.intrinsics.callbacks import (
+        loop as loop,
+    )
+    from pyebpf.builder.intrinsics.dynptr import (
         dynptr as dynptr,
     )
-    from pyebpf.builder.function_words import (
+    from pyebpf.builder.intrinsics.function_words import (
         function_ip as function_ip,
     )
-    from pyebpf.builder.kernel_words import (
+    from pyebpf.builder.intrinsics.kernel_words import (
         cast as cast,
         container_of as container_of,
         current_task as current_task,
@@ -58,8 +58,22 @@ if TYPE_CHECKING:
         user as user,
         user_string as user_string,
     )
-    from pyebpf.builder.kfuncs import (
+    from pyebpf.builder.intrinsics.kfuncs import (
         kfunc as kfunc,
+    )
+    from pyebpf.builder.intrinsics.stacks import (
+        StackTraces as StackTraces,
+        kstack as kstack,
+        ustack as ustack,
+    )
+    from pyebpf.builder.intrinsics.words import (
+        comm as comm,
+        cpu as cpu,
+        gid as gid,
+        now as now,
+        pid as pid,
+        tid as tid,
+        uid as uid,
     )
     from pyebpf.builder.network_contexts import (
         SkBuff as SkBuff,
@@ -78,20 +92,6 @@ if TYPE_CHECKING:
         SockOpsContext as SockOpsContext,
         SockoptContext as SockoptContext,
         SysctlContext as SysctlContext,
-    )
-    from pyebpf.builder.stacks import (
-        StackTraces as StackTraces,
-        kstack as kstack,
-        ustack as ustack,
-    )
-    from pyebpf.builder.words import (
-        comm as comm,
-        cpu as cpu,
-        gid as gid,
-        now as now,
-        pid as pid,
-        tid as tid,
-        uid as uid,
     )
     from pyebpf.dsl.unroll import (
         unroll as unroll,
@@ -198,11 +198,11 @@ _MODULES = {
         "RawTracepointContext",
         "TracepointContext",
     ),
-    "builder.callbacks": ("loop",),
+    "builder.intrinsics.callbacks": ("loop",),
     "builder.contexts.iterators": ("emit",),
-    "builder.function_words": ("function_ip",),
-    "builder.dynptr": ("dynptr",),
-    "builder.kernel_words": (
+    "builder.intrinsics.function_words": ("function_ip",),
+    "builder.intrinsics.dynptr": ("dynptr",),
+    "builder.intrinsics.kernel_words": (
         "cast",
         "container_of",
         "current_task",
@@ -232,9 +232,9 @@ _MODULES = {
         "SockoptContext",
         "SysctlContext",
     ),
-    "builder.kfuncs": ("kfunc",),
-    "builder.stacks": ("StackTraces", "kstack", "ustack"),
-    "builder.words": (
+    "builder.intrinsics.kfuncs": ("kfunc",),
+    "builder.intrinsics.stacks": ("StackTraces", "kstack", "ustack"),
+    "builder.intrinsics.words": (
         "comm",
         "cpu",
         "gid",

@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
 
         message = f"the kernel has no helper bpf_{name}{closest(name, HELPER_IDS)}"
         raise AttributeError(message)
-    from pyebpf.builder.helper_calls import HelperWord
+    from pyebpf.builder.intrinsics.helper_calls import HelperWord
 
     word = HelperWord(name)
     globals()[name] = word

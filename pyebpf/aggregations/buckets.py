@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.aggregations.kind import add_word
-from pyebpf.builder.conditions import Compare
+from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.types import S64, U64
@@ -13,8 +13,8 @@ from pyebpf.types import S64, U64
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
 __all__ = ["bit_length", "count_bucket", "filled", "maybe_negative", "sign", "signed"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.entity import Entity, RunTime
-from pyebpf.builder.function import Join
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.maps import FULL
-from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, to_int
-from pyebpf.builder.places import temporary, zero
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values.entity import Entity, RunTime
+from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.operations import settled, to_int
+from pyebpf.builder.values.places import temporary, zero
 from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapSpec
@@ -31,7 +31,6 @@ __all__ = ["Aggregation"]
 
 R = TypeVar("R")
 
-#: Helper numbers of enum bpf_func_id.
 #: BPF_NOEXIST of bpf_map_update_elem, BPF_F_RDONLY_PROG of BPF_MAP_CREATE.
 NOEXIST = 1
 RDONLY_PROG = 1 << 7

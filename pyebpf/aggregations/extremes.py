@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from pyebpf.aggregations.buckets import signed
 from pyebpf.aggregations.kind import Kind
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.function import Join
 from pyebpf.builder.lost import count_loss
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.function import Join
 from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.aggregations.backend import Words
-    from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
 __all__ = ["Maximum", "Minimum", "extreme_of", "keep_extreme"]

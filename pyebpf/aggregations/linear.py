@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.aggregations.buckets import count_bucket, filled, signed
 from pyebpf.aggregations.kind import Kind
-from pyebpf.builder.conditions import Compare
+from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import InvalidValue
 from pyebpf.output.histogram import Histogram, linear
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.aggregations.backend import Words
-    from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
 __all__ = ["Linear"]

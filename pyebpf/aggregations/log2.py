@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.aggregations.backend import Words
-    from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
 __all__ = ["Log2"]

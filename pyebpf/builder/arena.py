@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.entity import Entity, describe
-from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import to_int
-from pyebpf.builder.places import Place
+from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.operations import to_int
+from pyebpf.builder.values.places import Place
 from pyebpf.compiler.ir import Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, IntType, type_of

@@ -14,11 +14,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Always, Compare
-from pyebpf.builder.function import Join, Loop
-from pyebpf.builder.integers import Int, choose, constant, relation
 from pyebpf.builder.lost import count_loss
-from pyebpf.builder.operations import binary, settled, to_int
+from pyebpf.builder.ssa.conditions import Always, Compare
+from pyebpf.builder.ssa.function import Join, Loop
+from pyebpf.builder.values.integers import Int, choose, constant, relation
+from pyebpf.builder.values.operations import binary, settled, to_int
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import dataclass
 from pyebpf.specs import MapSpec
@@ -28,9 +28,9 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pyebpf.builder.conditions import Test
-    from pyebpf.builder.environment import Variable
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
     from pyebpf.types import IntType
 

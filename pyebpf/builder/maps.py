@@ -6,21 +6,21 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyebpf.builder import atomics
-from pyebpf.builder.conditions import Always, Compare, Test
-from pyebpf.builder.entity import Entity, describe
-from pyebpf.builder.entries import Entries
-from pyebpf.builder.function import Join
-from pyebpf.builder.integers import Int, read_int
 from pyebpf.builder.lost import count_loss
-from pyebpf.builder.map_word import MapWord
-from pyebpf.builder.methods import method_of
-from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.operations import fits, settled, to_int
-from pyebpf.builder.places import Place, temporary
-from pyebpf.builder.records import PendingRecord
-from pyebpf.builder.references import Reference, note_change
-from pyebpf.builder.tuples import built
+from pyebpf.builder.ssa.conditions import Always, Compare, Test
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values import atomics
+from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.entries import Entries
+from pyebpf.builder.values.integers import Int, read_int
+from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.operations import fits, settled, to_int
+from pyebpf.builder.values.places import Place, temporary
+from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.references import Reference, note_change
+from pyebpf.builder.values.tuples import built
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import MAP_TRAITS
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FULL", "OUT_OF_RANGE", "MapEntity"]
 
-#: Helper numbers of enum bpf_func_id.
 _ANY, _NOEXIST = 0, 1
 _EEXIST = 17
 
@@ -127,7 +126,7 @@ class MapEntity(MapWord):
 
     def _for_each(self, p: ProgramBuilder, function: Any) -> Any:
         """`for_each(f)`: `f(key, value)` for each entry; how many there were, as far as it went."""
-        from pyebpf.builder.callbacks import for_each
+        from pyebpf.builder.intrinsics.callbacks import for_each
 
         return for_each(p, self, function)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.map_word import InnerMap, MapWord
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.methods import method_of
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.map_word import InnerMap, MapWord
+from pyebpf.builder.values.methods import method_of
 from pyebpf.compiler.ir import Condition
 from pyebpf.dataclass import replace
 from pyebpf.types import U32
@@ -16,8 +16,8 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.builder.conditions import Test
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
     from pyebpf.specs import MapSpec
     from pyebpf.types import Type
 

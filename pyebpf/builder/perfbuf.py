@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.entity import describe
 from pyebpf.builder.lost import count_loss
-from pyebpf.builder.map_word import MapWord
-from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled
-from pyebpf.builder.places import temporary
-from pyebpf.builder.records import PendingRecord
-from pyebpf.builder.references import Reference
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.entity import describe
+from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.operations import settled
+from pyebpf.builder.values.places import temporary
+from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.specs import MapSpec
 from pyebpf.types import Struct, StructType

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyebpf.builder.function import FunctionBuilder
 from pyebpf.builder.lost import LossTable
-from pyebpf.builder.operations import binary
-from pyebpf.builder.reading import read
-from pyebpf.builder.writing import write
+from pyebpf.builder.ssa.function import FunctionBuilder
+from pyebpf.builder.values.operations import binary
+from pyebpf.builder.values.reading import read
+from pyebpf.builder.values.writing import write
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.arena import ArenaEntity
     from pyebpf.builder.contexts import Place
-    from pyebpf.builder.places import Place as MemoryPlace
+    from pyebpf.builder.values.places import Place as MemoryPlace
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec
     from pyebpf.specs.programs import Exported

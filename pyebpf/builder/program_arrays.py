@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.map_word import MapWord
-from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, to_int
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.operations import settled, to_int
 from pyebpf.compiler.ir import Condition
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32

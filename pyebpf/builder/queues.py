@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Compare, Test
-from pyebpf.builder.integers import read_int
 from pyebpf.builder.lost import count_loss
-from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.maps import FULL
-from pyebpf.builder.methods import method_of
-from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.operations import settled
-from pyebpf.builder.places import Place, temporary
+from pyebpf.builder.ssa.conditions import Compare, Test
+from pyebpf.builder.values.integers import read_int
+from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.operations import settled
+from pyebpf.builder.values.places import Place, temporary
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U64, IntType
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BloomEntity", "QueueEntity"]
 
-#: Helper numbers of enum bpf_func_id (since Linux 4.20).
 _ANY, _EXIST = 0, 2
 
 

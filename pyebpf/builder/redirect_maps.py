@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.entity import Entity
-from pyebpf.builder.integers import Int
-from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, to_int
+from pyebpf.builder.values.entity import Entity
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.operations import settled, to_int
 from pyebpf.compiler.ir import Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.function import FunctionBuilder
 from pyebpf.builder.lost import count_loss
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition, Kind, Op
 from pyebpf.specs import MapSpec

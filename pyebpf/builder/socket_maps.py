@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.entity import Entity
-from pyebpf.builder.integers import Int
-from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled, to_int
-from pyebpf.builder.places import temporary
-from pyebpf.builder.references import Reference
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.entity import Entity
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.operations import settled, to_int
+from pyebpf.builder.values.places import temporary
+from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U64

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from pyebpf.builder import atomics
 from pyebpf.builder.available import need_helper
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.entity import describe
-from pyebpf.builder.kernel_objects import KernelReference
 from pyebpf.builder.lost import count_loss
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.methods import method_of
-from pyebpf.builder.operations import settled
-from pyebpf.builder.places import moved
-from pyebpf.builder.records import PendingRecord
-from pyebpf.builder.references import note_change
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values import atomics
+from pyebpf.builder.values.entity import describe
+from pyebpf.builder.values.kernel_objects import KernelReference
+from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.operations import settled
+from pyebpf.builder.values.places import moved
+from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.references import note_change
 from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.entity import describe
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.references import Reference
+from pyebpf.builder.values.entity import describe
+from pyebpf.builder.values.references import Reference
 from pyebpf.types import BE16, BE32, BE64, U8, U32, BytesType
 
 if TYPE_CHECKING:

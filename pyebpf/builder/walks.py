@@ -15,13 +15,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.callbacks import ENTRY, call_for_each, check_walked, entry_arguments, function_number
-from pyebpf.builder.conditions import All, Compare
-from pyebpf.builder.function import FunctionBuilder, Join, Loop
+from pyebpf.builder.intrinsics.callbacks import ENTRY, call_for_each, check_walked, entry_arguments, function_number
 from pyebpf.builder.loops import hidden_zero
-from pyebpf.builder.places import Place, pieces, temporary
-from pyebpf.builder.references import Reference
 from pyebpf.builder.scratch import LARGE, ScratchFunctionBuilder, is_scratch
+from pyebpf.builder.ssa.conditions import All, Compare
+from pyebpf.builder.ssa.function import FunctionBuilder, Join, Loop
+from pyebpf.builder.values.places import Place, pieces, temporary
+from pyebpf.builder.values.references import Reference
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import dataclass
@@ -29,11 +29,11 @@ from pyebpf.dataclass import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyebpf.builder.conditions import Test
-    from pyebpf.builder.entries import Entries
-    from pyebpf.builder.environment import Interval, Variable
     from pyebpf.builder.maps import MapEntity
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.builder.ssa.environment import Interval, Variable
+    from pyebpf.builder.values.entries import Entries
 
 __all__ = ["Walk", "walk_entries"]
 

@@ -16,7 +16,7 @@ from pyebpf.dataclass import dataclass
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from pyebpf.builder.entity import RunTime
+    from pyebpf.builder.values.entity import RunTime
     from pyebpf.errors import Location
 
 __all__ = ["BindingTimes", "Reason"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.dynptr import ByteRingEntity
+from pyebpf.builder.intrinsics.dynptr import ByteRingEntity
 from pyebpf.dsl.buffers import Buffer, ring_size
 
 __all__ = ["ByteRing"]

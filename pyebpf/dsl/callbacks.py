@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.callbacks import function_number
-from pyebpf.builder.function import FunctionBuilder
+from pyebpf.builder.intrinsics.callbacks import function_number
+from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.scope import Scope

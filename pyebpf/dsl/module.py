@@ -46,7 +46,7 @@ class Module(DecoratorMethods, MapMethods):
         super().__init__([])
         self.maps: list[Declared] = []
         #: Limit of different stacks that are kept, half a kilobyte each up to 55 frames, two above; None for what
-        #: `pyebpf.builder.stacks` says.
+        #: `pyebpf.builder.intrinsics.stacks` says.
         self.max_stacks: int | None = None
         self._losses: tuple[Loss, ...] = ()
         self._choices: tuple[Choice, ...] = ()
@@ -120,7 +120,7 @@ class Module(DecoratorMethods, MapMethods):
         self._choices = spec.choices
         if self.max_stacks is None:
             return spec
-        from pyebpf.builder.stacks import limited
+        from pyebpf.builder.intrinsics.stacks import limited
 
         limit = map_size(self.max_stacks)
         maps = tuple(replace(each, max_entries=limited(each, limit)) for each in spec.maps)

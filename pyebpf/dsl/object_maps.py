@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from pyebpf.builder.map_word import MapWord
 from pyebpf.builder.maps_of_maps import MapOfMapsEntity
-from pyebpf.builder.methods import method_of
 from pyebpf.builder.program_arrays import ProgramArrayEntity
 from pyebpf.builder.storage import StorageEntity
+from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.methods import method_of
 from pyebpf.dsl.buffers import record_type, ring_size
 from pyebpf.dsl.maps import Bound, Keyed, KeyedMap, bpf_type, map_size
 from pyebpf.dsl.probe import Attachment, Probe, Request, Way, requesting
@@ -22,8 +22,8 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyebpf.builder.integers import Int
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.integers import Int
     from pyebpf.specs import AttachSpec
 
 __all__ = ["MapOfMaps", "ProgramArray", "Storage", "UserRingBuffer"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
-from pyebpf.builder.conditions import Always
-from pyebpf.builder.entity import Entity
+from pyebpf.builder.ssa.conditions import Always
+from pyebpf.builder.values.entity import Entity
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.scope import Scope
 from pyebpf.errors import InvalidValue, NotLoaded, OnlyInProbe
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol, TypeAlias
 
-    from pyebpf.builder.conditions import Test
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
     from pyebpf.specs import AttachSpec
     from pyebpf.uapi.bpf import ProgramType
 

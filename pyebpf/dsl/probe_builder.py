@@ -9,8 +9,8 @@ from pyebpf.builder.program import ProgramBuilder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.builder.function import FunctionBuilder
     from pyebpf.builder.program import WholeProgram
+    from pyebpf.builder.ssa.function import FunctionBuilder
     from pyebpf.compiler import ir
     from pyebpf.dsl.binding_time import BindingTimes
     from pyebpf.dsl.probe import Attachment, SubprogramEntity

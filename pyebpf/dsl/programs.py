@@ -6,11 +6,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.entity import RunTime
-from pyebpf.builder.function import FunctionBuilder
 from pyebpf.builder.lost import LossTable
 from pyebpf.builder.program import WholeProgram
-from pyebpf.builder.strings import StringSource
+from pyebpf.builder.ssa.function import FunctionBuilder
+from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.strings import StringSource
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.binding_time import BindingTimes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.function import FunctionBuilder
-from pyebpf.builder.integers import Int
-from pyebpf.builder.operations import to_int
+from pyebpf.builder.ssa.function import FunctionBuilder
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.annotations import annotation_value, integer_type

@@ -6,11 +6,11 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.available import need_helper
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.entity import describe
-from pyebpf.builder.integers import Int
 from pyebpf.builder.lost import count_loss
-from pyebpf.builder.places import Place, zero
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.entity import describe
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.places import Place, zero
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.types import S64
 from pyebpf.uapi.helper_ids import DYNPTR_READ, USER_RINGBUF_DRAIN
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.dsl.object_maps import UserRingBuffer
 
 __all__ = ["TOO_SHORT", "drain"]
-
-#: Helper numbers of enum bpf_func_id (since Linux 5.19 and 6.1).
 
 TOO_SHORT = "record from user space too short"
 

@@ -138,7 +138,7 @@ class BPF(Module):
         for probe in self.probes:
             probe.bind(self._attach_at, self._program_of)
         if ".processes" in loaded.maps:
-            from pyebpf.builder.processes import PROCESSES_MAP
+            from pyebpf.builder.intrinsics.processes import PROCESSES_MAP
             from pyebpf.runtime.processes import ProcessWatch
 
             self._processes = ProcessWatch(loaded.maps[PROCESSES_MAP], self._names().processes)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.asm import build, encode
-from pyebpf.builder.stacks import CLASSES, SCRATCH_MAP
+from pyebpf.builder.intrinsics.stacks import CLASSES, SCRATCH_MAP
 from pyebpf.kernel import bpf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.uapi.bpf import ProgramType

@@ -1,7 +1,7 @@
 """`ProcessWatch`: what processes have mapped, noted while they live, for the names of their stacks.
 
-`ustack()` tells of each process that an event came from (`pyebpf.builder.processes`). A thread listens, since whoever
-uses the library may sleep, and most processes are gone by the time that their stacks are printed.
+`ustack()` tells of each process that an event came from (`builder/intrinsics/processes.py`). A thread listens, since
+whoever uses the library may sleep, and most processes are gone by the time that their stacks are printed.
 """
 
 from __future__ import annotations

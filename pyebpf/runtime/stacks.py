@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from pyebpf.builder.stacks import MISSED, StackTraces
+from pyebpf.builder.intrinsics.stacks import MISSED, StackTraces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
-    from pyebpf.builder.stacks import Backend
+    from pyebpf.builder.intrinsics.stacks import Backend
     from pyebpf.runtime.processes import ProcessWatch
     from pyebpf.symbols.frame import Frame
     from pyebpf.symbols.stacks import Symbols

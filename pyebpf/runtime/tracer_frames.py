@@ -1,11 +1,11 @@
-"""Addresses of the functions that run between a tracepoint and its programs (`pyebpf.builder.tracer_frames`)."""
+"""Addresses of the functions that run between a tracepoint and its programs (`builder/intrinsics/tracer_frames.py`)."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from pyebpf.builder.tracer_frames import RANGES
+from pyebpf.builder.intrinsics.tracer_frames import RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

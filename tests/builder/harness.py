@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.integers import Int
 from pyebpf.builder.program import ProgramBuilder
+from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.errors import Location
@@ -49,7 +49,7 @@ class Probe(ProgramBuilder):
         return value.convert(self, type_)
 
     def ret(self, value: Any) -> None:
-        from pyebpf.builder.operations import to_int
+        from pyebpf.builder.values.operations import to_int
 
         self.b.ret(to_int(self, value).value)
 

@@ -8,13 +8,13 @@ import pytest
 
 from pyebpf import helpers
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.helper_calls import _CONSTANT_TEXTS
-from pyebpf.builder.integers import Int
-from pyebpf.builder.kernel_objects import KernelReference
+from pyebpf.builder.intrinsics.helper_calls import _CONSTANT_TEXTS
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.records import Record, StructConstructor
 from pyebpf.builder.ringbuf import RingBufferEntity
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_objects import KernelReference
+from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.records import Record, StructConstructor
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer
 from pyebpf.compiler.ir import Op

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from pyebpf.builder import ranges
-from pyebpf.builder.comparisons import compare, contains, maximum, minimum
-from pyebpf.builder.operations import absolute, binary, convert, to_int, unary
+from pyebpf.builder.ssa import ranges
+from pyebpf.builder.values.comparisons import compare, contains, maximum, minimum
+from pyebpf.builder.values.operations import absolute, binary, convert, to_int, unary
 from pyebpf.errors import CompileError
 from pyebpf.types import INTEGERS, S8, S16, S32, S64, U8, U16, U32, U64, IntType
 from tests.builder.harness import Probe

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyebpf.builder.comparisons import compare, maximum, minimum
 from pyebpf.builder.loops import MOST_ITERATIONS, MOST_ROUNDS, range_loop
-from pyebpf.builder.operations import binary
+from pyebpf.builder.values.comparisons import compare, maximum, minimum
+from pyebpf.builder.values.operations import binary
 from pyebpf.compiler.evaluator import Pointer, Region
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import CompileError
@@ -36,7 +36,7 @@ def summing(p: Probe, start: Any, stop: Any, step: int, leave: Any = None, skip:
                 p.b.continue_(loop)
         before = p.b.read(total)
         assert before is not None
-        from pyebpf.builder.integers import Int
+        from pyebpf.builder.values.integers import Int
 
         p.b.write(total, binary(p, "+", binary(p, "*", Int(before, S64), 31), index).value)
     after = p.b.read(total)

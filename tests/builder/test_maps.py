@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.comparisons import compare
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.operations import to_int
-from pyebpf.builder.records import StructConstructor
 from pyebpf.builder.ringbuf import RingBufferEntity
+from pyebpf.builder.values.comparisons import compare
+from pyebpf.builder.values.operations import to_int
+from pyebpf.builder.values.records import StructConstructor
 from pyebpf.errors import CompileError
 from pyebpf.types import BE32, S64, U16, U32, U64, CharArray, Struct, u16, u32, u64
 from pyebpf.uapi.bpf import MapType

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.comparisons import compare, contains
 from pyebpf.builder.lost import LOST_MAP
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.operations import binary, is_none, to_int
-from pyebpf.builder.records import StructConstructor
 from pyebpf.builder.ringbuf import RingBufferEntity
+from pyebpf.builder.values.comparisons import compare, contains
+from pyebpf.builder.values.operations import binary, is_none, to_int
+from pyebpf.builder.values.records import StructConstructor
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, field, u8, u32, u64
 from pyebpf.uapi.bpf import MapType
 from tests.builder.fake_kernel import FakeKernel

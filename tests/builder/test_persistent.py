@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pyebpf.builder.persistent import PersistentMap
+from pyebpf.builder.ssa.persistent import PersistentMap
 
 
 @pytest.mark.parametrize("seed", range(23))

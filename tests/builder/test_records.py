@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyebpf.builder.comparisons import compare
-from pyebpf.builder.operations import binary, length, truth
-from pyebpf.builder.places import Place
-from pyebpf.builder.records import StructConstructor
-from pyebpf.builder.strings import String, StringSource
+from pyebpf.builder.values.comparisons import compare
+from pyebpf.builder.values.operations import binary, length, truth
+from pyebpf.builder.values.places import Place
+from pyebpf.builder.values.records import StructConstructor
+from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.errors import CompileError
 from pyebpf.types import (
     BE16,

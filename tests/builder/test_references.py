@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.comparisons import compare
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.operations import binary, is_none, truth
-from pyebpf.builder.records import Record, StructConstructor
+from pyebpf.builder.values.comparisons import compare
+from pyebpf.builder.values.operations import binary, is_none, truth
+from pyebpf.builder.values.records import Record, StructConstructor
 from pyebpf.errors import CompileError
 from pyebpf.types import U32, U64, CharArray, Struct, field, u32, u64
 from pyebpf.uapi.bpf import MapType

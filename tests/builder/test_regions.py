@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.builder.conditions import Compare
-from pyebpf.builder.function import Join
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.function import Join
 from pyebpf.compiler.ir import Condition
 from tests.builder.harness import Probe
 

@@ -8,9 +8,9 @@ import pytest
 
 from pyebpf.arch import architecture
 from pyebpf.builder.contexts import registers
-from pyebpf.builder.integers import Int
-from pyebpf.builder.memory import Space
-from pyebpf.builder.pointers import Pointer
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import CompileError
 from pyebpf.types import BOOL, S64, U16, U32, U64, CharFactory

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pyebpf.builder.intrinsics.stacks import CLASSES, FULL, MISSED, NO_MEMORY, USER_STACK, StackTraces, kstack, ustack
 from pyebpf.builder.loops import ZERO_MAP
 from pyebpf.builder.lost import LOST_MAP
-from pyebpf.builder.stacks import CLASSES, FULL, MISSED, NO_MEMORY, USER_STACK, StackTraces, kstack, ustack
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer, Region
 from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyebpf.builder.stacks import CLASSES, FULL
+from pyebpf.builder.intrinsics.stacks import CLASSES, FULL
 from pyebpf.cli.losses import Losses, in_words
 
 HOLDS = {"opens": "opens", "pending": "calls under way"}

@@ -7,8 +7,8 @@ import linecache
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import kernel_words, words
 from pyebpf.builder.annotations import KernelObject
+from pyebpf.builder.intrinsics import kernel_words, words
 from pyebpf.builder.lost import LossTable
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.module import Module

@@ -18,7 +18,7 @@ from tests.dsl.harness import probe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Calls may grow by so much more than the program: the trees of `builder/persistent.py` get a level higher.
+#: Calls may grow by so much more than the program: the trees of `builder/ssa/persistent.py` get a level higher.
 SLACK = 1.2
 
 #: Statements by their number that once took more the more there were: paths that differ, names, addresses.

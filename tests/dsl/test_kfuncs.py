@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyebpf import BPF, CompileError, kfunc, u64
-from pyebpf.builder.kfuncs import ACQUIRES, MODULES
+from pyebpf.builder.intrinsics.kfuncs import ACQUIRES, MODULES
 from pyebpf.target import KernelFunction, KernelParameter
 from tests.dsl.fake_target import INT, FakeTarget
 

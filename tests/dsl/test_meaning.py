@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.entity import Entity
 from pyebpf.builder.lost import LossTable
+from pyebpf.builder.values.entity import Entity
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.programs import build_program
 from tests.differential.evaluation import Maps

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.words import comm, now, pid
+from pyebpf.builder.intrinsics.words import comm, now, pid
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.probe import Probe
 from pyebpf.errors import CompileError, InvalidValue, NotFound, NotLoaded, OnlyInProbe
@@ -306,7 +306,7 @@ def test_compiling_does_not_depend_on_the_hash_seed(tmp_path: Any) -> None:
     script = tmp_path / "tool.py"
     script.write_text(
         """
-from pyebpf.builder.words import comm, now, pid
+from pyebpf.builder.intrinsics.words import comm, now, pid
 from pyebpf.dsl.module import Module
 from pyebpf.types import char, u32, u64
 from tests.dsl.fake_target import FakeTarget

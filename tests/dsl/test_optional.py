@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.builder.kernel_words import has_function
+from pyebpf.builder.intrinsics.kernel_words import has_function
 from pyebpf.dsl.assembly import assemble
 from pyebpf.errors import NotSupported
 from tests.dsl.fake_target import FakeTarget

@@ -8,7 +8,7 @@ import pytest
 
 from pyebpf import helpers
 from pyebpf.asm import listing
-from pyebpf.builder.dynptr import dynptr
+from pyebpf.builder.intrinsics.dynptr import dynptr
 from pyebpf.dsl.module import Module
 from pyebpf.errors import InvalidValue
 from pyebpf.packet import IPPROTO_UDP, UDP, Ethernet, IPv4

@@ -13,8 +13,8 @@ import pytest
 import pyebpf.aggregations
 import pyebpf.builder
 import pyebpf.dsl
-from pyebpf.builder import conditions
-from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime
+from pyebpf.builder.ssa import conditions
+from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime
 from pyebpf.errors import CompileError, OnlyInProbe
 from tests.dsl.harness import build, message
 from tests.dsl.test_meaning import results

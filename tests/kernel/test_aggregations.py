@@ -21,7 +21,7 @@ from pyebpf.aggregations import (
 )
 from pyebpf.builder.lost import LOST_MAP
 from pyebpf.builder.maps import FULL
-from pyebpf.builder.strings import StringSource
+from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler import compile_module
 from pyebpf.features import Features
 from pyebpf.kernel import bpf
@@ -198,7 +198,7 @@ def text() -> StringSource:
 @pytest.mark.parametrize("name", ["log2", "counter"])
 def test_keys_may_be_strings_and_structs(name: str, target: Any) -> None:
     """`hist[comm()]`, `hist[Where(cpu, disk)]`: read into the key, padding and all."""
-    from pyebpf.builder.records import StructConstructor
+    from pyebpf.builder.values.records import StructConstructor
 
     keyed = MAKERS[name](key=char[12])
     with adding(keyed, target, U64, lambda _p: text()) as run:

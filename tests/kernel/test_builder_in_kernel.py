@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyebpf.builder.comparisons import compare, contains, maximum, minimum
+from pyebpf.builder.intrinsics.words import comm
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.lost import LOST_MAP
 from pyebpf.builder.maps import FULL, OUT_OF_RANGE, MapEntity
-from pyebpf.builder.operations import absolute, binary, is_none, to_int
-from pyebpf.builder.places import Place
-from pyebpf.builder.records import StructConstructor
 from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
-from pyebpf.builder.words import comm
+from pyebpf.builder.values.comparisons import compare, contains, maximum, minimum
+from pyebpf.builder.values.operations import absolute, binary, is_none, to_int
+from pyebpf.builder.values.places import Place
+from pyebpf.builder.values.records import StructConstructor
 from pyebpf.compiler import compile_module
 from pyebpf.compiler.ir import Op
 from pyebpf.events import RingBuffer

@@ -12,10 +12,10 @@ import pytest
 
 from pyebpf import helpers
 from pyebpf.builder.contexts import Context
+from pyebpf.builder.intrinsics.stacks import StackTraces, kstack, ustack
 from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.operations import is_none
-from pyebpf.builder.records import StructConstructor
-from pyebpf.builder.stacks import StackTraces, kstack, ustack
+from pyebpf.builder.values.operations import is_none
+from pyebpf.builder.values.records import StructConstructor
 from pyebpf.compiler import compile_module
 from pyebpf.features import Features
 from pyebpf.objects import Map, Program

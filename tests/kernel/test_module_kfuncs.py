@@ -20,7 +20,7 @@ from pyebpf import (
     u32,
     u64,
 )
-from pyebpf.builder.kfuncs import MODULES
+from pyebpf.builder.intrinsics.kfuncs import MODULES
 from pyebpf.features import Features, Support
 from pyebpf.kernel.tracefs import Tracefs
 from pyebpf.packet import IPPROTO_UDP, UDP, IPv4

@@ -14,8 +14,8 @@ import pytest
 from pyebpf import Struct, array, char, comm, compiler, field as member, now, pid, u32, u64
 from pyebpf.asm.build import R0, R6, R9, R10
 from pyebpf.asm.op import Form
-from pyebpf.builder import restating
-from pyebpf.builder.function import FunctionBuilder
+from pyebpf.builder.ssa.function import FunctionBuilder
+from pyebpf.builder.values import restating
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.verifier.messages import VERIFIER_MESSAGES
 from tests.support.refused import Edit, marked, provoke

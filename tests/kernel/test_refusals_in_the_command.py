@@ -13,7 +13,7 @@ from pyebpf.programs import opensnoop
 # The compiler's own None check is switched off: without it the error would come before the verifier.
 SCRIPT = """\
 from pyebpf import BPF, Struct, pid, u32, u64
-from pyebpf.builder.function import FunctionBuilder
+from pyebpf.builder.ssa.function import FunctionBuilder
 
 FunctionBuilder.is_present = lambda *_: True
 bpf = BPF()

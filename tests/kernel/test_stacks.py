@@ -14,7 +14,7 @@ import pytest
 
 from pyebpf import BPF, Struct, comm, kstack, pid, s32, u32, u64, ustack
 from pyebpf.arch import syscall_name
-from pyebpf.builder.stacks import FULL, MISSED
+from pyebpf.builder.intrinsics.stacks import FULL, MISSED
 from tests.support.native import build_native
 from tests.support.told import Told, told
 from tests.support.waiting import PATIENCE

@@ -13,7 +13,7 @@ import textwrap
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import words
+from pyebpf.builder.intrinsics import words
 from pyebpf.builder.lost import LossTable
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.dsl.module import Module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyebpf.builder.tracer_frames import RANGES
+from pyebpf.builder.intrinsics.tracer_frames import RANGES
 from pyebpf.runtime.tracer_frames import tracer_ranges
 
 TEXT = b"""\

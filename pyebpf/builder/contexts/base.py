@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyebpf.builder.annotations import KernelObject
-from pyebpf.builder.entity import Entity, NoPythonOperators
-from pyebpf.builder.kernel_objects import plain_name
-from pyebpf.builder.memory import Space
-from pyebpf.builder.pointers import Pointer
-from pyebpf.builder.strings import StringSource
+from pyebpf.builder.values.entity import Entity, NoPythonOperators
+from pyebpf.builder.values.kernel_objects import plain_name
+from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.pointers import Pointer
+from pyebpf.builder.values.strings import StringSource
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import CompileError
 from pyebpf.specs import AttachSpec

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import structs
 from pyebpf.builder.contexts.fields import FieldsPlace
-from pyebpf.builder.contexts.packets import Packet
 from pyebpf.builder.contexts.skb import SkBuffPlace
-from pyebpf.builder.strings import StringSource
+from pyebpf.builder.values.packets import Packet
+from pyebpf.builder.values.strings import StringSource
 from pyebpf.specs.attach.cgroups import HOOKS, CgroupAttachSpec, CgroupSkb
 from pyebpf.uapi.helper_ids import SYSCTL_GET_NAME
 

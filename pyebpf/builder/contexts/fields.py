@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
-from pyebpf.builder.arrays import Array
-from pyebpf.builder.conditions import Always, Compare
 from pyebpf.builder.contexts.base import Place
-from pyebpf.builder.entity import Entity, NoPythonOperators, RunTime, describe
-from pyebpf.builder.integers import Int
-from pyebpf.builder.operations import settled
-from pyebpf.builder.places import Place as Memory, temporary, write_bytes
-from pyebpf.builder.writing import integer
+from pyebpf.builder.ssa.conditions import Always, Compare
+from pyebpf.builder.values.arrays import Array
+from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime, describe
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.operations import settled
+from pyebpf.builder.values.places import Place as Memory, temporary, write_bytes
+from pyebpf.builder.values.writing import integer
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest
@@ -25,9 +25,9 @@ from pyebpf.types import INTEGERS, S64, U8, U64, IntType, array_of
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from pyebpf.builder.conditions import Test
-    from pyebpf.builder.contexts.packets import Packet
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.builder.values.packets import Packet
     from pyebpf.compiler import ir
 
 __all__ = ["Bytes", "ContextField", "FieldTable", "FieldsPlace", "Mirrored", "Number", "To", "Words"]

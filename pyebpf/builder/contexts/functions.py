@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pyebpf.builder.contexts import registers, sessions
 from pyebpf.builder.contexts.base import Loading, Place, annotated
-from pyebpf.builder.integers import Int
-from pyebpf.builder.kernel_objects import as_number, from_register, plain_name
-from pyebpf.builder.memory import Space
-from pyebpf.builder.pointers import Pointer
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_objects import as_number, from_register, plain_name
+from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest

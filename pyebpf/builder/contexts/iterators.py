@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Always, Compare, Test
 from pyebpf.builder.contexts.base import Loading, Place
-from pyebpf.builder.entity import describe
-from pyebpf.builder.integers import read_int
-from pyebpf.builder.kernel_objects import KernelReference, from_register
-from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.operations import settled
-from pyebpf.builder.places import Place as Memory, temporary
-from pyebpf.builder.records import PendingRecord
-from pyebpf.builder.references import Reference
-from pyebpf.builder.words import word
+from pyebpf.builder.intrinsics.words import word
+from pyebpf.builder.ssa.conditions import Always, Compare, Test
+from pyebpf.builder.values.entity import describe
+from pyebpf.builder.values.integers import read_int
+from pyebpf.builder.values.kernel_objects import KernelReference, from_register
+from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.operations import settled
+from pyebpf.builder.values.places import Place as Memory, temporary
+from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.errors import NotFound, OnlyInProbe, closest
 from pyebpf.specs.attach.iterators import MAP_ITERATORS, KernelIterator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.comparisons import maximum, minimum
 from pyebpf.builder.contexts.base import Loading
 from pyebpf.builder.contexts.functions import TrampolinePlace
+from pyebpf.builder.values.comparisons import maximum, minimum
 from pyebpf.errors import NotFound
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Place
-from pyebpf.builder.kernel_objects import KernelReference
+from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.compiler.ir import Kind
 from pyebpf.errors import closest
 from pyebpf.specs.attach.netfilter import Netfilter

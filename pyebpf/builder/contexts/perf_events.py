@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.builder.contexts.base import Place
-from pyebpf.builder.integers import Int
+from pyebpf.builder.values.integers import Int
 from pyebpf.errors import closest
 from pyebpf.specs.attach.perf_events import Breakpoint, PerfEvent
 from pyebpf.types import U64

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Place
-from pyebpf.builder.integers import Int
-from pyebpf.builder.places import Place as Memory, copy, temporary
-from pyebpf.builder.records import Record
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.places import Place as Memory, copy, temporary
+from pyebpf.builder.values.records import Record
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
 from pyebpf.specs.attach.freplace import Replacement

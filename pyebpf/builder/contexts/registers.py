@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.arch import architecture
 from pyebpf.builder.annotations import KernelObject
-from pyebpf.builder.integers import Int
-from pyebpf.builder.memory import Space, probe_read_value
-from pyebpf.builder.pointers import Pointer
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.memory import Space, probe_read_value
+from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
 from pyebpf.types import S64, U64, IntType, PointerType

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.integers import Int
-from pyebpf.builder.operations import to_int
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import NotFound
 from pyebpf.types import S64, U64

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyebpf.builder.contexts.base import Place
-from pyebpf.builder.contexts.packets import Packet, metadata
-from pyebpf.builder.places import Place as Memory
+from pyebpf.builder.values.packets import Packet, metadata
+from pyebpf.builder.values.places import Place as Memory
 from pyebpf.errors import closest
 from pyebpf.specs import AttachSpec
 from pyebpf.specs.attach.network import Clsact, Tcx

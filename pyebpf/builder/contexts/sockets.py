@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyebpf.builder.contexts import structs
 from pyebpf.builder.contexts.fields import FieldsPlace
-from pyebpf.builder.contexts.packets import Packet
 from pyebpf.builder.contexts.skb import ENDS, SkBuffPlace
+from pyebpf.builder.values.packets import Packet
 from pyebpf.specs.attach.sockets import FlowDissector, SkLookup, SkMsg, SkReuseport, SkSkb, SocketFilter
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Loading, Place, annotated
-from pyebpf.builder.kernel_objects import KernelReference, from_register, integer_type, plain_name
-from pyebpf.builder.operations import fits, to_int
+from pyebpf.builder.values.kernel_objects import KernelReference, from_register, integer_type, plain_name
+from pyebpf.builder.values.operations import fits, to_int
 from pyebpf.compiler.ir import Kind
 from pyebpf.errors import NotFound, NotSupported, closest
 from pyebpf.specs.attach.struct_ops import StructOpsMember

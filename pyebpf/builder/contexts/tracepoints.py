@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Loading, OpaqueArgument, Place
-from pyebpf.builder.integers import Int
-from pyebpf.builder.kernel_objects import as_number, from_register
-from pyebpf.builder.memory import Space
-from pyebpf.builder.places import Place as Memory
-from pyebpf.builder.pointers import Pointer
-from pyebpf.builder.strings import StringSource
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_objects import as_number, from_register
+from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.places import Place as Memory
+from pyebpf.builder.values.pointers import Pointer
+from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint

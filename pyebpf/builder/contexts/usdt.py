@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Compare
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.registers import named_register, typed
 from pyebpf.builder.contexts.user import COOKIE, cookie
-from pyebpf.builder.memory import Space, probe_read_value
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.memory import Space, probe_read_value
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import closest
 from pyebpf.specs.attach.usdt import (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import All, Compare
 from pyebpf.builder.contexts import sessions
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.registers import argument, named_register, result, typed
-from pyebpf.builder.integers import Int
-from pyebpf.builder.memory import Space
-from pyebpf.builder.words import process_number
+from pyebpf.builder.intrinsics.words import process_number
+from pyebpf.builder.ssa.conditions import All, Compare
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.memory import Space
 from pyebpf.compiler.ir import Condition, Op
 from pyebpf.specs.attach.uprobes import Uprobe, UprobeMulti, cookie_spec
 from pyebpf.types import U64

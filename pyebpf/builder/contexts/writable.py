@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.arrays import Array
 from pyebpf.builder.contexts.base import Place
 from pyebpf.builder.contexts.struct_ops import WritableReference
 from pyebpf.builder.contexts.tracepoints import raw_argument, raw_exists
-from pyebpf.builder.kernel_objects import integer_type
-from pyebpf.builder.places import Place as Memory
+from pyebpf.builder.values.arrays import Array
+from pyebpf.builder.values.kernel_objects import integer_type
+from pyebpf.builder.values.places import Place as Memory
 from pyebpf.compiler.ir import Kind
 from pyebpf.errors import NotFound
 from pyebpf.specs.attach.tracepoints import WritableRawTracepoint

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Place
-from pyebpf.builder.contexts.packets import Packet, metadata
-from pyebpf.builder.integers import Int
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.packets import Packet, metadata
 from pyebpf.errors import closest
 from pyebpf.specs.attach.network import Xdp
 from pyebpf.types import S64, U32

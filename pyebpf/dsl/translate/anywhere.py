@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.optional import Maybe, bare, with_flag
-from pyebpf.builder.places import Place
-from pyebpf.builder.records import PendingRecord, Record, is_fresh
+from pyebpf.builder.values.optional import Maybe, bare, with_flag
+from pyebpf.builder.values.places import Place
+from pyebpf.builder.values.records import PendingRecord, Record, is_fresh
 from pyebpf.dsl.translate.tuples import TupleValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.builder.entity import RunTime
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.entity import RunTime
     from pyebpf.dsl.translate.names import NameEntry, Names
 
 __all__ = ["AnywhereRecord", "anywhere", "anywhere_or_none", "are_joined", "check_alias", "record_by_turns"]

@@ -6,10 +6,10 @@ import ast
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.entity import describe
-from pyebpf.builder.integers import number
-from pyebpf.builder.records import is_fresh
-from pyebpf.builder.restating import restated_if_computed
+from pyebpf.builder.values.entity import describe
+from pyebpf.builder.values.integers import number
+from pyebpf.builder.values.records import is_fresh
+from pyebpf.builder.values.restating import restated_if_computed
 from pyebpf.dsl.annotations import integer_type
 from pyebpf.dsl.translate.names import RETURN
 from pyebpf.dsl.tree import statements_within
@@ -18,7 +18,7 @@ from pyebpf.uapi.bpf import ProgramType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.builder.environment import Variable
+    from pyebpf.builder.ssa.environment import Variable
     from pyebpf.builder.walks import Walk
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.environment import S64_MAX, S64_MIN
-from pyebpf.builder.integers import Int
+from pyebpf.builder.ssa.environment import S64_MAX, S64_MIN
+from pyebpf.builder.values.integers import Int
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.assigned import assigned_names

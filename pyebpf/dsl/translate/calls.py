@@ -9,14 +9,14 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import comparisons, operations
-from pyebpf.builder.conditions import All, Always
-from pyebpf.builder.entity import Entity, NoPythonOperators, describe
-from pyebpf.builder.entries import Entries
-from pyebpf.builder.integers import Int
-from pyebpf.builder.map_word import MapWord
-from pyebpf.builder.records import PendingRecord, Record, StructConstructor
-from pyebpf.builder.words import Word
+from pyebpf.builder.intrinsics.words import Word
+from pyebpf.builder.ssa.conditions import All, Always
+from pyebpf.builder.values import comparisons, operations
+from pyebpf.builder.values.entity import Entity, NoPythonOperators, describe
+from pyebpf.builder.values.entries import Entries
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.records import PendingRecord, Record, StructConstructor
 from pyebpf.dsl.purity import Changing, Impure, impure_call
 from pyebpf.dsl.translate.closures import BoundFunction, LocalFunction, is_plain, realized
 from pyebpf.dsl.translate.compile_time import compile_time, needs_events, uses_bpf

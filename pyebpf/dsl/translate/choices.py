@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import operations
-from pyebpf.builder.entity import RunTime
-from pyebpf.builder.function import Join
-from pyebpf.builder.integers import Character, Int
-from pyebpf.builder.optional import Maybe, bare, nothing_of, with_flag
-from pyebpf.builder.places import Place
-from pyebpf.builder.records import PendingRecord, Record, is_fresh
-from pyebpf.builder.strings import String, StringSource
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values import operations
+from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.integers import Character, Int
+from pyebpf.builder.values.optional import Maybe, bare, nothing_of, with_flag
+from pyebpf.builder.values.places import Place
+from pyebpf.builder.values.records import PendingRecord, Record, is_fresh
+from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.translate.tuples import TupleValue, described
 from pyebpf.types import U64, CharArray
 
 if TYPE_CHECKING:
-    from pyebpf.builder.environment import Variable
+    from pyebpf.builder.ssa.environment import Variable
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["join_values", "leave"]

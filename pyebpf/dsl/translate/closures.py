@@ -6,9 +6,9 @@ import ast
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Always
-from pyebpf.builder.entity import Entity, NoPythonOperators
-from pyebpf.builder.records import PendingRecord, Record
+from pyebpf.builder.ssa.conditions import Always
+from pyebpf.builder.values.entity import Entity, NoPythonOperators
+from pyebpf.builder.values.records import PendingRecord, Record
 from pyebpf.dataclass import replace
 from pyebpf.dsl.translate.compile_time import python_value
 from pyebpf.dsl.translate.inlining import inline
@@ -17,8 +17,8 @@ from pyebpf.dsl.translate.tuples import is_run_time
 if TYPE_CHECKING:
     from inspect import Signature
 
-    from pyebpf.builder.conditions import Test
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
     from pyebpf.dsl.source import Source
     from pyebpf.dsl.translate.frame import Frame
 

@@ -7,8 +7,8 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Context
-from pyebpf.builder.entity import Entity
-from pyebpf.builder.words import Word
+from pyebpf.builder.intrinsics.words import Word
+from pyebpf.builder.values.entity import Entity
 from pyebpf.dsl.purity import Impure, compute
 from pyebpf.dsl.scope import MISSING, Scope
 from pyebpf.dsl.translate.known import bounded, rounds, said

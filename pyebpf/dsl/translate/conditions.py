@@ -6,13 +6,13 @@ import ast
 import operator
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import comparisons, operations
-from pyebpf.builder.conditions import Always, negate
-from pyebpf.builder.entity import Entity
-from pyebpf.builder.function import Join
-from pyebpf.builder.integers import Int
-from pyebpf.builder.records import PendingRecord
-from pyebpf.builder.references import Reference
+from pyebpf.builder.ssa.conditions import Always, negate
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values import comparisons, operations
+from pyebpf.builder.values.entity import Entity
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.references import Reference
 from pyebpf.dsl.translate.compile_time import check_called, compile_time
 from pyebpf.dsl.translate.tuples import TupleValue, is_built, is_run_time
 from pyebpf.types import S64
@@ -20,7 +20,7 @@ from pyebpf.types import S64
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.builder.conditions import Test
+    from pyebpf.builder.ssa.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = [

@@ -6,15 +6,15 @@ import ast
 import operator
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder import operations
-from pyebpf.builder.conditions import Test
-from pyebpf.builder.entity import Entity, describe
-from pyebpf.builder.function import Join
-from pyebpf.builder.integers import Int
-from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.optional import Maybe
-from pyebpf.builder.records import PendingRecord, Record
-from pyebpf.builder.strings import String, StringSource
+from pyebpf.builder.ssa.conditions import Test
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values import operations
+from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.optional import Maybe
+from pyebpf.builder.values.records import PendingRecord, Record
+from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.purity import has_code
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.choices import join_values, leave

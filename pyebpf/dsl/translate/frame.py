@@ -12,8 +12,8 @@ from pyebpf.dsl.translate.names import Names
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from pyebpf.builder.environment import Variable
-    from pyebpf.builder.function import Join
+    from pyebpf.builder.ssa.environment import Variable
+    from pyebpf.builder.ssa.function import Join
     from pyebpf.builder.walks import Walk
     from pyebpf.dsl.binding_time import BindingTimes
     from pyebpf.dsl.probe_builder import ProbeBuilder

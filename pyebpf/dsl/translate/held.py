@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.entity import Entity, RunTime
-from pyebpf.builder.methods import Method
+from pyebpf.builder.values.entity import Entity, RunTime
+from pyebpf.builder.values.methods import Method
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.function import Join
-from pyebpf.builder.records import Record
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values.records import Record
 from pyebpf.dsl.annotations import annotation_value, integer_type
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source

@@ -7,12 +7,12 @@ import functools
 from collections.abc import ItemsView, Iterable, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.entity import Entity, describe
-from pyebpf.builder.function import Join
-from pyebpf.builder.integers import Int
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
-from pyebpf.builder.restating import masked
-from pyebpf.builder.strings import String, StringSource
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.restating import masked
+from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.builder.walks import walk_entries
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.bodies import pass_on, returned_from
@@ -28,7 +28,7 @@ from pyebpf.dsl.unroll import Unrolled
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.builder.entries import Entries
+    from pyebpf.builder.values.entries import Entries
     from pyebpf.dsl.translate.frame import Frame
     from pyebpf.errors import Location
 

@@ -6,15 +6,15 @@ import ast
 import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyebpf.builder.conditions import Test
-from pyebpf.builder.entity import Entity, RunTime, describe
-from pyebpf.builder.environment import Variable
-from pyebpf.builder.integers import Character, Int
-from pyebpf.builder.methods import Method
-from pyebpf.builder.none import MaybeInt
-from pyebpf.builder.operations import to_int
-from pyebpf.builder.optional import Maybe, Nothing
-from pyebpf.builder.words import Word
+from pyebpf.builder.intrinsics.words import Word
+from pyebpf.builder.ssa.conditions import Test
+from pyebpf.builder.ssa.environment import Variable
+from pyebpf.builder.values.entity import Entity, RunTime, describe
+from pyebpf.builder.values.integers import Character, Int
+from pyebpf.builder.values.methods import Method
+from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.operations import to_int
+from pyebpf.builder.values.optional import Maybe, Nothing
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass, field
 from pyebpf.dsl.binding_time import BindingTimes, Reason
@@ -29,8 +29,8 @@ from pyebpf.types import S64, U64
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from pyebpf.builder.environment import Values
-    from pyebpf.builder.function import FunctionBuilder
+    from pyebpf.builder.ssa.environment import Values
+    from pyebpf.builder.ssa.function import FunctionBuilder
     from pyebpf.dsl.probe_builder import ProbeBuilder
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source

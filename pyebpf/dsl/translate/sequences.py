@@ -9,13 +9,13 @@ import ast
 import builtins
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyebpf.builder.arrays import Array
-from pyebpf.builder.conditions import All, Always, Any as AnyOf
-from pyebpf.builder.entity import Entity, describe
-from pyebpf.builder.function import Join
-from pyebpf.builder.kernel_objects import KernelArray
-from pyebpf.builder.optional import Maybe
-from pyebpf.builder.tuples import TupleReference
+from pyebpf.builder.ssa.conditions import All, Always, Any as AnyOf
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values.arrays import Array
+from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.kernel_objects import KernelArray
+from pyebpf.builder.values.optional import Maybe
+from pyebpf.builder.values.tuples import TupleReference
 from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.compile_time import compile_time, needs_events, python_value
 from pyebpf.dsl.translate.conditions import as_test, branch, decided

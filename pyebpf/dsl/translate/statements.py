@@ -7,14 +7,14 @@ import functools
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Always
-from pyebpf.builder.entity import Entity, RunTime, describe
-from pyebpf.builder.function import Join
-from pyebpf.builder.integers import Int
-from pyebpf.builder.optional import Maybe
-from pyebpf.builder.places import Place
-from pyebpf.builder.references import Reference
-from pyebpf.builder.strings import StringSource
+from pyebpf.builder.ssa.conditions import Always
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values.entity import Entity, RunTime, describe
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.optional import Maybe
+from pyebpf.builder.values.places import Place
+from pyebpf.builder.values.references import Reference
+from pyebpf.builder.values.strings import StringSource
 from pyebpf.dsl.translate.assigned import assigned_names, loop_targets
 from pyebpf.dsl.translate.bodies import return_statement
 from pyebpf.dsl.translate.calls import call
@@ -29,7 +29,7 @@ from pyebpf.types import BOOL, CharArray
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.builder.conditions import Test
+    from pyebpf.builder.ssa.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["HANDLERS", "assign_target"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.comparisons import compare
-from pyebpf.builder.conditions import Always, Compare
-from pyebpf.builder.entity import Entity, describe
-from pyebpf.builder.function import Join
-from pyebpf.builder.integers import Int
-from pyebpf.builder.operations import to_int
-from pyebpf.builder.places import Place
-from pyebpf.builder.restating import element_offset
+from pyebpf.builder.ssa.conditions import Always, Compare
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values.comparisons import compare
+from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.operations import to_int
+from pyebpf.builder.values.places import Place
+from pyebpf.builder.values.restating import element_offset
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, S64, U32, ArrayType, BytesType, CharArray, IntType
@@ -176,7 +176,7 @@ def _by_index(f: Frame, table: Mapping[Any, Any], key: Int, default: Any) -> Any
 
 
 def _relation(f: Frame, key: Int, low: int, high: int) -> Any:
-    from pyebpf.builder.comparisons import contains
+    from pyebpf.builder.values.comparisons import contains
 
     held_low, held_high = key.limits
     if high < held_low or low > held_high:

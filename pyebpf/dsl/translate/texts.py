@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.places import Place, zero
-from pyebpf.builder.references import note_change
-from pyebpf.builder.strings import String, StringSource
+from pyebpf.builder.values.places import Place, zero
+from pyebpf.builder.values.references import note_change
+from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.types import CharArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyebpf.builder.entity import RunTime
-    from pyebpf.builder.function import FunctionBuilder
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.function import FunctionBuilder
+    from pyebpf.builder.values.entity import RunTime
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import Always
+from pyebpf.builder.ssa.conditions import Always
 from pyebpf.dsl.translate import calls, closures, expressions, sequences, statements
 from pyebpf.dsl.translate.compile_time import python_value
 from pyebpf.dsl.translate.frame import Frame

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyebpf.builder.conditions import Always, Test
-from pyebpf.builder.entity import Entity, RunTime, describe as described
-from pyebpf.builder.tuples import TupleValue
+from pyebpf.builder.ssa.conditions import Always, Test
+from pyebpf.builder.values.entity import Entity, RunTime, describe as described
+from pyebpf.builder.values.tuples import TupleValue
 
 __all__ = ["TupleValue", "described", "is_built", "is_run_time"]
 

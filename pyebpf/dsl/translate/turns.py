@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.conditions import negate
-from pyebpf.builder.entity import RunTime
-from pyebpf.builder.integers import Character, Int
-from pyebpf.builder.optional import Maybe, Nothing, bare, nothing_of, with_flag
-from pyebpf.builder.records import PendingRecord, Record
-from pyebpf.builder.strings import String
+from pyebpf.builder.ssa.conditions import negate
+from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.integers import Character, Int
+from pyebpf.builder.values.optional import Maybe, Nothing, bare, nothing_of, with_flag
+from pyebpf.builder.values.records import PendingRecord, Record
+from pyebpf.builder.values.strings import String
 from pyebpf.dsl.translate.tuples import TupleValue
 from pyebpf.types import U64
 

@@ -1,0 +1,1 @@
+"""Intrinsics: names that stand for the kernel's functions, called inside a probe."""

@@ -1,0 +1,173 @@
+"""Functions that the kernel calls back with a map's entries: `table.for_each(function)`, and timers' functions."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.available import need_helper
+from pyebpf.builder.intrinsics.words import word
+from pyebpf.builder.values.entity import describe
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.operations import to_int
+from pyebpf.builder.values.places import Place
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.errors import OnlyInProbe
+from pyebpf.types import S64, U32
+from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helper_ids import FOR_EACH_MAP_ELEM, LOOP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyebpf.builder.maps import MapEntity
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.specs import MapSpec
+
+__all__ = [
+    "ENTRY",
+    "call_for_each",
+    "check_walked",
+    "entry_arguments",
+    "for_each",
+    "function_number",
+    "loop",
+    "timer_function",
+]
+
+#: BPF_MAX_LOOPS.
+MOST_ROUNDS = 1 << 23
+
+#: Kinds whose entries the helper walks.
+WALKED = (
+    MapType.HASH,
+    MapType.LRU_HASH,
+    MapType.PERCPU_HASH,
+    MapType.LRU_PERCPU_HASH,
+    MapType.ARRAY,
+    MapType.PERCPU_ARRAY,
+)
+
+#: What the kernel passes: the map, the addresses of key and value.
+ENTRY = (Kind.POINTER, Kind.POINTER, Kind.POINTER)
+
+
+def function_number(p: ProgramBuilder) -> int:
+    """A number for the name of another function that is called back."""
+    p.callbacks += 1
+    return p.callbacks
+
+
+def entry_arguments(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.Value]], Sequence[Any]]:
+    """The Python arguments for one entry: its key and its value, a snapshot where that is a number."""
+
+    def arguments(registers: Sequence[ir.Value]) -> Sequence[Any]:
+        _, key, value = registers
+        # The key is in the entry as well, and its memory goes with it.
+        p.b.assume_origin(key, spec.name)
+        p.b.assume_origin(value, spec.name)
+        key_place = Place(base=key, owner=f"a key of {spec.name}", writable=False)
+        value_place = Place(base=value, owner=f"an entry of {spec.name}", shared=True)
+        assert spec.value is not None
+        return [p.load_value(key_place, spec.key or U32), p.load_value(value_place, spec.value)]
+
+    return arguments
+
+
+def _function(p: ProgramBuilder, function: Any, what: str, of: str = "a key and a value") -> FunctionType:
+    if not isinstance(function, FunctionType):
+        p.fail(f"{what} takes a function of {of}, not {describe(function)}")
+    return function
+
+
+def check_walked(p: ProgramBuilder, table: MapEntity, what: str) -> None:
+    """Refuse to walk a map that this kernel can't walk here."""
+    if table.kind not in WALKED:
+        p.fail(f"{what}: the kernel walks hashes and arrays only")
+    need_helper(p, "for_each_map_elem", what, "look entries up one at a time, by .get(k)")
+
+
+def call_for_each(
+    p: ProgramBuilder,
+    table: MapEntity,
+    function: ir.Value,
+    passed: ir.Value,
+    invalidated: Mapping[str, str],
+    what: str,
+) -> ir.Value:
+    """Call `function`, by its address, with each entry of a map and `passed`; how many there were.
+
+    `invalidated` are the maps whose entries it makes invalid, with the reasons.
+    """
+    seen = p.b.call(FOR_EACH_MAP_ELEM, table.handle(p), function, passed, p.b.const(0), comment=what)
+    for origin, reason in invalidated.items():
+        p.b.invalidate_origin(origin, f"{what} and its {reason}")
+    return seen
+
+
+def for_each(p: ProgramBuilder, table: MapEntity, function: Any) -> Int:
+    """Call `function(key, value)` for each entry, until it returns True; how many were seen."""
+    what = f"{table.map_name}.for_each()"
+    check_walked(p, table, what)
+    address, passed, invalidated = p.build_callback(
+        _function(p, function, what), ENTRY, entry_arguments(p, table.spec), f"a function for {what}"
+    )
+    return Int(call_for_each(p, table, address, passed, invalidated, what), S64)
+
+
+def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
+    what = "loop()"
+    need_helper(p, "loop", what, "write a `for` loop")
+    count = to_int(p, rounds)
+    low, high = p.b.bounds(count.value)
+    if not 0 <= low <= high <= MOST_ROUNDS:
+        p.fail(
+            f"loop() goes 0 to {MOST_ROUNDS} rounds, and this number is not known to be one: write loop(min(n, …), …)"
+        )
+
+    if high == 0:
+        # Verifiers do not walk what is called no time, drop its code, and miss it ("No program to jit").
+        return Int(p.b.const(0), S64)
+
+    def arguments(registers: Sequence[ir.Value]) -> Sequence[Any]:
+        index = p.b.emit(Op.ZEXT, registers[0], size=U32.size)
+        p.b.assume_bounds(index, 0, max(high - 1, 0))
+        return [Int(index, S64, U32)]
+
+    called = _function(p, function, what, "a number")
+    address, passed, invalidated = p.build_callback(called, (Kind.SCALAR,), arguments, f"a function for {what}")
+    done = p.b.call(LOOP, count.value, address, passed, p.b.const(0), comment=what)
+    for origin, reason in invalidated.items():
+        p.b.invalidate_origin(origin, f"{what} and its {reason}")
+    p.b.assume_bounds(done, 0, high)
+    return Int(done, S64)
+
+
+@word(_loop)
+def loop(rounds: int, function: Callable[[int], None] | Callable[[int], bool]) -> int:
+    """Call `function(i)` for i from 0 to `rounds` - 1, until it returns True; how many rounds it went (bpf_loop).
+
+    The verifier looks at the function once, whatever the number of rounds, up to 2^23.
+    """
+    raise OnlyInProbe
+
+
+def timer_function(p: ProgramBuilder, function: Any, spec: MapSpec) -> ir.Value | None:
+    """The address of a function that a timer calls with its entry's key and value, without a context.
+
+    None inside that very function: the timer that it starts again has it already.
+    """
+    function = _function(p, function, "timer.start()")
+    key = function, spec.name
+    symbol = p.timer_functions.get(key)
+    if symbol is not None:
+        return None if symbol == p.b.name else p.b.emit(Op.FUNCTION, symbol=symbol)
+
+    def note(made: str) -> None:
+        p.timer_functions[key] = made
+
+    address, _, _ = p.build_callback(
+        function, ENTRY, entry_arguments(p, spec), "a timer's function", context=False, noting=note
+    )
+    return address

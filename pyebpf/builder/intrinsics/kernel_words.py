@@ -1,0 +1,199 @@
+"""Words about the kernel: facts known while compiling, kernel objects, and strings read from memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.intrinsics.words import word
+from pyebpf.builder.values import kernel_objects
+from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.pointers import string_at
+from pyebpf.compiler.ir import Kind
+from pyebpf.errors import NotFound, NotSupported, OnlyInProbe
+from pyebpf.uapi.helper_ids import GET_CURRENT_TASK
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = [
+    "cast",
+    "container_of",
+    "current_task",
+    "enum",
+    "has_enum",
+    "has_field",
+    "has_function",
+    "has_tracepoint",
+    "kernel_string",
+    "ksym",
+    "sizeof",
+    "user",
+    "user_string",
+]
+
+
+def _text(p: ProgramBuilder, word_name: str, *arguments: Any) -> None:
+    for argument in arguments:
+        if not isinstance(argument, str):
+            p.fail(f"{word_name}() takes names known while compiling, as text")
+
+
+def _has_field(p: ProgramBuilder, struct: Any, path: Any) -> bool:
+    _text(p, "has_field", struct, path)
+    return p.target.has_field(struct, path)
+
+
+@word(_has_field)
+def has_field(struct: str, path: str) -> bool:
+    """Whether the kernel compiled for has that struct and member.
+
+    `has_field("struct request", "q.disk")`. Known while compiling.
+    """
+    raise OnlyInProbe
+
+
+def _has_tracepoint(p: ProgramBuilder, name: Any) -> bool:
+    _text(p, "has_tracepoint", name)
+    try:
+        if ":" in name:
+            p.target.tracepoint_format(*name.split(":", 1))
+        else:
+            p.target.raw_tracepoint(name)
+    except NotFound:
+        return False
+    return True
+
+
+@word(_has_tracepoint)
+def has_tracepoint(name: str) -> bool:
+    """Whether the kernel has a tracepoint, "category:name", or a raw tracepoint, "name". Known while compiling."""
+    raise OnlyInProbe
+
+
+def _has_function(p: ProgramBuilder, name: Any) -> bool:
+    _text(p, "has_function", name)
+    if p.target.has_function(name):
+        return True
+    try:
+        return bool(p.target.functions(name))
+    except (NotFound, NotSupported):
+        return False
+
+
+@word(_has_function)
+def has_function(name: str) -> bool:
+    """Whether the kernel has a function, by its types (BTF) or in the list of those that can be probed.
+
+    Known while compiling.
+    """
+    raise OnlyInProbe
+
+
+def _enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> int:
+    _text(p, "enum", name, enum_name)
+    try:
+        return p.target.enumerator(name, enum_name)
+    except NotFound as error:
+        p.fail(str(error))
+
+
+@word(_enum)
+def enum(name: str, enum: str = "") -> int:
+    """Value of a kernel's enumerator, `enum("TCP_LISTEN")`, of any enum or of the one named. Known while compiling."""
+    raise OnlyInProbe
+
+
+def _has_enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> bool:
+    _text(p, "has_enum", name, enum_name)
+    try:
+        p.target.enumerator(name, enum_name)
+    except NotFound:
+        return False
+    return True
+
+
+@word(_has_enum)
+def has_enum(name: str, enum: str = "") -> bool:
+    """Whether the kernel has an enumerator, in any enum or in the one named. Known while compiling.
+
+    `has_enum("SKB_DROP_REASON_QUEUE_PURGE")`.
+    """
+    raise OnlyInProbe
+
+
+def _sizeof(p: ProgramBuilder, name: Any) -> int:
+    _text(p, "sizeof", name)
+    try:
+        return p.target.struct_size(name)
+    except NotFound as error:
+        p.fail(str(error))
+
+
+@word(_sizeof)
+def sizeof(name: str) -> int:
+    """Size in bytes of a kernel type, `sizeof("struct sock")`. Known while compiling."""
+    raise OnlyInProbe
+
+
+@word(kernel_objects.cast)
+def cast(type_name: str, value: Any) -> Any:
+    """The same address seen as another kernel struct: `cast("struct tcp_sock", sk)`. The verifier's trust is lost."""
+    raise OnlyInProbe
+
+
+@word(kernel_objects.container_of)
+def container_of(value: Any, struct: str, member: str) -> Any:
+    """The struct that a kernel object is a member of: `container_of(inode, "struct socket_alloc", "vfs_inode")`."""
+    raise OnlyInProbe
+
+
+@word(kernel_objects.kernel_symbol)
+def ksym(name: str, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
+    """The kernel's symbol of that name: `ksym("runqueues").nr_running`, `ksym("jiffies", u64)`, `ksym("do_exit")`.
+
+    A variable that BTF has reads as its type, this processor's where each has its own; and with a type, an integer
+    type or a C type's name, as that. All else is an address, a u64.
+    """
+    raise OnlyInProbe
+
+
+@word(kernel_objects.user)
+def user(address: Any, target: Any = None) -> Any:
+    """The same address in the process's memory, where BTF does not say so: `user(ubuf)[0]`, `user(n, u32)[0]`."""
+    raise OnlyInProbe
+
+
+def _current_task(p: ProgramBuilder) -> Any:
+    type_ = p.target.type_named("struct task_struct")
+    return kernel_objects.KernelReference(p.b.call(GET_CURRENT_TASK, result=Kind.SCALAR), type_)
+
+
+@word(_current_task)
+def current_task() -> Any:
+    """The current thread's struct task_struct."""
+    raise OnlyInProbe
+
+
+def _string(name: str, space: Space) -> Any:
+    def build(p: ProgramBuilder, pointer: Any, size: int | None = None) -> Any:
+        if size is not None and not isinstance(size, int):
+            p.fail(f"{name}(): size is a number known while compiling")
+        return string_at(p, name, pointer, space, size)
+
+    return build
+
+
+@word(_string("user_string", Space.USER))
+def user_string(pointer: Any, size: int | None = None) -> str:
+    """The C string at an address of the current process. Its size comes from where it goes, else from `size`.
+
+    A page that is not in memory cannot be read here: the string is then empty. Reading at a system call's exit rather
+    than at its entry avoids that.
+    """
+    raise OnlyInProbe
+
+
+@word(_string("kernel_string", Space.KERNEL))
+def kernel_string(pointer: Any, size: int | None = None) -> str:
+    """The C string at an address in the kernel. Its size comes from where it goes, else from `size`."""
+    raise OnlyInProbe

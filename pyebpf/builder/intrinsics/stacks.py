@@ -1,0 +1,439 @@
+"""`kstack()` and `ustack()`: the call stack of an event, kept once and named by a number.
+
+The kernel writes the return addresses into a buffer (bpf_get_stack). The program hashes them, and keeps them in a
+hidden hash map under that number, or under one of the next few if another stack is there already: equal numbers are
+equal stacks, and no stack takes another's place (as with bpf_get_stackid, which has as many places as its map has
+entries, one for each hash). Memory is taken as stacks come, up to a limit.
+
+    struct { u64 header; u64 frames[55]; }      .stacks        header: the hash << 32 | the number of frames
+    struct { u64 header; u64 frames[127]; }     .deep_stacks   numbers have bit 30 set
+
+A number depends on the frames alone: the same stack has the same number after the maps were emptied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import unpack_from
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyebpf.builder.intrinsics.processes import tell_process
+from pyebpf.builder.intrinsics.tracer_frames import own_frames
+from pyebpf.builder.intrinsics.words import word
+from pyebpf.builder.loops import hidden_zero, range_loop
+from pyebpf.builder.lost import count_loss
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.function import FunctionBuilder, Join
+from pyebpf.builder.values.integers import Int
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.errors import InvalidValue, OnlyInProbe
+from pyebpf.specs import MapSpec
+from pyebpf.types import S64, U32, U64, ArrayType
+from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
+from pyebpf.uapi.helper_ids import GET_STACK, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Protocol
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.target import Target
+
+    class Backend(Protocol):
+        """A loaded map."""
+
+        def lookup(self, key: int, /) -> bytes | None:
+            """Return the bytes under a key."""
+
+        def raw_items(self) -> Iterator[tuple[bytes, bytes]]:
+            """Keys and values as bytes."""
+
+        def remove(self, keys: Iterable[int], /) -> int:
+            """Remove many keys."""
+
+
+__all__ = [
+    "CLASSES",
+    "DEPTH",
+    "FULL",
+    "MAX_STACKS",
+    "MISSED",
+    "NO_MEMORY",
+    "StackTraces",
+    "kstack",
+    "limited",
+    "ustack",
+]
+
+#: Frames that are kept of a stack: PERF_MAX_STACK_DEPTH, the default of the sysctl kernel.perf_event_max_stack.
+DEPTH = 127
+#: Different stacks that are kept at most, of either class, unless a module says otherwise; and where the kernel cannot
+#: allocate memory in a probe, so that all is taken at the start.
+MAX_STACKS, MAX_STACKS_AT_ONCE = 131_072, 16_384
+
+FULL = "stack not kept: the limit is reached, which bpf.max_stacks raises (profile --stack-storage-size)"
+NO_MEMORY = "stack not kept: the kernel had no memory at hand"
+#: The number of a stack that was not kept.
+MISSED = -7
+
+_WORD = 8
+_GROUP = 4  # words hashed and compared in one round of a loop
+
+
+class StackClass(NamedTuple):
+    """Stacks of at most so many frames, in a map of their own: 55 fill 512 bytes of the kernel's memory.
+
+    An entry is 8 bytes for the allocator, 48 for the table, 8 for the key, and the value.
+    """
+
+    map: str
+    frames: int
+    bit: int
+
+    @property
+    def words(self) -> int:
+        """Length of a value: header and frames."""
+        return 1 + self.frames
+
+
+CLASSES = (StackClass(".stacks", 55, 0), StackClass(".deep_stacks", DEPTH, 1 << 30))
+_HASH_MASK = (1 << 30) - 1
+
+SCRATCH_MAP = ".stack"
+#: A tracepoint's program may interrupt another, an interrupt's both, and an NMI's all of them.
+_LEVELS = 4
+#: A buffer: whether it is in use, then header, frames, and zeros behind them, where the first few are left out.
+_BUFFER, _BUSY, _VALUE = 2048, 0, _WORD
+
+_NOEXIST = 1
+#: Flags of bpf_get_stack: frames to skip in the low byte, BPF_F_USER_STACK.
+MOST_SKIPPED = 0xFF
+USER_STACK = 1 << 8
+_E2BIG, _EFAULT, _EEXIST = 7, 14, 17
+#: Of more stacks with one hash, or neighbouring ones, the last is missed: two are rare among a hundred thousand.
+_ATTEMPTS = 4
+# An odd number of many bits, the fraction of the golden ratio, as in the kernel's hash_64.
+_MULTIPLIER = 0x61C8864680B583EB
+
+_KINDS = (
+    ProgramType.TRACEPOINT,
+    ProgramType.RAW_TRACEPOINT,
+    ProgramType.TRACING,
+    ProgramType.PERF_EVENT,
+    ProgramType.KPROBE,
+)
+
+
+def limited(spec: MapSpec, limit: int) -> int:
+    """How many entries a hidden map is to have, at a limit of stacks."""
+    return limit if spec.name in {each.map for each in CLASSES} else spec.max_entries
+
+
+def _spec(each: StackClass, target: Target) -> MapSpec:
+    # Since Linux commit 34dd3bad1a6f ("bpf: Relax the requirement to use preallocated hash maps in tracing progs.")
+    # (in v6.1).
+    grows = target.has("map:growing_hash")
+    return MapSpec(
+        each.map,
+        MapType.HASH,
+        U32,
+        ArrayType(U64, each.words),
+        MAX_STACKS if grows else MAX_STACKS_AT_ONCE,
+        BPF_F_NO_PREALLOC if grows else 0,
+    )
+
+
+def _scratch_spec() -> MapSpec:
+    return MapSpec(SCRATCH_MAP, MapType.PERCPU_ARRAY, U32, ArrayType(U64, _LEVELS * _BUFFER // _WORD), 1)
+
+
+def _stack(name: str, flags: int) -> Callable[..., Int]:
+    def build(p: ProgramBuilder, depth: Any = None, *, skip: Any = 0) -> Int:
+        if not isinstance(skip, int) or not 0 <= skip <= MOST_SKIPPED:
+            p.fail(f"{name}(skip=…) is a number known while compiling, 0 to {MOST_SKIPPED}")
+        if depth is not None and (not isinstance(depth, int) or not 1 <= depth <= DEPTH):
+            p.fail(f"{name}(depth) is a number of frames known while compiling, 1 to {DEPTH}")
+        if p.kind not in _KINDS:
+            p.fail(f"{name}() is for tracing: {p.kind.name.lower().replace('_', ' ')} programs have no call stack")
+        b = p.b
+        answer = b.variable(hint=name)
+        b.write(answer, b.const(MISSED))
+        unclaimed, end = Join("no buffer"), Join("stack")
+        buffer = _claim(p, unclaimed)
+        start = b.emit(Op.OFFSET, buffer, b.const(_VALUE + _WORD))
+        size = b.call(GET_STACK, p.context, start, b.const(DEPTH * _WORD), b.const(skip | flags), comment=f"{name}()")
+        with b.if_(Compare(Relation.SGE, size, b.const(_WORD))):
+            b.assume_bounds(size, _WORD, DEPTH * _WORD)
+            count = b.binary(Op.LSHR, size, b.const(3))
+            b.assume_bounds(count, 1, DEPTH)
+            if flags & USER_STACK:
+                tell_process(p)
+            value = b.emit(Op.OFFSET, buffer, b.const(_VALUE))
+            own = own_frames(p, start) if depth is not None and not flags & USER_STACK else None
+            if own is None:
+                b.write(answer, _kept(p, value, _cut(p, value, count, depth)))
+            else:
+                rest = b.binary(Op.SUB, count, own)
+                with b.if_(Compare(Relation.SGE, rest, b.const(1))):
+                    b.assume_bounds(rest, 1, DEPTH)
+                    value = b.emit(Op.OFFSET, value, b.binary(Op.SHL, own, b.const(3)))
+                    b.write(answer, _kept(p, value, _cut(p, value, rest, depth)))
+        with b.else_():
+            # There is no such stack, as of a kernel thread in user space, and nothing is lost.
+            b.write(answer, b.const(-_EFAULT))
+        b.store(buffer, _BUSY, b.const(0), 8)
+        b.jump(end)
+        b.start(unclaimed)
+        count_loss(p, NO_MEMORY, CLASSES[0].map)
+        b.jump(end)
+        b.start(end)
+        found = b.take(answer)
+        b.assume_bounds(found, -4095, (1 << 31) - 1)
+        return Int(found, S64)
+
+    return build
+
+
+def _claim(p: ProgramBuilder, unclaimed: Join) -> ir.Value:
+    """A buffer of this processor that no program interrupted by this one is using; `unclaimed` if there is none."""
+    b = p.b
+    slot = b.slot_address(b.slot(4, 4, name="zero"))
+    b.store(slot, 0, b.const(0), 4)
+    base = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=p.use_map(_scratch_spec())), slot, result=Kind.POINTER)
+    there, claimed = Join("there"), Join("claimed")
+    b.branch(Compare(Relation.NE, base, b.const(0), presence=True), there, unclaimed)
+    b.start(there)
+    distance = b.variable(hint="distance")
+    exchanges = p.target.has("isa:atomic")
+    for level in range(_LEVELS):
+        place = b.emit(Op.OFFSET, base, b.const(level * _BUFFER))
+        if exchanges:
+            busy = b.emit(Op.ATOMIC, place, b.const(1), result=Kind.SCALAR, size=8, symbol="xchg")
+        else:
+            busy = b.load(place, _BUSY, 8)
+        with b.if_(Compare(Relation.EQ, busy, b.const(0))):
+            if not exchanges:
+                # What interrupts between the two has given the buffer back when this goes on.
+                b.store(place, _BUSY, b.const(1), 8)
+            b.write(distance, b.const(level * _BUFFER))
+            b.jump(claimed)
+    b.jump(unclaimed)
+    b.start(claimed)
+    # To the verifier any of them: it would follow what comes for each.
+    which = b.binary(Op.ADD, b.take(distance), hidden_zero(p))
+    buffer = b.emit(Op.OFFSET, base, b.binary(Op.AND, which, b.const((_LEVELS - 1) * _BUFFER)))
+    b.assume_present(buffer)
+    return buffer
+
+
+def _cut(p: ProgramBuilder, value: ir.Value, count: ir.Value, depth: int | None) -> ir.Value:
+    """At most `depth` frames; zeros take the place of the next, up to where the group ends."""
+    if depth is None or depth == DEPTH:
+        return count
+    b = p.b
+    for index in range(depth, -(-(1 + depth) // _GROUP) * _GROUP - 1):
+        b.store(value, _WORD + index * _WORD, b.const(0), 8)
+    kept = b.variable(hint="count")
+    b.write(kept, count)
+    with b.if_(Compare(Relation.SGT, count, b.const(depth))):
+        b.write(kept, b.const(depth))
+    count = b.take(kept)
+    b.assume_bounds(count, 1, depth)
+    return count
+
+
+def _kept(p: ProgramBuilder, value: ir.Value, count: ir.Value) -> ir.Value:
+    """The number of the stack at `value`, after it was kept; MISSED if it cannot be."""
+    b = p.b
+    answer = b.variable(hint="number")
+    shallow, deep = CLASSES
+    if b.bounds(count)[1] <= shallow.frames:
+        return _call_keep(p, shallow, value, count)
+    with b.if_(Compare(Relation.SLE, count, b.const(shallow.frames))):
+        b.write(answer, _call_keep(p, shallow, value, count))
+    with b.else_():
+        b.write(answer, _call_keep(p, deep, value, count))
+    return b.take(answer)
+
+
+def _call_keep(p: ProgramBuilder, each: StackClass, value: ir.Value, count: ir.Value) -> ir.Value:
+    symbol = f"keep{each.map}"
+    if symbol not in p.functions:
+        p.functions.add(symbol)
+        made = FunctionBuilder(symbol, (Kind.POINTER, Kind.SCALAR), p.b.where)
+        with p.function(made):
+            p.contextless.add(made)
+            _build_keep(p, each)
+    return p.b.emit(Op.CALL_LOCAL, value, count, result=Kind.SCALAR, symbol=symbol)
+
+
+def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
+    """A function of the stack's place (header, then frames) and the number of its frames."""
+    b = p.b
+    value, count = b.parameters
+    b.assume_present(value)
+    most = each.words // _GROUP
+    b.assume_bounds(count, 1, each.frames)
+    b.store(value, 0, count, 8)
+    mixed = b.variable(hint="hash")
+    b.write(mixed, b.const(_MULTIPLIER))
+    with range_loop(p, 0, _groups(p, value, most), 1, [mixed]) as (_, index):
+        place = _group(p, value, index)
+        for offset in range(0, _GROUP * _WORD, _WORD):
+            so_far = b.read(mixed)
+            assert so_far is not None
+            sum_ = b.binary(Op.MUL, b.binary(Op.XOR, so_far, b.load(place, offset, 8)), b.const(_MULTIPLIER))
+            b.write(mixed, b.binary(Op.XOR, sum_, b.binary(Op.LSHR, sum_, b.const(32))))
+    home = b.binary(Op.AND, b.take(mixed), b.const(_HASH_MASK))
+    home = b.binary(Op.OR, home, b.const(each.bit)) if each.bit else home
+    b.store(value, 0, b.binary(Op.OR, b.binary(Op.SHL, home, b.const(32)), count), 8)
+    number, answer = b.variable(hint="number"), b.variable(hint="answer")
+    b.write(number, home)
+    b.write(answer, b.const(MISSED))
+    key = b.slot_address(b.slot(4, 4, name="number"))
+    handle = p.use_map(_spec(each, p.target))
+    with range_loop(p, 0, _ATTEMPTS, 1, [number, answer]) as (attempts, _):
+        now = b.read(number)
+        assert now is not None
+        b.store(key, 0, now, 4)
+        entry = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=handle), key, result=Kind.POINTER)
+        with b.if_(Compare(Relation.NE, entry, b.const(0), presence=True)):
+            equal = b.variable(hint="equal")
+            b.write(equal, b.const(1))
+            with (
+                range_loop(p, 0, _groups(p, value, most), 1, [equal]) as (compared, index),
+                b.if_(Compare(Relation.NE, _difference(p, value, entry, index), b.const(0))),
+            ):
+                b.write(equal, b.const(0))
+                b.break_(compared)
+            with b.if_(Compare(Relation.NE, b.take(equal), b.const(0))):
+                b.write(answer, now)
+                b.break_(attempts)
+            following = b.binary(Op.AND, b.binary(Op.ADD, now, b.const(1)), b.const(_HASH_MASK))
+            b.write(number, b.binary(Op.OR, following, b.const(each.bit)) if each.bit else following)
+        with b.else_():
+            failed = b.call(MAP_UPDATE_ELEM, b.emit(Op.MAP, symbol=handle), key, value, b.const(_NOEXIST))
+            with b.if_(Compare(Relation.EQ, failed, b.const(0))):
+                b.write(answer, now)
+                b.break_(attempts)
+            # Another processor was faster: the next round finds what it has kept there.
+            with b.if_(Compare(Relation.NE, failed, b.const(-_EEXIST))):
+                full = b.const(-_E2BIG)
+                with b.if_(Compare(Relation.EQ, failed, full)):
+                    count_loss(p, FULL, CLASSES[0].map)
+                with b.else_():
+                    count_loss(p, NO_MEMORY, CLASSES[0].map)
+                b.ret(b.const(MISSED))
+    found = b.take(answer)
+    with b.if_(Compare(Relation.SLT, found, b.const(0))):
+        count_loss(p, FULL, CLASSES[0].map)
+    b.ret(found)
+
+
+def _groups(p: ProgramBuilder, value: ir.Value, most: int) -> Int:
+    """How many groups a stack has, header included: read from memory, where the verifier does not keep track.
+
+    Else it would follow all that comes after a loop once for each round that may have been the last.
+    """
+    b = p.b
+    count = b.load(value, 0, 4)
+    groups = b.binary(Op.LSHR, b.binary(Op.ADD, count, b.const(_GROUP)), b.const(2))
+    b.assume_bounds(groups, 1, most)
+    return Int(groups, S64)
+
+
+def _group(p: ProgramBuilder, base: ir.Value, index: Int) -> ir.Value:
+    """The address of a group of words."""
+    return p.b.emit(Op.OFFSET, base, p.b.binary(Op.SHL, index.value, p.b.const(5)))
+
+
+def _difference(p: ProgramBuilder, left: ir.Value, right: ir.Value, index: Int) -> ir.Value:
+    """Not 0 where two stacks differ in a group."""
+    b = p.b
+    one, other = _group(p, left, index), _group(p, right, index)
+    found: ir.Value | None = None
+    for offset in range(0, _GROUP * _WORD, _WORD):
+        differing = b.binary(Op.XOR, b.load(one, offset, 8), b.load(other, offset, 8))
+        found = differing if found is None else b.binary(Op.OR, found, differing)
+    assert found is not None
+    return found
+
+
+@word(_stack("kstack", 0))
+def kstack(depth: int = DEPTH, *, skip: int = 0) -> int:
+    """Number of the current call stack in the kernel; negative if it has none.
+
+    An s64 that fits an s32. `bpf.stacks` has its frames. `depth`: of its innermost frames only, so that stacks which
+    are equal in those have one number. `skip` innermost frames are left out. A stack that cannot be kept is counted
+    as lost.
+    """
+    raise OnlyInProbe
+
+
+@word(_stack("ustack", USER_STACK))
+def ustack(depth: int = DEPTH, *, skip: int = 0) -> int:
+    """Number of the current call stack in user space, as `kstack` has them; negative if it has none.
+
+    The kernel follows frame pointers, which programs may have been built without: then it ends early.
+    """
+    raise OnlyInProbe
+
+
+class StackTraces(Mapping[int, list[int]]):
+    """Frames by the numbers that `kstack()` and `ustack()` gave: return addresses, the innermost first.
+
+    `maps` are the loaded maps by name; those of stacks are the hidden ones, `.stacks` and `.deep_stacks`. A negative
+    number has no frames.
+    """
+
+    def __init__(self, maps: Mapping[str, Backend]) -> None:
+        self._maps = {each.bit: maps[each.map] for each in CLASSES if each.map in maps}
+        #: What the last release took out: a probe may just have come by one of them, and count it a moment later.
+        self._released: dict[int, bytes] = {}
+
+    def __getitem__(self, number: int) -> list[int]:
+        if number < 0:
+            return []
+        if number > U32.maximum:
+            raise InvalidValue(f"{number} is no number of a stack")
+        backend = self._maps.get(number & CLASSES[-1].bit)
+        value = backend.lookup(number) if backend is not None else None
+        if value is None:
+            value = self._released[number]
+        (header,) = unpack_from("=Q", value)
+        return list(unpack_from(f"={min(header & 0xFFFF_FFFF, len(value) // _WORD - 1)}Q", value, _WORD))
+
+    def frames(self, number: int) -> list[int]:
+        """Addresses of a stack, the innermost first; none for a negative number, and for one not known (any more)."""
+        try:
+            return self[number]
+        except KeyError:
+            return []
+
+    def __iter__(self) -> Iterator[int]:
+        for backend in self._maps.values():
+            for key, _ in backend.raw_items():
+                yield int.from_bytes(key, "little")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def release(self) -> int:
+        """Free the kernel's memory of the stacks that it has kept so far; how many they were.
+
+        For whoever has printed what an interval counted. They are known until the next call, and a stack that comes
+        again gets its number again; those that share a hash with another stay, so that no number changes its meaning.
+        """
+        self._released = {}
+        for backend in self._maps.values():
+            found = {int.from_bytes(key, "little"): value for key, value in backend.raw_items()}
+            staying: set[int] = set()
+            for number, value in found.items():
+                home = unpack_from("=Q", value)[0] >> 32
+                if home != number:
+                    staying.update(each for each in range(home, home + _ATTEMPTS) if each in found)
+            self._released |= {number: value for number, value in found.items() if number not in staying}
+            backend.remove(number for number in found if number not in staying)
+        return len(self._released)

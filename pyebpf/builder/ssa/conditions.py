@@ -1,0 +1,134 @@
+"""Conditions: tests that become branches, without a number in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.dataclass import dataclass
+from pyebpf.errors import OnlyInProbe
+
+if TYPE_CHECKING:
+    from pyebpf.compiler.ir import Value
+
+__all__ = ["NEGATED", "All", "Always", "Any", "Compare", "NoPythonOperators", "Not", "Test", "negate"]
+
+#: The relation that holds exactly when the first does not. SET has none.
+NEGATED = {
+    Relation.EQ: Relation.NE,
+    Relation.NE: Relation.EQ,
+    Relation.ULT: Relation.UGE,
+    Relation.UGE: Relation.ULT,
+    Relation.ULE: Relation.UGT,
+    Relation.UGT: Relation.ULE,
+    Relation.SLT: Relation.SGE,
+    Relation.SGE: Relation.SLT,
+    Relation.SLE: Relation.SGT,
+    Relation.SGT: Relation.SLE,
+}
+
+
+class NoPythonOperators:
+    """Refuses Python's own operators, whose answer would be that of an object of the compiler.
+
+    What stands for something that only each event knows may lie in a tuple or a dictionary that Python itself is asked
+    to compare, search or hash: by identity no two would ever be equal.
+    """
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        """Return how messages call it."""
+        return type(self).__name__
+
+    def _no_answer(self, operator: str) -> NoReturn:
+        msg = (
+            f"{self.describe()} is known only on each event, and Python's {operator} would be computed while compiling"
+        )
+        raise OnlyInProbe(msg)
+
+    def __eq__(self, _other: object) -> bool:
+        raise self._no_answer("==")
+
+    def __hash__(self) -> int:
+        raise self._no_answer("hash()")
+
+    def __bool__(self) -> bool:
+        raise self._no_answer("bool()")
+
+    def __contains__(self, _item: object) -> bool:
+        raise self._no_answer("in")
+
+    def __index__(self) -> int:
+        raise self._no_answer("index")
+
+    def __iter__(self) -> NoReturn:
+        raise self._no_answer("iteration")
+
+
+class _Condition(NoPythonOperators):
+    """The base of all tests."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        return "a condition"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Always(_Condition):
+    """Known while compiling."""
+
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compare(_Condition):
+    """`left relation right` on 64 bits.
+
+    `presence` marks a comparison of an address with 0 that decides whether it is None; `guards` is an address in a
+    packet that may be read where `left` is at or below `right`.
+    """
+
+    relation: Relation
+    left: Value
+    right: Value
+    presence: bool = False
+    guards: Value | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Not(_Condition):
+    """The opposite of `condition`."""
+
+    condition: Test
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class All(_Condition):
+    """Every one of `conditions`; their operands are computed already."""
+
+    conditions: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Any(_Condition):
+    """At least one of `conditions`; their operands are computed already."""
+
+    conditions: tuple[Test, ...]
+
+
+Test: TypeAlias = Always | Compare | Not | All | Any
+
+
+def negate(test: Test) -> Test:
+    """Return the opposite of `test`, in its simplest form."""
+    match test:
+        case Always(holds):
+            return Always(not holds)
+        case Not(condition):
+            return condition
+        case Compare(relation, left, right, presence, guards) if relation in NEGATED:
+            return Compare(NEGATED[relation], left, right, presence, guards)
+        case _:
+            return Not(test)

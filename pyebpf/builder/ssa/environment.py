@@ -1,0 +1,350 @@
+"""What is known at one point of a function under construction: variables' values and facts about them."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.persistent import PersistentMap
+from pyebpf.compiler.ir import Condition as Relation, Kind
+from pyebpf.dataclass import dataclass, field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.compiler.ir import Value
+
+__all__ = [
+    "S64_MAX",
+    "S64_MIN",
+    "Environment",
+    "Facts",
+    "Interval",
+    "Values",
+    "Variable",
+    "hull",
+    "invalidated",
+    "learn",
+    "merge",
+]
+
+S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
+
+#: Inclusive bounds of a value read as s64.
+Interval = tuple[int, int]
+
+
+class Variable:
+    """A mutable place of the source program, by identity; SSA values stand for it, a different one after each write."""
+
+    __slots__ = ("hint", "kind")
+
+    def __init__(self, kind: Kind, hint: str = "") -> None:
+        self.kind = kind
+        self.hint = hint
+
+
+@dataclass(slots=True, eq=False)
+class Origin:
+    """A map, or other memory, that addresses came from: their numbers, each with how many were known before it."""
+
+    name: str
+    number: int
+    addresses: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Facts:
+    """What holds of values wherever they can be used: it is known where each is defined.
+
+    `bounds` are intervals of numbers read as s64, `present` addresses that are not NULL, `origins` where addresses came
+    from, by their numbers; `named` has them by name. `numbers` are those that this function gave its variables, and
+    `assignments` how often it assigned one that had no value.
+    """
+
+    bounds: dict[int, Interval] = field(default_factory=dict)
+    present: set[int] = field(default_factory=set)
+    origins: dict[int, Origin] = field(default_factory=dict)
+    named: dict[str, Origin] = field(default_factory=dict)
+    numbers: dict[Variable, int] = field(default_factory=dict)
+    assignments: int = 0
+
+    def origin(self, name: str) -> Origin:
+        """Return the origin of that name."""
+        if name not in self.named:
+            self.named[name] = Origin(name, len(self.named))
+        return self.named[name]
+
+    def comes_from(self, number: int, name: str) -> None:
+        """Note where an address came from."""
+        origin = self.origins[number] = self.origin(name)
+        origin.addresses.setdefault(number, len(origin.addresses))
+
+
+class Values:
+    """The variables assigned on every path to a point, and their values, in the order of their first assignment."""
+
+    __slots__ = ("_entries", "_facts")
+
+    def __init__(self, facts: Facts, entries: PersistentMap[tuple[int, Variable, Value]]) -> None:
+        self._facts = facts
+        #: By the variable's number; with each value when the variable was first assigned on this path.
+        self._entries = entries
+
+    def copy(self) -> Values:
+        """Return variables of their own for another path of the same function."""
+        return Values(self._facts, self._entries.copy())
+
+    def _entry(self, variable: Variable) -> tuple[int, Variable, Value] | None:
+        number = self._facts.numbers.get(variable)
+        return None if number is None else self._entries.get(number)
+
+    def get(self, variable: Variable) -> Value | None:
+        """Return the variable's value, or None."""
+        entry = self._entry(variable)
+        return None if entry is None else entry[2]
+
+    def __getitem__(self, variable: Variable) -> Value:
+        entry = self._entry(variable)
+        if entry is None:
+            raise KeyError(variable)
+        return entry[2]
+
+    def __contains__(self, variable: Variable) -> bool:
+        return self._entry(variable) is not None
+
+    def __iter__(self) -> Iterator[Variable]:
+        return (variable for _, variable, _ in sorted(self._entries.values(), key=lambda entry: entry[0]))
+
+    def __setitem__(self, variable: Variable, value: Value) -> None:
+        facts = self._facts
+        number = facts.numbers.setdefault(variable, len(facts.numbers))
+        entry = self._entries.get(number)
+        if entry is None:
+            facts.assignments += 1
+            self._entries[number] = (facts.assignments, variable, value)
+        elif entry[2] is not value:
+            self._entries[number] = (entry[0], variable, value)
+
+    def pop(self, variable: Variable) -> Value | None:
+        """Leave the variable without a value, and return the one that it had."""
+        entry = self._entry(variable)
+        if entry is None:
+            return None
+        self._entries.discard(self._facts.numbers[variable])
+        return entry[2]
+
+    def differing(self, others: Sequence[Values]) -> list[Variable]:
+        """Variables of these that another of several paths gives another value, or none."""
+        found = {number for other in others for number in self._entries.differing(other._entries)}
+        return [entry[1] for entry in sorted(filter(None, map(self._entries.get, found)), key=lambda entry: entry[0])]
+
+
+@dataclass(slots=True)
+class Environment:
+    """Variables and facts at one point.
+
+    `values` holds the variables assigned on every path to here. What was learnt of values after their definition, by
+    the branches taken: `present` has the numbers of addresses known not to be NULL on every path, `bounds` intervals
+    that hold on every path. Of each origin, by its number, the first so many addresses are `invalidated` on some path,
+    for a reason, as are single addresses that are `gone`. What was learnt may contradict itself, so many times: then no
+    run comes here.
+    """
+
+    facts: Facts
+    values: Values
+    present: PersistentMap[bool]
+    bounds: PersistentMap[Interval]
+    invalidated: PersistentMap[tuple[int, str]]
+    gone: PersistentMap[str]
+    contradictions: int = 0
+
+    @classmethod
+    def of_function(cls) -> Environment:
+        """Return what is known where a function begins: nothing."""
+        facts = Facts()
+        values = Values(facts, PersistentMap())
+        return cls(facts, values, PersistentMap(), PersistentMap(), PersistentMap(), PersistentMap())
+
+    def copy(self) -> Environment:
+        """Return an environment of its own for another path of the same function."""
+        return Environment(
+            self.facts,
+            self.values.copy(),
+            self.present.copy(),
+            self.bounds.copy(),
+            self.invalidated.copy(),
+            self.gone.copy(),
+            self.contradictions,
+        )
+
+    def interval(self, number: int) -> Interval | None:
+        """Bounds of a value, by its number; None if nothing is known."""
+        return self.bounds.get(number) or self.facts.bounds.get(number)
+
+    def is_present(self, number: int) -> bool:
+        """Whether an address, by its number, is known not to be NULL."""
+        return number in self.present or number in self.facts.present
+
+    def invalidate(self, name: str, reason: str) -> None:
+        """Add that all addresses of an origin that are known are invalid."""
+        origin = self.facts.origin(name)
+        self.invalidated[origin.number] = (len(origin.addresses), reason)
+
+    def why_gone(self, number: int) -> str | None:
+        """Why an address, by its number, is invalid; None if it is not."""
+        origin = self.facts.origins.get(number)
+        if origin is not None:
+            count, reason = self.invalidated.get(origin.number, (0, ""))
+            if origin.addresses[number] < count:
+                return reason
+        return self.gone.get(number)
+
+    def newly_gone(self, before: Environment) -> Iterator[int]:
+        """Numbers of addresses that may have become invalid since `before`, on a path from there."""
+        yield from self.gone.differing(before.gone)
+        changed = set(self.invalidated.differing(before.invalidated))
+        for origin in self.facts.named.values() if changed else ():
+            if origin.number in changed:
+                known, _ = before.invalidated.get(origin.number, (0, ""))
+                count, _ = self.invalidated[origin.number]
+                yield from islice(origin.addresses, known, count)
+
+    def inherit(self, value: Value, source: Value, known: Environment) -> None:
+        """Take over, for a value that may be `source` of another environment, why that is gone and where it is from."""
+        reason = known.why_gone(source.number)
+        if reason is not None and value.number not in self.gone:
+            self.gone[value.number] = reason
+        origin = self.facts.origins.get(source.number)
+        if origin is not None:
+            self.facts.comes_from(value.number, origin.name)
+
+    def narrow(self, value: Value, low: int = S64_MIN, high: int = S64_MAX, *, always: bool = False) -> None:
+        """Add the fact that `value`, read as s64, lies between `low` and `high`, here or `always`."""
+        old_low, old_high = self.interval(value.number) or (S64_MIN, S64_MAX)
+        low, high = max(low, old_low), min(high, old_high)
+        if low > high:
+            # What the branch says, for its body; where paths meet again this one counts for nothing.
+            self.contradictions += 1
+            low = high = max(S64_MIN, min(low if low > old_high else high, S64_MAX))
+        if (low, high) != (old_low, old_high):
+            (self.facts.bounds if always else self.bounds)[value.number] = (low, high)
+
+
+def hull(intervals: Sequence[Interval | None]) -> Interval | None:
+    """Return the smallest interval around all of them; None if one is unknown."""
+    known = [interval for interval in intervals if interval is not None]
+    if not known or len(known) < len(intervals):
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def merge(
+    environments: Sequence[Environment], new_value: Callable[[Kind, str], Value]
+) -> tuple[Environment, list[tuple[Variable, Value]]]:
+    """Merge what several paths know. Variables whose values differ get new ones, listed beside.
+
+    Paths that no run takes say nothing of the bounds of numbers; of those in code that no run reaches, the ones with
+    more contradictions than others.
+    """
+    first, *others = environments
+    facts = first.facts
+    fewest = min(each.contradictions for each in environments)
+    taken = [each for each in environments if each.contradictions == fewest]
+    merged = first.copy()
+    merged.contradictions = fewest
+    for number in {number for other in others for number in first.gone.differing(other.gone)}:
+        merged.gone[number] = next(reason for e in reversed(environments) if (reason := e.gone.get(number)) is not None)
+    for number in {number for other in others for number in first.invalidated.differing(other.invalidated)}:
+        merged.invalidated[number] = max(e.invalidated.get(number, (0, "")) for e in environments)
+    parameters: list[tuple[Variable, Value]] = []
+    for variable in first.values.differing([other.values for other in others]):
+        value = first.values[variable]
+        if not all(variable in other.values for other in others):
+            merged.values.pop(variable)
+            continue
+        if all(other.values[variable] == value for other in others):
+            continue
+        joined = new_value(variable.kind, variable.hint)
+        merged.values[variable] = joined
+        parameters.append((variable, joined))
+        if all(e.is_present(e.values[variable].number) for e in environments):
+            facts.present.add(joined.number)
+        around = hull([e.interval(e.values[variable].number) for e in taken])
+        if around is not None:
+            facts.bounds[joined.number] = around
+        for e in environments:
+            merged.inherit(joined, e.values[variable], e)
+    for number in {number for other in others for number in first.present.differing(other.present)}:
+        merged.present.discard(number)
+    first, *others = taken
+    merged.bounds = first.bounds.copy()
+    for number in {number for other in others for number in first.bounds.differing(other.bounds)}:
+        around = hull([e.interval(number) for e in taken]) if number in first.bounds else None
+        if around is not None and around != facts.bounds.get(number):
+            merged.bounds[number] = around
+        else:
+            merged.bounds.discard(number)
+    return merged, parameters
+
+
+def invalidated(
+    before: Environment, after: Environment, first: int, parameters: Mapping[Variable, Value]
+) -> dict[int, str]:
+    """Return what a round of a loop makes invalid for the next one, with the reasons.
+
+    That is of the values from before the loop, whose numbers are below `first`, and of the loop's own parameters.
+    """
+    found: dict[int, str] = {}
+    for number in after.newly_gone(before):
+        reason = after.why_gone(number)
+        if number < first and reason is not None and before.why_gone(number) is None:
+            found[number] = reason
+    for variable, parameter in parameters.items():
+        value = after.values.get(variable)
+        reason = None if value is None else after.why_gone(value.number)
+        if reason is not None:
+            found[parameter.number] = reason
+    return found
+
+
+#: For each signed relation `v relation c`: what it says of v's (low, high) bounds.
+_UPPER = {Relation.SLT: -1, Relation.SLE: 0}
+_LOWER = {Relation.SGT: 1, Relation.SGE: 0}
+
+
+def learn(environment: Environment, fact: Test) -> None:
+    """Add what a comparison that holds says of the bounds of its sides, and of an address compared with NULL."""
+    if not isinstance(fact, Compare):
+        return
+    left, right = environment.interval(fact.left.number), environment.interval(fact.right.number)
+    if right == (0, 0) and fact.relation is Relation.NE and (fact.presence or fact.left.kind is Kind.POINTER):
+        environment.present[fact.left.number] = True
+    if fact.guards is not None and fact.relation is Relation.ULE:
+        environment.present[fact.guards.number] = True
+    low, high = (S64_MIN, S64_MAX) if right is None else right
+    relation = fact.relation
+    if relation is Relation.EQ and right is not None:
+        environment.narrow(fact.left, low, high)
+    elif relation in _UPPER and right is not None:
+        environment.narrow(fact.left, high=high + _UPPER[relation])
+    elif relation in _LOWER and right is not None:
+        environment.narrow(fact.left, low=low + _LOWER[relation])
+    elif relation in (Relation.ULT, Relation.ULE) and right is not None and low >= 0:
+        # Below a number without the top bit, unsigned: not negative either.
+        environment.narrow(fact.left, 0, high - (relation is Relation.ULT))
+    elif (
+        relation in (Relation.UGT, Relation.UGE)
+        and left is not None
+        and left[0] >= 0
+        and right is not None
+        and low >= 0
+    ):
+        environment.narrow(fact.left, low=low + (relation is Relation.UGT))
+    # The same for the right side, where the left one bounds it from below or above.
+    if left is not None and relation in (Relation.SLT, Relation.SLE):
+        environment.narrow(fact.right, low=left[0] - _UPPER[relation])
+    elif left is not None and relation in (Relation.SGT, Relation.SGE):
+        environment.narrow(fact.right, high=left[1] - _LOWER[relation])

@@ -1,0 +1,1 @@
+"""Values of the language, by kind: read, written, computed with and compared."""

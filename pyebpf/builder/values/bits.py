@@ -1,0 +1,46 @@
+"""Named bits of a Struct's field: read as numbers, written without touching the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.values.operations import binary, settled, to_int
+from pyebpf.errors import InvalidValue
+from pyebpf.types import S64, U64
+from pyebpf.types.bits import Bits
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.types import StructType
+
+__all__ = ["bits_of", "changed_bits", "read_bits"]
+
+
+def bits_of(type_: StructType, name: str) -> Bits | None:
+    """What the Struct's class calls `name`, if that is bits of a field."""
+    found = getattr(type_.cls, name, None)
+    return found if isinstance(found, Bits) else None
+
+
+def read_bits(p: ProgramBuilder, held: Any, bits: Bits) -> Any:
+    """The number that the bits of a field, read already, stand for."""
+    if bits.shift:
+        held = binary(p, ">>", held, bits.shift)
+    return binary(p, "*", binary(p, "&", held, bits.mask), bits.unit)
+
+
+def changed_bits(p: ProgramBuilder, held: Any, bits: Bits, value: Any) -> Any:
+    """The field with these bits changed; of a number of each event the low bits count."""
+    value = settled(p, value)
+    if isinstance(value, int):
+        try:
+            count: Any = bits.held(int(value)) << bits.shift
+        except InvalidValue as error:
+            p.fail(str(error))
+    else:
+        count = binary(p, "//", to_int(p, value), bits.unit) if bits.unit > 1 else to_int(p, value)
+        count = binary(p, "<<", binary(p, "&", count, bits.mask), bits.shift)
+    others = ~(bits.mask << bits.shift)
+    if others < S64.minimum:
+        others &= U64.maximum  # of 64 bits, the top one among those that change
+    return binary(p, "|", binary(p, "&", held, others), count)

@@ -1,0 +1,170 @@
+"""`Entity`: whatever has a meaning of its own inside a probe, and what can be done with it there.
+
+Two families share this protocol. *Run-time values* (`RunTime`) stand for something that only each event knows: a
+number, a record, a map's entry, a kernel object. *Words* are Python objects known while compiling that act in a
+probe: a map, `pid`, `u64`, a Struct class turned into its constructor. Every method takes the function being built,
+appends what it needs, and returns a run-time value, another entity, or a plain Python value where the answer is known
+while compiling. Whatever an entity does not define is refused with a message that names it: `describe()` is that
+name.
+
+An operand is an Entity or a plain Python value (int, str, bool, None, tuple …).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from pyebpf.builder.ssa.conditions import NoPythonOperators
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.builder.values.entries import Entries
+    from pyebpf.compiler import ir
+
+__all__ = ["Entity", "NoPythonOperators", "RunTime", "describe"]
+
+
+class Entity:
+    """Base of everything that acts inside a probe. Methods not overridden raise CompileError."""
+
+    #: Why nothing may be called inside `with self:`; empty where calls are allowed.
+    no_calls: ClassVar[str] = ""
+    #: What to write instead, added to the message of a refused operation; by the method's name.
+    REMEDIES: ClassVar[Mapping[str, str]] = {}
+
+    def describe(self) -> str:
+        """Return how messages call it: "a u64", "the map opens", "a record Drop"."""
+        return type(self).__name__
+
+    def _refuse(self, p: ProgramBuilder, method: str, what: str) -> NoReturn:
+        remedy = self.REMEDIES.get(method)
+        p.fail(f"{self.describe()} {what}" + (f": {remedy}" if remedy else ""))
+
+    # -- as a value ----------------------------------------------------------------------------------------------------
+
+    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+        """`self operator other` (`other operator self` if reflected) for + - * / // % ** @ << >> & | ^."""
+        self._refuse(p, "binary", f"has no operator {operator}")
+
+    def unary(self, p: ProgramBuilder, operator: str) -> Any:
+        """`-self`, `+self`, `~self`."""
+        self._refuse(p, "unary", f"has no operator {operator}")
+
+    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        """`self operator other` for == != < <= > >=."""
+        self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}")
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        """`if self`, `not self`."""
+        self._refuse(p, "truth", "is neither true nor false")
+
+    def is_none(self, p: ProgramBuilder) -> Test:
+        """`self is None`."""
+        self._refuse(p, "is_none", "is never None")
+
+    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+        """`T(self)` for an integer type."""
+        self._refuse(p, "convert", f"cannot be converted to {type_}")
+
+    # -- as a container
+    # --------------------------------------------------------------------------------------------------
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        """`self.name`."""
+        self._refuse(p, "attribute", f"has no attribute {name}")
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        """`self.name = value`."""
+        self._refuse(p, "set_attribute", f"has no attribute {name} to assign to")
+
+    def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
+        """`self.name operator= value`: plain read, compute, write unless overridden."""
+        self.set_attribute(p, name, p.binary(operator, self.attribute(p, name), value))
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        """`self[index]`."""
+        self._refuse(p, "item", "cannot be indexed")
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        """`self[index] = value`."""
+        self._refuse(p, "set_item", "cannot be assigned to by index")
+
+    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+        """`self[index] operator= value`: plain read, compute, write unless overridden."""
+        self.set_item(p, index, p.binary(operator, self.item(p, index), value))
+
+    def delete_item(self, p: ProgramBuilder, index: Any) -> None:
+        """`del self[index]`."""
+        self._refuse(p, "delete_item", "has no entries to delete")
+
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        """`item in self`."""
+        self._refuse(p, "contains", f"cannot be asked whether {describe(item)} is in it")
+
+    def length(self, p: ProgramBuilder) -> Any:
+        """`len(self)`."""
+        self._refuse(p, "length", "has no length")
+
+    def is_shared(self, p: ProgramBuilder) -> bool:
+        """Whether others may write what is in it meanwhile, so that `self[index] += value` is one operation."""
+        return False
+
+    def entries(self, p: ProgramBuilder) -> Entries | None:
+        """What `for … in self:` goes over, each time that the program runs; None of what is no map."""
+        return None
+
+    # -- as a callable, as a context
+    # ----------------------------------------------------------------------------------------
+
+    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """`self(*arguments, **keywords)`."""
+        self._refuse(p, "call", "cannot be called")
+
+    def enter(self, p: ProgramBuilder) -> Any:
+        """`with self:` begins."""
+        self._refuse(p, "enter", "is nothing to use with `with`")
+
+    def leave(self, p: ProgramBuilder) -> None:
+        """`with self:` ends, on each way out."""
+        self._refuse(p, "leave", "is nothing to use with `with`")
+
+
+class RunTime(Entity, NoPythonOperators):
+    """A value that only each event knows.
+
+    A local variable holds its `parts` (SSA values) and its `shape`, all that is known while compiling: two values of
+    one shape may stand in one variable, and `rebuild` makes a value of that shape from other parts (after paths have
+    met). A record on the stack has its place in its shape, so a name that may stand for two records is refused.
+    """
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[ir.Value, ...]:
+        """The SSA values."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> Hashable:
+        """Everything else, compared by value."""
+
+    @abstractmethod
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> RunTime:
+        """Return the value of this shape with these parts."""
+
+    def local(self, p: ProgramBuilder) -> RunTime:
+        """Return what an assignment to a local name binds: itself, unless reading must happen now."""
+        return self
+
+
+def describe(operand: Any) -> str:
+    """Return how messages call an operand, in a tuple or a list, too."""
+    if isinstance(operand, Entity | NoPythonOperators):
+        return operand.describe()
+    if type(operand) not in (tuple, list):
+        return repr(operand)
+    inside = ", ".join(map(describe, operand))
+    return f"[{inside}]" if isinstance(operand, list) else f"({inside}{',' if len(operand) == 1 else ''})"

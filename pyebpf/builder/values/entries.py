@@ -1,0 +1,31 @@
+"""What a `for` over a map goes over: its entries, keys or values, named but not yet walked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.values.entity import Entity, NoPythonOperators
+
+if TYPE_CHECKING:
+    from pyebpf.builder.maps import MapEntity
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = ["Entries"]
+
+
+class Entries(Entity, NoPythonOperators):
+    """`m.items()`, `m.keys()`, `m.values()`, or `m` itself: what a `for` goes over."""
+
+    def __init__(self, table: MapEntity, view: str) -> None:
+        self.table = table
+        self.view = view
+
+    def describe(self) -> str:
+        return f"{self.table.map_name}.{self.view}()"
+
+    def entries(self, p: ProgramBuilder) -> Entries:
+        return self
+
+    def element(self, key: Any, value: Any) -> Any:
+        """What the target of the `for` is given."""
+        return {"keys": key, "values": value, "items": (key, value)}[self.view]

@@ -1,0 +1,112 @@
+"""`MapWord`: what every map is to a probe, whatever its kind; `InnerMap`: one that was found in a map of maps."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.ssa.conditions import Always, Compare, Test
+from pyebpf.builder.values.entity import Entity, RunTime
+from pyebpf.compiler.ir import Condition as Relation, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.entries import Entries
+    from pyebpf.compiler import ir
+    from pyebpf.specs import MapSpec
+
+__all__ = ["InnerMap", "MapWord"]
+
+
+class MapWord(Entity):
+    """A map. `_name_source` is its name, or answers it when the map is first used."""
+
+    _name_source: str | Callable[[], str]
+    #: Where it is, of a map that only each event knows; None: it is the map of `spec`.
+    address: ir.Value | None = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def spec(self) -> MapSpec:
+            """What the loader makes."""
+
+    @property
+    def map_name(self) -> str:
+        """The map's name in the kernel."""
+        return self._name_source if isinstance(self._name_source, str) else self._name_source()
+
+    def handle(self, p: ProgramBuilder) -> ir.Value:
+        """What helpers are given for it."""
+        return p.b.emit(Op.MAP, symbol=p.use_map(self.spec)) if self.address is None else self.address
+
+    def is_shared(self, p: ProgramBuilder) -> bool:
+        return True
+
+    def entries(self, p: ProgramBuilder) -> Entries | None:
+        p.fail(f"a `for` over {self.map_name}: the kernel walks hashes and arrays only")
+
+
+class InnerMap(RunTime):
+    """A map of the shape of `template` that a look-up found, or None. `outer` is what messages and losses call it."""
+
+    def __init__(self, address: ir.Value, template: MapWord, outer: str) -> None:
+        self.address = address
+        self.template = template
+        self.outer = outer
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return (self.address,)
+
+    @property
+    def shape(self) -> Hashable:
+        return ("inner map", id(self.template), self.outer)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> InnerMap:
+        return InnerMap(parts[0], self.template, self.outer)
+
+    def describe(self) -> str:
+        return f"the map found in {self.outer}"
+
+    def is_none(self, p: ProgramBuilder) -> Test:
+        if p.b.is_present(self.address):
+            return Always(holds=False)
+        return Compare(Relation.EQ, self.address, p.b.const(0), presence=True)
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        p.fail(f"the truth of {self.describe()} may mean None: write `is None` or `is not None`")
+
+    def _map(self, p: ProgramBuilder) -> MapWord:
+        if not p.b.is_present(self.address):
+            p.fail(f"{self.outer}.get(…) may be None: test it with `is None` first")
+        found = copy(self.template)
+        found.address = self.address
+        found._name_source = f"{self.outer}[…]"
+        return found
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return self._map(p).attribute(p, name)
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        return self._map(p).item(p, index)
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        self._map(p).set_item(p, index, value)
+
+    def is_shared(self, p: ProgramBuilder) -> bool:
+        return True
+
+    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+        self._map(p).augment_item(p, index, operator, value)
+
+    def delete_item(self, p: ProgramBuilder, index: Any) -> None:
+        self._map(p).delete_item(p, index)
+
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        return self._map(p).contains(p, item)
+
+    def entries(self, p: ProgramBuilder) -> Entries | None:
+        return self._map(p).entries(p)

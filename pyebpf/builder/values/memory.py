@@ -1,0 +1,55 @@
+"""Reading memory that the verifier does not know: user space, and the kernel by address."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL, PROBE_READ_KERNEL_STR, PROBE_READ_USER, PROBE_READ_USER_STR
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Space", "at_offset", "probe_read", "probe_read_string", "probe_read_value"]
+
+
+class Space(StrEnum):
+    """Whose addresses they are: the author's word, since nothing in a number tells."""
+
+    USER = "user"
+    KERNEL = "kernel"
+
+
+_READ = {Space.USER: PROBE_READ_USER, Space.KERNEL: PROBE_READ_KERNEL}
+_READ_STRING = {Space.USER: PROBE_READ_USER_STR, Space.KERNEL: PROBE_READ_KERNEL_STR}
+
+
+def at_offset(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
+    """Return `address` + `offset` as a number for a helper; the address itself where the offset is 0."""
+    if offset == 0:
+        return address
+    return p.b.emit(Op.OFFSET if address.kind is Kind.POINTER else Op.ADD, address, p.b.const(offset))
+
+
+def probe_read(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:
+    """Copy `size` bytes to the stack (or another place that a helper may write). A bad address gives zeros."""
+    p.b.call(_READ[space], destination, p.b.const(size), address)
+
+
+def probe_read_value(
+    p: ProgramBuilder, space: Space, address: ir.Value, offset: int, size: int, *, signed: bool = False
+) -> ir.Value:
+    """Read an integer of 1, 2, 4 or 8 bytes at address + offset. A bad address gives 0."""
+    place = p.b.slot_address(p.b.shared_slot("read"))
+    probe_read(p, space, place, size, at_offset(p, address, offset))
+    return p.b.load(place, 0, size, signed=signed)
+
+
+def probe_read_string(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:
+    """Copy a C string to `destination`, `size` bytes of zeroed memory.
+
+    Cut to size - 1 bytes; nothing if the address is bad.
+    """
+    p.b.call(_READ_STRING[space], destination, p.b.const(size), address)

@@ -1,0 +1,192 @@
+"""What the operators and the built-in functions of Python do to operands: entities, tests and plain Python values.
+
+Where every operand is known while compiling, Python itself answers and nothing is built. Otherwise the left entity is
+asked, or the right one with its sides exchanged.
+"""
+
+from __future__ import annotations
+
+import operator as python
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
+from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values import integers
+from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.integers import Int
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.errors import OnlyInProbe
+from pyebpf.types import BOOL, S64, IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyebpf.builder.program import ProgramBuilder
+
+__all__ = [
+    "absolute",
+    "any_in_turn",
+    "binary",
+    "convert",
+    "evaluated",
+    "holds_entities",
+    "is_none",
+    "length",
+    "to_int",
+    "truth",
+    "unary",
+    "yields",
+]
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": python.add,
+    "-": python.sub,
+    "*": python.mul,
+    "/": python.truediv,
+    "//": python.floordiv,
+    "%": python.mod,
+    "**": python.pow,
+    "@": python.matmul,
+    "<<": python.lshift,
+    ">>": python.rshift,
+    "&": python.and_,
+    "|": python.or_,
+    "^": python.xor,
+}
+_UNARY: dict[str, Callable[[Any], Any]] = {"-": python.neg, "+": python.pos, "~": python.invert}
+
+
+def settled(p: ProgramBuilder, operand: Any) -> Any:
+    """Return what an operator computes with: a test's number, what may be None once it was checked not to be."""
+    if isinstance(operand, Always):
+        return operand.holds
+    if isinstance(operand, Test):
+        return Int(p.b.truth_value(operand), S64, BOOL)
+    settle = getattr(operand, "settle", None) if isinstance(operand, Entity) else None
+    return operand if settle is None else settle(p)
+
+
+def evaluated(p: ProgramBuilder, function: Callable[..., Any], *operands: Any) -> Any:
+    """Return what Python itself answers while compiling."""
+    try:
+        return function(*operands)
+    except OnlyInProbe as error:
+        p.fail(str(error))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        p.fail(f"while compiling, Python says: {error}")
+
+
+def binary(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Any:
+    """`left operator right` for + - * / // % ** @ << >> & | ^."""
+    left, right = settled(p, left), settled(p, right)
+    if not isinstance(left, Entity) and not isinstance(right, Entity):
+        return evaluated(p, _BINARY[operator], left, right)
+    if isinstance(left, Entity) and not yields(left, right):
+        return left.binary(p, operator, right)
+    return right.binary(p, operator, left, reflected=True)
+
+
+def yields(left: Any, right: Any) -> bool:
+    """Whether the right entity knows better: an address next to a number."""
+    return isinstance(left, Int) and isinstance(right, Entity) and not isinstance(right, Int)
+
+
+def unary(p: ProgramBuilder, operator: str, operand: Any) -> Any:
+    """`-x`, `+x`, `~x`, and `not x`, which gives a test (or a bool)."""
+    if operator == "not":
+        test = negate(truth(p, operand))
+        return test.holds if isinstance(test, Always) else test
+    operand = settled(p, operand)
+    if isinstance(operand, Entity):
+        return operand.unary(p, operator)
+    return evaluated(p, _UNARY[operator], operand)
+
+
+def truth(p: ProgramBuilder, operand: Any) -> Test:
+    """`if operand`."""
+    if isinstance(operand, Test):
+        return operand
+    if isinstance(operand, Entity):
+        return operand.truth(p)
+    return Always(bool(operand))
+
+
+def is_none(p: ProgramBuilder, operand: Any) -> Test:
+    """`operand is None`."""
+    if isinstance(operand, Entity):
+        return operand.is_none(p)
+    return Always(operand is None)
+
+
+def holds_entities(value: Any) -> bool:
+    """Whether a value is the builder's, or has such a one in it: the answers of Python's operators are not for it."""
+    if isinstance(value, (list, tuple)):
+        return any(map(holds_entities, value))
+    return isinstance(value, (Entity, Test))
+
+
+def any_in_turn(p: ProgramBuilder, tests: Iterable[Test]) -> Test:
+    """Whether any of the tests holds, built in turn: what one loads is not kept while the others are made."""
+    b = p.b
+    found, end = Join("found"), Join("looked")
+    for test in tests:
+        following = Join()
+        b.branch(test, found, following)
+        b.start(following)
+        if not b.reachable:
+            break
+    if not found.edges:
+        return Always(holds=False)
+    answer = b.variable(hint="found")
+    b.write(answer, b.const(0))
+    b.jump(end)
+    b.start(found)
+    b.write(answer, b.const(1))
+    b.jump(end)
+    b.start(end)
+    value = b.take(answer)
+    b.assume_bounds(value, 0, 1)
+    return Compare(Relation.NE, value, b.const(0))
+
+
+def to_int(p: ProgramBuilder, operand: Any) -> Int:
+    """Return an operand as a number."""
+    operand = settled(p, operand)
+    found = integers.number(p, operand)
+    if found is None:
+        p.fail(f"{describe(operand)} is no number")
+    return found
+
+
+def convert(p: ProgramBuilder, type_: IntType, operand: Any) -> Any:
+    """`T(operand)`: the low bits, read back by T's sign. A constant that does not fit is an error."""
+    operand = settled(p, operand)
+    if isinstance(operand, Entity):
+        return operand.convert(p, type_)
+    if type_.is_bool:
+        return bool(operand)
+    if not isinstance(operand, int):
+        p.fail(f"{type_.name}({operand!r}): give an integer")
+    fits(p, type_, operand)
+    return int(operand)
+
+
+def fits(p: ProgramBuilder, type_: IntType, literal: int) -> None:
+    """Refuse a constant that the type cannot hold."""
+    if not type_.minimum <= literal <= type_.maximum:
+        p.fail(f"{literal} does not fit {type_.name}, which holds {type_.minimum} to {type_.maximum}")
+
+
+def length(p: ProgramBuilder, operand: Any) -> Any:
+    """`len(operand)`."""
+    if isinstance(operand, Entity):
+        return operand.length(p)
+    return evaluated(p, len, operand)
+
+
+def absolute(p: ProgramBuilder, operand: Any) -> Any:
+    """`abs(operand)`."""
+    operand = settled(p, operand)
+    if isinstance(operand, Entity):
+        return to_int(p, operand).absolute(p)
+    return evaluated(p, abs, operand)

@@ -1,0 +1,165 @@
+"""`Maybe`: a value on some paths, None on others: `best = None` before a loop, a helper that returns None."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
+from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.references import Reference
+from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.dataclass import replace
+from pyebpf.specs import MapSpec
+from pyebpf.types import U32, U64, array
+from pyebpf.uapi.bpf import MapType
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Maybe", "Nothing", "bare", "nothing_of", "with_flag"]
+
+
+class Nothing(RunTime):
+    """None in a run-time variable."""
+
+    def describe(self) -> str:
+        return "None"
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return ()
+
+    @property
+    def shape(self) -> Hashable:
+        return "None"
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Nothing:
+        return self
+
+
+class Maybe(RunTime):
+    """A value where `flag` is 1; None where it is 0. `source` is what messages call it."""
+
+    def __init__(self, flag: ir.Value, inner: RunTime, source: str) -> None:
+        self.flag = flag
+        self.inner = inner
+        self.source = source
+
+    def describe(self) -> str:
+        return self.source
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return (self.flag, *self.inner.parts)
+
+    @property
+    def shape(self) -> Hashable:
+        return ("or None", self.inner.shape)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Maybe:
+        return Maybe(parts[0], self.inner.rebuild(parts[1:]), self.source)
+
+    def local(self, p: ProgramBuilder) -> RunTime:
+        return self.inner.local(p) if p.b.is_present(self.flag) else self
+
+    def settle(self, p: ProgramBuilder) -> Any:
+        """Return the value, where every path to here has found that there is one."""
+        if not p.b.is_present(self.flag):
+            p.fail(f"{self.source} may be None: test it with `is None` first")
+        return self.inner
+
+    def as_int(self, p: ProgramBuilder) -> Int | None:
+        """Return the number, as `settle`; None if it is none."""
+        inner = self.settle(p)
+        return inner if isinstance(inner, Int) else None
+
+    def is_none(self, p: ProgramBuilder) -> Test:
+        if p.b.is_present(self.flag):
+            return Always(holds=False)
+        return Compare(Relation.EQ, self.flag, p.b.const(0), presence=True)
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        if not p.b.is_present(self.flag):
+            p.fail(f"the truth of {self.source} cannot tell None from 0: write `is None` or `is not None`")
+        return self.inner.truth(p)
+
+    # -- all else is the value's ---------------------------------------------------------------------------------------
+
+    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+        return self.settle(p).binary(p, operator, other, reflected=reflected)
+
+    def unary(self, p: ProgramBuilder, operator: str) -> Any:
+        return self.settle(p).unary(p, operator)
+
+    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        test: Test = self.settle(p).compare(p, operator, other, reflected=reflected)
+        return test
+
+    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+        return self.settle(p).convert(p, type_)
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return self.settle(p).attribute(p, name)
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        self.settle(p).set_attribute(p, name, value)
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        return self.settle(p).item(p, index)
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        self.settle(p).set_item(p, index, value)
+
+    def length(self, p: ProgramBuilder) -> Any:
+        return self.settle(p).length(p)
+
+    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        return self.settle(p).call(p, arguments, keywords)
+
+
+def bare(value: RunTime) -> RunTime:
+    """Return the value as it is where it is not None."""
+    if isinstance(value, Maybe):
+        return value.inner
+    if isinstance(value, MaybeInt):
+        return Int(value.value, value.type, value.loaded)
+    if isinstance(value, Reference) and value.place.presence is not None:
+        return type(value)(value.type, replace(value.place, presence=None))
+    return value
+
+
+def with_flag(p: ProgramBuilder, value: RunTime, source: str) -> Maybe:
+    """Return a value with a flag that tells whether it is there."""
+    if isinstance(value, Maybe):
+        return Maybe(value.flag, value.inner, source)
+    missing: Test = Always(holds=False)
+    if isinstance(value, MaybeInt) or (isinstance(value, Reference) and value.place.presence is not None):
+        missing = value.is_none(p)
+    if isinstance(missing, Always):
+        flag = p.b.const(1)
+        p.b.assume_present(flag)
+    else:
+        flag = p.b.truth_value(negate(missing))
+    return Maybe(flag, bare(value), source)
+
+
+def nothing_of(p: ProgramBuilder, prototype: RunTime, source: str) -> Maybe:
+    """Return None where another path gives a value like the prototype."""
+    # Any address will do: where the flag is 0, nobody reads there. But in the body of a loop over a map verifiers have
+    # forgotten the flag: they look whether as much could be read, and take an address of the stack for one that must
+    # not be kept.
+    size = prototype.type.size if isinstance(prototype, Reference) else 8
+    parts = tuple(p.b.const(0) if part.kind is Kind.SCALAR else _any_address(p, size) for part in prototype.parts)
+    return Maybe(p.b.const(0), prototype.rebuild(parts), source)
+
+
+def _any_address(p: ProgramBuilder, size: int) -> ir.Value:
+    words = -(-size // 8)
+    name = f".none{words * 8}"
+    p.maps[name] = MapSpec(name, MapType.ARRAY, U32, array(U64, words), 1)
+    return p.b.emit(Op.MAP_VALUE, symbol=name)

@@ -1,0 +1,172 @@
+"""`Place`: where a value of a type stands in memory, and plain moves of bytes between places."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyebpf.builder.values.memory import Space
+from pyebpf.compiler.ir import Op
+from pyebpf.dataclass import dataclass, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+__all__ = ["Place", "copy", "movable", "pieces", "temporary", "write_bytes", "zero"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Byte `offset` from the address `base`, or of the stack slot `slot`.
+
+    `owner` is what messages call it. `presence` is the address whose being NULL means that there is no value: nothing
+    may be read before a check. Other programs may write a `shared` place at the same time. In a packet the presence is
+    decided by where that ends: `packet` is the context's attribute that knows ("packet", "data_meta"); and, where
+    there is a `reach`, by that number, too, which must be at most `farthest`, unsigned. Of a `foreign` place nobody
+    knows that its strings end with a NUL, and zeros. `space` is the memory that pointers found there lead to: it is a
+    copy of something there. A `fixed` place is read and written at offsets that are known while compiling.
+    """
+
+    base: ir.Value | None = None
+    slot: ir.Slot | None = None
+    offset: int = 0
+    owner: str = ""
+    presence: ir.Value | None = None
+    shared: bool = False
+    writable: bool = True
+    packet: str = ""
+    reach: ir.Value | None = None
+    farthest: int = 0
+    foreign: bool = False
+    space: Space = Space.KERNEL
+    fixed: bool = False
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        """The SSA values, as `RunTime.parts`."""
+        found = [value for value in (self.base, self.presence, self.reach) if value is not None]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def shape(self) -> Hashable:
+        """All but the parts, as `RunTime.shape`: two stack slots are two shapes."""
+        same = self.base is not None and self.base == self.presence
+        present = self.presence is not None
+        reach = self.reach is not None
+        kind = (self.owner, self.shared, self.writable, self.packet, self.foreign, self.space, self.fixed)
+        return (self.slot, self.base is not None, present, same, self.offset, reach, self.farthest, *kind)
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Place:
+        """Return the place of this shape with these parts."""
+        rest = iter(parts)
+        base = next(rest) if self.base is not None else None
+        if self.presence is None:
+            return replace(self, base=base)
+        presence = base if self.presence == self.base else next(rest)
+        return replace(self, base=base, presence=presence, reach=None if self.reach is None else next(rest))
+
+    def at(self, offset: int) -> Place:
+        """Return the place `offset` bytes further on."""
+        return replace(self, offset=self.offset + offset)
+
+    def missing(self, p: ProgramBuilder) -> bool:
+        """Whether it may be None here."""
+        return self.presence is not None and not p.b.is_present(self.presence)
+
+    def check(self, p: ProgramBuilder, what: str) -> None:
+        """Refuse a use where there may be no value, or not the value that it was."""
+        if self.missing(p):
+            p.fail(f"{what} may be None: test it with `is None` first")
+        self.check_gone(p, what)
+
+    def check_gone(self, p: ProgramBuilder, what: str) -> None:
+        """Refuse a use where it may be another value than it was."""
+        if self.base is not None:
+            reason = p.b.gone(self.base)
+            if reason is not None:
+                p.fail(f"{what} is used after {reason}: copy what you need first")
+            p.b.note_use(self.base, what)
+
+    def address(self, p: ProgramBuilder) -> tuple[ir.Value, int]:
+        """Return an address and what to add to it."""
+        if self.slot is not None:
+            return p.b.slot_address(self.slot), self.offset
+        assert self.base is not None
+        return self.base, self.offset
+
+    def exact(self, p: ProgramBuilder) -> ir.Value:
+        """Return the address itself, for helpers."""
+        if self.slot is not None:
+            return p.b.slot_address(self.slot, self.offset)
+        base, offset = self.address(p)
+        return moved(p, base, offset)
+
+
+def moved(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
+    """Return `address` + `offset`."""
+    return address if offset == 0 else p.b.emit(Op.OFFSET, address, p.b.const(offset))
+
+
+def movable(p: ProgramBuilder, place: Place, size: int) -> Place:
+    """Return a place that can be read at run-time offsets: the same, or of one that is `fixed` a copy."""
+    if not place.fixed:
+        return place
+    slot = p.b.slot(-(-size // 8) * 8, name="copy")
+    copy(p, p.b.slot_address(slot), 0, *place.address(p), size)
+    return Place(slot=slot, owner=place.owner, writable=False, foreign=place.foreign)
+
+
+@contextmanager
+def temporary(p: ProgramBuilder, size: int, *, on_stack: bool = False) -> Iterator[ir.Slot]:
+    """Give a slot for the body; later temporaries use the same memory again.
+
+    What is `on_stack` is there however large it is: helpers that call a function hand it no other memory.
+    """
+    size = -(-size // 8) * 8
+    b, free = p.b, p.b.free_slots
+    fitting = (s for s in free if s.size >= size and (s.name in b.opaque) is on_stack)
+    slot = min(fitting, key=lambda s: s.size, default=None)
+    if slot is None:
+        slot = b.slot(size, name="state" if on_stack else "temporary", opaque=on_stack)
+    else:
+        free.remove(slot)
+    yield slot
+    free.append(slot)
+
+
+def pieces(offset: int, size: int) -> Iterator[tuple[int, int]]:
+    """Cut `size` bytes at `offset` from an 8-aligned address into naturally aligned (offset, width) pieces."""
+    end = offset + size
+    while offset < end:
+        width = next(w for w in (8, 4, 2, 1) if offset % w == 0 and offset + w <= end)
+        yield offset, width
+        offset += width
+
+
+def zero(p: ProgramBuilder, address: ir.Value, offset: int, size: int) -> None:
+    """Write zeros over `size` bytes."""
+    if size:
+        nothing = p.b.const(0)
+        for at, width in pieces(offset, size):
+            p.b.store(address, at, nothing, width)
+
+
+def write_bytes(p: ProgramBuilder, address: ir.Value, offset: int, data: bytes) -> None:
+    """Write constant bytes."""
+    for at, width in pieces(offset, len(data)):
+        chunk = data[at - offset : at - offset + width]
+        p.b.store(address, at, p.b.const(int.from_bytes(chunk, "little", signed=True)), width)
+
+
+def copy(p: ProgramBuilder, address: ir.Value, offset: int, source: ir.Value, source_offset: int, size: int) -> None:
+    """Copy `size` bytes; both places are aligned alike, or the wider moves are left out."""
+    skew = (source_offset - offset) % 8
+    widest = next(w for w in (8, 4, 2, 1) if skew % w == 0)
+    for at, width in pieces(offset, size):
+        for step in range(0, width, min(width, widest)):
+            piece = min(width, widest)
+            value = p.b.load(source, at + step - offset + source_offset, piece)
+            p.b.store(address, at + step, value, piece)

@@ -1,0 +1,64 @@
+"""Members of a map's values that only the kernel touches, as entities: locks and timers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.values.entity import Entity, NoPythonOperators
+from pyebpf.uapi.helper_ids import SPIN_LOCK, SPIN_UNLOCK
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.places import Place
+    from pyebpf.specs import MapSpec
+    from pyebpf.types.special import SpecialType
+
+__all__ = ["TRACING_KINDS", "Member", "SpinLock"]
+
+#: Kinds of programs that may interrupt any other: the verifier lets them use neither locks nor timers.
+TRACING_KINDS = ("KPROBE", "TRACEPOINT", "PERF_EVENT", "RAW_TRACEPOINT", "RAW_TRACEPOINT_WRITABLE")
+
+
+class Member(Entity, NoPythonOperators):
+    """Such a member at its place in a map's entry."""
+
+    def __init__(self, type_: SpecialType, place: Place) -> None:
+        self.type = type_
+        self.place = place
+
+    def describe(self) -> str:
+        owner = f" of {self.place.owner}" if self.place.owner else ""
+        return f"the {self.type.name}{owner}"
+
+    def map(self, p: ProgramBuilder) -> MapSpec:
+        """The map whose entry it is in."""
+        base = self.place.base
+        name = None if base is None else p.b.origin(base)
+        spec = None if name is None else p.maps.get(name)
+        if spec is None:
+            p.fail(f"{self.describe()}: which map this entry is of is not known here: take it from .get(k)")
+        return spec
+
+    def check_kind(self, p: ProgramBuilder, what: str) -> None:
+        """Refuse programs of kinds that may not use it."""
+        if p.kind.name in TRACING_KINDS:
+            kind = p.kind.name.lower().replace("_", " ")
+            p.fail(f"{what}: programs of the kind {kind} run in the middle of others, and may not use it")
+
+
+class SpinLock(Member):
+    """A `struct bpf_spin_lock` in a map's entry. Inside, fields of shared records are changed by plain instructions."""
+
+    no_calls = (
+        "a spin lock is held, and nothing may be called under it: look things up, read the kernel's memory, emit and "
+        "count before or after"
+    )
+
+    def enter(self, p: ProgramBuilder) -> Any:
+        self.check_kind(p, "a spin lock")
+        self.place.check(p, self.describe())
+        p.b.call(SPIN_LOCK, self.place.exact(p), comment="bpf_spin_lock")
+        return None
+
+    def leave(self, p: ProgramBuilder) -> None:
+        p.b.call(SPIN_UNLOCK, self.place.exact(p), comment="bpf_spin_unlock")

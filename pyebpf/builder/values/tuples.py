@@ -1,0 +1,164 @@
+"""Tuples with run-time values in them: they live while compiling, their elements at run time.
+
+They are compared element by element, as Python compares tuples.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.ssa.conditions import Always, Test
+from pyebpf.builder.values.entity import RunTime, describe
+from pyebpf.builder.values.operations import to_int
+from pyebpf.builder.values.places import Place, zero
+from pyebpf.builder.values.records import Record
+from pyebpf.dataclass import replace
+from pyebpf.errors import closest
+from pyebpf.types import TupleType
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import Type
+
+__all__ = ["TupleReference", "TupleValue", "built", "elements_of", "write_elements"]
+
+
+class TupleValue(RunTime):
+    """A tuple in a run-time variable: as many elements, each of one shape."""
+
+    def __init__(self, elements: tuple[Any, ...], kind: Any = tuple) -> None:
+        self.elements = elements
+        #: The namedtuple that it is, which names the elements.
+        self.kind = kind if hasattr(kind, "_fields") else tuple
+
+    def describe(self) -> str:
+        return f"a tuple of {len(self.elements)}"
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return tuple(part for element in self.elements if isinstance(element, RunTime) for part in element.parts)
+
+    @property
+    def shape(self) -> Hashable:
+        return (
+            "tuple",
+            self.kind,
+            tuple(
+                element.shape if isinstance(element, RunTime) else ("constant", repr(element))
+                for element in self.elements
+            ),
+        )
+
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> TupleValue:
+        rest = list(parts)
+        rebuilt = []
+        for element in self.elements:
+            if isinstance(element, RunTime):
+                count = len(element.parts)
+                rebuilt.append(element.rebuild(tuple(rest[:count])))
+                del rest[:count]
+            else:
+                rebuilt.append(element)
+        return TupleValue(tuple(rebuilt), self.kind)
+
+    def local(self, p: ProgramBuilder) -> RunTime:
+        """Integers become variables, so that another path may give others; the rest must be the same on each path."""
+        return TupleValue(tuple(_local(p, element) for element in self.elements), self.kind)
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        names: tuple[str, ...] = getattr(self.kind, "_fields", ())
+        if name not in names:
+            p.fail(f"{self.describe()} has no attribute {name}{closest(name, names)}")
+        return self.elements[names.index(name)]
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        if not isinstance(index, int) or not -len(self.elements) <= index < len(self.elements):
+            p.fail(
+                f"a tuple of {len(self.elements)} is indexed by a number known while compiling, not by "
+                f"{describe(index)}"
+            )
+        return self.elements[index]
+
+    def length(self, p: ProgramBuilder) -> int:
+        return len(self.elements)
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        return Always(bool(self.elements))
+
+    def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
+        """Write each element in its place."""
+        if not isinstance(type_, TupleType):
+            p.fail(f"{self.describe()} does not fit {type_.name}")
+        write_elements(p, address, offset, type_, self.elements)
+
+
+class TupleReference(Record):
+    """A tuple in memory: a map's key or value, read element by element where the source does."""
+
+    type: TupleType
+
+    def describe(self) -> str:
+        owner = f" ({self.place.owner})" if self.place.owner else ""
+        return f"the tuple {self.type.name}{owner}"
+
+    def taken(self, p: ProgramBuilder) -> TupleValue:
+        """Its elements as they are now; text where it stands."""
+        self.check(p)
+        place = replace(self.place, presence=None)
+        return TupleValue(tuple(p.load_value(place.at(field.offset), field.type) for field in self.type.fields))
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        p.fail(f"{self.describe()} has no attribute {name}: its elements have numbers, t[0], or names, `a, b = t`")
+
+    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+        self.attribute(p, name)
+
+    def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
+        self.attribute(p, name)
+
+    def item(self, p: ProgramBuilder, index: Any) -> Any:
+        return self.taken(p).item(p, index)
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+        p.fail(f"{self.describe()} is not changed in part, as Python's are not: assign a whole one, or use a Struct")
+
+    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+        self.set_item(p, index, value)
+
+    def length(self, p: ProgramBuilder) -> int:
+        return len(self.type.fields)
+
+
+def built(p: ProgramBuilder, type_: TupleType, value: Any) -> TupleReference:
+    """A tuple on the stack: what goes into it may stand where the tuple is to go."""
+    slot = p.b.slot(-(-type_.size // 8) * 8, name="tuple")
+    p.store_value(p.b.slot_address(slot), 0, type_, value)
+    return TupleReference(type_, Place(slot=slot, owner="a local"))
+
+
+def write_elements(p: ProgramBuilder, address: ir.Value, offset: int, type_: TupleType, values: Sequence[Any]) -> None:
+    """Write values as a tuple in memory, zeros between them."""
+    if len(values) != len(type_.fields):
+        p.fail(f"{describe(tuple(values))} does not fit {type_.name}: give {len(type_.fields)} values")
+    for start, size in type_.padding:
+        zero(p, address, offset + start, size)
+    for field, value in zip(type_.fields, values, strict=True):
+        p.store_value(address, offset + field.offset, field.type, value)
+
+
+def _local(p: ProgramBuilder, element: Any) -> Any:
+    if isinstance(element, RunTime):
+        return element.local(p)
+    if isinstance(element, int):
+        return to_int(p, element)
+    return TupleValue(element, type(element)).local(p) if isinstance(element, tuple) else element
+
+
+def elements_of(value: Any) -> tuple[Any, ...] | list[Any] | None:
+    """The elements of a tuple or list, with run-time values or without; None of anything else."""
+    if isinstance(value, TupleValue):
+        return value.elements
+    return value if isinstance(value, tuple | list) else None

@@ -1,0 +1,80 @@
+"""Operands written to memory as values of a type, every byte of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.builder.ssa.conditions import Test
+from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.operations import fits, settled, to_int, truth
+from pyebpf.builder.values.places import write_bytes, zero
+from pyebpf.builder.values.tuples import write_elements
+from pyebpf.compiler.ir import Op
+from pyebpf.errors import InvalidValue
+from pyebpf.types import U64, ArrayType, BytesType, CharArray, IntType, PointerType, Struct, StructType, TupleType
+from pyebpf.types.special import SpecialType
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.types import Type
+
+__all__ = ["integer", "write"]
+
+
+def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value: Any) -> None:
+    """Write `value` at address + offset as a `type_`."""
+    if isinstance(type_, IntType | PointerType):
+        held = type_ if isinstance(type_, IntType) else U64
+        p.b.store(address, offset, integer(p, held, value), held.size)
+        return
+    value = settled(p, value)
+    if isinstance(type_, SpecialType) and value is None:
+        zero(p, address, offset, type_.size)  # the kernel keeps its own
+    elif isinstance(value, Entity):
+        write_entity = getattr(value, "write_to", None)
+        if write_entity is None:
+            p.fail(f"{describe(value)} does not fit {type_.name}")
+        write_entity(p, address, offset, type_)
+    elif isinstance(type_, TupleType):
+        if not isinstance(value, tuple | list):
+            p.fail(f"{value!r} does not fit {type_.name}: give a tuple of {len(type_.fields)}")
+        write_elements(p, address, offset, type_, value)
+    elif isinstance(type_, StructType | CharArray) or isinstance(value, bytes):
+        write_bytes(p, address, offset, _encoded(p, type_, value))
+    elif isinstance(type_, ArrayType | BytesType) and isinstance(value, list | tuple):
+        if len(value) != type_.length:
+            p.fail(f"{len(value)} values do not fit {type_.name}: give {type_.length}")
+        for i, element in enumerate(value):
+            write(p, address, offset + i * type_.element.size, type_.element, element)
+    else:
+        p.fail(f"{describe(value)} does not fit {type_.name}")
+
+
+def integer(p: ProgramBuilder, type_: IntType, value: Any) -> ir.Value:
+    """Return the 64-bit value whose low bytes stand in memory for `value` as a `type_`."""
+    if isinstance(value, int):
+        fits(p, type_, value)
+        if type_.big_endian:
+            value = int.from_bytes(value.to_bytes(type_.size, "big"), "little")
+        return p.b.const(int(value))
+    if isinstance(value, Test):
+        number = to_int(p, value).value
+    elif type_.is_bool:
+        low, high = p.b.bounds(to_int(p, value).value)
+        number = to_int(p, value).value if (low, high) == (0, 1) else p.b.truth_value(truth(p, settled(p, value)))
+    else:
+        if not isinstance(value, Entity):
+            p.fail(f"{value!r} does not fit {type_.name}: give an integer")
+        number = to_int(p, value).value
+    return p.b.emit(Op.SWAP, number, size=type_.size) if type_.big_endian else number
+
+
+def _encoded(p: ProgramBuilder, type_: Type, value: Any) -> bytes:
+    """Bytes of a value known while compiling."""
+    if isinstance(type_, StructType) and not isinstance(value, Struct):
+        p.fail(f"{describe(value)} is no {type_.name}: write {type_.name}(…)")
+    try:
+        return type_.encode(value)
+    except InvalidValue as error:
+        p.fail(str(error))
