@@ -11,52 +11,40 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pyebpf"
 
-# What each layer may import, besides itself, `collector`, `dataclass`, `errors` and `lazy`. "+x" is x and all that x
-# may import.
-MAY_IMPORT = {
-    "dataclass": "",
-    "errors": "",
-    "collector": "",
-    "lazy": "",
-    "tracebacks": "",
-    "uapi": "",
-    "arch": "",
-    "asm": "uapi",
-    "btf": "",
-    "output": "",
-    "types": "uapi btf",
-    "specs": "uapi asm btf types",
-    "elf": "",
-    "objfile": "uapi asm btf types specs elf",
-    "verifier": "uapi asm specs",
-    "target": "uapi arch btf types",
-    "compiler": "+specs +target",
-    "vm": "+specs",
-    "builder": "+compiler",
-    "aggregations": "+builder output",
-    "dsl": "+aggregations",
-    "kernel": "uapi arch",
-    "symbols": "kernel elf",
-    "features": "kernel +specs +target",
-    "objects": "kernel features verifier +specs",
-    "events": "kernel features objects +specs",
-    "link": "arch kernel features objects symbols elf +specs",
-    "tool": "output",
-    "runtime": "+dsl vm kernel symbols features objects events link tracebacks",
-}
-# Modules over all layers, for use from outside.
-PUBLIC = {"__init__", "helpers", "packet", "testing"}
-EVERYTHING = {"__main__", "cli"}
-
-PURE = set(MAY_IMPORT) - {"kernel", "symbols", "features", "objects", "events", "link", "runtime"} | {"programs"}
+# Modules over all layers that have no row of their own.
+PACKAGE_ITSELF, COMMAND = "__init__", "__main__"
 OPERATING_SYSTEM = {"ctypes", "fcntl", "mmap"}
 
 
+def _rows() -> dict[str, tuple[str, str]]:
+    """Subject and "may import" of each package, from the table of docs/architecture.md."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("| package | subject |")[2]
+    found = re.findall(r"^\| ([a-z, ]+) \| (.+) \| (.+) \|$", text.partition("\n\n")[0], re.MULTILINE)
+    return {name: (subject, may) for names, subject, may in found for name in names.split(", ")}
+
+
+ROWS = _rows()
+FOR_ALL = {name for name, (subject, _) in ROWS.items() if "every package may import it" in subject}
+# For use from outside; and what may import these, too.
+PUBLIC = {name for name, (_, may) in ROWS.items() if may == "all but cli and programs"} | {PACKAGE_ITSELF}
+EVERYTHING = {name for name, (_, may) in ROWS.items() if may == "everything"} | {COMMAND}
+
+
 def _allowed(layer: str) -> set[str]:
-    allowed = {layer, "collector", "dataclass", "errors", "lazy"}
-    for word in MAY_IMPORT[layer].split():
-        allowed |= _allowed(word[1:]) if word.startswith("+") else {word}
+    """What a layer may import: itself, what every package may, and the words of its row."""
+    if layer in EVERYTHING:
+        return {*ROWS, *PUBLIC, *EVERYTHING}
+    if layer in PUBLIC:
+        return {*ROWS, *PUBLIC} - EVERYTHING - {"programs"}
+    words = re.findall(r"(\w+)( and below)?(?:, |$)", ROWS[layer][1])
+    # Who sees the package as its users do has nothing of what is for the inside.
+    allowed = {layer} if ("pyebpf", "") in words else {layer, *FOR_ALL}
+    for name, below in words:
+        allowed |= _allowed(name) if below else {PACKAGE_ITSELF if name == "pyebpf" else name}
     return allowed
+
+
+PURE = {layer for layer in {*ROWS} - PUBLIC - EVERYTHING if "kernel" not in _allowed(layer)}
 
 
 def _module(path: Path) -> str:
@@ -95,26 +83,9 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
 def test_every_layer_is_in_the_table():
-    """A new package or top-level module gets a row before it gets imports."""
-    assert _layers() <= MAY_IMPORT.keys() | PUBLIC | EVERYTHING | {"programs"}
-
-
-def test_every_layer_is_in_the_docs():
-    """The table of docs/architecture.md has a row for each layer that there is."""
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([a-z, ]+?) \|", text, re.MULTILINE)
-    documented = {name for row in rows for name in row.split(", ")}
-    assert _layers() - PUBLIC - {"__main__"} - documented == set()
-
-
-def _allowed_in(layer: str) -> set[str]:
-    if layer == "programs":
-        return PUBLIC | {"programs", "tool"}
-    if layer in PUBLIC:
-        return PUBLIC | MAY_IMPORT.keys()
-    if layer in EVERYTHING:
-        return PUBLIC | EVERYTHING | {"programs"} | MAY_IMPORT.keys()
-    return _allowed(layer)
+    """A new package or top-level module gets a row before it gets imports; rows name packages that there are."""
+    assert _layers() - {COMMAND} == ROWS.keys()
+    assert set().union(*map(_allowed, ROWS)) <= _layers() | {PACKAGE_ITSELF}
 
 
 def test_imports_go_down_the_table():
@@ -122,7 +93,7 @@ def test_imports_go_down_the_table():
     wrong = []
     for path in SOURCES:
         layer = _layer(_module(path))
-        allowed = _allowed_in(layer)
+        allowed = _allowed(layer)
         wrong += [
             f"{path.relative_to(ROOT)}:{line}: {layer} may not import {name}"
             for line, name in _imports(path)
