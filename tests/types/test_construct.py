@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
+from pathlib import Path
 from typing import Any
 
 import construct
@@ -103,3 +107,13 @@ def test_what_the_kernel_owns_is_padding() -> None:
     lock = type_of(spin_lock)
     assert lock.construct.sizeof() == lock.size
     assert lock.construct.parse(bytes(lock.size)) is None
+
+
+def test_the_example_on_the_page_of_maps() -> None:
+    """It prints what the page says."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "maps.md").read_text(encoding="utf-8")
+    section = page.partition("## With construct\n")[2].partition("\n## ")[0]
+    source, shown = re.findall(r"^```(?:python|text)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(source, {"__name__": "page"})
+    assert printed.getvalue() == shown
