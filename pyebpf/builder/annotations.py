@@ -1,4 +1,4 @@
-"""What the author of a probe may annotate its parameters with, beyond the types of the language."""
+"""Annotations of a probe's parameters, beyond the types of the language."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RawTracepointContext:
 
 
 class PerfEventContext:
-    """What a perf event found.
+    """The context of a perf event's program.
 
     `ip` is the interrupted instruction's address, `sample_period` events since the last one, `addr` the data address
     where the event has one (struct bpf_perf_event_data).

@@ -43,7 +43,7 @@ class ArenaEntity(Entity):
 
     @property
     def spec(self) -> MapSpec:
-        """What the loader makes."""
+        """The spec of the map that the loader makes."""
         return MapSpec(self.map_name, MapType.ARENA, None, None, self.pages, BPF_F_MMAPABLE)
 
     @property

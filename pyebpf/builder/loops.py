@@ -78,7 +78,7 @@ class _Range:
 
     @property
     def type(self) -> IntType:
-        """What the numbers are."""
+        """The type of the numbers."""
         return U64 if self.first.type == U64 else S64
 
     @property

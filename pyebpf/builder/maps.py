@@ -78,7 +78,7 @@ class MapEntity(MapWord):
 
     @property
     def spec(self) -> MapSpec:
-        """What the loader makes."""
+        """The spec of the map that the loader makes."""
         return MapSpec(self.map_name, self.kind, self.key, self.value, self.max_entries, self.flags, typed=self.typed)
 
     def describe(self) -> str:

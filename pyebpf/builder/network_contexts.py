@@ -1,4 +1,4 @@
-"""What the author of a network program may annotate `ctx` with: to a type checker, what can be written there."""
+"""Annotations of `ctx` in network programs: they show a type checker its fields."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class PerfBufferEntity(MapWord):
 
     @property
     def spec(self) -> MapSpec:
-        """What the loader makes."""
+        """The spec of the map that the loader makes."""
         return MapSpec(self.map_name, MapType.PERF_EVENT_ARRAY, None, None, 0)
 
     def describe(self) -> str:

@@ -33,7 +33,7 @@ __all__ = ["ProgramBuilder", "WholeProgram"]
 
 @dataclass(slots=True)
 class WholeProgram:
-    """What holds of a whole program and is found out while it is built: it is then built anew, knowing it."""
+    """Facts of a whole program that only building it finds: with them it is built anew."""
 
     #: A string in memory is written over.
     strings_change: bool = False
@@ -45,7 +45,7 @@ class WholeProgram:
 
 
 class ProgramBuilder:
-    """What the entities of one program share.
+    """State that the entities of one program share.
 
     `b` is the function being built now; `kind` and `attach` decide what its context is and which pointers the
     verifier trusts; `target` answers for the kernel.
@@ -67,9 +67,8 @@ class ProgramBuilder:
         self.target = target
         self._place: Place[Any] | None = None
         self.maps: dict[str, MapSpec] = {}
-        #: Reasons that this program counts in the map of losses, in order of first use: the index is the map's key.
         self.finished: list[ir.Function] = []
-        #: Where the context is in functions that have another first parameter.
+        #: The context in functions that have another first parameter.
         self.contexts: dict[FunctionBuilder, ir.Value] = {}
         #: Functions that have none: they are given numbers only.
         self.contextless: set[FunctionBuilder] = set()
@@ -79,8 +78,9 @@ class ProgramBuilder:
             self.b.assume_present(self.context)
         else:
             self.contextless.add(self.b)
+        #: Reasons that this program counts in the map of losses, in order of first use: the index is the map's key.
         self.losses = LossTable()
-        #: What was found out before of the whole program, and what is found out now.
+        #: Facts of the whole program: those of the build before, and those that this build finds.
         self.known, self.found = known or WholeProgram(), WholeProgram()
         #: The annotation and the position of each parameter that the program declares.
         self.declared: dict[str, tuple[Any, int]] = {}
@@ -89,7 +89,7 @@ class ProgramBuilder:
         #: Names of the helpers it calls that only programs under the GPL may call.
         self.gpl_only: set[str] = set()
         self.arena: ArenaEntity | None = None
-        #: Where the arguments of this USDT probe are told.
+        #: The entry that tells where the arguments of this USDT probe are.
         self.usdt_form: ir.Value | None = None
         #: Functions that other programs may take the place of.
         self.exported: list[Exported] = []
@@ -108,7 +108,7 @@ class ProgramBuilder:
 
     @property
     def place(self) -> Place[Any]:
-        """What the attachment means to the program."""
+        """The meaning of the attachment to the program: its context, parameters and result."""
         if self._place is None:
             from pyebpf.builder.contexts import place
 

@@ -42,7 +42,7 @@ class ProgramArrayEntity(MapWord):
         return method_of(p, self, name, {"tail_call": self._tail_call})
 
     def _tail_call(self, p: ProgramBuilder, index: Any) -> None:
-        """What follows runs only if the entry is empty or out of range, or after 33 tail calls in a row."""
+        """Emit a tail call. Code after it runs if there is no such entry, or after 33 tail calls in a row."""
         from pyebpf.builder.scratch import ScratchFunctionBuilder
 
         if isinstance(p.b, ScratchFunctionBuilder):

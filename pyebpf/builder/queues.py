@@ -45,7 +45,7 @@ class _Keyless(MapWord):
 
     @property
     def spec(self) -> MapSpec:
-        """What the loader makes."""
+        """The spec of the map that the loader makes."""
         return MapSpec(self.map_name, self.kind, None, self.value, self.max_entries, extra=self.extra)
 
     def describe(self) -> str:

@@ -32,7 +32,7 @@ class RedirectMapEntity(Entity):
 
     @property
     def spec(self) -> MapSpec:
-        """What the loader makes."""
+        """The spec of the map that the loader makes."""
         return MapSpec(self._name_source(), self.kind, U32, U32, self.max_entries)
 
     def describe(self) -> str:

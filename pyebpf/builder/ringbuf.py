@@ -40,7 +40,7 @@ class RingBufferEntity(MapWord):
 
     @property
     def spec(self) -> MapSpec:
-        """What the loader makes."""
+        """The spec of the map that the loader makes."""
         return MapSpec(self.map_name, MapType.RINGBUF, None, None, self.size, self.flags)
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""What the author of a program at a socket or control group may annotate `ctx` with, for type checkers."""
+"""Annotations of `ctx` in programs at sockets and control groups, for type checkers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Sock:
 
 
 class FlowKeys:
-    """What a flow dissector fills in (struct bpf_flow_keys)."""
+    """The result of a flow dissector (struct bpf_flow_keys)."""
 
     nhoff: int
     thoff: int

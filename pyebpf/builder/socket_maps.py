@@ -50,7 +50,7 @@ class SocketMapEntity(Entity):
 
     @property
     def spec(self) -> MapSpec:
-        """What the loader makes."""
+        """The spec of the map that the loader makes."""
         return MapSpec(self._name_source(), self.kind, self.key, U64, self.max_entries)
 
     def describe(self) -> str:

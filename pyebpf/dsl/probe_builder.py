@@ -22,7 +22,7 @@ __all__ = ["ProbeBuilder"]
 
 
 class ProbeBuilder(ProgramBuilder):
-    """What the functions of one probe share: `times` is what is known of names' binding times."""
+    """State that the functions of one probe share: `times` has the binding times of names."""
 
     def __init__(
         self,
@@ -36,9 +36,9 @@ class ProbeBuilder(ProgramBuilder):
     ) -> None:
         super().__init__(name, attachment.kind, attachment.attach, target, where, function, known)
         self.times = times
-        #: None is one that is being built.
+        #: None for one that is being built.
         self.subprograms: dict[SubprogramEntity, BuiltSubprogram | None] = {}
-        #: How many calls have been written out.
+        #: The number of calls that have been written out.
         self.inlined = 0
 
     def build_callback(self, *given: Any, **named: Any) -> tuple[ir.Value, ir.Value, Mapping[str, str]]:

@@ -39,7 +39,7 @@ class DebugInfo:
 
 
 def debug_info(code: Code) -> DebugInfo:
-    """What the kernel is told about `code`'s functions and source lines; of code with BTF of its own, the functions."""
+    """Return BTF of `code`'s functions and source lines for the kernel; of code with BTF of its own, the functions."""
     if code.described is not None:
         starts = slot_starts(code.instructions)
         places = zip(code.subprograms, code.described.functions, strict=True)

@@ -1,4 +1,4 @@
-"""What every loaded map has, whatever its kind: a descriptor, its making, pinning, freezing, facts, memory."""
+"""`KernelMap`, the base of loaded maps: a descriptor, its making, pinning, freezing, facts, memory."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _NO_FUNCTION = 195896080
 
 
 class KernelSymbols:
-    """What `instructions` mean on this machine.
+    """The addresses and ids on this machine of the kernel's names in `instructions`.
 
     `functions` and `variables` are for `asm.resolve`, `fd_array` for PROG_LOAD. A variable that no BTF has is loaded as
     the address that /proc/kallsyms gives, as libbpf does with `extern const void name __ksym`; `instructions` then

@@ -185,7 +185,7 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
         return self._first(self._lookup) is not None
 
     def _first(self, attempt: Callable[[bytes], bytes | None]) -> bytes | None:
-        """What `attempt` gives for the first key that it finds, the last of `_spare` then; None for an empty map."""
+        """Return the result of `attempt` for the first key that it finds, then the last of `_spare`; None if empty."""
         self.fileno()
         for _ in range(2):  # the keys that were read before, then those that there are now
             while True:
@@ -335,7 +335,7 @@ class Map(Merging, KernelMap, MutableMapping[Any, Any]):
             raise self._diagnose(error, "clearing") from error
 
     def interval(self) -> dict[Any, Any]:
-        """What integers, or records of integers, gained since the last call (the first: since the map was made).
+        """Return the increase of integers, or records of them, since the last call (the first: since the map was made).
 
         Unchanged keys are left out. Nothing is removed, so no count is lost while programs add to it. A key that went
         and came back counts anew. Raises InvalidValue for values that cannot be subtracted, such as text.

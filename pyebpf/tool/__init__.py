@@ -1,4 +1,4 @@
-"""What a tool is: its options, its program, its columns. Each file of `programs/` declares one; so can any module.
+"""The parts of a tool: its options, its program, its columns. Each file of `programs/` declares one; so can any module.
 
 An event tool, with `dataclass` and all the others from here:
 
@@ -109,7 +109,7 @@ class Choice(Protocol):
 
 
 class Tracer(Protocol):
-    """What a tool's `build` returns: `BPF` is one. Entering it compiles, loads and attaches; leaving detaches.
+    """The result of a tool's `build`: `BPF` is one. Entering it compiles, loads and attaches; leaving detaches.
 
     A class of your own inherits from this; what it does not define says nothing.
     """
@@ -168,7 +168,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Tool(Generic[P, Options, Built]):
-    """What every tool declares.
+    """The base of every tool.
 
     `name` is one word; `doc` the module's docstring, whose first line is the one-line description; `tracing` completes
     "Tracing …" in the line that says that the probes are attached; `options` a frozen dataclass whose fields are
@@ -264,14 +264,14 @@ class EventLines(Generic[Built, Options, Record]):
 
 
 class Snapshot(Generic[Record]):
-    """What a summary tool's `open` gives: a call returns what was counted since the one before."""
+    """The result of a summary tool's `open`: a call returns what was counted since the one before."""
 
     def __init__(self, count: Callable[[], Iterable[Record]], records: Callable[[Stop], Iterable[Any]]) -> None:
         self._count = count
         self._records = records
 
     def __call__(self) -> list[Record]:
-        """What was counted since the call before."""
+        """Return what was counted since the call before."""
         return list(self._count())
 
     def events(self) -> list[Any]:

@@ -118,7 +118,7 @@ _BOUND = re.compile(r"([su]min|[su]max)=(?=(?:[su]m(?:in|ax)(?:32)?=)*(-?(?:0x[0
 
 
 def describe(state: str) -> str:
-    """What a register's state in the log is, in words; the log's own word for a kind that is not known here."""
+    """Describe a register's state in words; by the log's own word for a kind that is not known here."""
     if not state:
         return ""
     state = state[:_LONGEST]
@@ -247,7 +247,7 @@ def _end(log: str) -> str:
 
 
 def explain(log: str) -> Explanation | None:
-    """What the verifier refused; None for a log without any message, as when the kernel refused before verifying.
+    """Explain a rejection; None for a log without any message, as when the kernel refused before verifying.
 
     Understands the texts of Linux 5.10 to 7.3; of a message that is not known, the text alone is given.
     """

@@ -1,4 +1,4 @@
-"""What a program is called with, by what it is attached to: one file a family of attachments."""
+"""Contexts of programs, by attach point: one file a family of attachments."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PLACES = {
 
 
 def place(attach: AttachSpec | None) -> Place[Any]:
-    """What an attachment means to a program; without one nothing has a name."""
+    """Return the meaning of an attachment to a program; without one nothing has a name."""
     if attach is None:
         return Place[Any](attach)
     module, name = PLACES[type(attach).__name__]

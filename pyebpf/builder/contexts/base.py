@@ -44,7 +44,7 @@ class OpaqueArgument(CompileError):
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What loading a program for a place needs of the kernel's types.
+    """Attributes of PROG_LOAD that depend on the kernel's types.
 
     `attach_btf` is the BTF id that the program attaches to, 0 for none; `module` the kernel module whose BTF has it,
     empty for vmlinux. `attach_type` is PROG_LOAD's expected_attach_type where the kernel's types decide it.
@@ -86,7 +86,7 @@ class Place(Generic[S]):
         return None
 
     def loading(self, target: Target) -> Loading:
-        """What PROG_LOAD is told of the place. Raises NotFound if the kernel's types lack it."""
+        """Return the attributes of PROG_LOAD for the place. Raises NotFound if the kernel's types lack it."""
         return Loading()
 
     def same_code(self) -> Hashable | None:
@@ -107,10 +107,10 @@ class Place(Generic[S]):
     # -- the program's side --------------------------------------------------------------------------------------------
 
     def begin(self, p: ProgramBuilder) -> None:
-        """What a program does before its author's statements."""
+        """Emit the code that runs before the author's statements."""
 
     def silent(self, kind: ProgramType) -> int | None:
-        """What a program returns that has nothing to say; None: every path of it returns a value."""
+        """The result of a path without a `return`; None where every path must return a value."""
         return SILENT.get(kind)
 
     @property
@@ -133,14 +133,14 @@ class Place(Generic[S]):
         p.fail(f"a program at {self.attach} returns {wanted}, and this number is not known to be{hint}")
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
-        """What a parameter is bound to: by its name here; kinds whose target names nothing override it.
+        """Return the value of a parameter: by its name here; kinds whose target names nothing override it.
 
         `name` is as the author wrote it, `position` counts from 0 without `ctx`.
         """
         return annotated(p, self.named(p, plain_name(name)), annotation, self.space)
 
     def named(self, p: ProgramBuilder, name: str) -> Any:
-        """What the target calls `name`: a parameter of that name, or an attribute of `ctx`."""
+        """Return the target's `name`: a parameter of that name, or an attribute of `ctx`."""
         p.fail(f"{name}: this program's context has no named fields")
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:

@@ -50,7 +50,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """What is known of a function.
+    """A function of the kernel, as far as it is known.
 
     `call` is the system call whose function it is: its only argument is the address of the saved registers.
     `passed` is None where BTF lacks the function.
@@ -64,7 +64,7 @@ class Callee:
 
 
 def _btf(target: Target, function: str) -> KernelFunction | None:
-    """What BTF has of a function; None if nothing, or if there is no BTF."""
+    """Return the function's types in BTF; None if it has none, or if there is no BTF."""
     module, name, _ = split(function)
     if not target.has_function(name):
         return None
@@ -127,7 +127,7 @@ def expanded(target: Target, function: str, most: int) -> Iterator[str]:
 
 
 class FunctionPlace(Place[S]):
-    """What kprobes and trampolines have in common."""
+    """The part that kprobes and trampolines share."""
 
     _callee: Callee | None = None
     #: Which of the two a program may take: the function's parameters, what it returns.
@@ -141,7 +141,7 @@ class FunctionPlace(Place[S]):
         return self.attach.target
 
     def callee(self, target: Target) -> Callee:
-        """What is known of the function, asked once."""
+        """Return the facts of the function, asked once."""
         if self._callee is None:
             self._callee = callee(target, self.function)
         return self._callee

@@ -59,7 +59,7 @@ def argument(p: ProgramBuilder, position: int, space: Space) -> ir.Value:
 
 
 def result(p: ProgramBuilder) -> ir.Value:
-    """What a function returns, at its return: all 64 bits of the register, of which a narrow type has the low ones."""
+    """Return the result of a function, at its return: 64 bits of a register; a narrow type has the low ones."""
     return register(p, machine(p).result)
 
 

@@ -99,7 +99,7 @@ class StructOpsPlace(Place[StructOpsMember]):
         return Loading(table.id, table.module, attach_type=self._index(target, table))
 
     def prototype(self, target: Target) -> KernelFunction:
-        """What the member takes and returns, asked once. Raises NotFound for what is no function."""
+        """Return the member's parameters and result, asked once. Raises NotFound for a member that is no function."""
         if self._prototype is None:
             table = self._table(target)
             self._index(target, table)

@@ -21,7 +21,7 @@ __all__ = ["TailCalledPlace"]
 
 
 class TailCalledPlace(Place[TailCalled]):
-    """What the place of the callers is."""
+    """The context of the programs that call it."""
 
     def __init__(self, attach: TailCalled) -> None:
         from pyebpf.builder.contexts import place

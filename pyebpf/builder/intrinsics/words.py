@@ -83,7 +83,7 @@ def _half(p: ProgramBuilder, helper: int, *, upper: bool) -> Int:
 
 
 def process_number(p: ProgramBuilder) -> Int:
-    """What `pid()` is."""
+    """Return the value of `pid()`."""
     return _task_number(p, process=True)
 
 

@@ -1,4 +1,4 @@
-"""What is known at one point of a function under construction: variables' values and facts about them."""
+"""Facts at one point of a function under construction: variables' values, and what holds of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Origin:
 
 @dataclass(slots=True)
 class Facts:
-    """What holds of values wherever they can be used: it is known where each is defined.
+    """Facts of values that hold wherever they can be used: they are known where each is defined.
 
     `bounds` are intervals of numbers read as s64, `present` addresses that are not NULL, `origins` where addresses came
     from, by their numbers; `named` has them by name. `numbers` are those that this function gave its variables, and

@@ -17,7 +17,7 @@ __all__ = ["bits_of", "changed_bits", "read_bits"]
 
 
 def bits_of(type_: StructType, name: str) -> Bits | None:
-    """What the Struct's class calls `name`, if that is bits of a field."""
+    """Return the bits of a field that the Struct's class calls `name`, if it has such."""
     found = getattr(type_.cls, name, None)
     return found if isinstance(found, Bits) else None
 

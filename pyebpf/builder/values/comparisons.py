@@ -1,4 +1,4 @@
-"""What Python's comparisons do to operands: `==`, `<`, `in`, `min` and `max`, also of tuples, element by element."""
+"""Comparisons of operands: `==`, `<`, `in`, `min` and `max`, also of tuples, element by element."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Entity:
         return False
 
     def entries(self, p: ProgramBuilder) -> Entries | None:
-        """What `for … in self:` goes over, each time that the program runs; None of what is no map."""
+        """Return the entries that `for … in self:` visits each time that the program runs; None unless it is a map."""
         return None
 
     # -- as a callable, as a context

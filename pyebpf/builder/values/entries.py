@@ -1,4 +1,4 @@
-"""What a `for` over a map goes over: its entries, keys or values, named but not yet walked."""
+"""The iterable of a `for` over a map: its entries, keys or values, named but not yet visited."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class Entries(Entity, NoPythonOperators):
         return self
 
     def element(self, key: Any, value: Any) -> Any:
-        """What the target of the `for` is given."""
+        """Return the value of the `for` target."""
         return {"keys": key, "values": value, "items": (key, value)}[self.view]

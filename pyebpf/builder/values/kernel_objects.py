@@ -293,7 +293,7 @@ def _value_at(
     space: Space,
     nullable: bool = False,
 ) -> Any:
-    """What a C object of `type_` at address + offset is in the language."""
+    """Return the value in the language of a C object of `type_` at address + offset."""
     integer = integer_type(type_)
     if integer is not None:
         value = _load(p, address, offset, type_.size, trusted=trusted, space=space, signed=integer.signed)
@@ -333,7 +333,7 @@ def _text(program: ProgramBuilder, address: ir.Value, offset: int, size: int | N
 
 
 def pointer_to(address: ir.Value, type_: KernelType, *, trusted: bool, space: Space = Space.KERNEL) -> Any:
-    """What a C pointer of `type_` with this value is in the language; one found in user memory points there, too."""
+    """Return the value in the language of a C pointer of `type_`; one found in user memory points there, too."""
     element = type_.element
     assert element is not None
     if "user" in {*type_.tags, *element.tags}:
@@ -351,7 +351,7 @@ def pointer_to(address: ir.Value, type_: KernelType, *, trusted: bool, space: Sp
 
 
 def from_register(p: ProgramBuilder, register: ir.Value, type_: KernelType, *, trusted: bool) -> Any:
-    """What an argument of `type_`, passed in a 64-bit register, is.
+    """Return the value of an argument of `type_` that is passed in a 64-bit register.
 
     The register's upper part is junk for a narrower integer.
     """

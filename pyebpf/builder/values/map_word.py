@@ -31,7 +31,7 @@ class MapWord(Entity):
 
         @property
         def spec(self) -> MapSpec:
-            """What the loader makes."""
+            """The spec of the map that the loader makes."""
 
     @property
     def map_name(self) -> str:
@@ -39,7 +39,7 @@ class MapWord(Entity):
         return self._name_source if isinstance(self._name_source, str) else self._name_source()
 
     def handle(self, p: ProgramBuilder) -> ir.Value:
-        """What helpers are given for it."""
+        """Return the map as helpers take it."""
         return p.b.emit(Op.MAP, symbol=p.use_map(self.spec)) if self.address is None else self.address
 
     def is_shared(self, p: ProgramBuilder) -> bool:

@@ -1,4 +1,4 @@
-"""What the operators and the built-in functions of Python do to operands: entities, tests and plain Python values.
+"""Python's operators and built-in functions on operands: entities, tests and plain Python values.
 
 Where every operand is known while compiling, Python itself answers and nothing is built. Otherwise the left entity is
 asked, or the right one with its sides exchanged.

@@ -1,4 +1,4 @@
-"""What Python itself computes while compiling, and whether it can: for the rest there are builder calls."""
+"""Expressions that Python itself computes while compiling; the others become builder calls."""
 
 from __future__ import annotations
 

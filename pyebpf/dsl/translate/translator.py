@@ -61,7 +61,7 @@ def _loop(f: Frame, node: ast.AST) -> None:
     loops.HANDLERS[type(node)](f, node)
 
 
-#: What translates an expression; Python itself evaluates those that are not here.
+#: Handlers of expressions; Python itself evaluates those that are not here.
 EXPRESSIONS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
     **expressions.HANDLERS,
     **sequences.HANDLERS,
