@@ -52,7 +52,7 @@ MOST_ITERATIONS = 1 << 23
 #: From here on an iterator is verified faster.
 MANY_ROUNDS = 256
 
-#: Why a round was not gone, among the losses.
+#: The reason, among the losses, that an iteration did not run.
 CUT_OFF = "loop cut off by the kernel's limit"
 
 #: One u64 that nothing ever writes.

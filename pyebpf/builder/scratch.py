@@ -31,7 +31,7 @@ __all__ = ["LARGE", "PREFIX", "ScratchFunctionBuilder", "is_scratch", "scratch_m
 
 #: Slots of so many bytes are kept in scratch memory where a program has it.
 LARGE = 128
-#: What the maps' names begin with; a number made from the probe's name follows.
+#: The prefix of the maps' names; a number made from the probe's name follows.
 PREFIX = ".scratch"
 
 #: Bytes of a per-CPU map's value: PCPU_MIN_UNIT_SIZE in include/linux/percpu.h.

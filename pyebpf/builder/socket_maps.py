@@ -31,7 +31,7 @@ __all__ = ["SocketMapEntity"]
 _INGRESS = 1
 _ENOENT = 2
 
-#: Which programs may call a method, with the helper for a sockmap and the one for a sockhash.
+#: Programs that may call a method, with the helper for a sockmap and the one for a sockhash.
 _REDIRECT = {
     ProgramType.SK_MSG: ("msg_redirect_map", "msg_redirect_hash"),
     ProgramType.SK_SKB: ("sk_redirect_map", "sk_redirect_hash"),

@@ -152,7 +152,7 @@ class Walk:
         self.outer = outer
         self.loop = Loop(Join("end of walk"), Join("next entry"))
         self.returned = Join("returned")
-        #: What the program or subprogram returns.
+        #: The result of the program or subprogram.
         self.result = outer.variable(hint="result")
         self._entered: list[_Entered] = []
         self._context: int | None = None

@@ -22,7 +22,7 @@ __all__ = ["Signals"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: Seconds between two looks at what keeps the process from its end.
 TICK = 0.1
-#: How many looks may find an output blocked.
+#: Looks that may find an output blocked.
 BLOCKED = 4
 #: Seconds of processor time, so that a busy machine is no reason, that the search for one name may take.
 SEARCH = 0.5

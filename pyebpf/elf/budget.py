@@ -32,7 +32,7 @@ _LOOK_EVERY = 4096  # entries between looks at the clock
 _ROOT = 0
 
 
-#: Why a file's functions have no names after Ctrl-C.
+#: The reason that a file's functions have no names after Ctrl-C.
 _HURRY = (
     "the end was asked for before it was read (those of the most frequent stacks are read first; a run that ends by "
     "itself, -d SECONDS, reads all)"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["Found", "SymbolTable"]
 
 _U64_MAX = (1 << 64) - 1
-#: How many symbols that begin before an address are looked at for one that reaches over it: functions nest by a few.
+#: Symbols that begin before an address and are looked at for one that reaches over it: functions nest by a few.
 _MOST_NESTED = 1024
 
 

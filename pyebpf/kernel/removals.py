@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REMOVALS"]
 
-#: How long a removal waits for the kernel to let go of what its dead owner used, in seconds.
+#: Seconds that a removal waits for the kernel to let go of what its dead owner used.
 _PATIENCE = 30.0
 
 
@@ -98,7 +98,7 @@ REMOVALS: dict[str, Callable[..., None]] = {
     "struct_ops": unregister_table,
     "xdp": remove_xdp,
 }
-#: What each imports when it works: a guard does so beforehand, since files may have changed when its owner dies.
+#: Modules that each imports at work: a guard does so beforehand, since files may have changed when its owner dies.
 NEEDS = {
     "detach": "pyebpf.kernel.bpf",
     "filter": "pyebpf.kernel.rtnetlink",

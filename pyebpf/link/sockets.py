@@ -165,7 +165,7 @@ def attach_sockmap(program: Program, target: SkMsg | SkSkb, _: Host) -> Link:
 
 _MISSING = "no network namespace {target.netns}: it, or the process that it was of, is gone"
 _NONE = SpecificError(NotFound, "{target.netns} is no network namespace: give a file such as /proc/self/ns/net")
-#: What errors mean of a file that is to be a network namespace.
+#: Errors of a file that is to be a network namespace.
 NO_NAMESPACE: ErrnoMessages = {errno.EINVAL: _NONE, errno.EBADF: _NONE}
 _TAKEN = "a namespace has one flow dissector, and another is attached there or in the initial namespace"
 _NETNS_MESSAGES: ErrnoMessages = {

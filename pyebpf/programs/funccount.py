@@ -24,7 +24,7 @@ __all__ = ["TOOL", "Count", "Options", "build", "open"]
 MAX_PROBES = 1000
 
 
-#: What the letter before the first colon of a pattern says.
+#: Meanings of the letter before the first colon of a pattern.
 TRACEPOINT, FUNCTION, USDT = "t", "p", "u"
 
 

@@ -52,7 +52,7 @@ IPPROTO_TCP = 6
 PREFIX = "SKB_DROP_REASON_"
 #: The reason of what a socket's queues hold when it is closed. Older kernels have none for it.
 PURGED = "SKB_DROP_REASON_QUEUE_PURGE"
-#: Where there is nothing more to say; in TIME_WAIT it was looked at, and answered where it had to be.
+#: No reason is given. In TIME_WAIT such a packet was looked at, and answered where it had to be: no drop.
 UNSPECIFIED = "SKB_DROP_REASON_NOT_SPECIFIED"
 #: The reason of segments out of order whose data another one has.
 MERGED = "SKB_DROP_REASON_TCP_OFOMERGE"

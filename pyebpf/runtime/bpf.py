@@ -52,7 +52,7 @@ class BPF(Module):
         self._loaded: Loaded | None = None
         #: Whether `with` has been entered, and will close.
         self._entered = False
-        #: Where it is pinned.
+        #: The path that it is pinned at.
         self._pinned = ""
         self._symbols: Symbols | None = None
         self._stacks: Stacks | None = None

@@ -37,7 +37,7 @@ class Loaded:
         #: For each program of the spec, the loaded one: those that differ in nothing but their place are one.
         self._loaded: list[Program] = []
         self._links: list[tuple[Program, Link]] = []
-        #: How many of the spec's programs are attached, or left for later.
+        #: The number of the spec's programs that are attached, or left for later.
         self._done = 0
         self._open = ExitStack()
         self._names: FunctionNames | None = None

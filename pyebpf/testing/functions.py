@@ -56,7 +56,7 @@ class FunctionAddresses:
 class SimulatedSymbols:
     """Symbols for `bpf.stacks` and `bpf.function_name`: the functions that the test has named."""
 
-    #: Why functions of the kernel have no names: they have.
+    #: The reason that functions of the kernel have no names: empty, since they have.
     hidden = ""
     #: Files that were not read: none is.
     given_up: Mapping[str, str] = MappingProxyType({})

@@ -35,7 +35,7 @@ __all__ = ["Simulation"]
 
 _ARGUMENTS = 12
 _POINTER = 8
-#: What the record of every tracepoint begins with.
+#: Bytes at the start of every tracepoint's record.
 _COMMON_FIELDS = 8
 
 
@@ -56,7 +56,7 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         options.setdefault("cpus", self._cpus())
         self.machine = Machine(self.spec.maps, **options)
         self.memory = KernelMemory(self.machine.memory, target)
-        #: What `bpf.stacks` and `bpf.function_name` name addresses by.
+        #: The symbols by which `bpf.stacks` and `bpf.function_name` name addresses.
         self.function_names = SimulatedSymbols()
         self._programs: list[tuple[Any, LoadedProgram]] = [
             (program.attach, self.machine.load(program)) for program in self.spec.programs

@@ -23,7 +23,7 @@ __all__ = [
     "uid_option",
 ]
 
-#: What the number of an option names; "" for what need not be there yet: a user, a port.
+#: The object that the number of an option names; "" for one that need not exist yet: a user, a port.
 Kind = Literal["", "process", "thread", "processor"]
 
 PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h, on 64 bits

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FRAME_SIZE", "Block", "Function", "functions_of", "known_after"]
 
 FRAME_SIZE = 512
-#: Which of R0 to R10 hold something, one bit a register; above them one bit for each byte of the frame.
+#: The registers R0 to R10 that hold something, a bit each; above them a bit for each byte of the frame.
 REGISTERS = 11
 #: Declared `long` in include/uapi/linux/bpf.h, RET_VOID in their struct bpf_func_proto.
 VOID = frozenset({"spin_lock", "spin_unlock", "tail_call"})

@@ -120,7 +120,7 @@ class Machine:
         #: References to such objects that a program took and has not given back, by address.
         self.acquired: dict[int, int] = {}
         self.task = 0
-        #: What look-ups find; the packet's or event's own socket, and the one that sk_assign gave it.
+        #: Sockets that look-ups find; the packet's or event's own socket, and the one that sk_assign gave it.
         self.sockets = Sockets()
         self.socket: Socket | None = None
         self.assigned: Socket | None = None
@@ -128,7 +128,7 @@ class Machine:
         #: Devices' MTUs by their index; the class of net_cls; what sk_select_reuseport chose, a map's value.
         self.mtus = {1: 65536}
         self.cgroup_classid = 0
-        #: What bpf_fib_lookup finds.
+        #: Routes that bpf_fib_lookup finds.
         self.routes = Routes()
         self.selected: bytes | None = None
         #: The tunnel's key that packets come with; what the last program had its packet leave with.
@@ -140,12 +140,12 @@ class Machine:
         self.returning = False
         self.session = Region("mem", "session cookie", bytearray(8))
         self.cookie = 0
-        #: What programs wrote to the sequence file that they were given.
+        #: Bytes that programs wrote to the sequence file that they were given.
         self.sequence = bytearray()
         self.kernel_stack: Sequence[int] = ()
         self.user_stack: Sequence[int] = ()
         self.random = random.Random(seed)  # noqa: S311 - a test's numbers, to be had again from the seed
-        #: What SYN cookies are signed with.
+        #: The key that signs SYN cookies.
         self.secret = (seed & (1 << 128) - 1).to_bytes(16, "little")
         self.helpers = {helper(name).name: emulation for name, emulation in (helpers or {}).items()}
         self.kfuncs = dict(kfuncs or {})

@@ -65,7 +65,7 @@ class Place(Generic[S]):
     has_context: ClassVar[bool] = True
     #: The memory that a number points to which the author annotates as a pointer.
     space: Space = Space.KERNEL
-    #: What the program is being built for; None while nothing is.
+    #: The target that the program is being built for; None while nothing is.
     target: Target | None = None
 
     def __init__(self, attach: S) -> None:

@@ -267,7 +267,7 @@ class FieldsPlace(Place[S]):
     table: ClassVar[FieldTable]
     #: `results`, where all places of the class have the same.
     limits: ClassVar[tuple[int, int] | None] = None
-    #: What programs call `memory`.
+    #: The name of `memory` in programs.
     memory_name: ClassVar[str] = "packet"
 
     @property

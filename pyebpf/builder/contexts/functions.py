@@ -132,7 +132,7 @@ class FunctionPlace(Place[S]):
     _callee: Callee | None = None
     #: Which of the two a program may take: the function's parameters, what it returns.
     enters = returns = False
-    #: Why not, said of a parameter.
+    #: The reason against it, said of a parameter.
     no_parameters = no_result = ""
 
     @property

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReplacementPlace", "SyscallPlace"]
 
-#: What the caller is told of the number that a program returns: 32 bits of it.
+#: The type of the result that the caller gets: 32 bits of the number that a program returns.
 RESULTS = -(1 << 31), (1 << 31) - 1
 
 

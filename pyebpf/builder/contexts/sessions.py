@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["COOKIE", "IS_RETURN", "RESULTS", "cookie", "is_return", "set_cookie"]
 
-#: What the two are called, as attributes of `ctx`.
+#: The names of the two as attributes of `ctx`.
 IS_RETURN, COOKIE = "is_return", "cookie"
-#: What a program may return: at the entry, 1 leaves the return out. Verifiers since the end of 2024 take nothing else.
+#: Results of a program: at the entry, 1 leaves the return out. Verifiers since the end of 2024 take nothing else.
 RESULTS = 0, 1
 
 

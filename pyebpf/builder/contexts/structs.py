@@ -193,5 +193,5 @@ FLOW_KEYS = FieldTable(
     Number("flow_label", 52, network=32, writable=True),
 )
 
-#: What of an sk_buff the flow dissector's programs see.
+#: Fields of an sk_buff that programs of the flow dissector see.
 DISSECTED = FieldTable("struct __sk_buff", To("flow_keys", 144, FLOW_KEYS))

@@ -49,7 +49,7 @@ WALKED = (
     MapType.PERCPU_ARRAY,
 )
 
-#: What the kernel passes: the map, the addresses of key and value.
+#: The arguments that the kernel passes: the map, the addresses of key and value.
 ENTRY = (Kind.POINTER, Kind.POINTER, Kind.POINTER)
 
 

@@ -65,7 +65,7 @@ _TRACKED = {
     "struct bpf_timer": "timers, which are started by entry.timer.start(…)",
 }
 
-#: What to write in place of helpers whose result or effect no plain call can express.
+#: Replacements for helpers whose result or effect no plain call can express.
 _INSTEAD = {
     "trace_printk": "it prints to a log that all programs share: emit a record to a ring buffer",
     "tail_call": "write a function and decorate it with @bpf.subprogram",

@@ -81,7 +81,7 @@ MODULES = {
     "dctcp_update_alpha": "tcp_dctcp",
 }
 
-#: How the functions are called by which a program asks the driver of the interface that it is loaded for.
+#: The prefix of functions by which a program asks the driver of the interface that it is loaded for.
 _DRIVERS = "bpf_xdp_metadata_"
 
 #: Structs that are the beginning of others, of others, …

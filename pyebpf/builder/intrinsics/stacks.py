@@ -390,7 +390,7 @@ class StackTraces(Mapping[int, list[int]]):
 
     def __init__(self, maps: Mapping[str, Backend]) -> None:
         self._maps = {each.bit: maps[each.map] for each in CLASSES if each.map in maps}
-        #: What the last release took out: a probe may just have come by one of them, and count it a moment later.
+        #: Those that the last release took out: a probe may just have come by one of them, and count it a moment later.
         self._released: dict[int, bytes] = {}
 
     def __getitem__(self, number: int) -> list[int]:

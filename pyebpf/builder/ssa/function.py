@@ -61,10 +61,10 @@ class FunctionBuilder:
         self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
         self.environment = Environment.of_function()
         self._regions: tuple[Cleanup, ...] = ()
-        #: Why nothing may be called here; empty where calls are allowed.
+        #: The reason that nothing may be called here; empty where calls are allowed.
         self.no_calls = ""
         self._block = self._open()
-        #: What `else_` needs: the way not taken by the last `if_` and where both meet, until anything else is built.
+        #: State for `else_`: the way not taken by the last `if_` and where both meet, until anything else is built.
         self._pending: tuple[Join, Join] | None = None
 
     # -- errors ------------------------------------------------------------------------------------------------------

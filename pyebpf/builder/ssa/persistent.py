@@ -33,7 +33,7 @@ class PersistentMap(Generic[V]):
 
     def __init__(self) -> None:
         self._root = _EMPTY
-        #: How far a key is shifted for its place in the root.
+        #: Bits by which a key is shifted for its place in the root.
         self._shift = 0
 
     def copy(self) -> PersistentMap[V]:

@@ -31,9 +31,9 @@ __all__ = ["Entity", "NoPythonOperators", "RunTime", "describe"]
 class Entity:
     """Base of everything that acts inside a probe. Methods not overridden raise CompileError."""
 
-    #: Why nothing may be called inside `with self:`; empty where calls are allowed.
+    #: The reason that nothing may be called inside `with self:`; empty where calls are allowed.
     no_calls: ClassVar[str] = ""
-    #: What to write instead, added to the message of a refused operation; by the method's name.
+    #: Remedies, added to the message of a refused operation; by the method's name.
     REMEDIES: ClassVar[Mapping[str, str]] = {}
 
     def describe(self) -> str:

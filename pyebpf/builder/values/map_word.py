@@ -24,7 +24,7 @@ class MapWord(Entity):
     """A map. `_name_source` is its name, or answers it when the map is first used."""
 
     _name_source: str | Callable[[], str]
-    #: Where it is, of a map that only each event knows; None: it is the map of `spec`.
+    #: The address of a map that only each event knows; None: it is the map of `spec`.
     address: ir.Value | None = None
 
     if TYPE_CHECKING:

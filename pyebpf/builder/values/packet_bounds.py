@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOVES", "ORIGIN", "inside", "packet_moved", "proven"]
 
-#: What the addresses of packets come from, as maps are for those of their entries.
+#: The origin of packets' addresses, as maps are for those of their entries.
 ORIGIN = "packets: the packet"
 
 #: Helpers after which the kernel holds every address in a packet for stale (net/core/filter.c,

@@ -23,7 +23,7 @@ __all__ = ["element_offset", "masked", "restated", "restated_if_computed"]
 _NOT_FOLLOWED = frozenset({Op.UDIV, Op.UMOD, Op.SDIV, Op.SMOD, Op.SWAP, Op.NEG, Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _SHIFTS = frozenset({Op.SHL, Op.LSHR, Op.ASHR})
 _FOLLOWED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.AND, Op.OR, Op.XOR, Op.REFINE})
-#: How far back a value's computation is looked at.
+#: Operations of a value's computation that are looked at.
 _FARTHEST = 8
 #: A constant from which on verifiers let nobody add it to an address (BPF_MAX_VAR_OFF).
 _FAR = 1 << 29

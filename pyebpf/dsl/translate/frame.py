@@ -57,9 +57,9 @@ class Frame(Names):
         returns: Join | None = None,
     ) -> None:
         super().__init__(p, source, scope, times, key)
-        #: Where `return` goes in an inlined function; None where it leaves the program or subprogram.
+        #: The target of `return` in an inlined function; None where it leaves the program or subprogram.
         self.returns = returns
-        #: What a subprogram returns; None in a program, whose kind decides.
+        #: The result type of a subprogram; None in a program, whose type decides.
         self.result: IntType | None = None
         self.is_subprogram = False
         #: Whether what an inlined function returns is on every path a record just made.

@@ -43,7 +43,7 @@ __all__ = ["RETURN", "NameEntry", "NamePlace", "Names"]
 
 #: The name under which an inlined function keeps what it returns.
 RETURN = "<return value>"
-#: What markers of places are given.
+#: Texts that markers of places are given.
 _ASSIGNED = ir.Value(-1)
 
 
@@ -112,7 +112,7 @@ class Names:
         #: The function around one that a probe defines inside itself.
         self.outer: Names | None = None
         self.loops: list[Around] = []
-        #: How many run-time conditions and loops of this function stand around the current statement.
+        #: Run-time conditions and loops of this function that stand around the current statement.
         self.depth = 0
         self._names: dict[str, NameEntry] = {}
         #: Names that have had a value known while compiling, even if they have none any more.

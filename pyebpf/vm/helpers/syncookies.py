@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LOW = 0xFFFF_FFFF
 _TCP_HEADER = 20
 _NO_OPERATION, _MSS = 1, 2
-#: What cookies can tell apart of the largest segment: msstab of IPv4 and of IPv6.
+#: Largest segments that cookies can tell apart: msstab of IPv4 and of IPv6.
 _SIZES = {4: (536, 1300, 1440, 1460), 6: (1280 - 60, 1480 - 60, 1500 - 60, 9000 - 60)}
 _DEFAULT = {4: 536, 6: 1220}
 _ADDRESSES = {4: (12, 20), 6: (8, 40)}
