@@ -147,4 +147,6 @@ def test_time_is_near_linear() -> None:
         return time.process_time() - begin
 
     seconds(10)
-    assert seconds(2_400) < 30 * max(min(seconds(300) for _ in range(3)), 0.001)
+    # The best of some: Python's collector, which other tests' objects keep busy, falls into any of them.
+    few, many = (min(seconds(count) for _ in range(5)) for count in (300, 2_400))
+    assert many < 30 * max(few, 0.001)
