@@ -28,7 +28,5 @@ def need_helper(p: ProgramBuilder, name: str, what: str, instead: str = "") -> N
         return
     release = helper_release(name)
     since = f", which came with Linux {release}" if release else ""
-    kind = p.kind.name.lower().replace("_", " ")
-    p.fail(
-        f"{what}: this kernel has no helper bpf_{name} for {kind} programs{since}{f': {instead}' if instead else ''}"
-    )
+    remedy = f": {instead}" if instead else ""
+    p.fail(f"{what}: this kernel has no helper bpf_{name} for {p.kind_name} programs{since}{remedy}")

@@ -100,6 +100,11 @@ class ProgramBuilder:
         self.timer_functions: dict[tuple[FunctionType, str], str] = {}
 
     @property
+    def kind_name(self) -> str:
+        """The program's type in messages: "socket filter"."""
+        return self.kind.name.lower().replace("_", " ")
+
+    @property
     def context(self) -> ir.Value:
         """The program's context: the first parameter, or in a callback what it was passed along."""
         if self.b in self.contextless:

@@ -28,10 +28,12 @@ class LazyMethod(Generic[F]):
 
     def __get__(self, module: Any, owner: type | None = None) -> F:
         factory: Any = self._find()
+        if module is None:
+            return factory  # type: ignore[no-any-return]  # of the same signature
         made = checked(factory, f"bpf.{factory.__name__}") if isinstance(factory, FunctionType) else factory
 
         @functools.wraps(factory)
         def declare(*arguments: Any, **keywords: Any) -> Any:
             return module.declare(made(*arguments, **keywords))
 
-        return declare if module is not None else factory  # type: ignore[return-value]  # of the same signature
+        return declare  # type: ignore[return-value]  # of the same signature

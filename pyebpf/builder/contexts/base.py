@@ -149,7 +149,7 @@ class Place(Generic[S]):
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         """`ctx.name = value`."""
-        p.fail(f"the context of a {p.kind.name.lower().replace('_', ' ')} program cannot be written: {name}")
+        p.fail(f"the context of a {p.kind_name} program cannot be written: {name}")
 
 
 class Context(Entity, NoPythonOperators):

@@ -106,9 +106,8 @@ class SkBuffPlace(Place[S], Generic[S]):
         hidden = _HIDDEN.get(p.kind, frozenset())
         if name in SKB_FIELDS and name not in hidden:
             return SKB_FIELDS[name]
-        kind = p.kind.name.lower().replace("_", " ")
         if name in hidden:
-            p.fail(f"{name}: {kind} programs do not see this field of the sk_buff")
+            p.fail(f"{name}: {p.kind_name} programs do not see this field of the sk_buff")
         known = ("packet", *(each for each in SKB_FIELDS if each not in hidden))
         p.fail(f"an sk_buff has no field {name}{closest(name, known)}: it has {', '.join(known)}")
 

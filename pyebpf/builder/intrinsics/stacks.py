@@ -156,7 +156,7 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
         if depth is not None and (not isinstance(depth, int) or not 1 <= depth <= DEPTH):
             p.fail(f"{name}(depth) is a number of frames known while compiling, 1 to {DEPTH}")
         if p.kind not in _KINDS:
-            p.fail(f"{name}() is for tracing: {p.kind.name.lower().replace('_', ' ')} programs have no call stack")
+            p.fail(f"{name}() is for tracing: {p.kind_name} programs have no call stack")
         b = p.b
         answer = b.variable(hint=name)
         b.write(answer, b.const(MISSED))

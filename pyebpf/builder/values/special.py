@@ -42,8 +42,7 @@ class Member(Entity, NoPythonOperators):
     def check_kind(self, p: ProgramBuilder, what: str) -> None:
         """Refuse programs of kinds that may not use it."""
         if p.kind.name in TRACING_KINDS:
-            kind = p.kind.name.lower().replace("_", " ")
-            p.fail(f"{what}: programs of the kind {kind} run in the middle of others, and may not use it")
+            p.fail(f"{what}: programs of the kind {p.kind_name} run in the middle of others, and may not use it")
 
 
 class SpinLock(Member):
