@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pyebpf"
 
@@ -127,18 +129,21 @@ def test_the_pure_half_imports_without_kernel_and_ctypes():
     assert run.returncode == 0, run.stderr
 
 
-def test_the_pure_half_passes_its_tests_without_kernel_and_ctypes():
-    """The tests of the pure layers pass in a run where neither pyebpf.kernel nor ctypes can be imported."""
-    # tests/vm is the virtual machines' harness; the layer vm and the public `testing` have their tests beside it.
-    folders = [
-        f"tests/{layer}"
-        for layer in sorted({*PURE, "vm_interpreter"} - {"vm"})
-        if any((ROOT / "tests" / layer).glob("test_*.py"))
-    ]
+# tests/vm is the virtual machines' harness; the layer vm and the public `testing` have their tests beside it.
+PURE_TESTS = [
+    f"tests/{layer}"
+    for layer in sorted({*PURE, "vm_interpreter"} - {"vm"})
+    if any((ROOT / "tests" / layer).glob("test_*.py"))
+]
+
+
+@pytest.mark.parametrize("folder", PURE_TESTS)
+def test_the_pure_half_passes_its_tests_without_kernel_and_ctypes(folder):
+    """The tests of each pure layer pass in a run where neither pyebpf.kernel nor ctypes can be imported."""
     # Few examples: this run asks what the tests import, not whether they pass on many inputs.
     options = ["-q", "-p", "no:cacheprovider", "-p", "tests.support.blocked", "--hypothesis-profile=few"]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *folders], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "pytest", *options, folder], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr
     assert " passed" in run.stdout
