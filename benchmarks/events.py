@@ -65,7 +65,7 @@ def perf_rate(read: Callable[[PerfBuffer[Record], int], int], *, overwrite: bool
             seen = read(events, CALLS * RECORDS_A_CALL)
             rates.append(seen / (time.perf_counter() - start))
             assert seen == CALLS * RECORDS_A_CALL, seen
-        assert not bpf.lost, bpf.lost
+        assert not bpf.dropped, bpf.dropped
     return median(rates)
 
 

@@ -77,8 +77,8 @@ def main() -> None:
         began = time.perf_counter()
         seen = read(CALLS * RECORDS_A_CALL)
         took = time.perf_counter() - began
-        if seen != CALLS * RECORDS_A_CALL or bpf.lost:
-            sys.exit(f"{seen} of {CALLS * RECORDS_A_CALL} records; lost {dict(bpf.lost)}")
+        if seen != CALLS * RECORDS_A_CALL or bpf.dropped:
+            sys.exit(f"{seen} of {CALLS * RECORDS_A_CALL} records; lost {dict(bpf.dropped)}")
         return took
 
     taken: dict[str, list[float]] = {}

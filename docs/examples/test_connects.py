@@ -23,5 +23,5 @@ def test_only_connections_to_the_port_are_reported() -> None:
         kernel.process(pid=43, comm="ssh")
         kernel.tracepoint("sock:inet_sock_set_state", **SYN_SENT, dport=22, daddr_v6=there)
         (found,) = bpf["connects"].poll(0)
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
     assert connects.text(found) == "42      curl             2001:db8::1 port 443"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import Join
@@ -118,16 +118,16 @@ class Aggregation(Entity, Generic[R]):
             p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
         b, number = p.b, to_int(p, value)
         entry = b.variable(ValueKind.POINTER, "entry")
-        have, missing, lost, done = Join("entry"), Join("no entry"), Join("no room"), Join("added")
+        have, missing, dropped, done = Join("entry"), Join("no entry"), Join("no room"), Join("added")
         with temporary(p, self.key.size) as slot:
             place = b.slot_address(slot)
             p.store_value(place, 0, self.key, settled(p, key))
             self._look_up(p, place, entry, have, missing)
             b.start(missing)
             self._insert(p, place)
-            self._look_up(p, place, entry, have, lost)
-        b.start(lost)
-        count_loss(p, FULL, self.name)
+            self._look_up(p, place, entry, have, dropped)
+        b.start(dropped)
+        count_drop(p, FULL, self.name)
         b.jump(done)
         b.start(have)
         found = b.read(entry)

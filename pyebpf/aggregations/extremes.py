@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.aggregations.buckets import signed
 from pyebpf.aggregations.kind import Kind
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import Join
 from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
@@ -70,7 +70,7 @@ def keep_extreme(p: ProgramBuilder, place: ir.Value, offset: int, value: Int, *,
         b.branch(Compare(Relation.UGT, old, held), again, done)
         b.start(again)
         held = old
-    count_loss(p, "an extreme value was interrupted too often")
+    count_drop(p, "an extreme value was interrupted too often")
     b.jump(done)
     b.start(done)
 

@@ -2,7 +2,7 @@
 
 `size` is how many keys there can be. The kernel reserves their memory, for every possible processor, when the program
 is loaded: 528 bytes a key and processor for a log2 histogram, 8 for a counter. Keys that find no room are counted as
-lost. A program has few kinds: each is imported when it is declared.
+dropped. A program has few kinds: each is imported when it is declared.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
 from pyebpf.builder.values.integers import Int, choose, constant, relation
@@ -52,7 +52,7 @@ MOST_ITERATIONS = 1 << 23
 #: From here on an iterator is verified faster.
 MANY_ROUNDS = 256
 
-#: The reason, among the losses, that an iteration did not run.
+#: The drop reason of a loop iteration that was cut off.
 CUT_OFF = "loop cut off by the kernel's limit"
 
 #: One u64 that nothing ever writes.
@@ -157,7 +157,7 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
 
     The kernel lets the loops of one call go 2^23 rounds (BPF_MAX_LOOPS), or, since Linux commit e723608bf4ea ("bpf:
     Add verifier support for timed may_goto") (in v6.15) on some machines, a quarter of a second; that is then
-    counted as a loss, and the loop left. `carried` are the variables that the body assigns.
+    counted as dropped, and the loop left. `carried` are the variables that the body assigns.
     """
     b = p.b
     carried = list(b.environment.values if carried is None else carried)
@@ -166,7 +166,7 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
         spent, inside = Join("cut off"), Join("body")
         b.may_go(spent, inside)
         b.start(spent)
-        count_loss(p, CUT_OFF)
+        count_drop(p, CUT_OFF)
         b.jump(loop.end)
         b.start(inside)
         yield loop

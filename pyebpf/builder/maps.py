@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import atomics
@@ -41,7 +41,7 @@ __all__ = ["FULL", "OUT_OF_RANGE", "MapEntity"]
 _ANY, _NOEXIST = 0, 1
 _EEXIST = 17
 
-#: Reasons of losses.
+#: Drop reasons.
 FULL = "map full"
 OUT_OF_RANGE = "index out of range"
 
@@ -187,7 +187,7 @@ class MapEntity(MapWord):
             # The old entry's memory is free: the next key takes it, on this processor or another.
             p.b.invalidate_origin(self.map_name, f"`{self.map_name}[k] = …`")
             with p.b.if_(Compare(Relation.NE, failed, p.b.const(0))):
-                count_loss(p, FULL, self.map_name)
+                count_drop(p, FULL, self.map_name)
 
     def _set_element(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         """Write to an array's entry in place."""
@@ -207,7 +207,7 @@ class MapEntity(MapWord):
             p.store_value(entry, 0, self.value, value)
         if not inside:
             with p.b.else_():
-                count_loss(p, OUT_OF_RANGE, self.map_name)
+                count_drop(p, OUT_OF_RANGE, self.map_name)
 
     def _add(self, p: ProgramBuilder, key: Any, value: Any) -> Test:
         """`add(k, v)`: insert if the key is new. True if it was."""
@@ -220,7 +220,7 @@ class MapEntity(MapWord):
             p.b.if_(Compare(Relation.NE, status, p.b.const(0))),
             p.b.if_(Compare(Relation.NE, status, p.b.const(-_EEXIST))),
         ):
-            count_loss(p, FULL, self.map_name)
+            count_drop(p, FULL, self.map_name)
         return Compare(Relation.EQ, status, p.b.const(0))
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
@@ -245,7 +245,7 @@ class MapEntity(MapWord):
             p.b.write(entry, second)
             p.b.branch(_present(p, second), place, missed)
         p.b.start(missed)
-        count_loss(p, FULL, self.map_name)
+        count_drop(p, FULL, self.map_name)
         p.b.jump(end)
         p.b.start(place)
         self._atomic(p, p.b.take(entry), operator, number)
@@ -259,7 +259,7 @@ class MapEntity(MapWord):
             self._atomic(p, entry, operator, number)
         if not inside:
             with p.b.else_():
-                count_loss(p, OUT_OF_RANGE, self.map_name)
+                count_drop(p, OUT_OF_RANGE, self.map_name)
 
     def _atomic(self, p: ProgramBuilder, entry: ir.Value, operator: str, number: ir.Value) -> None:
         """Atomic in per-CPU maps too: an interrupt's program may come between on the same processor."""

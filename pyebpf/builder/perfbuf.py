@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.map_word import MapWord
@@ -52,7 +52,7 @@ class PerfBufferEntity(MapWord):
         return method_of(p, self, name, {"emit": self.emit})
 
     def emit(self, p: ProgramBuilder, value: Any) -> None:
-        """Send a copy of a record. Every byte is written. Without room the record is counted as lost."""
+        """Send a copy of a record. Every byte is written. Without room the record is counted as dropped."""
         value = settled(p, value)
         given = value.type if isinstance(value, PendingRecord | Reference) else None
         if isinstance(value, Struct):
@@ -68,4 +68,4 @@ class PerfBufferEntity(MapWord):
             size = p.b.const(self.record.size)
             status = p.b.call(PERF_EVENT_OUTPUT, p.context, handle, p.b.const(_CURRENT_CPU), address, size)
         with p.b.if_(Compare(Relation.NE, status, p.b.const(0))):
-            count_loss(p, NO_ROOM, self.map_name)
+            count_drop(p, NO_ROOM, self.map_name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyebpf.builder.lost import LossTable
+from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.builder.values.operations import binary
 from pyebpf.builder.values.reading import read
@@ -78,8 +78,8 @@ class ProgramBuilder:
             self.b.assume_present(self.context)
         else:
             self.contextless.add(self.b)
-        #: Reasons that this program counts in the map of losses, in order of first use: the index is the map's key.
-        self.losses = LossTable()
+        #: Reasons that this program counts in the map of drops, in order of first use: the index is the map's key.
+        self.drop_counters = DropCounters()
         #: Facts of the whole program: those of the build before, and those that this build finds.
         self.known, self.found = known or WholeProgram(), WholeProgram()
         #: The annotation and the position of each parameter that the program declares.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.integers import read_int
@@ -63,7 +63,7 @@ class _Keyless(MapWord):
             p.store_value(address, 0, self.value, value)
             failed = self._status(p, MAP_PUSH_ELEM, address, p.b.const(flags))
         with p.b.if_(Compare(Relation.NE, failed, p.b.const(0))):
-            count_loss(p, FULL, self.map_name)
+            count_drop(p, FULL, self.map_name)
 
 
 class QueueEntity(_Keyless):

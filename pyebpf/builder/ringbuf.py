@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.map_word import MapWord
@@ -52,7 +52,7 @@ class RingBufferEntity(MapWord):
     def emit(self, p: ProgramBuilder, value: Any) -> None:
         """Send a copy of a record; one that is still pending is built in the buffer itself.
 
-        Every byte is written. Without room the record is counted as lost.
+        Every byte is written. Without room the record is counted as dropped.
         """
         value = settled(p, value)
         given = value.type if isinstance(value, PendingRecord | Reference) else None
@@ -68,4 +68,4 @@ class RingBufferEntity(MapWord):
             p.store_value(room, 0, self.record, value)
             p.b.call(RINGBUF_SUBMIT, room, p.b.const(0))
         with p.b.else_():
-            count_loss(p, NO_ROOM, self.map_name)
+            count_drop(p, NO_ROOM, self.map_name)

@@ -2,7 +2,7 @@
 
 A program is built with scratch memory once it was found not to fit the stack. It claims the memory when it begins and
 gives it back on every way out: where it interrupts itself, or another task runs it on the processor of one that was
-preempted in the middle, the second finds the memory taken, is left, and is counted as lost.
+preempted in the middle, the second finds the memory taken, is left, and is counted as dropped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.compiler import ir
@@ -93,7 +93,7 @@ def scratch_memory(p: ProgramBuilder) -> Iterator[None]:
     else:
         taken = b.load(base, 0, U64.size)
     with b.if_(Compare(Condition.NE, taken, b.const(0))):
-        count_loss(p, _TAKEN)
+        count_drop(p, _TAKEN)
         b.ret(b.const(_let_pass(p)))
     if not exchanges:
         # A program that interrupts between the two has given the memory back when this one goes on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pyebpf.builder.available import need_helper
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values import atomics
@@ -87,7 +87,7 @@ class StorageEntity(MapEntity):
         with p.b.if_(Compare(Relation.NE, entry, p.b.const(0), presence=True)):
             p.store_value(entry, 0, self.value, value)
         with p.b.else_():
-            count_loss(p, NO_STORAGE, self.map_name)
+            count_drop(p, NO_STORAGE, self.map_name)
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
         type_ = atomics.check(p, self.value, operator, f"{self.map_name}[k]")
@@ -96,7 +96,7 @@ class StorageEntity(MapEntity):
         with p.b.if_(Compare(Relation.NE, entry, p.b.const(0), presence=True)):
             self._atomic(p, entry, operator, number)
         with p.b.else_():
-            count_loss(p, NO_STORAGE, self.map_name)
+            count_drop(p, NO_STORAGE, self.map_name)
 
     def delete_item(self, p: ProgramBuilder, index: Any) -> None:
         self._helper(p, "delete", self._owner(p, index))

@@ -1,4 +1,4 @@
-"""The flow of a tool: attach, say so, print, report what was lost, detach."""
+"""The flow of a tool: attach, say so, print, report what was dropped, detach."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from time import monotonic, strftime
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.cli.losses import Losses
+from pyebpf.cli.drops import Drops
 from pyebpf.cli.parser import parse
 from pyebpf.cli.report import UsageError, note
 from pyebpf.cli.signals import Signals
@@ -84,16 +84,16 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
         note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
         if common.duration is not None:
             stop.end_after(common.duration)
-        losses = Losses(tracer, tool.holds)
+        drops = Drops(tracer, tool.drop_labels)
         if isinstance(tool, EventTool):
-            _events(tool, tracer, options, common, sink, stop, losses)
+            _events(tool, tracer, options, common, sink, stop, drops)
         elif isinstance(tool, SummaryTool):
-            _summaries(tool, tracer, options, common, sink, stop, losses)
+            _summaries(tool, tracer, options, common, sink, stop, drops)
         elif isinstance(tool, StackTool):
             from pyebpf.cli.stacks import print_stacks
 
             print_stacks(tool, tracer, options, common, sink, stop)
-        losses.report()
+        drops.report()
         if stop.unread:
             note(f"Events not shown, since they were too many to print at the end: {stop.unread}")
 
@@ -110,13 +110,13 @@ def _events(
     common: Common,
     sink: Sink,
     stop: Stop,
-    losses: Losses,
+    drops: Drops,
 ) -> None:
     lines = Lines(tool.columns_for(options), tool.sentence, common, sink)
     lines.begin()
     for record in tool.records(tracer, options, stop):
         lines.record(record)
-        losses.report_sometimes()
+        drops.report_sometimes()
 
 
 class Lines:
@@ -148,7 +148,7 @@ def _summaries(
     common: Common,
     sink: Sink,
     stop: Stop,
-    losses: Losses,
+    drops: Drops,
 ) -> None:
     columns, form, events = tool.columns_for(options), _table_form(common), tool.lines
 
@@ -175,7 +175,7 @@ def _summaries(
                     lines = Lines(events.columns, events.sentence, common, sink)
                     lines.begin()
                 lines.record(record)
-                losses.report_sometimes()
+                drops.report_sometimes()
         if lines is not None:
             separate()
             writer = summaries()
@@ -183,7 +183,7 @@ def _summaries(
     for done, last in _intervals(common, stop, wait):
         writer.interval(tool.counted(tracer, options), strftime(CLOCK) if common.timestamps else None)
         printed = True
-        losses.report()
+        drops.report()
         if last or done == common.count:
             return
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import place
 from pyebpf.builder.contexts.base import OpaqueArgument
-from pyebpf.builder.lost import LossTable
+from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler import compile_module
 from pyebpf.dataclass import replace
 from pyebpf.dsl.naming import first_identifiers, unique_name
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from pyebpf.builder.lost import Loss
+    from pyebpf.builder.drop_counters import DropReason
     from pyebpf.compiler import ir
     from pyebpf.dsl.maps import Declared
     from pyebpf.dsl.probe import Probe, Request, Way
@@ -46,13 +46,13 @@ _LACKS = {
 
 def assemble(
     probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared], target: Target, struck: Struck | None = None
-) -> tuple[ModuleSpec, tuple[Loss, ...]]:
+) -> tuple[ModuleSpec, tuple[DropReason, ...]]:
     """Compile probes and maps. Programs with equal code hold the same `Code` object.
 
     `struck` are ways that are out of the question. Raises NotSupported where a request has no way left.
     """
     name_maps(probes, maps)
-    losses = LossTable()
+    drop_counters = DropCounters()
     programs: list[ProgramSpec] = []
     choices: list[Choice] = []
     chosen: list[int] = []
@@ -71,14 +71,14 @@ def assemble(
                 continue
             made = []
             try:
-                found = list(_programs(probe, way, name, target, losses))
+                found = list(_programs(probe, way, name, target, drop_counters))
             except OpaqueArgument as error:
                 choices[-1] = replace(
                     choice, way="raw_tracepoint", rejected=(*choice.rejected, (way.name, error.message))
                 )
-                found = list(_programs(probe, _raw(way), name, target, losses))
+                found = list(_programs(probe, _raw(way), name, target, drop_counters))
             for attach, kind, built in found:
-                losses = built.losses
+                drop_counters = built.drop_counters
                 # Places of one signature share what was built; others may still come to equal code.
                 code = shared.get(id(built))
                 if code is None:
@@ -105,14 +105,14 @@ def assemble(
                     )
                 )
                 chosen.append(len(choices) - 1)
-    lost = losses.spec()
+    drops = drop_counters.spec()
     specs = {spec.name: spec for each in maps for spec in each.specs()}
     # Maps that entities made for themselves come after the author's.
     for name, spec in used.items():
         specs.setdefault(name, spec)
-    if lost is not None:
-        specs[lost.name] = lost
-    return ModuleSpec(tuple(specs.values()), tuple(programs), tuple(choices), tuple(chosen)), losses.losses
+    if drops is not None:
+        specs[drops.name] = drops
+    return ModuleSpec(tuple(specs.values()), tuple(programs), tuple(choices), tuple(chosen)), drop_counters.reasons
 
 
 def _code(
@@ -135,9 +135,9 @@ def _code(
 
         if all(slot.size < LARGE for function in module.functions for slot in function.slots):
             raise
-        fitting = build_program(probe, attachment, target, built.losses, name, scratch=True)
-        for loss in fitting.losses.losses:
-            built.losses.index(loss)  # which the next program's table begins with
+        fitting = build_program(probe, attachment, target, built.drop_counters, name, scratch=True)
+        for reason in fitting.drop_counters.reasons:
+            built.drop_counters.index(reason)  # which the next program's table begins with
         maps, made = fitting.maps, compile_module(fitting.module, target)
     code = compiled[module] = replace(made, exported=built.exported)
     return maps, code
@@ -177,7 +177,7 @@ def _choose(name: str, number: int, request: Request, target: Target, struck: St
 
 
 def _programs(
-    probe: Probe[Any, Any], way: Way, name: str, target: Target, losses: LossTable
+    probe: Probe[Any, Any], way: Way, name: str, target: Target, drop_counters: DropCounters
 ) -> Iterator[tuple[AttachSpec, ProgramType, Built]]:
     """A request's programs. Where one decorator names several targets, they give the same or it is an error."""
     first: tuple[AttachSpec, Built] | None = None
@@ -190,13 +190,13 @@ def _programs(
             yield attach, attachment.kind, same[key]
             continue
         try:
-            built = build_program(probe, Attachment(attachment.kind, attach), target, losses, name)
+            built = build_program(probe, Attachment(attachment.kind, attach), target, drop_counters, name)
         except CompileError as error:
             if first is None or isinstance(error, OpaqueArgument):
                 raise
             message = f"{error.message}; so it is with {attach}, while {first[0]} compiles"
             raise CompileError(message, error.location) from error
-        losses = built.losses
+        drop_counters = built.drop_counters
         if key is not None and not built.knows_target:
             same[key] = built
         if first is None:

@@ -50,7 +50,7 @@ class MapMethods:
     def hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table of at most `size` entries, all processors together.
 
-        When it is full new keys are lost, and counted.
+        When it is full new keys are dropped and counted.
         """
         return self.declare(HashMap(MapType.HASH, key, value, size, name))
 
@@ -82,13 +82,13 @@ class MapMethods:
         return self.declare(TrieMap(key, value, size, name))
 
     def queue(self, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> QueueMap[V]:
-        """Values first in, first out, at most `size`. What finds no room is lost, and counted."""
+        """Values first in, first out, at most `size`. What finds no room is dropped and counted."""
         from pyebpf.dsl.queue_maps import QueueMap
 
         return self.declare(QueueMap(MapType.QUEUE, value, size, name))
 
     def stack(self, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> QueueMap[V]:
-        """Values last in, first out, at most `size`. What finds no room is lost, and counted."""
+        """Values last in, first out, at most `size`. What finds no room is dropped and counted."""
         from pyebpf.dsl.queue_maps import QueueMap
 
         return self.declare(QueueMap(MapType.STACK, value, size, name))
@@ -105,7 +105,7 @@ class MapMethods:
         """Records through perf buffers of `pages` pages for each processor: for kernels older than the ring buffer.
 
         With `overwrite`, full buffers give up their oldest records: a flight recorder. Records that find no room are
-        lost, and counted.
+        dropped and counted.
         """
         from pyebpf.dsl.perf_buffer import PerfBuffer
 
@@ -118,7 +118,7 @@ class MapMethods:
     def ringbuf(self, record: type[V], *, size: int = DEFAULT_RING, name: str = "") -> RingBuffer[V]:
         """A ring buffer of records, `size` bytes: a power of two from 4096 on, at least the kernel's page.
 
-        When it is full records are lost, and counted.
+        When it is full records are dropped and counted.
         """
         from pyebpf.dsl.ring_buffer import RingBuffer
 
@@ -223,7 +223,7 @@ class MapMethods:
     def byte_ring(self, *, size: int = DEFAULT_RING, name: str = "") -> ByteRing:
         """A ring buffer of records of any length, `size` bytes in all: a power of two from 4096 on.
 
-        `with ring.reserve(n) as data:` makes one; when there is no room it is lost, and counted.
+        `with ring.reserve(n) as data:` makes one; when there is no room it is dropped and counted.
         """
         from pyebpf.dsl.byte_ring import ByteRing
 

@@ -24,7 +24,7 @@ from pyebpf.errors import CompileError, Location
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.builder.lost import Loss
+    from pyebpf.builder.drop_counters import DropReason
     from pyebpf.dsl.assembly import Struck
     from pyebpf.dsl.maps import Declared
     from pyebpf.specs import Choice, ModuleSpec
@@ -48,7 +48,7 @@ class Module(DecoratorMethods, MapMethods):
         #: Limit of different stacks that are kept, half a kilobyte each up to 55 frames, two above; None for what
         #: `pyebpf.builder.intrinsics.stacks` says.
         self.max_stacks: int | None = None
-        self._losses: tuple[Loss, ...] = ()
+        self._drop_reasons: tuple[DropReason, ...] = ()
         self._choices: tuple[Choice, ...] = ()
 
     log2_hist = LazyMethod(lambda: aggregations.log2_hist)
@@ -116,7 +116,7 @@ class Module(DecoratorMethods, MapMethods):
         NotFound for a target that the kernel lacks, or NotSupported for a probe that has no way left.
         """
         with collector_paused():
-            spec, self._losses = assemble(self.probes, self.maps, target, struck)
+            spec, self._drop_reasons = assemble(self.probes, self.maps, target, struck)
         self._choices = spec.choices
         if self.max_stacks is None:
             return spec
@@ -127,9 +127,9 @@ class Module(DecoratorMethods, MapMethods):
         return replace(spec, maps=maps)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
-        """The losses that the compiled programs count, in the order of the counters in the map `.lost`."""
-        return self._losses
+    def drop_reasons(self) -> tuple[DropReason, ...]:
+        """The drop reasons that the compiled programs count, in the order of the counters in the map `.drops`."""
+        return self._drop_reasons
 
     @property
     def choices(self) -> tuple[Choice, ...]:

@@ -41,4 +41,4 @@ class PerfBuffer(Buffer[T], PerfBufferEntity):
     if TYPE_CHECKING:
 
         def emit(self, record: T) -> None:  # type: ignore[override]  # as a probe writes it; the builder gives itself, too
-            """In a probe: send a record to user space. When the buffer is full the record is lost, and counted."""
+            """In a probe: send a record to user space. When the buffer is full the record is dropped and counted."""

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.lost import LossTable
+from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.program import WholeProgram
 from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.builder.values.entity import RunTime
@@ -50,13 +50,13 @@ class BoundParameter:
 class Built:
     """A program's IR.
 
-    `maps` are those that it uses, by their names, `losses` what it or an earlier program counts, `parameters` what the
-    target gave. `knows_target` says that it reads `ctx.target`.
+    `maps` are those that it uses, by their names, `drop_counters` those of it and of earlier programs, `parameters`
+    what the target gave. `knows_target` says that it reads `ctx.target`.
     """
 
     module: ir.Module
     maps: dict[str, MapSpec]
-    losses: LossTable
+    drop_counters: DropCounters
     parameters: dict[str, BoundParameter]
     knows_target: bool = False
     exported: tuple[Exported, ...] = ()
@@ -66,7 +66,7 @@ def build_program(
     probe: Probe[Any, Any],
     attachment: Attachment,
     target: Target,
-    losses: LossTable,
+    drop_counters: DropCounters,
     name: str,
     *,
     scratch: bool = False,
@@ -86,11 +86,11 @@ def build_program(
     known = WholeProgram()
     while True:
         times.changed = False
-        table = LossTable()
-        for loss in losses.losses:
-            table.index(loss)
+        table = DropCounters()
+        for reason in drop_counters.reasons:
+            table.index(reason)
         p = ProbeBuilder(name, attachment, target, source.location, times, function, known)
-        p.losses = table
+        p.drop_counters = table
         try:
             with memory(p), room():
                 parameters = _translate(p, probe, source)

@@ -26,7 +26,7 @@ class QueueMap(Bound, QueueEntity, Generic[T]):
     def push(self, value: T, *, make_room: bool = False) -> None:
         """Add a value. With `make_room` a full one gives up its oldest value; else that is KernelError.
 
-        In a probe, a value that finds no room is counted in `bpf.lost`.
+        In a probe, a value that finds no room is counted in `bpf.dropped`.
         """
         self.backend.push(value, make_room=make_room)
 

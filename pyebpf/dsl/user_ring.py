@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.available import need_helper
-from pyebpf.builder.lost import count_loss
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import Int
@@ -43,7 +43,7 @@ def drain(p: ProgramBuilder, ring: UserRingBuffer[Any], handler: Any) -> Int:
         nothing = p.b.const(0)
         failed = p.b.call(DYNPTR_READ, address, p.b.const(layout.size), registers[0], nothing, nothing)
         with p.b.if_(Compare(Relation.NE, p.b.emit(Op.SEXT, failed, size=4), p.b.const(0))):
-            count_loss(p, TOO_SHORT, name)
+            count_drop(p, TOO_SHORT, name)
             p.b.ret(p.b.const(0))
         return [p.load_value(Place(slot=slot, owner=f"a record of {name}"), layout)]
 

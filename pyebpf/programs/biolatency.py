@@ -162,7 +162,7 @@ TOOL = SummaryTool(
     tracing="block device I/O",
     options=Options,
     build=build,
-    holds={"starts": "requests under way", LATENCY: "requests of other kinds"},
+    drop_labels={"starts": "requests under way", LATENCY: "requests of other kinds"},
     snapshot=snapshot,
     examples=(
         Example("biolatency", "one histogram, printed at the end"),

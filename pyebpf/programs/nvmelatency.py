@@ -168,7 +168,7 @@ TOOL = SummaryTool(
     tracing="NVMe commands",
     options=Options,
     build=build,
-    holds={"begun": "commands under way", LATENCY: "commands of other kinds"},
+    drop_labels={"begun": "commands under way", LATENCY: "commands of other kinds"},
     snapshot=snapshot,
     examples=(
         Example("nvmelatency", "histograms by disk and command, at the end"),

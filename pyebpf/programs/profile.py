@@ -112,7 +112,7 @@ TOOL = StackTool(
     tracing="stacks of what runs on the processors",
     options=Options,
     build=build,
-    holds={"counts": "samples of other stacks"},
+    drop_labels={"counts": "samples of other stacks"},
     collect=collect,
     examples=(
         Example("profile 10", "all processes, for ten seconds"),

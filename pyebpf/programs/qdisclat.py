@@ -99,7 +99,7 @@ TOOL = SummaryTool(
     tracing="a queueing discipline",
     options=Options,
     build=build,
-    holds={"starts": "packets under way"},
+    drop_labels={"starts": "packets under way"},
     snapshot=snapshot,
     examples=(
         Example("qdisclat fq", "time in fq, one histogram at the end"),

@@ -145,7 +145,11 @@ TOOL = SummaryTool(
     tracing="system calls",
     options=Options,
     build=build,
-    holds={"counts": "calls of other kinds", "times": "times of calls of other kinds", "pending": "calls under way"},
+    drop_labels={
+        "counts": "calls of other kinds",
+        "times": "times of calls of other kinds",
+        "pending": "calls under way",
+    },
     snapshot=snapshot,
     columns=columns,
     examples=(

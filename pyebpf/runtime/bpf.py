@@ -226,13 +226,13 @@ class BPF(Module):
     # -----------------------------------------------------------------------------------------------------
 
     @property
-    def lost(self) -> Mapping[str, int]:
-        """Exact numbers of events, records and counts lost so far, by reason; what never happened is left out.
+    def dropped(self) -> Mapping[str, int]:
+        """Exact numbers of events, records and counts dropped so far, by reason; without reasons that never occurred.
 
         Failed reservations in ring buffers, keys that found no room in a map, and programs that an event found
         running already on its processor.
         """
-        return self._running.lost(self.losses)
+        return self._running.dropped(self.drop_reasons)
 
     @property
     def links(self) -> Sequence[Link]:

@@ -2,8 +2,8 @@
 
 A map that takes memory as entries come has a supply for each processor (the kernel's bpf_mem_alloc), made with one
 entry of stacks' size. Taking it asks for more, which comes by irq_work: where interrupts are off, as at sched_switch,
-only after the program, so that of an event's two stacks the second was lost. A program that keeps a stack and removes
-it, run once on each processor, has the supply filled when it returns.
+only after the program, so that of an event's two stacks the second was dropped. A program that keeps a stack and
+removes it, run once on each processor, has the supply filled when it returns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FINISH = (build.mov64(build.R0, 0), build.exit_())
 
 
 def make_ready(maps: Mapping[str, Any]) -> None:
-    """Fill the supplies of the loaded maps of stacks; where the kernel does not let us, the first ones may be lost."""
+    """Fill the supplies of the loaded maps of stacks; where the kernel refuses, the first stacks may be dropped."""
     growing = [maps[each.map] for each in CLASSES if each.map in maps]
     growing = [each for each in growing if each.spec.flags & BPF_F_NO_PREALLOC]
     if not growing:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from pyebpf.builder.lost import Loss
+    from pyebpf.builder.drop_counters import DropReason
     from pyebpf.link import Link
     from pyebpf.objects import Program
     from pyebpf.runtime.functions import FunctionNames
@@ -201,14 +201,14 @@ class Loaded:
         """A line for each thing that was asked for and left out, of all links that are attached."""
         return [note for _, link in self._links if not link.detached for note in link.notes]
 
-    def lost(self, losses: Sequence[Loss]) -> dict[str, int]:
-        """Exact losses so far by reason, without those that never happened."""
-        from pyebpf.builder.lost import LOST_MAP
+    def dropped(self, reasons: Sequence[DropReason]) -> dict[str, int]:
+        """Exact numbers of drops so far by reason, without reasons that never occurred."""
+        from pyebpf.builder.drop_counters import DROPS_MAP
 
         found: dict[str, int] = {}
-        if losses:
-            for loss, count in zip(losses, self.maps[LOST_MAP][0], strict=True):
-                found[str(loss)] = count
+        if reasons:
+            for drop, count in zip(reasons, self.maps[DROPS_MAP][0], strict=True):
+                found[str(drop)] = count
         for program in {id(each): each for each in self._loaded}.values():
             reason = f"{program.name}: running already on the processor"
             found[reason] = found.get(reason, 0) + program.recursion_misses

@@ -50,7 +50,7 @@ class Stacks(StackTraces):
         """Frames of a `kstack()`, the innermost first: each has `name`, `offset`, `module`, `address`.
 
         Without those of the tracer itself, unless asked for with `tracer`: the program, and what calls it. Of a stack
-        that was not kept, which is counted as lost, one frame `[missed]`.
+        that was not kept, which is counted as dropped, one frame `[missed]`.
         """
         from pyebpf.symbols.stacks import without_tracer
 
@@ -58,7 +58,7 @@ class Stacks(StackTraces):
         return frames if tracer else without_tracer(frames)
 
     def user(self, number: int, pid: int) -> tuple[Frame, ...]:
-        """Frames of a `ustack()` of process `pid`, the innermost first; of a lost one as `kernel`."""
+        """Frames of a `ustack()` of process `pid`, the innermost first; of a dropped one as `kernel`."""
         addresses = self.frames(number)
         with self._alone():
             return _missed(number) or self._symbols.user_frames(pid, addresses)

@@ -23,7 +23,7 @@ from pyebpf.vm.maps.buffers import UserRingBufferMap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyebpf.builder.lost import Loss
+    from pyebpf.builder.drop_counters import DropReason
     from pyebpf.dsl.module import Module
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import KernelType, Target
@@ -86,7 +86,7 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
             each.bind(None)
 
     def _answer(self, loaded: Simulation | None, symbols: SimulatedSymbols | None) -> None:
-        """Make BPF answer from this what it answers from loaded programs (`lost`, `stacks`)."""
+        """Make BPF answer from this what it answers from loaded programs (`dropped`, `stacks`)."""
         if all(hasattr(self.module, name) for name in ("_loaded", "_symbols", "_stacks")):
             module: Any = self.module
             module._loaded, module._symbols, module._stacks = loaded, symbols, None
@@ -100,13 +100,13 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         else:
             each.bind(self.maps[each.spec.name])
 
-    def lost(self, losses: Sequence[Loss] = ()) -> dict[str, int]:
-        """Losses that programs counted, by reason, without those that never happened."""
-        from pyebpf.builder.lost import LOST_MAP
+    def dropped(self, reasons: Sequence[DropReason] = ()) -> dict[str, int]:
+        """Drops that programs counted, by reason, without those that never happened."""
+        from pyebpf.builder.drop_counters import DROPS_MAP
 
-        losses = losses or self.module.losses
-        counts = self.maps[LOST_MAP][0] if losses else ()
-        return {str(loss): count for loss, count in zip(losses, counts, strict=True) if count}
+        reasons = reasons or self.module.drop_reasons
+        counts = self.maps[DROPS_MAP][0] if reasons else ()
+        return {str(reason): count for reason, count in zip(reasons, counts, strict=True) if count}
 
     # --- who and when ---
 

@@ -126,8 +126,8 @@ class Tracer(Protocol):
     ) -> object: ...
 
     @property
-    def lost(self) -> Mapping[str, int]:
-        """How many events were lost so far, by reason."""
+    def dropped(self) -> Mapping[str, int]:
+        """Numbers of events dropped so far, by reason."""
         return {}
 
     @property
@@ -173,8 +173,8 @@ class Tool(Generic[P, Options, Built]):
     `name` is one word; `doc` the module's docstring, whose first line is the one-line description; `tracing` completes
     "Tracing …" in the line that says that the probes are attached; `options` a frozen dataclass whose fields are
     `option(...)`, `flag(...)` or `argument(...)`; `build` makes the tracer without touching the kernel; `columns` are
-    those of its records, none for histograms; `section` is the book's, where there is one. `holds` tells what the
-    entries of each map are, for the line that says what was lost: the maps' own names mean nothing to a user.
+    those of its records, none for histograms; `section` is the book's, where there is one. `drop_labels`
+    names the entries of each map, for the line that says what was dropped: the maps' own names mean nothing to a user.
     """
 
     name: str
@@ -185,7 +185,7 @@ class Tool(Generic[P, Options, Built]):
     build: Callable[[Options], Built]
     columns: Sequence[Column] | Callable[[Options], Sequence[Column]] = ()
     examples: tuple[Example, ...] = ()
-    holds: Mapping[str, str] = field(default_factory=dict)
+    drop_labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if hasattr(self.options, "__dataclass_fields__"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.aggregations.entity import MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM, NOEXIST
-from pyebpf.builder.lost import LOST_MAP
+from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import Pointer, Region
 from tests.builder.harness import Everything, Probe
@@ -37,10 +37,10 @@ class Added:
         p.ret(0)
         self.module = p.finish()
         check_module(self.module)
-        lost = p.losses.spec()
+        lost = p.drop_counters.spec()
         self.values = {name: Region.of(name, bytes(spec.value.size)) for name, spec in p.maps.items() if spec.value}
         if lost is not None and lost.value is not None:
-            self.values[LOST_MAP] = Region.of(LOST_MAP, bytes(lost.value.size))
+            self.values[DROPS_MAP] = Region.of(DROPS_MAP, bytes(lost.value.size))
         template = aggregation.template
         if template is not None:
             self.values[template.name].writable = False
@@ -71,8 +71,8 @@ class Added:
         Probe.run_module(self.module, value, key, helpers=helpers, values=self.values)
 
     def lost(self) -> int:
-        """What was counted as lost."""
-        region = self.values.get(LOST_MAP)
+        """What was counted as dropped."""
+        region = self.values.get(DROPS_MAP)
         return 0 if region is None else sum(region.data[::8])
 
     # -- as a backend --------------------------------------------------------------------------------------------------

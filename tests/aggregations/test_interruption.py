@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from pyebpf.aggregations import counter, log2_hist, maximum, minimum, stats
 from pyebpf.aggregations.extremes import _ROUNDS
-from pyebpf.builder.lost import LOST_MAP
+from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.compiler.evaluator import Region
 from pyebpf.types import S64
 from tests.aggregations.model import Added, backend
@@ -46,7 +46,7 @@ def interrupted(make: Any, value: int, others: list[int | None], target: Any = N
     region.todo = []
     aggregation.bind(backend(mine))
     done = [number for number in others[: len(others) - len(left)] if number is not None]
-    lost = mine.values.get(LOST_MAP)
+    lost = mine.values.get(DROPS_MAP)
     return aggregation.snapshot(), [value, *done], 0 if lost is None else int.from_bytes(lost.data[:8], "little")
 
 

@@ -18,7 +18,7 @@ from pyebpf.aggregations import (
     stats,
     total,
 )
-from pyebpf.builder.lost import LOST_MAP
+from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.errors import CompileError, InvalidValue, NotLoaded, OnlyInProbe
 from pyebpf.types import S64, U32, U64, Struct, char, field, u32
 from pyebpf.uapi.bpf import MapType
@@ -125,7 +125,7 @@ def test_a_key_without_room_is_counted_as_lost(make: Any) -> None:
             added.add(key + 1, key)
     keyed.bind(backend(added))
     assert sorted(keyed) == [0, 1, 2, 3, 4]
-    counted = added.values[LOST_MAP].data
+    counted = added.values[DROPS_MAP].data
     assert sum(int.from_bytes(counted[i : i + 8], "little") for i in range(0, len(counted), 8)) == 36
 
 

@@ -155,7 +155,7 @@ def test_a_map_tells_its_spec_when_its_name_is_known() -> None:
     names.append("late")
     p = Probe()
     owner.augment_item(p, 1, "+", 1)
-    assert list(p.maps) == ["late", ".lost"]
+    assert list(p.maps) == ["late", ".drops"]
     assert p.maps["late"] == owner.spec
     assert (owner.spec.kind, owner.spec.max_entries, owner.spec.flags) == (MapType.LRU_HASH, 10, 2)
 

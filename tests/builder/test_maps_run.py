@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.lost import LOST_MAP
+from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.ringbuf import RingBufferEntity
 from pyebpf.builder.values.comparisons import compare, contains
@@ -36,8 +36,8 @@ class Run:
 
     def __init__(self, p: Probe, *, room: int = 1 << 20) -> None:
         self.p = p
-        lost = p.losses.spec()
-        self.kernel = FakeKernel({**p.maps, **({LOST_MAP: lost} if lost is not None else {})}, room=room)
+        lost = p.drop_counters.spec()
+        self.kernel = FakeKernel({**p.maps, **({DROPS_MAP: lost} if lost is not None else {})}, room=room)
         self.module = p.finish()
 
     def __call__(self, *words: int) -> int:
@@ -45,8 +45,8 @@ class Run:
 
     @property
     def lost(self) -> dict[str, int]:
-        counts = self.kernel.read(LOST_MAP)[0] if LOST_MAP in self.kernel.specs else []
-        return dict(zip(map(str, self.p.losses.losses), counts, strict=True))
+        counts = self.kernel.read(DROPS_MAP)[0] if DROPS_MAP in self.kernel.specs else []
+        return dict(zip(map(str, self.p.drop_counters.reasons), counts, strict=True))
 
 
 def method(p: Probe, owner: Any, name: str, *arguments: Any) -> Any:

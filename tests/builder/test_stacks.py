@@ -1,4 +1,4 @@
-"""Call stacks by number: the call, what is kept under which number, the losses, the frames read back."""
+"""Call stacks by number: the call, what is kept under which number, the drops, the frames read back."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.builder.intrinsics.stacks import CLASSES, FULL, MISSED, NO_MEMORY, USER_STACK, StackTraces, kstack, ustack
 from pyebpf.builder.loops import ZERO_MAP
-from pyebpf.builder.lost import LOST_MAP
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer, Region
 from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe
@@ -42,7 +42,7 @@ class Kernel:
         self.update: Any = None
         p = Probe(target or Oldest())
         p.ret(WORDS[name].call(p, (), keywords))
-        self.reasons = [str(loss) for loss in p.losses.losses]
+        self.reasons = [str(reason) for reason in p.drop_counters.reasons]
         self.module = p.finish()
         check_module(self.module)
 
@@ -95,7 +95,7 @@ class Kernel:
 
     def run(self, frames: list[int] | int) -> int:
         self.frames = frames
-        values = {LOST_MAP: self.lost, ZERO_MAP: Region.of("zero", bytes(8))}
+        values = {DROPS_MAP: self.lost, ZERO_MAP: Region.of("zero", bytes(8))}
         answer = Probe.run_module(self.module, helpers=self.helpers(), values=values)
         for level in range(4):
             assert self.scratch.load(level * 2048, 8) == bytes(8), "a buffer was not given back"
@@ -189,14 +189,14 @@ def test_a_stack_that_is_not_there_is_not_lost(answer: int) -> None:
 
 
 def test_programs_that_interrupt_each_other_have_buffers_of_their_own() -> None:
-    """Four at a time; a fifth is lost, and counted."""
+    """Four at a time; a fifth is dropped and counted."""
     kernel = Kernel()
     number = kernel.run([5, 6])
     for level in range(4):
         for busy in range(level):
             kernel.scratch.store(busy * 2048, (1).to_bytes(8, "little"))
         kernel.frames = [5, 6]
-        values = {LOST_MAP: kernel.lost, ZERO_MAP: Region.of("zero", bytes(8))}
+        values = {DROPS_MAP: kernel.lost, ZERO_MAP: Region.of("zero", bytes(8))}
         helpers = kernel.helpers()
         assert Probe.run_module(kernel.module, helpers=helpers, values=values) == number
         assert [kernel.scratch.load(each * 2048, 1)[0] for each in range(4)] == [each < level for each in range(4)]

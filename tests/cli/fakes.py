@@ -86,7 +86,7 @@ class Tracer(pyebpf.tool.Tracer):
         note("detached")
 
     @property
-    def lost(self):
+    def dropped(self):
         assert self.attached
         return {"ring buffer full": 23 if self.options.lose else 0, "map full": 0}
 

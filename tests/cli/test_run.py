@@ -29,7 +29,7 @@ def test_data_goes_to_standard_output_and_the_rest_to_standard_error(command):
     assert err == (
         "on_open: tracepoint syscalls:sys_enter_openat\n"
         + START
-        + "Lost 23 events so far (ring buffer full: 23)\ndetached\n"
+        + "Dropped 23 events so far (ring buffer full: 23)\ndetached\n"
     )
 
 
@@ -263,14 +263,14 @@ def test_events_of_a_summary_as_a_library(fakes):
 def test_losses_of_a_summary_are_reported_once_while_they_stay_the_same(command):
     """Totals, not differences; again only when they grew."""
     _, _, err = command("summary", "vda", "0.05", "3", "--lose")
-    assert err.count("Lost 23 events so far (ring buffer full: 23)\n") == 1
+    assert err.count("Dropped 23 events so far (ring buffer full: 23)\n") == 1
 
 
 def test_the_loss_of_events_is_reported_within_seconds_while_they_flow(start):
     """Not only at the end, which may be days away."""
     process = start("events", "--endless", "--lose", stdout=subprocess.DEVNULL)
     process.stderr.readline()
-    assert process.stderr.readline() == "Lost 23 events so far (ring buffer full: 23)\n"
+    assert process.stderr.readline() == "Dropped 23 events so far (ring buffer full: 23)\n"
     assert process.poll() is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.lost import LossTable
+from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.programs import build_program
 from pyebpf.types import INTEGERS
@@ -68,7 +68,7 @@ def build(program: Program, target: Target) -> tuple[ir.Module, Mapping[str, Map
         exec(compile(text, file, "exec", dont_inherit=True), namespace)
         decorator: Any = bpf.syscall(Question) if program.called else bpf.raw_tracepoint("sched_switch")
         made: Probe[Any, Any] = decorator(namespace["probe"])
-        built = build_program(made, made.attachments[0], target, LossTable(), "probe")
+        built = build_program(made, made.attachments[0], target, DropCounters(), "probe")
     finally:
         del linecache.cache[file]
     specs = {each.spec.name: each.spec for each in maps.values()} | built.maps

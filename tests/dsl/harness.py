@@ -8,8 +8,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.annotations import KernelObject
+from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.intrinsics import kernel_words, words
-from pyebpf.builder.lost import LossTable
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.programs import build_program
@@ -83,7 +83,7 @@ def probe(body: str, parameters: str = "", outside: str = "", decorator: str = "
 def build(body: str, parameters: str = "", outside: str = "", decorator: str = "") -> ir.Module:
     """The IR of a probe with this body, which the compiler then takes with all its checks."""
     made = probe(body, parameters, outside, decorator)
-    built = build_program(made, made.attachments[0], FakeTarget(), LossTable(), "probe")
+    built = build_program(made, made.attachments[0], FakeTarget(), DropCounters(), "probe")
     assert compile_module(built.module, FakeTarget(), check=True).instructions
     return built.module
 

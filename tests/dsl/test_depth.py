@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.builder.lost import LossTable
+from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError, InvalidValue
 from tests.dsl.fake_target import FakeTarget
@@ -42,7 +42,7 @@ def test_deep_trees_work(body: str, expected: list[int]) -> None:
 def test_a_long_chain_of_elifs_is_built() -> None:
     """Each `elif` stands inside the one before."""
     made = probe(elifs(400), "count, delta")
-    assert build_program(made, made.attachments[0], FakeTarget(), LossTable(), "probe").module.functions
+    assert build_program(made, made.attachments[0], FakeTarget(), DropCounters(), "probe").module.functions
 
 
 @pytest.mark.parametrize(

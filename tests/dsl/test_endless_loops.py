@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pyebpf.builder.drop_counters import DROPS_MAP, DropCounters, DropReason
 from pyebpf.builder.loops import CUT_OFF, ZERO_MAP
-from pyebpf.builder.lost import LOST_MAP, Loss, LossTable
 from pyebpf.compiler import compile_module
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.compiler.ir import MayGoto
@@ -32,20 +32,20 @@ results[0] = rounds
     [(97, 1000, 97, 0, 0), (0, 1000, 0, 0, 0), (997, 1000, 211, 0, 1), (97, 97, 97, 1, 0), (97, 41, 41, 1, 0)],
 )
 def test_the_kernel_ends_what_the_program_does_not(ends_at: int, limit: int, rounds: int, lost: int, left: int) -> None:
-    """The loop is left by its test, by `break`, or by the kernel, which counts as one loss."""
+    """The loop is left by its test, by `break`, or by the kernel, which counts as one drop."""
     made = probe(BODY)
-    built = build_program(made, made.attachments[0], FakeTarget(missing=frozenset()), LossTable(), "probe")
+    built = build_program(made, made.attachments[0], FakeTarget(missing=frozenset()), DropCounters(), "probe")
     code = compile_module(built.module, FakeTarget(missing=frozenset()), check=True)
     assert [each.op.name for each in code.instructions].count("may_goto") == 1
-    assert built.losses.losses == (Loss(CUT_OFF),)
-    counters = Region.of("losses", bytes(8))
+    assert built.drop_counters.reasons == (DropReason(CUT_OFF),)
+    counters = Region.of("drops", bytes(8))
     results = Region.of("results", bytes(8) + ends_at.to_bytes(8, "little") + bytes(8 * 14))
     context = Pointer(Region.of("context", bytes(64)), 0)
 
     def look_up(_: object, __: object, key: Pointer) -> Pointer:
         return Pointer(results, 8 * int.from_bytes(key.region.load(key.offset, 4), "little"))
 
-    values = {LOST_MAP: counters, ZERO_MAP: Region.of("zero", bytes(8), writable=False)}
+    values = {DROPS_MAP: counters, ZERO_MAP: Region.of("zero", bytes(8), writable=False)}
     evaluate(built.module, [context], helpers={1: look_up}, values=values, loop_limit=limit)
     assert int.from_bytes(results.data[:8], "little") == rounds
     assert int.from_bytes(results.data[16:24], "little") == left
@@ -55,7 +55,7 @@ def test_the_kernel_ends_what_the_program_does_not(ends_at: int, limit: int, rou
 def test_bounded_loops_need_no_help() -> None:
     """A loop whose end the verifier sees is made without may_goto, on any kernel."""
     made = probe("n = 0\nwhile n < 10:\n    n += 1\nresults[0] = n")
-    module = build_program(made, made.attachments[0], FakeTarget(missing=frozenset()), LossTable(), "probe").module
+    module = build_program(made, made.attachments[0], FakeTarget(missing=frozenset()), DropCounters(), "probe").module
     assert not any(isinstance(block.terminator, MayGoto) for block in module.main.blocks)
 
 

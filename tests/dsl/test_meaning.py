@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.lost import LossTable
+from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.values.entity import Entity
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.programs import build_program
@@ -27,7 +27,7 @@ def outcome(body: str, count: int = 5, delta: int = -3, outside: str = "") -> di
         f"delta):\n{inside}\n"
     )
     made = run(text, names)["probe"]
-    built = build_program(made, made.attachments[0], FakeTarget(), LossTable(), "probe")
+    built = build_program(made, made.attachments[0], FakeTarget(), DropCounters(), "probe")
     compile_module(built.module, FakeTarget(), check=True)
     readable = ("results", "table", "counts", "signed", "records", "pairs")
     specs = {name: names[name].spec for name in readable} | built.maps

@@ -36,7 +36,7 @@ def test_a_map_is_called_what_the_first_probe_calls_it() -> None:
         alias[second.get(1, 0)] += 1
         first[1] += 1
 
-    assert [spec.name for spec in bpf.compile(FakeTarget()).maps] == ["alias", "given", "map2", ".lost"]
+    assert [spec.name for spec in bpf.compile(FakeTarget()).maps] == ["alias", "given", "map2", ".drops"]
 
 
 def test_names_fit_the_kernel() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.builder.lost import LossTable
+from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler.ir import Op
 from pyebpf.dsl.probe import Attachment
 from pyebpf.dsl.programs import build_program
@@ -133,8 +133,12 @@ def test_programs_that_decide_return_on_every_path() -> None:
         made = probe(body)
         with pytest.raises(CompileError) as caught:
             build_program(
-                made, Attachment(ProgramType.SOCKET_FILTER, made.attachments[0].attach), FakeTarget(), LossTable(), "p"
+                made,
+                Attachment(ProgramType.SOCKET_FILTER, made.attachments[0].attach),
+                FakeTarget(),
+                DropCounters(),
+                "p",
             )
         assert message(caught.value) == (expected, under)
     made = probe("return 3 if pid() == 1 else 4")
-    build_program(made, Attachment(ProgramType.SYSCALL, made.attachments[0].attach), FakeTarget(), LossTable(), "p")
+    build_program(made, Attachment(ProgramType.SYSCALL, made.attachments[0].attach), FakeTarget(), DropCounters(), "p")

@@ -156,4 +156,4 @@ def test_define_sees_the_names_of_its_caller() -> None:
     bpf = Module()
     names = {"seen": bpf.hash(key=u32, value=u64)}
     bpf.define('@bpf.tracepoint("syscalls:sys_enter_openat")\ndef on_open():\n    seen[pid()] += 1\n', names)
-    assert [spec.name for spec in bpf.compile(FakeTarget()).maps] == ["seen", ".lost"]
+    assert [spec.name for spec in bpf.compile(FakeTarget()).maps] == ["seen", ".drops"]

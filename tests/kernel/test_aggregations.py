@@ -19,7 +19,7 @@ from pyebpf.aggregations import (
     stats,
     total,
 )
-from pyebpf.builder.lost import LOST_MAP
+from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler import compile_module
@@ -35,7 +35,7 @@ from tests.builder.harness import Nothing, Probe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyebpf.builder.lost import Loss
+    from pyebpf.builder.drop_counters import DropReason
 
 EVERY_TARGET = pytest.mark.parametrize("target", [Features(), Nothing()], ids=["host", "oldest"])
 #: BPF_F_TEST_RUN_ON_CPU.
@@ -66,7 +66,7 @@ HISTOGRAMS = [name for name in MAKERS if name.startswith(("log", "linear"))]
 class Adding:
     """`aggregation.add(value)` in the kernel."""
 
-    def __init__(self, program: Program, maps: dict[str, Map], losses: tuple[Loss, ...]) -> None:
+    def __init__(self, program: Program, maps: dict[str, Map], losses: tuple[DropReason, ...]) -> None:
         self.program = program
         self.maps = maps
         self.losses = losses
@@ -89,13 +89,13 @@ def adding(
     place.attribute(p, "add").call(p, (value,), {})
     p.ret(0)
     code = compile_module(p.finish(), target, check=True)
-    lost = p.losses.spec()
+    lost = p.drop_counters.spec()
     specs = {**p.maps, **{spec.name: spec for spec in aggregation.specs()}, **({lost.name: lost} if lost else {})}
     maps = {name: Map(spec) for name, spec in specs.items()}
     aggregation.bind(maps["values"])
     try:
         with Program(ProgramSpec("test", ProgramType.RAW_TRACEPOINT, code), maps) as program:
-            yield Adding(program, maps, p.losses.losses)
+            yield Adding(program, maps, p.drop_counters.reasons)
     finally:
         aggregation.bind(None)
         for made in maps.values():
@@ -224,7 +224,7 @@ def test_keys_without_room_are_counted_as_lost(name: str, target: Any) -> None:
             run(9, word)
         assert sorted(keyed) == [0, 1, 2, 3, 4]
         [index] = [i for i, loss in enumerate(run.losses) if (loss.reason, loss.map) == (FULL, "values")]
-        counts = run.maps[LOST_MAP][0]
+        counts = run.maps[DROPS_MAP][0]
         assert counts[index] == 36
         assert sum(counts) == 36
 

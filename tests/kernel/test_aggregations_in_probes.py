@@ -91,7 +91,7 @@ def test_every_kind_counts_a_known_workload_exactly() -> None:
         assert distance.interval() == sum(second)
         assert summary.interval() == {0: Stats(7, sum(second))}
         assert bpf["summary"] is summary
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
 
 
 def test_keys_beyond_the_size_are_in_bpf_lost() -> None:
@@ -107,4 +107,4 @@ def test_keys_beyond_the_size_are_in_bpf_lost() -> None:
     with bpf:
         seek(list(range(23)))
         assert sorted(lengths) == [0, 1, 2, 3, 4]
-        assert bpf.lost == {"lengths: map full": 18}
+        assert bpf.dropped == {"lengths: map full": 18}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.builder.intrinsics.words import comm
 from pyebpf.builder.loops import range_loop
-from pyebpf.builder.lost import LOST_MAP
 from pyebpf.builder.maps import FULL, OUT_OF_RANGE, MapEntity
 from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.builder.values.comparisons import compare, contains, maximum, minimum
@@ -72,8 +72,8 @@ def loaded(p: Probe, target: Any) -> Iterator[Loaded]:
     """Compile, check, make the maps, load."""
     module = p.finish()
     code = compile_module(module, target, check=True)
-    lost = p.losses.spec()
-    specs = {**p.maps, **({LOST_MAP: lost} if lost is not None else {})}
+    lost = p.drop_counters.spec()
+    specs = {**p.maps, **({DROPS_MAP: lost} if lost is not None else {})}
     maps = {name: Map(spec) for name, spec in specs.items()}
     try:
         with Program(ProgramSpec("test", ProgramType.RAW_TRACEPOINT, code), maps) as program:
@@ -164,9 +164,9 @@ def test_what_a_full_hash_could_not_count_is_counted_as_lost(target: Any) -> Non
         new = sum(program.run(i) for i in range(23))
         again = sum(program.run(i) for i in range(5))
         assert (new, again) == (5, 0)
-        losses = p.losses.losses
+        losses = p.drop_counters.reasons
         assert [str(loss) for loss in losses] == [f"{name}: {FULL}" for name in ("counts", "starts", "added")]
-        assert program.maps[LOST_MAP][0] == [18, 18, 18]
+        assert program.maps[DROPS_MAP][0] == [18, 18, 18]
 
 
 @EVERY_TARGET
@@ -181,8 +181,8 @@ def test_counts_outside_an_array_are_counted_as_lost(target: Any, kind: MapType)
         for index in (0, 6, 6, 7, 1 << 32, (1 << 32) + 3, (1 << 64) - 1):
             program.run(index)
         assert [program.maps["counts"][i] for i in range(7)] == [1, 0, 0, 0, 0, 0, 2]
-        assert program.maps[LOST_MAP][0] == [4]
-        assert p.losses.losses[0].reason == OUT_OF_RANGE
+        assert program.maps[DROPS_MAP][0] == [4]
+        assert p.drop_counters.reasons[0].reason == OUT_OF_RANGE
 
 
 @EVERY_TARGET
@@ -309,8 +309,8 @@ def test_a_ring_buffer_without_room_counts_each_loss(target: Any) -> None:
     with loaded(p, target) as program:
         for i in range(program.maps["events"].max_entries // 16 - 1 + 45):
             program.run(i)
-        assert program.maps[LOST_MAP][0] == [45]
-        assert p.losses.losses[0].reason == NO_ROOM
+        assert program.maps[DROPS_MAP][0] == [45]
+        assert p.drop_counters.reasons[0].reason == NO_ROOM
 
 
 @EVERY_TARGET

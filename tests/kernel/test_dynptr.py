@@ -57,8 +57,8 @@ def test_records_of_any_length():
             assert record[-1] == 7
         assert send.run(Asked(1, 4000)).value == 1
         assert send.run(Asked(2, 4000)).value == -1  # nothing lies inside what was not given
-        assert sum(bpf.lost.values()) == 1
-        assert "events: ring buffer full" in bpf.lost
+        assert sum(bpf.dropped.values()) == 1
+        assert "events: ring buffer full" in bpf.dropped
         assert [len(record) for record in events.poll()] == [4000]
         assert send.run(Asked(3, 8)).value == 1
         assert len(events.poll()) == 1
@@ -98,7 +98,7 @@ def test_records_show_nothing_of_earlier_ones(size, most, piece):
             send.run(Asked(0, length))
             (record,) = events.poll()
             assert record == b"\7".ljust(length, b"\0")
-        assert not bpf.lost
+        assert not bpf.dropped
 
 
 def test_an_entry_as_memory():

@@ -55,7 +55,7 @@ def test_loops_end_where_the_program_says(has_may_goto):
     with bpf:
         getpgid(*range(97))
         assert dict(steps.items()) == {NO_PROCESS + i: collatz(1 + i) for i in range(97)}
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
 
 
 def test_loops_cut_off_are_counted(has_may_goto):
@@ -77,7 +77,7 @@ def test_loops_cut_off_are_counted(has_may_goto):
 
     with bpf:
         getpgid(*range(5))
-        assert bpf.lost == {CUT_OFF: 3}
+        assert bpf.dropped == {CUT_OFF: 3}
         assert left[0] == 5
         assert left[1] > 3 * 0xFFFF
 
@@ -105,4 +105,4 @@ def test_a_loop_that_waits_for_memory(has_may_goto):
             following[number * 7] = (number + 1) * 7
         getpgid(*range(1))
         assert ends[0] == 1009 * 7
-        assert bpf.lost == {}
+        assert bpf.dropped == {}

@@ -61,7 +61,7 @@ class Running:
         p = self.p
         p.ret(0)
         code = compile_module(p.finish(), target, check=True)
-        lost = p.losses.spec()
+        lost = p.drop_counters.spec()
         maps = {spec.name: Map(spec) for spec in ({**p.maps, **({lost.name: lost} if lost else {})}).values()}
         try:
             with Program(ProgramSpec("test", ProgramType.RAW_TRACEPOINT, code), maps) as program:

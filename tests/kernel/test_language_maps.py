@@ -43,7 +43,7 @@ def test_augmented_assignment_inserts_zero_first(target):
         expected = ((-5 | 3) ^ 1) & 0xFF
         assert dict(loaded["signed"].items()) == {3: expected, 4: expected}
         assert dict(loaded["counts"].items()) == {3: (1 << 64) - 5, 4: (1 << 40) + 2}
-        assert loaded.bpf.lost == {}
+        assert loaded.bpf.dropped == {}
 
 
 @TARGETS
@@ -63,7 +63,7 @@ def test_what_finds_no_room_is_counted_and_nothing_else(target):
     with Case(body).loaded(target) as loaded:
         assert loaded.run()[:4] == [0, 0, 0, 77]
         assert dict(loaded["small"].items()) == {1: 9, 2: 11, 3: 1}
-        assert loaded.bpf.lost == {"small: map full": 4}
+        assert loaded.bpf.dropped == {"small: map full": 4}
 
 
 @TARGETS
@@ -79,10 +79,10 @@ def test_an_index_outside_an_array_is_counted_and_never_folds_back_into_it(targe
     """
     with Case(body, "s").loaded(target) as loaded:
         assert loaded.run(s=index)[:3] == [77, 0, 1]
-        assert loaded.bpf.lost == {"table: index out of range": 2}
+        assert loaded.bpf.dropped == {"table: index out of range": 2}
         assert loaded.run(s=3)[:3] == [7, 1, 0]
         assert dict(loaded["table"].items()) == {**dict.fromkeys(range(8), 0), 3: 7}
-        assert loaded.bpf.lost == {"table: index out of range": 2}
+        assert loaded.bpf.dropped == {"table: index out of range": 2}
 
 
 @TARGETS
@@ -155,7 +155,7 @@ def test_in_add_delete_and_pop(target):
     """
     with Case(body, "w").loaded(target) as loaded:
         assert loaded.run(w=3)[:7] == [0, 1, 0, 1, 5, 1, 1]
-        assert loaded.bpf.lost == {}
+        assert loaded.bpf.dropped == {}
 
 
 @TARGETS
@@ -226,7 +226,7 @@ def test_no_count_is_lost_between_two_processors():
         assert dict(counts.items()) == dict.fromkeys(range(keys), rounds * len(cpus))
         total = keys * rounds * len(cpus)
         assert (hits[0].calls, table[1]) == (total, total)
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
 
 
 NONE = {

@@ -158,13 +158,13 @@ def test_a_run_that_finds_the_memory_taken_is_counted_and_leaves_it_alone():
         scratch[0] = [(1, *words[1:]) for words in free]
         run(bpf)
         assert len(bpf["pending"]) == 0
-        assert list(bpf.lost.values()) == [1]
+        assert list(bpf.dropped.values()) == [1]
         scratch[0] = free
         for number in (101, 5, 6):  # every way out gives it back
             bpf["source"][0] = Large(0, number, "", "", bytes(256))
             run(bpf)
         assert bpf["pending"][1].number == 6
-        assert list(bpf.lost.values()) == [1]
+        assert list(bpf.dropped.values()) == [1]
 
 
 def test_an_error_stands_at_the_statement():
@@ -259,7 +259,7 @@ def test_bodies_of_loops_over_maps_make_large_records():
             assert program.run().value == 10_050
             kept.clear()
             numbers.clear()
-        assert sum(bpf.lost.values()) == 0
+        assert sum(bpf.dropped.values()) == 0
 
 
 def test_subprograms_and_called_functions_have_the_stack_only():

@@ -48,8 +48,8 @@ def test_a_probe_pushes_and_user_space_pops():
         taken = items.drain()
         assert [item.number for item in taken] == list(range(17, 0, -1))
         assert {item.name for item in taken} != {""}
-        assert sum(bpf.lost.values()) == 12
-        assert {reason.split(":")[-1].strip() for reason in bpf.lost} != set()
+        assert sum(bpf.dropped.values()) == 12
+        assert {reason.split(":")[-1].strip() for reason in bpf.dropped} != set()
 
 
 def test_a_probe_pops_what_user_space_pushed():
@@ -174,7 +174,7 @@ def test_perf_buffers_carry_records(overwrite):
         got = events.poll(5)
         assert sorted(event.at for event in got) == list(range(1, 102))
         assert {(event.pid, event.name) for event in got} == {(ME, "probe")}
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
         assert sum(events.lost_per_cpu.values()) == 0
 
 
@@ -190,8 +190,8 @@ def test_a_perf_buffer_without_room_is_a_loss():
 
     with bpf:
         gets(1009)
-        assert len(events.poll(0)) + sum(bpf.lost.values()) == 1009
-        assert [reason for reason in bpf.lost if "perf buffer full" in reason]
+        assert len(events.poll(0)) + sum(bpf.dropped.values()) == 1009
+        assert [reason for reason in bpf.dropped if "perf buffer full" in reason]
 
 
 def test_a_perf_buffer_takes_its_own_records_only():

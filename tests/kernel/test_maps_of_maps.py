@@ -64,7 +64,7 @@ def test_each_event_goes_to_the_map_that_its_key_finds():
         fill(bpf)
         getpgid(1, 1, 1, 6, 2, 2, 3, 3, 3, 0, 4)
         expected(bpf)
-        assert not bpf.lost
+        assert not bpf.dropped
 
 
 def test_the_interpreter_agrees():
@@ -104,7 +104,7 @@ def test_maps_are_made_and_replaced_while_programs_run():
         getpgid(*range(17), 3)
         assert len(odd) == 5
         assert (odd[3].count, odd[3].last) == (2, 7)
-        assert bpf.lost == {"tables[…]: map full": 4 + 3}
+        assert bpf.dropped == {"tables[…]: map full": 4 + 3}
         assert tables.ids().keys() == {1 << 40, (1 << 40) + 1}
         with tables[1 << 40] as again:
             assert len(again) == 5
@@ -139,7 +139,7 @@ def test_queues_and_arrays_are_found_as_well():
         getpgid(2, 3, 4, 5, 6)
         assert list(numbers.values()) == [5, 0, 0, 10]
         assert work.drain() == [2, 3, 4]
-        assert bpf.lost == {"queues[…]: map full": 2}
+        assert bpf.dropped == {"queues[…]: map full": 2}
 
 
 def test_what_was_not_tested_for_none_is_refused():

@@ -109,7 +109,7 @@ def test_no_stack_is_lost_among_a_hundred_thousand(caller):
         caller.call(STACKS)
         caller.call(STACKS)
         found = dict(counts)
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
         assert len(found) == STACKS
         assert set(found.values()) == {2}
         assert min(found) >= 0
@@ -135,7 +135,7 @@ def test_both_stacks_of_the_first_event_are_kept():
                 process.stdin.close()
                 assert process.wait(PATIENCE) == 0
                 assert sum(counts.values()) >= 40
-                assert bpf.lost == {}
+                assert bpf.dropped == {}
                 assert not [key for key in counts if MISSED in (key.kernel, key.user)]
 
 
@@ -146,7 +146,7 @@ def test_what_the_limit_drops_is_counted_with_the_option_that_raises_it(caller):
         kept = {number: count for number, count in counts.items() if number >= 0}
         lost = sum(count for number, count in counts.items() if number < 0)
         assert sum(kept.values()) + lost == 100
-        assert bpf.lost == {f".stacks: {FULL}": lost}
+        assert bpf.dropped == {f".stacks: {FULL}": lost}
         assert 0 < len(kept) <= 128  # the kernel lets a hash grow a little over its limit
         assert "bpf.max_stacks" in FULL
         assert "--stack-storage-size" in FULL
@@ -291,7 +291,7 @@ def test_frames_of_processes_that_have_ended_have_names(program):
             assert "main" in labels
             assert {"step", "left"} & set(labels)
             assert "[unknown]" not in labels
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
     assert threading.active_count() == before - 1
 
 

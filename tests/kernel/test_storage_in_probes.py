@@ -85,7 +85,7 @@ def test_each_thread_has_a_value_of_its_own():
             getpgid(1)
             del bpf["counts"][me]
             assert bpf["counts"].get(me, 9) == 9
-            assert not bpf.lost
+            assert not bpf.dropped
         finally:
             os.close(me)
     assert results == [None]
@@ -171,7 +171,7 @@ def test_control_groups_have_values():
     path = next(line.removeprefix("0::") for line in lines if line.startswith("0::"))
     with bpf:
         getpgid(*range(13))
-        assert not bpf.lost
+        assert not bpf.dropped
         for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
             if Path(root, "cgroup.procs").is_file():
                 group = os.open(root + path, os.O_RDONLY | os.O_DIRECTORY)

@@ -52,7 +52,7 @@ def expected(bpf: BPF) -> None:
     # Two of 0, three of 1, one of 2; 3 is empty, and 7 and 5 lie outside.
     assert list(seen.values()) == [9, 2, 33, 3]
     assert [(record.step, record.number) for record in bpf["sent"].poll()] == [(1, 0), (1, 1), (1, 0), (1, 1), (1, 1)]
-    assert not bpf.lost
+    assert not bpf.dropped
 
 
 def test_programs_go_on_with_others():

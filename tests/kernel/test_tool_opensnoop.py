@@ -244,7 +244,7 @@ def test_in_a_pid_namespace(tmp_path):
         assert [worker.wait(PATIENCE) for worker in workers] == [0, 0]
         os.kill(int(child), signal.SIGINT)
         assert tool.wait() == 0
-    lost = re.search(r"Lost \d+ events|too many to print at the end: \d+", tool.err)
+    lost = re.search(r"Dropped \d+ events|too many to print at the end: \d+", tool.err)
     found = [(o["PID"], o["PATH"]) for o in tool.objects()]
     assert found.count((2, str(inside))) == 23  # the first process after the tool itself
     # Among thousands of others, of which some may have been lost.

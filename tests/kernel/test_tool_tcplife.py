@@ -359,11 +359,11 @@ for _ in range({each}):
         assert found <= Counter(sessions)
         # A packet that arrives while the program runs finds it running (since Linux 6.1): where processors are emulated
         # that happens, and is said.
-        assert len(sessions) - found.total() <= lost(tool)
-    if not lost(servers) + lost(ends):
+        assert len(sessions) - found.total() <= dropped(tool)
+    if not dropped(servers) + dropped(ends):
         assert sorted(r["RPORT"] for r in servers.objects()) == sorted(r["LPORT"] for r in ends.objects())
 
 
-def lost(tool):
-    """How many events a tool says that it has lost."""
-    return sum(map(int, re.findall(r"Lost (\d+) events", tool.err)[-1:]))
+def dropped(tool):
+    """How many events a tool says that it has dropped."""
+    return sum(map(int, re.findall(r"Dropped (\d+) events", tool.err)[-1:]))

@@ -84,7 +84,7 @@ def test_each_record_reaches_the_handler_once():
         assert requests.waiting == 32
         getpgid(1)
         assert bpf["sums"][2] == 2201
-        assert not bpf.lost
+        assert not bpf.dropped
 
 
 def test_the_interpreter_agrees():
@@ -137,7 +137,7 @@ def test_records_that_are_too_short_are_counted(monkeypatch):
         monkeypatch.setattr(bpf["requests"].backend, "_record", None)
         bpf["requests"].send(bytes(9))
         getpgid(1)
-        assert bpf.lost == {"requests: record from user space too short": 1}
+        assert bpf.dropped == {"requests: record from user space too short": 1}
 
 
 def test_handlers_are_functions_of_one_record():

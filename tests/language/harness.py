@@ -13,8 +13,8 @@ import textwrap
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.intrinsics import words
-from pyebpf.builder.lost import LossTable
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.programs import build_program
@@ -167,7 +167,7 @@ class Case:
 
     @functools.cached_property
     def _built(self) -> Any:
-        return build_program(self.probe, self.probe.attachments[0], Oldest(), LossTable(), "probe")
+        return build_program(self.probe, self.probe.attachments[0], Oldest(), DropCounters(), "probe")
 
     @property
     def module(self) -> ir.Module:

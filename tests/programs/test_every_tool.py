@@ -124,7 +124,7 @@ def test_losses_are_told_in_words(line, kernel):
     bpf = tool.build(options)
     with contextlib.suppress(NotSupported, NotFound):
         bpf.compile(kernel)
-    unsaid = {loss.map for loss in bpf.losses if not loss.map.startswith(".")} - tool.holds.keys()
+    unsaid = {loss.map for loss in bpf.drop_reasons if not loss.map.startswith(".")} - tool.drop_labels.keys()
     assert unsaid <= {""}
 
 

@@ -47,4 +47,4 @@ def test_decorators_and_lazy_methods_are_members_of_bpf(reference):
     """What type checkers see of BPF is described: a decorator, a map, an aggregation, and its own methods."""
     page = (reference / "pyebpf.md").read_text(encoding="utf-8")
     found = set(re.findall(r"^### BPF\.(\w+)$", page, re.MULTILINE))
-    assert found >= {"tracepoint", "xdp", "hash", "ringbuf", "log2_hist", "attach", "lost"}
+    assert found >= {"tracepoint", "xdp", "hash", "ringbuf", "log2_hist", "attach", "dropped"}

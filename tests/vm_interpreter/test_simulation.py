@@ -52,7 +52,7 @@ def test_maps_are_read_while_the_simulation_is_open(bpf):
         kernel.tracepoint("syscalls:sys_enter_openat", dfd=2)
         assert opens.interval() == {2: 1}
         kernel.tracepoint("syscalls:sys_enter_openat", dfd=4)
-        assert sum(bpf.lost.values()) == 1
+        assert sum(bpf.dropped.values()) == 1
         with pytest.raises(KernelError, match="it is full: it holds 3 entries"):
             opens[5] = 1
         assert (opens.pop(1), opens.pop(1, 0), opens.add(2, 5)) == (3, 0, False)

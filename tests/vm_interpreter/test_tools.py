@@ -51,7 +51,7 @@ def test_opensnoop_pairs_entry_and_exit(simulate):
     )
     assert (motd.pid, motd.tid, motd.uid, motd.comm) == (42, 43, 1000, "cat")
     assert (motd.path, motd.descriptor, motd.time) == ("/etc/motd", 3, 2_000)
-    assert bpf.lost == {}
+    assert bpf.dropped == {}
 
 
 def test_opensnoop_tells_failures_only(simulate):
@@ -72,7 +72,7 @@ def test_opensnoop_gives_an_empty_path_for_bad_memory(simulate):
 
 
 def test_opensnoop_counts_what_does_not_fit(simulate):
-    """A ring buffer that nobody reads fills up; every record is either there or counted in bpf.lost."""
+    """A ring buffer that nobody reads fills up; every record is either there or counted in bpf.dropped."""
     bpf, kernel = simulate(opensnoop, opensnoop.Options())
     opens = 5003
     for _ in range(opens):
@@ -80,7 +80,7 @@ def test_opensnoop_counts_what_does_not_fit(simulate):
         kernel.tracepoint("syscalls:sys_exit_openat", ret=3)
     there = len(bpf["opens"].poll())
     assert 0 < there < opens
-    assert sum(bpf.lost.values()) == opens - there
+    assert sum(bpf.dropped.values()) == opens - there
 
 
 def test_opensnoop_leaves_room_for_the_name_that_is_asked_for(simulate):
@@ -95,7 +95,7 @@ def test_opensnoop_leaves_room_for_the_name_that_is_asked_for(simulate):
         kernel.tracepoint("syscalls:sys_enter_openat", filename=f"/{number}", flags=0)
         kernel.tracepoint("syscalls:sys_exit_openat", ret=3)
     assert [call.path for call in bpf["opens"].poll()] == [f"/{number}" for number in wanted]
-    assert bpf.lost == {}
+    assert bpf.dropped == {}
 
 
 @pytest.mark.parametrize("name", ["ssh", "n", "sshd-of-fifteen", "", "\udcff"])

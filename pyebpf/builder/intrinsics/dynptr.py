@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.contexts.base import Context
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.intrinsics.words import word
 from pyebpf.builder.loops import range_loop
-from pyebpf.builder.lost import count_loss
 from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.comparisons import minimum
@@ -145,7 +145,7 @@ class Reservation(Entity, NoPythonOperators):
         handle = p.b.emit(Op.MAP, symbol=p.use_map(self.ring.spec))
         status = p.b.call(RINGBUF_RESERVE_DYNPTR, handle, self.size.value, p.b.const(0), made.address(p))
         with p.b.if_(Compare(Relation.NE, p.b.emit(Op.SEXT, status, size=4), p.b.const(0))):
-            count_loss(p, NO_ROOM, self.ring.map_name)
+            count_drop(p, NO_ROOM, self.ring.map_name)
         with p.b.else_():
             _clear(p, made, self.size)
         return made

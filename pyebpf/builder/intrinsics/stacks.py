@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.intrinsics.processes import tell_process
 from pyebpf.builder.intrinsics.tracer_frames import own_frames
 from pyebpf.builder.intrinsics.words import word
 from pyebpf.builder.loops import hidden_zero, range_loop
-from pyebpf.builder.lost import count_loss
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join
 from pyebpf.builder.values.integers import Int
@@ -186,7 +186,7 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
         b.store(buffer, _BUSY, b.const(0), 8)
         b.jump(end)
         b.start(unclaimed)
-        count_loss(p, NO_MEMORY, CLASSES[0].map)
+        count_drop(p, NO_MEMORY, CLASSES[0].map)
         b.jump(end)
         b.start(end)
         found = b.take(answer)
@@ -322,13 +322,13 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
             with b.if_(Compare(Relation.NE, failed, b.const(-_EEXIST))):
                 full = b.const(-_E2BIG)
                 with b.if_(Compare(Relation.EQ, failed, full)):
-                    count_loss(p, FULL, CLASSES[0].map)
+                    count_drop(p, FULL, CLASSES[0].map)
                 with b.else_():
-                    count_loss(p, NO_MEMORY, CLASSES[0].map)
+                    count_drop(p, NO_MEMORY, CLASSES[0].map)
                 b.ret(b.const(MISSED))
     found = b.take(answer)
     with b.if_(Compare(Relation.SLT, found, b.const(0))):
-        count_loss(p, FULL, CLASSES[0].map)
+        count_drop(p, FULL, CLASSES[0].map)
     b.ret(found)
 
 
@@ -367,7 +367,7 @@ def kstack(depth: int = DEPTH, *, skip: int = 0) -> int:
 
     An s64 that fits an s32. `bpf.stacks` has its frames. `depth`: of its innermost frames only, so that stacks which
     are equal in those have one number. `skip` innermost frames are left out. A stack that cannot be kept is counted
-    as lost.
+    as dropped.
     """
     raise OnlyInProbe
 

@@ -50,7 +50,7 @@ class MapWord(Entity):
 
 
 class InnerMap(RunTime):
-    """A map of the shape of `template` that a look-up found, or None. `outer` is what messages and losses call it."""
+    """A map of the shape of `template` that a look-up found, or None. Messages and drop reasons call it `outer`."""
 
     def __init__(self, address: ir.Value, template: MapWord, outer: str) -> None:
         self.address = address

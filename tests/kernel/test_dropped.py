@@ -1,4 +1,4 @@
-"""`bpf.lost` is exact: every loss that can be provoked, compared with what is known to have happened."""
+"""`bpf.dropped` is exact: every drop that can be provoked, compared with what is known to have happened."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_a_ring_buffer_that_overflows():
     room = (mmap.PAGESIZE - 1) // 32  # the kernel leaves at least a byte free
     with bpf:
         getpgid(*range(room))
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
         getpgid(*range(EVENTS))
-        assert bpf.lost == {"asked: ring buffer full": EVENTS}
+        assert bpf.dropped == {"asked: ring buffer full": EVENTS}
         kept = [NO_PROCESS + i for i in range(room)]
         assert [record.number for record in asked.poll()] == kept
         getpgid(*range(room + 1))
-        assert bpf.lost == {"asked: ring buffer full": EVENTS + 1}
+        assert bpf.dropped == {"asked: ring buffer full": EVENTS + 1}
         assert [record.number for record in asked.poll()] == kept
 
 
@@ -71,10 +71,10 @@ def test_a_hash_that_is_full(kind):
 
     with bpf:
         getpgid(*range(size))
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
         getpgid(*range(EVENTS))
         expected = EVENTS - size
-        assert bpf.lost == {f"{name}: map full": expected for name in ("counted", "assigned", "added")}
+        assert bpf.dropped == {f"{name}: map full": expected for name in ("counted", "assigned", "added")}
         # The first keys took the room; each came a second time.
         assert counted.get(NO_PROCESS) == 2
         assert sum(counted.values()) == 2 * size
@@ -82,7 +82,7 @@ def test_a_hash_that_is_full(kind):
 
 
 def test_a_map_that_gives_up_old_entries_loses_none():
-    """An LRU map makes room; nothing is counted as lost."""
+    """An LRU map makes room; nothing is counted as dropped."""
     bpf = BPF()
     counts = bpf.lru_hash(key=u32, value=u64, size=512)
 
@@ -93,7 +93,7 @@ def test_a_map_that_gives_up_old_entries_loses_none():
 
     with bpf:
         getpgid(*range(EVENTS))
-        assert bpf.lost == {}
+        assert bpf.dropped == {}
         assert 0 < len(counts) <= 512
 
 
@@ -111,7 +111,7 @@ def test_an_aggregation_that_is_full():
     with bpf:
         getpgid(*range(EVENTS))
         getpgid(*range(EVENTS))
-        (lost,) = bpf.lost.values()
+        (lost,) = bpf.dropped.values()
         assert lost == 2 * (EVENTS - size)
         assert sum(histogram.total for histogram in sizes.values()) == 2 * size
 
@@ -128,7 +128,7 @@ def test_an_index_out_of_range():
 
     with bpf:
         getpgid(*range(EVENTS))
-        (lost,) = bpf.lost.values()
+        (lost,) = bpf.dropped.values()
         assert lost == EVENTS - 97
         assert sum(seen.values()) == 97
 
@@ -175,11 +175,11 @@ def test_a_program_that_is_entered_again(hole):
         place[0] = 0
         faults = runs[0] // 23  # a read makes one, on some processors and kernels two
         assert runs[0] == 23 * faults > 0
-        assert bpf.lost == {"on_fault: running already on the processor": 23 * faults * faults}
+        assert bpf.dropped == {"on_fault: running already on the processor": 23 * faults * faults}
 
 
-def test_the_command_reports_what_was_lost(tmp_path):
-    """While the reader is stopped the ring buffer overflows: what was printed and what was lost is all there was."""
+def test_the_command_reports_what_was_dropped(tmp_path):
+    """While the reader is stopped the ring buffer overflows: what was printed and what was dropped is all there was."""
     opens = 5003
     script = (
         "import os, sys\n"
@@ -200,7 +200,7 @@ def test_the_command_reports_what_was_lost(tmp_path):
                 time.sleep(2)
             tool.stop()
     printed = [o for o in tool.objects() if o["PATH"] == str(tmp_path)]
-    report = re.fullmatch(r"Lost (\d+) events so far \(opens: ring buffer full: (\d+)\)", tool.err.splitlines()[-1])
+    report = re.fullmatch(r"Dropped (\d+) events so far \(opens: ring buffer full: (\d+)\)", tool.err.splitlines()[-1])
     assert report is not None
     assert int(report[1]) == int(report[2]) == opens - len(printed)
     assert 0 < len(printed) < opens

@@ -1,4 +1,4 @@
-"""What a tool says of losses: in words, without the names that only its source knows."""
+"""What a tool says of drops: in words, without the names that only its source knows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pyebpf.builder.intrinsics.stacks import CLASSES, FULL
-from pyebpf.cli.losses import Losses, in_words
+from pyebpf.cli.drops import Drops, in_words
 
 HOLDS = {"opens": "opens", "pending": "calls under way"}
 
@@ -37,8 +37,8 @@ def test_equal_words_are_counted_together():
 
 def test_the_line(capsys):
     """A total, and the words."""
-    tracer = SimpleNamespace(lost={"opens: ring buffer full": 22, f"{CLASSES[0].map}: {FULL}": 1})
-    losses = Losses(tracer, HOLDS)
-    losses.report()
-    losses.report()
-    assert capsys.readouterr().err == (f"Lost 23 events so far (opens: ring buffer full: 22, {FULL}: 1)\n")
+    tracer = SimpleNamespace(dropped={"opens: ring buffer full": 22, f"{CLASSES[0].map}: {FULL}": 1})
+    drops = Drops(tracer, HOLDS)
+    drops.report()
+    drops.report()
+    assert capsys.readouterr().err == (f"Dropped 23 events so far (opens: ring buffer full: 22, {FULL}: 1)\n")

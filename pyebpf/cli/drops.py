@@ -1,0 +1,65 @@
+"""Messages of a tool about dropped events."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from pyebpf.cli.report import note
+from pyebpf.output.escape import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.tool import Tracer
+
+__all__ = ["Drops", "in_words"]
+
+REPORT_INTERVAL = 1.0  # seconds
+
+
+def in_words(dropped: Mapping[str, int], drop_labels: Mapping[str, str]) -> dict[str, int]:
+    """Drops by reason without the tool's own names of maps and probes, which mean nothing to whoever runs it.
+
+    `drop_labels` names the entries of each map. "MAP: reason" and "PROBE: reason" become what was dropped, and why;
+    hidden maps, whose reasons tell it all, and attach points ("tracepoint ...: missed by the kernel") are no such
+    names.
+    """
+    found: dict[str, int] = {}
+    for text, count in dropped.items():
+        name, colon, reason = text.partition(": ")
+        if colon and name.startswith("."):
+            words = reason
+        elif colon and name.isidentifier():
+            words = f"{drop_labels.get(name, 'events')}: {reason}"
+        else:
+            words = text
+        if count:
+            found[words] = found.get(words, 0) + count
+    return found
+
+
+class Drops:
+    """Reports on standard error what the tracer dropped, as soon as it is known, with exact totals."""
+
+    def __init__(self, tracer: Tracer, drop_labels: Mapping[str, str]) -> None:
+        self._tracer = tracer
+        self._drop_labels = drop_labels
+        self._reported: Mapping[str, int] = {}
+        self._next = monotonic() + REPORT_INTERVAL
+
+    def report(self) -> None:
+        """Report the totals, if they grew since the last report."""
+        dropped = in_words(self._tracer.dropped, self._drop_labels)
+        if dropped != self._reported:
+            self._reported = dropped
+            total = sum(dropped.values())
+            reasons = ", ".join(f"{visible(reason)}: {count}" for reason, count in dropped.items())
+            note(f"Dropped {total} event{'' if total == 1 else 's'} so far ({reasons})")
+
+    def report_sometimes(self) -> None:
+        """Report, but at most once a second."""
+        now = monotonic()
+        if now >= self._next:
+            self._next = now + REPORT_INTERVAL
+            self.report()
