@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from fuzz.mutation import words
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler import compile_module
-from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError
+from pyebpf.module.program import build_program
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import namespace
 
@@ -56,7 +56,7 @@ def target(data: bytes) -> None:
     try:
         exec(compile(text, file, "exec", dont_inherit=True), names)  # noqa: S102 - one function, which is not called
         probe: Any = names["probe"]
-        built = build_program(probe, probe.attachments[0], FakeTarget(), DropCounters(), "probe")
+        built = build_program(probe.body, probe.attachments[0], FakeTarget(), DropCounters(), "probe")
         compile_module(built.module, FakeTarget(), check=True)
     except CompileError as error:
         refusal = error

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.ssa.function import FunctionBuilder
+from pyebpf.builder.values.entity import RunTime
 from pyebpf.builder.values.operations import binary
 from pyebpf.builder.values.reading import read
+from pyebpf.builder.values.strings import StringSource
 from pyebpf.builder.values.writing import write
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from types import FunctionType
+    from typing import TypeAlias
 
     from pyebpf.builder.arena import ArenaEntity
     from pyebpf.builder.contexts import Place
+    from pyebpf.builder.subprograms import BuiltSubprogram, Subprogram
     from pyebpf.builder.values.places import Place as MemoryPlace
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec
@@ -28,7 +32,31 @@ if TYPE_CHECKING:
     from pyebpf.types import Type
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["ProgramBuilder", "WholeProgram"]
+    #: A function's address, the address to pass on to it, and the maps whose entries it makes invalid, with reasons.
+    Callback: TypeAlias = tuple[ir.Value, ir.Value, Mapping[str, str]]
+
+__all__ = ["Analysis", "BoundParameter", "ProgramBuilder", "WholeProgram"]
+
+
+class Analysis(Protocol):
+    """A front end's facts about a program: found while it is built, and there from the start of the next build.
+
+    `changed` tells that a build has found more, and so must be done again; each build starts with False.
+    """
+
+    changed: bool
+
+
+A = TypeVar("A", bound=Analysis)
+
+
+@dataclass(frozen=True)
+class BoundParameter:
+    """An attach point's answer for a parameter: `shape` tells types apart, `what` is for messages."""
+
+    shape: Hashable
+    what: str
+    where: Location | None
 
 
 @dataclass(slots=True)
@@ -60,6 +88,7 @@ class ProgramBuilder:
         where: Location | None = None,
         function: type[FunctionBuilder] = FunctionBuilder,
         known: WholeProgram | None = None,
+        analyses: dict[type[Analysis], Analysis] | None = None,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -82,8 +111,11 @@ class ProgramBuilder:
         self.drop_counters = DropCounters()
         #: Facts of the whole program: those of the build before, and those that this build finds.
         self.known, self.found = known or WholeProgram(), WholeProgram()
+        self._analyses = {} if analyses is None else analyses
         #: The annotation and the position of each parameter that the program declares.
         self.declared: dict[str, tuple[Any, int]] = {}
+        #: What the attach point gave for those of them that have a value at run time.
+        self.bound_parameters: dict[str, BoundParameter] = {}
         #: Whether it reads `ctx.target`, so that its code is one target's own.
         self.reads_target = False
         #: Names of the helpers it calls that only programs under the GPL may call.
@@ -95,6 +127,12 @@ class ProgramBuilder:
         self.exported: list[Exported] = []
         #: Symbols of functions that entities have built, so that each is built once.
         self.functions: set[str] = set()
+        #: Subprograms of this program; None for one that is being built.
+        self.subprograms: dict[Subprogram, BuiltSubprogram | None] = {}
+        #: The number of calls that have been written out.
+        self.inlined_calls = 0
+        #: The front end's part of `build_callback`, if it has functions.
+        self.callback_builder: Callable[..., Callback] | None = None
         self.callbacks = 0
         #: Symbols of the functions that timers call, by the function and the map's name.
         self.timer_functions: dict[tuple[FunctionType, str], str] = {}
@@ -121,6 +159,31 @@ class ProgramBuilder:
             self._place.target = self.target
         return self._place
 
+    def analysis(self, kind: type[A]) -> A:
+        """The program's one object of a class, which lasts from build to build; made when it is first asked for."""
+        found: Any = self._analyses.get(kind)
+        if found is None:
+            found = self._analyses[kind] = kind()
+        return found  # type: ignore[no-any-return]  # the dictionary has each by its class
+
+    def parameter(self, name: str, annotation: Any = None, declared: str = "") -> Any:
+        """Declare the next parameter, and return its value: what the attach point calls `name`.
+
+        `annotation` is the type that the author gives it, `declared` the author's name for it if that is another.
+        """
+        position = len(self.declared)
+        value = self.place.parameter(self, name, annotation, position)
+        declared = declared or name
+        self.declared[declared] = annotation, position
+        if isinstance(value, StringSource):
+            shape: Hashable = ("text", value.size)
+        elif isinstance(value, RunTime):
+            shape = value.shape
+        else:
+            return value
+        self.bound_parameters[declared] = BoundParameter(shape, value.describe(), self.b.where)
+        return value
+
     def load_value(self, place: MemoryPlace, type_: Type) -> Any:
         """Return what stands in memory as a value of `type_`: a number is read now, anything else is a reference."""
         return read(self, place, type_)
@@ -146,18 +209,20 @@ class ProgramBuilder:
         *,
         context: bool = True,
         noting: Callable[[str], None] | None = None,
-    ) -> tuple[ir.Value, ir.Value, Mapping[str, str]]:
+    ) -> Callback:
         """Build a function that a helper is to call with `registers`, and last with the address that it passes on.
 
-        `arguments` makes the function's Python arguments from the registers, inside it. A function annotated `-> bool`
+        `arguments` makes the function's own arguments from the registers, inside it. A function annotated `-> bool`
         ends the helper's loop by True. Without `context` nothing is passed on: the function runs when the program has
         ended, and has none. `noting` is told the function's symbol before its body is built. `what` is what messages
         call such a function.
 
         Returns the function's address, the address to pass on, and the maps whose entries the function makes invalid,
-        with the reasons. Front ends override it.
+        with the reasons. The front end builds it: `callback_builder`.
         """
-        raise NotImplementedError
+        if self.callback_builder is None:
+            self.fail(f"{what} is a Python function, and this program is not built of Python")
+        return self.callback_builder(self, function, registers, arguments, what, context=context, noting=noting)
 
     def fail(self, message: str, where: Location | None = None) -> NoReturn:
         """Raise CompileError at `where`, or at the place being compiled."""

@@ -31,7 +31,7 @@ class Reason:
 
 
 class BindingTimes:
-    """The names found to be run-time so far, each by its function's place in the program."""
+    """The names found to be run-time so far, each by its function's place in the program: an `Analysis` of it."""
 
     def __init__(self) -> None:
         self._reasons: dict[tuple[Hashable, str], Reason] = {}
@@ -41,7 +41,7 @@ class BindingTimes:
         self._optional_texts: set[tuple[Hashable, str]] = set()
         self._anywhere: set[tuple[Hashable, str]] = set()
         self._optional: dict[tuple[Hashable, str], RunTime] = {}
-        #: Whether this pass found a new one, so that what it built is not to be used.
+        #: Whether this build found a new one, so that it is not to be used.
         self.changed = False
 
     def is_run_time(self, function: Hashable, name: str) -> bool:

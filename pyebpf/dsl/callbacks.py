@@ -14,11 +14,11 @@ from pyebpf.dsl.translate import Translator, body, end_of_function
 from pyebpf.types import BOOL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from types import FunctionType
 
+    from pyebpf.builder.program import Callback, ProgramBuilder
     from pyebpf.compiler import ir
-    from pyebpf.dsl.probe_builder import ProbeBuilder
 
     Arguments = Callable[[Sequence[ir.Value]], Sequence[Any]]
 
@@ -28,7 +28,7 @@ _POINTER = 8
 
 
 def build_callback(
-    p: ProbeBuilder,
+    p: ProgramBuilder,
     function: FunctionType,
     registers: Sequence[Kind],
     arguments: Arguments,
@@ -36,7 +36,7 @@ def build_callback(
     *,
     context: bool = True,
     noting: Callable[[str], None] | None = None,
-) -> tuple[ir.Value, ir.Value, Mapping[str, str]]:
+) -> Callback:
     """Build it, as `ProgramBuilder.build_callback` says."""
     import inspect  # a millisecond that most modules save
 
@@ -66,7 +66,7 @@ def build_callback(
             made.assume_present(found)
             p.contexts[made] = found
         key = ("callback", function.__qualname__, source.node.lineno, where)
-        frame = Translator(p, source, Scope(function), p.times, key)
+        frame = Translator(p, source, Scope(function), key)
         frame.is_subprogram, frame.result = True, BOOL if result is bool else None
         given = arguments(made.parameters[: len(registers)])
         if len(frame.parameters) != len(given):

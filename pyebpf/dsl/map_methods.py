@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pyebpf.dsl.declared_arguments import checked_methods
 from pyebpf.dsl.maps import ArrayMap, HashMap, PerCpuArrayMap, PerCpuHashMap
+from pyebpf.module.declared_arguments import checked_methods
+from pyebpf.module.module import BaseModule
 from pyebpf.uapi.bpf import MapType
 
 K = TypeVar("K")
@@ -15,10 +16,8 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from pyebpf.dsl.arena import Arena
     from pyebpf.dsl.byte_ring import ByteRing
-    from pyebpf.dsl.maps import D, Declared
     from pyebpf.dsl.object_maps import MapOfMaps, ProgramArray, Storage, UserRingBuffer
     from pyebpf.dsl.perf_buffer import PerfBuffer
-    from pyebpf.dsl.probe import Probe
     from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
     from pyebpf.dsl.redirect_maps import RedirectMap
     from pyebpf.dsl.ring_buffer import RingBuffer
@@ -36,16 +35,8 @@ DEFAULT_RING = 256 * 1024
 
 
 @checked_methods
-class MapMethods:
+class MapMethods(BaseModule):
     """A module's maps: each method that declares one returns it."""
-
-    maps: list[Declared]
-    probes: list[Probe[Any, Any]]
-
-    def declare(self, entity: D) -> D:
-        """Make a map of the caller's own kind (an aggregation's) part of this module, and return it."""
-        self.maps.append(entity)
-        return entity
 
     def hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table of at most `size` entries, all processors together.
@@ -142,7 +133,7 @@ class MapMethods:
         """`size` places for programs that probes go on with: `steps.tail_call(i)`; `@steps.entry(i, like=probe)`."""
         from pyebpf.dsl.object_maps import ProgramArray
 
-        return self.declare(ProgramArray(size, self.probes, name))
+        return self.declare(ProgramArray(size, self, name))
 
     def task_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each thread (since Linux 5.11)."""

@@ -12,33 +12,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.maps import MapEntity
 from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.specs.maps import map_size
 from pyebpf.types import U32, type_of
 from pyebpf.types.snapshot import NOT_NEXT, Merging, SnapshotMapping
 from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
-    from typing import Protocol, overload
+    from typing import overload
 
     from pyebpf.specs import MapSpec
     from pyebpf.types import Type
     from pyebpf.uapi.bpf import MapType
-
-    D = TypeVar("D", bound="Declared")
-
-    class Declared(Protocol):
-        """The part of a map that modules ask: a name, its own or to be given, and the specs of what is to be made."""
-
-        name: str
-
-        @property
-        def spec(self) -> MapSpec:
-            """The map itself."""
-
-        def specs(self) -> Sequence[MapSpec]:
-            """Every map that is to be made for it, hidden ones included."""
-
-        def bind(self, backend: Any, /) -> None:
-            """Serve user space from a loaded map from now on; None: from none."""
 
 
 __all__ = [
@@ -49,7 +33,6 @@ __all__ = [
     "PerCpuArrayMap",
     "PerCpuHashMap",
     "bpf_type",
-    "map_size",
 ]
 
 K = TypeVar("K")
@@ -118,13 +101,6 @@ def bpf_type(declared: Any, what: str) -> Type:
             "such"
         )
     return found
-
-
-def map_size(size: object) -> int:
-    """A number of entries, or InvalidValue."""
-    if not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 32:
-        raise InvalidValue(f"size={size!r}: a map has 1 to {(1 << 32) - 1} entries")
-    return size
 
 
 class KeyedMap(Merging, Keyed[K], MapEntity, MutableMapping[K, V], Generic[K, V]):

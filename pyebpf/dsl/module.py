@@ -1,7 +1,4 @@
-"""`Module`: probes and maps that belong together.
-
-Declared without touching the kernel, compiled by a pure function.
-"""
+"""`Module`: probes written in Python, and their maps."""
 
 from __future__ import annotations
 
@@ -11,24 +8,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf import aggregations
-from pyebpf.collector import collector_paused
-from pyebpf.dataclass import replace
-from pyebpf.dsl.assembly import assemble
+from pyebpf.dsl.body import PythonBody, plain_function
 from pyebpf.dsl.decorators import DecoratorMethods
-from pyebpf.dsl.lazy_method import LazyMethod
 from pyebpf.dsl.map_methods import MapMethods
-from pyebpf.dsl.maps import map_size
-from pyebpf.dsl.probe import SubprogramEntity, plain_function
 from pyebpf.errors import CompileError, Location
+from pyebpf.module.body import Body
+from pyebpf.module.lazy_method import LazyMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pyebpf.builder.drop_counters import DropReason
-    from pyebpf.dsl.assembly import Struck
-    from pyebpf.dsl.maps import Declared
-    from pyebpf.specs import Choice, ModuleSpec
-    from pyebpf.target import Target
 
 __all__ = ["Module"]
 
@@ -42,15 +30,6 @@ class Module(DecoratorMethods, MapMethods):
     `compile(target)`, which gives the same result for the same input on every machine.
     """
 
-    def __init__(self) -> None:
-        super().__init__([])
-        self.maps: list[Declared] = []
-        #: Limit of different stacks that are kept, half a kilobyte each up to 55 frames, two above; None for what
-        #: `pyebpf.builder.intrinsics.stacks` says.
-        self.max_stacks: int | None = None
-        self._drop_reasons: tuple[DropReason, ...] = ()
-        self._choices: tuple[Choice, ...] = ()
-
     log2_hist = LazyMethod(lambda: aggregations.log2_hist)
     linear_hist = LazyMethod(lambda: aggregations.linear_hist)
     log_linear_hist = LazyMethod(lambda: aggregations.log_linear_hist)
@@ -60,6 +39,13 @@ class Module(DecoratorMethods, MapMethods):
     maximum = LazyMethod(lambda: aggregations.maximum)
     stats = LazyMethod(lambda: aggregations.stats)
 
+    def body_of(self, value: Any, decorator: str) -> Body:
+        """The body of what a decorator was put on: a function's, or a body of another front end as it is.
+
+        Raises InvalidValue for anything else.
+        """
+        return value if isinstance(value, Body) else PythonBody(plain_function(value, decorator))
+
     # -- functions that probes call --------------------------------------------------------------------------------
 
     def subprogram(self, function: F) -> F:
@@ -67,7 +53,9 @@ class Module(DecoratorMethods, MapMethods):
 
         A plain function is written out at each call instead.
         """
-        entity: Any = SubprogramEntity(plain_function(function, "subprogram"))
+        from pyebpf.dsl.subprograms import PythonSubprogram
+
+        entity: Any = PythonSubprogram(plain_function(function, "subprogram"))
         return entity  # type: ignore[no-any-return]  # to a probe's author it is the function
 
     def replaceable(self, function: F) -> F:
@@ -75,7 +63,9 @@ class Module(DecoratorMethods, MapMethods):
 
         The verifier looks at it by itself, for any arguments. It has no context: it is given numbers only.
         """
-        entity: Any = SubprogramEntity(plain_function(function, "replaceable"), replaceable=True)
+        from pyebpf.dsl.subprograms import PythonSubprogram
+
+        entity: Any = PythonSubprogram(plain_function(function, "replaceable"), replaceable=True)
         return entity  # type: ignore[no-any-return]  # to a probe's author it is the function
 
     def define(self, text: str, names: dict[str, Any] | None = None) -> SimpleNamespace:
@@ -106,32 +96,3 @@ class Module(DecoratorMethods, MapMethods):
                 if before.get(name, missing) is not value and name != "__builtins__"
             }
         )
-
-    # -- compiling -----------------------------------------------------------------------------------------------------
-
-    def compile(self, target: Target, *, struck: Struck | None = None) -> ModuleSpec:
-        """Compile every probe for each of its targets.
-
-        `struck` are ways of attaching that are out of the question, each with the reason. Raises CompileError,
-        NotFound for a target that the kernel lacks, or NotSupported for a probe that has no way left.
-        """
-        with collector_paused():
-            spec, self._drop_reasons = assemble(self.probes, self.maps, target, struck)
-        self._choices = spec.choices
-        if self.max_stacks is None:
-            return spec
-        from pyebpf.builder.intrinsics.stacks import limited
-
-        limit = map_size(self.max_stacks)
-        maps = tuple(replace(each, max_entries=limited(each, limit)) for each in spec.maps)
-        return replace(spec, maps=maps)
-
-    @property
-    def drop_reasons(self) -> tuple[DropReason, ...]:
-        """The drop reasons that the compiled programs count, in the order of the counters in the map `.drops`."""
-        return self._drop_reasons
-
-    @property
-    def choices(self) -> tuple[Choice, ...]:
-        """Of what was compiled last: which way each probe's request takes, and why not those before it."""
-        return self._choices

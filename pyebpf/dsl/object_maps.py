@@ -10,12 +10,13 @@ from pyebpf.builder.storage import StorageEntity
 from pyebpf.builder.values.map_word import MapWord
 from pyebpf.builder.values.methods import method_of
 from pyebpf.dsl.buffers import record_type, ring_size
-from pyebpf.dsl.maps import Bound, Keyed, KeyedMap, bpf_type, map_size
-from pyebpf.dsl.probe import Attachment, Probe, Request, Way, requesting
+from pyebpf.dsl.maps import Bound, Keyed, KeyedMap, bpf_type
 from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
 from pyebpf.errors import InvalidValue
+from pyebpf.module.probe import Attachment, Probe, Request, Way, requesting
 from pyebpf.specs import MapSpec
 from pyebpf.specs.attach.tail_calls import TailCalled
+from pyebpf.specs.maps import map_size
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
+    from pyebpf.module.probe import ProbeOwner
     from pyebpf.specs import AttachSpec
 
 __all__ = ["MapOfMaps", "ProgramArray", "Storage", "UserRingBuffer"]
@@ -89,9 +91,9 @@ class ProgramArray(Keyed[int], ProgramArrayEntity):
     (`pyebpf.objects.Program`) may be put in.
     """
 
-    def __init__(self, size: int, probes: list[Probe[Any, Any]], name: str) -> None:
+    def __init__(self, size: int, module: ProbeOwner, name: str) -> None:
         self.name = name
-        self._probes = probes
+        self._module = module
         ProgramArrayEntity.__init__(self, self.current_name, map_size(size))
 
     def __repr__(self) -> str:
@@ -115,7 +117,7 @@ class ProgramArray(Keyed[int], ProgramArrayEntity):
             Way(way.name, tuple(Attachment(each.kind, called(each.attach)) for each in way.attachments[:1]), way.needs)
             for way in like.requests[0].ways
         )
-        return requesting(self._probes, Request("entry", (str(index),), ways))
+        return requesting(self._module, Request("entry", (str(index),), ways))
 
     def __getitem__(self, index: int) -> int:
         found: int = self.backend[index]

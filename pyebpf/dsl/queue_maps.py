@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.queues import BloomEntity, QueueEntity
-from pyebpf.dsl.maps import Bound, bpf_type, map_size
+from pyebpf.dsl.maps import Bound, bpf_type
+from pyebpf.specs.maps import map_size
 from pyebpf.uapi.bpf import MapType
 
 __all__ = ["BloomFilter", "QueueMap"]

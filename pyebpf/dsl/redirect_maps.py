@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.redirect_maps import RedirectMapEntity
-from pyebpf.dsl.maps import Keyed, map_size
+from pyebpf.dsl.maps import Keyed
+from pyebpf.specs.maps import map_size
 
 if TYPE_CHECKING:
     from pyebpf.uapi.bpf import MapType

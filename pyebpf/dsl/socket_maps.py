@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.socket_maps import SocketMapEntity
-from pyebpf.dsl.maps import Keyed, bpf_type, map_size
+from pyebpf.dsl.maps import Keyed, bpf_type
+from pyebpf.specs.maps import map_size
 from pyebpf.types import U32
 
 if TYPE_CHECKING:

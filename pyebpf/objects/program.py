@@ -12,6 +12,7 @@ from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
+from pyebpf.specs.programs import kernel_name
 from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
@@ -25,16 +26,10 @@ if TYPE_CHECKING:
     from pyebpf.objects.kernel_map import KernelMap
     from pyebpf.specs import ProgramSpec
 
-__all__ = ["Program", "kernel_name"]
+__all__ = ["Program"]
 
 # Bytes. Memory that the kernel writes nothing to costs nothing; a million steps need some 50 MiB.
 _FIRST_LOG, _MOST_LOG = 1 << 26, 1 << 29
-_MOST_NAME = 15
-
-
-def kernel_name(name: str) -> str:
-    """`name` as the kernel takes it for maps and programs: at most 15 of [A-Za-z0-9_.]."""
-    return re.sub(r"[^A-Za-z0-9_.]", "_", name)[:_MOST_NAME]
 
 
 class Program:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from pyebpf.dsl.probe import Probe
     from pyebpf.link import Link
+    from pyebpf.module.probe import Probe
     from pyebpf.objects import KernelMap, Program
     from pyebpf.runtime.processes import ProcessWatch
     from pyebpf.runtime.stacks import Stacks

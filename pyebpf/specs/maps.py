@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
+from pyebpf.errors import InvalidValue
 
 if TYPE_CHECKING:
     from pyebpf.specs.described import MapTypes
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from pyebpf.types import Type
     from pyebpf.uapi.bpf import MapType
 
-__all__ = ["MapSpec"]
+__all__ = ["MapSpec", "map_size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +65,10 @@ class MapSpec:
         from pyebpf.specs.map_check import check
 
         check(self, page_size)
+
+
+def map_size(size: object) -> int:
+    """A number of entries, or InvalidValue."""
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 32:
+        raise InvalidValue(f"size={size!r}: a map has 1 to {(1 << 32) - 1} entries")
+    return size

@@ -5,9 +5,11 @@ Instructions with names in place of maps, and what the kernel is told about them
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
+from pyebpf.uapi.flags import BPF_OBJ_NAME_LEN
 
 if TYPE_CHECKING:
     from pyebpf.asm import Instruction
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
     from pyebpf.specs.maps import MapSpec
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["Choice", "Code", "Exported", "ModuleSpec", "ProgramSpec", "Subprogram"]
+__all__ = ["Choice", "Code", "Exported", "ModuleSpec", "ProgramSpec", "Subprogram", "kernel_name"]
+
+#: Bytes of a name in the kernel, without the NUL.
+LONGEST_NAME = BPF_OBJ_NAME_LEN - 1
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +112,8 @@ class ModuleSpec:
     programs: tuple[ProgramSpec, ...]
     choices: tuple[Choice, ...] = ()
     chosen: tuple[int, ...] = ()
+
+
+def kernel_name(name: str) -> str:
+    """A name of a map or program as the kernel takes it: letters, digits, `_` and `.`, at most 15 bytes."""
+    return _NOT_IN_NAMES.sub("_", name)[:LONGEST_NAME]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dsl.module import Module
-from pyebpf.dsl.programs import build_program
+from pyebpf.module.program import build_program
 from pyebpf.types import INTEGERS
 from tests.differential.data import (
     MODELS,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.compiler import ir
-    from pyebpf.dsl.probe import Probe
+    from pyebpf.module.probe import Probe
     from pyebpf.specs import MapSpec
     from pyebpf.target import Target
     from tests.differential.program import Program
@@ -68,7 +68,7 @@ def build(program: Program, target: Target) -> tuple[ir.Module, Mapping[str, Map
         exec(compile(text, file, "exec", dont_inherit=True), namespace)
         decorator: Any = bpf.syscall(Question) if program.called else bpf.raw_tracepoint("sched_switch")
         made: Probe[Any, Any] = decorator(namespace["probe"])
-        built = build_program(made, made.attachments[0], target, DropCounters(), "probe")
+        built = build_program(made.body, made.attachments[0], target, DropCounters(), "probe")
     finally:
         del linecache.cache[file]
     specs = {each.spec.name: each.spec for each in maps.values()} | built.maps

@@ -12,15 +12,15 @@ from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.intrinsics import kernel_words, words
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.module import Module
-from pyebpf.dsl.programs import build_program
 from pyebpf.dsl.unroll import unroll
+from pyebpf.module.program import build_program
 from pyebpf.types import Struct, char, field, ptr, s8, s16, s32, s64, u8, u16, u32, u64
 from tests.dsl.fake_target import FakeTarget
 
 if TYPE_CHECKING:
     from pyebpf.compiler import ir
-    from pyebpf.dsl.probe import Probe
     from pyebpf.errors import CompileError, Location
+    from pyebpf.module.probe import Probe
 
 NUMBERS = itertools.count()
 
@@ -83,7 +83,7 @@ def probe(body: str, parameters: str = "", outside: str = "", decorator: str = "
 def build(body: str, parameters: str = "", outside: str = "", decorator: str = "") -> ir.Module:
     """The IR of a probe with this body, which the compiler then takes with all its checks."""
     made = probe(body, parameters, outside, decorator)
-    built = build_program(made, made.attachments[0], FakeTarget(), DropCounters(), "probe")
+    built = build_program(made.body, made.attachments[0], FakeTarget(), DropCounters(), "probe")
     assert compile_module(built.module, FakeTarget(), check=True).instructions
     return built.module
 

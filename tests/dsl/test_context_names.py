@@ -7,8 +7,8 @@ import pytest
 from pyebpf.asm import Instruction
 from pyebpf.compiler import compile_module
 from pyebpf.dataclass import replace
-from pyebpf.dsl.assembly import assemble
 from pyebpf.errors import CompileError
+from pyebpf.module.linking import assemble
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import build, namespace, probe, run
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyebpf.builder.drop_counters import DropCounters
-from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError, InvalidValue
+from pyebpf.module.program import build_program
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import build, message, namespace, probe, run
 from tests.dsl.test_meaning import results
@@ -42,7 +42,7 @@ def test_deep_trees_work(body: str, expected: list[int]) -> None:
 def test_a_long_chain_of_elifs_is_built() -> None:
     """Each `elif` stands inside the one before."""
     made = probe(elifs(400), "count, delta")
-    assert build_program(made, made.attachments[0], FakeTarget(), DropCounters(), "probe").module.functions
+    assert build_program(made.body, made.attachments[0], FakeTarget(), DropCounters(), "probe").module.functions
 
 
 @pytest.mark.parametrize(

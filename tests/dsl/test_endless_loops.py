@@ -9,8 +9,8 @@ from pyebpf.builder.loops import CUT_OFF, ZERO_MAP
 from pyebpf.compiler import compile_module
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.compiler.ir import MayGoto
-from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError
+from pyebpf.module.program import build_program
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import build, probe
 
@@ -34,7 +34,7 @@ results[0] = rounds
 def test_the_kernel_ends_what_the_program_does_not(ends_at: int, limit: int, rounds: int, lost: int, left: int) -> None:
     """The loop is left by its test, by `break`, or by the kernel, which counts as one drop."""
     made = probe(BODY)
-    built = build_program(made, made.attachments[0], FakeTarget(missing=frozenset()), DropCounters(), "probe")
+    built = build_program(made.body, made.attachments[0], FakeTarget(missing=frozenset()), DropCounters(), "probe")
     code = compile_module(built.module, FakeTarget(missing=frozenset()), check=True)
     assert [each.op.name for each in code.instructions].count("may_goto") == 1
     assert built.drop_counters.reasons == (DropReason(CUT_OFF),)
@@ -55,7 +55,9 @@ def test_the_kernel_ends_what_the_program_does_not(ends_at: int, limit: int, rou
 def test_bounded_loops_need_no_help() -> None:
     """A loop whose end the verifier sees is made without may_goto, on any kernel."""
     made = probe("n = 0\nwhile n < 10:\n    n += 1\nresults[0] = n")
-    module = build_program(made, made.attachments[0], FakeTarget(missing=frozenset()), DropCounters(), "probe").module
+    module = build_program(
+        made.body, made.attachments[0], FakeTarget(missing=frozenset()), DropCounters(), "probe"
+    ).module
     assert not any(isinstance(block.terminator, MayGoto) for block in module.main.blocks)
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.values.entity import Entity
 from pyebpf.compiler import compile_module
-from pyebpf.dsl.programs import build_program
+from pyebpf.module.program import build_program
 from tests.differential.evaluation import Maps
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import build, namespace, run
@@ -27,7 +27,7 @@ def outcome(body: str, count: int = 5, delta: int = -3, outside: str = "") -> di
         f"delta):\n{inside}\n"
     )
     made = run(text, names)["probe"]
-    built = build_program(made, made.attachments[0], FakeTarget(), DropCounters(), "probe")
+    built = build_program(made.body, made.attachments[0], FakeTarget(), DropCounters(), "probe")
     compile_module(built.module, FakeTarget(), check=True)
     readable = ("results", "table", "counts", "signed", "records", "pairs")
     specs = {name: names[name].spec for name in readable} | built.maps

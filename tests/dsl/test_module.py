@@ -11,8 +11,8 @@ import pytest
 
 from pyebpf.builder.intrinsics.words import comm, now, pid
 from pyebpf.dsl.module import Module
-from pyebpf.dsl.probe import Probe
 from pyebpf.errors import CompileError, InvalidValue, NotFound, NotLoaded, OnlyInProbe
+from pyebpf.module.probe import Probe
 from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.types import Struct, char, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType

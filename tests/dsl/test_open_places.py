@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyebpf import BPF, XDP_PASS
-from pyebpf.dsl.probe import Probe
 from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.module.probe import Probe
 
 BARE = (
     "xdp", "socket_filter", "sk_reuseport", "sk_lookup", "flow_dissector", "sk_msg", "sk_skb_verdict",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyebpf.builder.intrinsics.kernel_words import has_function
-from pyebpf.dsl.assembly import assemble
 from pyebpf.errors import NotSupported
+from pyebpf.module.linking import assemble
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import namespace, run
 

@@ -6,9 +6,9 @@ import pytest
 
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler.ir import Op
-from pyebpf.dsl.probe import Attachment
-from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError
+from pyebpf.module.probe import Attachment
+from pyebpf.module.program import build_program
 from pyebpf.uapi.bpf import ProgramType
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import build, message, namespace, probe, run
@@ -133,7 +133,7 @@ def test_programs_that_decide_return_on_every_path() -> None:
         made = probe(body)
         with pytest.raises(CompileError) as caught:
             build_program(
-                made,
+                made.body,
                 Attachment(ProgramType.SOCKET_FILTER, made.attachments[0].attach),
                 FakeTarget(),
                 DropCounters(),
@@ -141,4 +141,6 @@ def test_programs_that_decide_return_on_every_path() -> None:
             )
         assert message(caught.value) == (expected, under)
     made = probe("return 3 if pid() == 1 else 4")
-    build_program(made, Attachment(ProgramType.SYSCALL, made.attachments[0].attach), FakeTarget(), DropCounters(), "p")
+    build_program(
+        made.body, Attachment(ProgramType.SYSCALL, made.attachments[0].attach), FakeTarget(), DropCounters(), "p"
+    )

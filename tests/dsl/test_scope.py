@@ -8,8 +8,8 @@ import pytest
 
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler.ir import Op
-from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError
+from pyebpf.module.program import build_program
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import namespace, run
 
@@ -21,7 +21,7 @@ PROBE = '@bpf.tracepoint("syscalls:sys_enter_openat")\n'
 
 def constants(probe: Any) -> set[int]:
     """Numbers in a probe's code."""
-    built = build_program(probe, probe.attachments[0], FakeTarget(), DropCounters(), "probe")
+    built = build_program(probe.body, probe.attachments[0], FakeTarget(), DropCounters(), "probe")
     return {i.imm for block in built.module.main.blocks for i in block.instructions if i.op is Op.CONST}
 
 

@@ -188,7 +188,7 @@ HELD_IN_PYTHON = {
     "MapWord",
     "RedirectMapEntity",
     "SocketMapEntity",
-    "SubprogramEntity",
+    "Subprogram",
     "Word",
     "kfunc",
 }

@@ -8,8 +8,8 @@ import pytest
 
 from pyebpf import BPF, u64
 from pyebpf.dsl.decorators.base import Decorators, attachments
-from pyebpf.dsl.probe import Way
 from pyebpf.errors import NotFound, NotSupported
+from pyebpf.module.probe import Way
 from pyebpf.specs import PerfEvent, Tracepoint
 from tests.support.needs import lacks
 
@@ -33,7 +33,7 @@ def counting(*ways: Way) -> tuple[BPF, object]:
     bpf = BPF()
     count = bpf.array(value=u64)
 
-    @Decorators(bpf.probes)._decorator("either", ("this", "that"), ways)
+    @Decorators(bpf)._decorator("either", ("this", "that"), ways)
     def probe() -> None:
         count[0] += 1
 

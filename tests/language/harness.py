@@ -17,8 +17,8 @@ from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.intrinsics import words
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.dsl.module import Module
-from pyebpf.dsl.programs import build_program
 from pyebpf.dsl.unroll import unroll
+from pyebpf.module.program import build_program
 from pyebpf.target import KernelFunction, KernelParameter, KernelRawTracepoint, KernelType
 from pyebpf.types import BOOL, S8, S16, S32, S64, U8, U16, U32, U64, IntType, Struct, char, field
 from tests.dsl.fake_target import FakeTarget
@@ -167,7 +167,7 @@ class Case:
 
     @functools.cached_property
     def _built(self) -> Any:
-        return build_program(self.probe, self.probe.attachments[0], Oldest(), DropCounters(), "probe")
+        return build_program(self.probe.body, self.probe.attachments[0], Oldest(), DropCounters(), "probe")
 
     @property
     def module(self) -> ir.Module:

@@ -156,7 +156,7 @@ def test_a_raw_tracepoint_returns_0_on_every_path():
 def test_a_tracepoint_returns_1_on_every_path():
     """0 would drop the event for every other user of perf."""
     from pyebpf.builder.drop_counters import DropCounters
-    from pyebpf.dsl.programs import build_program
+    from pyebpf.module.program import build_program
     from tests.language.harness import Numbers
 
     case = Case("pass")
@@ -167,7 +167,7 @@ def traced(count):
         return
     out[0].r0 = count
 """)["traced"]
-    module = build_program(probe, probe.attachments[0], Numbers(), DropCounters(), "traced").module
+    module = build_program(probe.body, probe.attachments[0], Numbers(), DropCounters(), "traced").module
     for count in (1, 5):
         context = Region.of("context", bytes(32) + count.to_bytes(8, "little") + bytes(32))
         out = Region.of("out", bytes(8 * RESULTS))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.module.module import BaseModule
+
 if TYPE_CHECKING:
     from pyebpf.dsl.decorators.cgroups import CgroupDecorators
     from pyebpf.dsl.decorators.functions import FunctionDecorators
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
     from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
     from pyebpf.dsl.decorators.user import UserDecorators
-    from pyebpf.dsl.probe import Probe
 
 __all__ = ["FAMILIES", "DecoratorMethods"]
 
@@ -67,12 +68,13 @@ class _LazyDecorator:
 
     def __get__(self, module: Any, owner: type) -> Any:
         family = getattr(import_module(f"{__name__}.{self._file}"), self._family)
-        return getattr(family if module is None else family(module.probes), self._name)
+        return getattr(family if module is None else family(module), self._name)
 
 
 if TYPE_CHECKING:
 
     class DecoratorMethods(
+        BaseModule,
         CgroupDecorators,
         FunctionDecorators,
         IteratorDecorators,
@@ -90,12 +92,8 @@ if TYPE_CHECKING:
 
 else:
 
-    class DecoratorMethods:
+    class DecoratorMethods(BaseModule):
         """All decorators: every start would import a dozen files if the families were base classes."""
-
-        def __init__(self, probes: list[Probe[Any, Any]]) -> None:
-            super().__init__()
-            self.probes = probes
 
     for _file, (_family, _names) in FAMILIES.items():
         for _name in _names.split():

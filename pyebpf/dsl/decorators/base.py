@@ -6,9 +6,10 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
-from pyebpf.dsl.declared_arguments import checked
-from pyebpf.dsl.probe import Attachment, Probe, Request, Way, requesting
 from pyebpf.errors import InvalidValue
+from pyebpf.module.body import Body
+from pyebpf.module.declared_arguments import checked
+from pyebpf.module.probe import Attachment, Probe, Request, Way, requesting
 
 A = ParamSpec("A")
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Concatenate, Protocol, Self
 
+    from pyebpf.module.probe import ProbeOwner
     from pyebpf.specs import AttachSpec
 
     P = ParamSpec("P")
@@ -85,7 +87,7 @@ _DECORATORS = ("TracingDecorator", "VerdictDecorator", "HookDecorator")
 
 def is_decorated(value: object) -> bool:
     """Whether a decorator's only argument is what it decorates: it stands there without parentheses."""
-    return isinstance(value, FunctionType | Probe)
+    return isinstance(value, FunctionType | Probe | Body)
 
 
 def _with_parentheses(method: FunctionType) -> Any:
@@ -105,7 +107,7 @@ def _with_parentheses(method: FunctionType) -> Any:
 
 
 class Decorators:
-    """The decorators of one family, for a module whose probes are in `probes`, in the order of their decorators."""
+    """The decorators of one family, for the probes of a module."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -113,9 +115,8 @@ class Decorators:
             if isinstance(method, FunctionType) and method.__annotations__.get("return") in _DECORATORS:
                 setattr(cls, name, _with_parentheses(method))
 
-    def __init__(self, probes: list[Probe[Any, Any]]) -> None:
-        super().__init__()
-        self.probes = probes
+    def __init__(self, module: ProbeOwner) -> None:
+        self._module = module
 
     def _tracing(
         self, decorator: str, targets: tuple[str, ...], places: Iterable[AttachSpec], *, optional: bool = False
@@ -139,4 +140,4 @@ class Decorators:
         """A decorator that asks for one of `ways`. Raises InvalidValue if they name no place."""
         if not any(way.attachments for way in ways):
             raise InvalidValue(f"@bpf.{decorator}() names no target")
-        return requesting(self.probes, Request(decorator, targets, ways))
+        return requesting(self._module, Request(decorator, targets, ways))

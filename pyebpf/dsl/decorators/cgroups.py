@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import ParamSpec, Protocol, Self
 
     from pyebpf.dsl.decorators.base import VerdictDecorator
-    from pyebpf.dsl.probe import Probe
+    from pyebpf.module.probe import Probe
 
     P = ParamSpec("P")
 

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
-from pyebpf.dsl.probe import Way
 from pyebpf.errors import InvalidValue
+from pyebpf.module.probe import Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

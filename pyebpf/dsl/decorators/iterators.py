@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
-from pyebpf.dsl.probe import Probe, Request, Way, plain_function
 from pyebpf.errors import InvalidValue
+from pyebpf.module.probe import Probe, Request, Way
 from pyebpf.types import Struct
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ class IteratorDecorators(Decorators):
 
             place = KernelIterator(name, layout, None if map is None else map.spec)
             request = Request("iter", (name,), (Way("iter", attachments((place,))),))
-            probe: IteratorProbe[Any, T] = IteratorProbe(plain_function(function, "iter"), (request,))
+            probe: IteratorProbe[Any, T] = IteratorProbe(self._module.body_of(function, "iter"), (request,))
             probe._walked = map
-            self.probes.append(probe)
+            self._module.probes.append(probe)
             return probe
 
         return decorate

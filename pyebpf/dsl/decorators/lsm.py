@@ -6,13 +6,13 @@ import os
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
-from pyebpf.dsl.probe import Way
+from pyebpf.module.probe import Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from pyebpf.dsl.probe import Probe
+    from pyebpf.module.probe import Probe
 
     P = ParamSpec("P")
     R = TypeVar("R", bound=int | None)

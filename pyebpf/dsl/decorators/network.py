@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.dsl.decorators.base import Decorators, attachments, bare
-from pyebpf.dsl.probe import Way
 from pyebpf.errors import InvalidValue
+from pyebpf.module.probe import Way
 
 if TYPE_CHECKING:
     from pyebpf.dsl.decorators.base import VerdictDecorator

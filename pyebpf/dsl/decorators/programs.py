@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, ov
 
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.decorators.base import Decorators, attachments
-from pyebpf.dsl.probe import Probe, Request, SubprogramEntity, Way, plain_function
 from pyebpf.errors import InvalidValue
+from pyebpf.module.probe import Probe, Request, Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,9 +104,9 @@ class ProgramDecorators(Decorators):
 
         def decorate(function: Any) -> SyscallProbe[Any, Any]:
             request = Request("syscall", (), (Way("syscall", attachments((place,))),))
-            probe: SyscallProbe[Any, Any] = SyscallProbe(plain_function(function, "syscall"), (request,))
+            probe: SyscallProbe[Any, Any] = SyscallProbe(self._module.body_of(function, "syscall"), (request,))
             probe._record = layout
-            self.probes.append(probe)
+            self._module.probes.append(probe)
             return probe
 
         return decorate
@@ -117,15 +117,15 @@ class ProgramDecorators(Decorators):
         `function` was made by `@bpf.replaceable`; `program` is the probe that calls it, of another module that is
         loaded first. Parameters are the function's, by name; the result is of its type.
         """
-        if not isinstance(function, SubprogramEntity) or not function.replaceable:
+        from pyebpf.builder.subprograms import Subprogram
+
+        if not isinstance(function, Subprogram) or not function.replaceable:
             name = getattr(function, "__name__", repr(function))
             raise InvalidValue(f"@bpf.freplace(…, {name}): only functions made by @bpf.replaceable can be replaced")
-        from pyebpf.dsl.subprograms import signature
-
-        parameters, result = signature(_Refusing(), function)
         from pyebpf.specs.attach.freplace import Replacement
 
-        place = Replacement(program, function.__name__, tuple(parameters.items()), result)
+        signature = function.signature(_Refusing())
+        place = Replacement(program, function.__name__, tuple(signature.parameters.items()), signature.result)
         made: ReplacingDecorator = self._decorator(
             "freplace", (function.__name__,), (Way("freplace", attachments((place,)), ("attach:freplace",)),)
         )

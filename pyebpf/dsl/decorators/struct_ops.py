@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
-from pyebpf.dsl.probe import Probe, Request, Way, plain_function
 from pyebpf.errors import InvalidValue
+from pyebpf.module.probe import Probe, Request, Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyebpf.module.probe import ProbeOwner
 
 __all__ = ["StructOps", "StructOpsDecorators"]
 
@@ -20,10 +22,8 @@ R = TypeVar("R")
 class StructOps:
     """A table `struct OPERATIONS` under construction: `@table.member` makes a function its member of that name."""
 
-    def __init__(
-        self, probes: list[Probe[Any, Any]], operations: str, values: tuple[tuple[str, int | str], ...]
-    ) -> None:
-        self._probes = probes
+    def __init__(self, module: ProbeOwner, operations: str, values: tuple[tuple[str, int | str], ...]) -> None:
+        self._module = module
         self.operations = operations
         self.values = values
         self._members: set[str] = set()
@@ -37,8 +37,8 @@ class StructOps:
         Its parameters are, in order, those of the kernel's function; their names are free, their types BTF's. Where
         that returns something, so does every path of this.
         """
-        found = plain_function(function, "struct_ops")
-        name = found.__name__
+        body = self._module.body_of(function, "struct_ops")
+        name = body.name
         if name in self._members:
             raise InvalidValue(f"{self.operations} has its {name} already: a table has one function of each name")
         self._members.add(name)
@@ -46,8 +46,8 @@ class StructOps:
 
         place = StructOpsMember(self.operations, name, self.values)
         request = Request("struct_ops", (self.operations, name), (Way("struct_ops", attachments((place,))),))
-        probe: Probe[P, R] = Probe(found, (request,))
-        self._probes.append(probe)
+        probe: Probe[P, R] = Probe(body, (request,))
+        self._module.probes.append(probe)
         return probe
 
 
@@ -60,4 +60,4 @@ class StructOpsDecorators(Decorators):
         Registered, as a whole, when `with bpf:` attaches, and taken back when it ends. Members that are not defined
         are NULL, or 0.
         """
-        return StructOps(self.probes, operations, tuple(sorted(values.items())))
+        return StructOps(self._module, operations, tuple(sorted(values.items())))

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
-from pyebpf.dsl.probe import Probe, Way, plain_function
 from pyebpf.errors import InvalidValue
+from pyebpf.module.probe import Probe, Way
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,13 +101,14 @@ class UserDecorators(Decorators):
         pairs = [probe_name(probe) for probe in probes] or [("", "")]
 
         def decorate(function: Any) -> Any:
-            plain = function.function if isinstance(function, Probe) else plain_function(function, "usdt")
-            wanted = _wanted(plain.__code__, names)
+            decorated = function if isinstance(function, Probe) else self._module.body_of(function, "usdt")
+            body = decorated.body if isinstance(decorated, Probe) else decorated
+            wanted = _wanted(body.parameters, names)
             ways = tuple(
                 Way(way, attachments(kind(path, *pair, names, wanted, process, max_probes) for pair in pairs), needs)
                 for way, kind, needs in (("uprobe.multi", UsdtMulti, (_MULTI,)), ("uprobe", Usdt, ()))
             )
-            return self._decorator("usdt", (path, *probes) if path else (), ways)(function)
+            return self._decorator("usdt", (path, *probes) if path else (), ways)(decorated)
 
         return decorate
 
@@ -170,10 +171,8 @@ def _argument_names(args: Sequence[object]) -> tuple[str, ...]:
     return names
 
 
-def _wanted(code: Any, names: tuple[str, ...]) -> int:
-    """Return the number of a probe's arguments that a function takes: up to the last that it names."""
-    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    own = parameters[1:] if parameters[:1] == ("ctx",) else parameters
+def _wanted(parameters: Sequence[str], names: tuple[str, ...]) -> int:
+    """Return the number of a probe's arguments that a body takes: up to the last that it names."""
     if not names:
-        return len(own)
-    return max((names.index(name) + 1 for name in own if name in names), default=0)
+        return len(parameters)
+    return max((names.index(name) + 1 for name in parameters if name in names), default=0)

@@ -12,11 +12,10 @@ from pyebpf.dsl.translate.names import Names
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.environment import Variable
     from pyebpf.builder.ssa.function import Join
     from pyebpf.builder.walks import Walk
-    from pyebpf.dsl.binding_time import BindingTimes
-    from pyebpf.dsl.probe_builder import ProbeBuilder
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
     from pyebpf.errors import Location
@@ -48,15 +47,14 @@ class Frame(Names):
 
     def __init__(
         self,
-        p: ProbeBuilder,
+        p: ProgramBuilder,
         source: Source,
         scope: Scope,
-        times: BindingTimes,
         key: Hashable,
         *,
         returns: Join | None = None,
     ) -> None:
-        super().__init__(p, source, scope, times, key)
+        super().__init__(p, source, scope, key)
         #: The target of `return` in an inlined function; None where it leaves the program or subprogram.
         self.returns = returns
         #: The result type of a subprogram; None in a program, whose type decides.

@@ -83,13 +83,13 @@ def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: Any
         f.fail(f"{shown} calls itself: what is inlined can't; write a loop")
     if len(f.calls) >= _MOST_NESTED:
         f.fail(f"functions that call functions are written out {_MOST_NESTED} deep: make one of them a @bpf.subprogram")
-    f.p.inlined += 1
-    if f.p.inlined > _MOST_CALLS:
+    f.p.inlined_calls += 1
+    if f.p.inlined_calls > _MOST_CALLS:
         f.fail(
             f"more than {_MOST_CALLS} calls would be written out in this program: make what is called often a "
             "@bpf.subprogram, or call it in a loop"
         )
-    inner = type(f)(f.p, source, scope, f.times, (f.key, where.line, where.column, name), returns=Join())
+    inner = type(f)(f.p, source, scope, (f.key, where.line, where.column, name), returns=Join())
     inner.calls = (*f.calls, function)
     return inner
 

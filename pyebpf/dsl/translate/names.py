@@ -29,9 +29,9 @@ from pyebpf.types import S64, U64
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.environment import Values
     from pyebpf.builder.ssa.function import FunctionBuilder
-    from pyebpf.dsl.probe_builder import ProbeBuilder
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
     from pyebpf.dsl.translate.frame import Around
@@ -85,11 +85,11 @@ class NameEntry:
 class Names:
     """The names of one function, as `Frame` has them."""
 
-    def __init__(self, p: ProbeBuilder, source: Source, scope: Scope, times: BindingTimes, key: Hashable) -> None:
+    def __init__(self, p: ProgramBuilder, source: Source, scope: Scope, key: Hashable) -> None:
         self.p = p
         self.source = source
         self.scope = scope
-        self.times = times
+        self.times = p.analysis(BindingTimes)
         self.key = key
         arguments = source.node.args
         self.parameters = [

@@ -6,7 +6,7 @@ import functools
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pyebpf.dsl.declared_arguments import checked
+from pyebpf.module.declared_arguments import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,22 +1,17 @@
-"""`Probe`: a function that Python never runs, with the places where the kernel is to run it."""
+"""`Probe`: a body and where the kernel is to run it, as decorators ask for that: each makes a `Request`."""
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
-from pyebpf.builder.ssa.conditions import Always
-from pyebpf.builder.values.entity import Entity
 from pyebpf.dataclass import dataclass
-from pyebpf.dsl.scope import Scope
-from pyebpf.errors import InvalidValue, NotLoaded, OnlyInProbe
+from pyebpf.errors import NotLoaded, OnlyInProbe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from typing import Protocol, TypeAlias
 
-    from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.module.body import Body
     from pyebpf.specs import AttachSpec
     from pyebpf.uapi.bpf import ProgramType
 
@@ -29,9 +24,18 @@ if TYPE_CHECKING:
         def __enter__(self) -> Any: ...
         def __exit__(self, *error: object) -> None: ...
 
+    class ProbeOwner(Protocol):
+        """A module, as decorators see it."""
+
+        #: The module's probes, in the order of their decorators.
+        probes: list[Probe[Any, Any]]
+
+        def body_of(self, value: Any, decorator: str) -> Body:
+            """The body of what a decorator was put on. Raises InvalidValue."""
+
     Attacher: TypeAlias = Callable[["Probe[Any, Any]", tuple[Any, ...], dict[str, Any]], Attached]
 
-__all__ = ["Attachment", "Probe", "Request", "SubprogramEntity", "Way", "plain_function", "requesting"]
+__all__ = ["Attachment", "Probe", "Request", "Way", "requesting"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,7 +43,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """One place to run at, and the kind of program that runs there; an `optional` one may be missing."""
+    """One attach point, and the type of program that runs there; an `optional` one may be missing."""
 
     kind: ProgramType
     attach: AttachSpec
@@ -74,26 +78,28 @@ class Request:
 
 
 class Probe(Generic[P, R]):
-    """The result of a decorator: the function, its names as they were bound then, and each request made by a decorator.
+    """The result of a decorator: the body, and each request made by a decorator.
 
     A probe runs in the kernel on each event; calling it from Python raises OnlyInProbe.
     """
 
-    def __init__(self, function: FunctionType, requests: tuple[Request, ...]) -> None:
-        self.function = function
-        self.scope = Scope(function)
+    def __init__(self, body: Body, requests: tuple[Request, ...]) -> None:
+        self.body = body
         self.requests = requests
         self._attacher: Attacher | None = None
         self._find_program: Callable[[Probe[Any, Any]], Any] | None = None
-        self.__name__ = function.__name__
-        self.__qualname__ = function.__qualname__
-        self.__doc__ = function.__doc__
-        self.__module__ = function.__module__
-        self.__wrapped__ = function
+        self.__name__ = body.name
+        wrapped = body.wrapped
+        if wrapped is not None:
+            self.__name__ = wrapped.__name__
+            self.__qualname__ = wrapped.__qualname__
+            self.__doc__ = wrapped.__doc__
+            self.__module__ = wrapped.__module__
+            self.__wrapped__ = wrapped
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
-        """Every place that the requests name, in order, each by its request's first way."""
+        """Every attach point that the requests name, in order, each by its request's first way."""
         return tuple(attachment for request in self.requests for attachment in request.ways[0].attachments)
 
     def bind(self, attacher: Attacher | None, program: Callable[[Probe[Any, Any]], Any] | None = None) -> None:
@@ -127,57 +133,15 @@ class Probe(Generic[P, R]):
         return f"<Probe {self.__name__}: {' '.join(map(str, self.requests))}>"
 
 
-#: Of a code object, as inspect has them; that takes a millisecond to import.
-CO_COROUTINE, CO_ASYNC_GENERATOR = 0x80, 0x200
+def requesting(module: ProbeOwner, request: Request) -> Callable[[Any], Probe[Any, Any]]:
+    """A decorator that makes a request for a body, or one more for a probe; new probes are added to the module's."""
 
-
-def plain_function(value: Any, decorator: str) -> FunctionType:
-    """The function that a decorator was put on. Raises InvalidValue for anything else."""
-    if isinstance(value, FunctionType):
-        if value.__code__.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
-            raise InvalidValue(f"@bpf.{decorator} decorates a plain function: a probe can't wait, leave out `async`")
-        return value
-    raise InvalidValue(f"@bpf.{decorator} decorates a function, not {value!r}")
-
-
-def requesting(probes: list[Probe[Any, Any]], request: Request) -> Callable[[Any], Probe[Any, Any]]:
-    """A decorator that makes a request for a function, or one more for a probe; `probes` gets what is new."""
-
-    def decorate(function: Any) -> Probe[Any, Any]:
-        if isinstance(function, Probe):
-            function.requests = (*function.requests, request)
-            return function
-        probe: Probe[Any, Any] = Probe(plain_function(function, request.kind), (request,))
-        probes.append(probe)
+    def decorate(decorated: Any) -> Probe[Any, Any]:
+        if isinstance(decorated, Probe):
+            decorated.requests = (*decorated.requests, request)
+            return decorated
+        probe: Probe[Any, Any] = Probe(module.body_of(decorated, request.kind), (request,))
+        module.probes.append(probe)
         return probe
 
     return decorate
-
-
-class SubprogramEntity(Entity):
-    """A function that programs call in the kernel, compiled once for each program that uses it.
-
-    A `replaceable` one has no context, and another program may take its place in those that are loaded.
-    """
-
-    def __init__(self, function: FunctionType, *, replaceable: bool = False) -> None:
-        self.function = function
-        self.replaceable = replaceable
-        self.scope = Scope(function)
-        self.__name__ = function.__name__
-        self.__doc__ = function.__doc__
-        self.__wrapped__ = function
-
-    def describe(self) -> str:
-        return f"the subprogram {self.__name__}"
-
-    def truth(self, p: ProgramBuilder) -> Test:  # noqa: ARG002 - the protocol's
-        return Always(holds=True)
-
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        from pyebpf.dsl.subprograms import call_subprogram
-
-        return call_subprogram(p, self, arguments, keywords)
-
-    def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:
-        raise OnlyInProbe(f"{self.__name__} is a subprogram: probes call it in the kernel, Python can't")

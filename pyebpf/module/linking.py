@@ -1,4 +1,4 @@
-"""A module's specs: every probe translated and compiled for every target, maps named, equal code shared."""
+"""A module's specs: every probe built and compiled for every target, maps named, equal code shared."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from pyebpf.builder.contexts.base import OpaqueArgument
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler import compile_module
 from pyebpf.dataclass import replace
-from pyebpf.dsl.naming import first_identifiers, unique_name
-from pyebpf.dsl.probe import Attachment
-from pyebpf.dsl.programs import build_program
 from pyebpf.errors import CompileError, NotSupported
+from pyebpf.module.probe import Attachment
+from pyebpf.module.program import build_program
 from pyebpf.specs import BtfTracepoint, Choice, ModuleSpec, ProgramSpec, RawTracepoint
-from pyebpf.specs.programs import LEFT_OUT
+from pyebpf.specs.programs import LEFT_OUT, LONGEST_NAME, kernel_name
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from pyebpf.builder.drop_counters import DropReason
     from pyebpf.compiler import ir
-    from pyebpf.dsl.maps import Declared
-    from pyebpf.dsl.probe import Probe, Request, Way
-    from pyebpf.dsl.programs import Built
+    from pyebpf.module.declared import DeclaredMap
+    from pyebpf.module.probe import Probe, Request, Way
+    from pyebpf.module.program import Built
     from pyebpf.specs import AttachSpec, Code, MapSpec
     from pyebpf.target import Target
 
     #: Candidates that a kernel was found to refuse: by probe, number of its request and candidate, the reason.
     Struck: TypeAlias = Mapping[tuple[str, int, str], str]
 
-__all__ = ["assemble", "name_maps"]
+__all__ = ["assemble"]
 
 #: Reasons against a way that users read most, in words.
 _LACKS = {
@@ -45,13 +44,13 @@ _LACKS = {
 
 
 def assemble(
-    probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared], target: Target, struck: Struck | None = None
+    probes: Sequence[Probe[Any, Any]], maps: Sequence[DeclaredMap], target: Target, struck: Struck | None = None
 ) -> tuple[ModuleSpec, tuple[DropReason, ...]]:
     """Compile probes and maps. Programs with equal code hold the same `Code` object.
 
     `struck` are ways that are out of the question. Raises NotSupported where a request has no way left.
     """
-    name_maps(probes, maps)
+    _name_maps(probes, maps)
     drop_counters = DropCounters()
     programs: list[ProgramSpec] = []
     choices: list[Choice] = []
@@ -62,7 +61,7 @@ def assemble(
     used: dict[str, MapSpec] = {}
     names: list[str] = []
     for probe in probes:
-        name = unique_name(probe.__name__.replace("<lambda>", "lambda"), names)
+        name = _unique_name(probe.body.name, names)
         names.append(name)
         for number, request in enumerate(probe.requests):
             way, choice = _choose(name, number, request, target, struck or {})
@@ -135,7 +134,7 @@ def _code(
 
         if all(slot.size < LARGE for function in module.functions for slot in function.slots):
             raise
-        fitting = build_program(probe, attachment, target, built.drop_counters, name, scratch=True)
+        fitting = build_program(probe.body, attachment, target, built.drop_counters, name, scratch=True)
         for reason in fitting.drop_counters.reasons:
             built.drop_counters.index(reason)  # which the next program's table begins with
         maps, made = fitting.maps, compile_module(fitting.module, target)
@@ -182,15 +181,13 @@ def _programs(
     """A request's programs. Where one decorator names several targets, they give the same or it is an error."""
     first: tuple[AttachSpec, Built] | None = None
     same: dict[Hashable, Built] = {}
-    code = probe.function.__code__
-    parameters = [name for name in code.co_varnames[: code.co_argcount] if name != "ctx"]
     for attachment, attach in _expanded(way, target):
-        key = place(attach).signature(target, parameters)
+        key = place(attach).signature(target, probe.body.parameters)
         if key is not None and key in same:
             yield attach, attachment.kind, same[key]
             continue
         try:
-            built = build_program(probe, Attachment(attachment.kind, attach), target, drop_counters, name)
+            built = build_program(probe.body, Attachment(attachment.kind, attach), target, drop_counters, name)
         except CompileError as error:
             if first is None or isinstance(error, OpaqueArgument):
                 raise
@@ -246,11 +243,27 @@ def _expanded(way: Way, target: Target) -> Iterator[tuple[Attachment, AttachSpec
             yield attachment, attach
 
 
-def name_maps(probes: Sequence[Probe[Any, Any]], maps: Sequence[Declared]) -> None:
-    """Give each map its name: as given, else the first identifier that a probe uses for it, else a number."""
-    unnamed = [each for each in maps if not each.name]
-    identifiers = first_identifiers(probes, unnamed) if unnamed else {}
+def _unique_name(name: str, taken: Iterable[str]) -> str:
+    """`kernel_name`, with a number where that is taken."""
+    taken = set(taken)
+    wanted = kernel_name(name)
+    candidate, number = wanted, 2
+    while candidate in taken:
+        suffix = f"_{number}"
+        candidate, number = wanted[: LONGEST_NAME - len(suffix)] + suffix, number + 1
+    return candidate
+
+
+def _name_maps(probes: Sequence[Probe[Any, Any]], maps: Sequence[DeclaredMap]) -> None:
+    """Give each map its name: as given, else the first that a body has for it, else a number."""
+    unnamed = {id(each) for each in maps if not each.name}
+    names: dict[int, str] = {}
+    if unnamed:
+        for probe in probes:
+            for value, name in probe.body.map_names():
+                if id(value) in unnamed:
+                    names.setdefault(id(value), name)
     taken: list[str] = []
     for number, each in enumerate(sorted(maps, key=lambda declared: not declared.name)):
-        each.name = unique_name(each.name or identifiers.get(id(each)) or f"map{number}", taken)
+        each.name = _unique_name(each.name or names.get(id(each)) or f"map{number}", taken)
         taken.append(each.name)

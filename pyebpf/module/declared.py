@@ -1,0 +1,31 @@
+"""`DeclaredMap`: what a module asks of the maps that are declared in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.specs import MapSpec
+
+__all__ = ["D", "DeclaredMap"]
+
+
+class DeclaredMap(Protocol):
+    """A map of a module: a name, its own or to be given, and the specs of what is to be made."""
+
+    name: str
+
+    @property
+    def spec(self) -> MapSpec:
+        """The map itself."""
+
+    def specs(self) -> Sequence[MapSpec]:
+        """Every map that is to be made for it, hidden ones included."""
+
+    def bind(self, backend: Any, /) -> None:
+        """Serve user space from a loaded map from now on; None: from none."""
+
+
+D = TypeVar("D", bound=DeclaredMap)

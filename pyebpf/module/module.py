@@ -1,0 +1,79 @@
+"""`BaseModule`: probes and maps that belong together, whatever the probes are written in.
+
+Declared without touching the kernel, compiled by a pure function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.collector import collector_paused
+from pyebpf.dataclass import replace
+from pyebpf.errors import InvalidValue
+from pyebpf.module.body import Body
+from pyebpf.module.linking import assemble
+from pyebpf.specs.maps import map_size
+
+if TYPE_CHECKING:
+    from pyebpf.builder.drop_counters import DropReason
+    from pyebpf.module.declared import D, DeclaredMap
+    from pyebpf.module.linking import Struck
+    from pyebpf.module.probe import Probe
+    from pyebpf.specs import Choice, ModuleSpec
+    from pyebpf.target import Target
+
+__all__ = ["BaseModule"]
+
+
+class BaseModule:
+    """Maps and probes of one program.
+
+    Nothing is compiled before `compile(target)`, which gives the same result for the same input on every machine.
+    """
+
+    def __init__(self) -> None:
+        self.probes: list[Probe[Any, Any]] = []
+        self.maps: list[DeclaredMap] = []
+        #: Limit of different stacks that are kept, half a kilobyte each up to 55 frames, two above; None for what
+        #: `pyebpf.builder.intrinsics.stacks` says.
+        self.max_stacks: int | None = None
+        self._drop_reasons: tuple[DropReason, ...] = ()
+        self._choices: tuple[Choice, ...] = ()
+
+    def declare(self, entity: D) -> D:
+        """Make a map of the caller's own kind (an aggregation's) part of this module, and return it."""
+        self.maps.append(entity)
+        return entity
+
+    def body_of(self, value: Any, decorator: str) -> Body:
+        """The body of what a decorator was put on: itself, or what a front end makes of it. Raises InvalidValue."""
+        if isinstance(value, Body):
+            return value
+        raise InvalidValue(f"@bpf.{decorator} takes a body (pyebpf.module.body.Body), not {value!r}")
+
+    def compile(self, target: Target, *, struck: Struck | None = None) -> ModuleSpec:
+        """Compile every probe for each of its targets.
+
+        `struck` are ways of attaching that are out of the question, each with the reason. Raises CompileError,
+        NotFound for a target that the kernel lacks, or NotSupported for a probe that has no way left.
+        """
+        with collector_paused():
+            spec, self._drop_reasons = assemble(self.probes, self.maps, target, struck)
+        self._choices = spec.choices
+        if self.max_stacks is None:
+            return spec
+        from pyebpf.builder.intrinsics.stacks import limited
+
+        limit = map_size(self.max_stacks)
+        maps = tuple(replace(each, max_entries=limited(each, limit)) for each in spec.maps)
+        return replace(spec, maps=maps)
+
+    @property
+    def drop_reasons(self) -> tuple[DropReason, ...]:
+        """The drop reasons that the compiled programs count, in the order of the counters in the map `.drops`."""
+        return self._drop_reasons
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Of what was compiled last: which way each probe's request takes, and why not those before it."""
+        return self._choices

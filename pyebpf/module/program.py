@@ -1,0 +1,96 @@
+"""One body at one attach point becomes one program in intermediate representation."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from pyebpf.builder.drop_counters import DropCounters
+from pyebpf.builder.program import ProgramBuilder, WholeProgram
+from pyebpf.builder.ssa.function import FunctionBuilder
+from pyebpf.dataclass import dataclass
+from pyebpf.errors import CompileError
+from pyebpf.specs.programs import Exported
+from pyebpf.uapi.bpf import ProgramType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from pyebpf.builder.program import Analysis, BoundParameter
+    from pyebpf.compiler import ir
+    from pyebpf.module.body import Body
+    from pyebpf.module.probe import Attachment
+    from pyebpf.specs import MapSpec
+    from pyebpf.target import Target
+
+__all__ = ["Built", "build_program"]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program's IR.
+
+    `maps` are those that it uses, by their names, `drop_counters` those of it and of earlier programs, `parameters`
+    what the target gave. `knows_target` says that it reads `ctx.target`.
+    """
+
+    module: ir.Module
+    maps: dict[str, MapSpec]
+    drop_counters: DropCounters
+    parameters: dict[str, BoundParameter]
+    knows_target: bool = False
+    exported: tuple[Exported, ...] = ()
+
+
+def build_program(
+    body: Body,
+    attachment: Attachment,
+    target: Target,
+    drop_counters: DropCounters,
+    name: str,
+    *,
+    scratch: bool = False,
+) -> Built:
+    """Build a body for one attachment, with `scratch` memory for what its stack has no room for.
+
+    It is built anew until that teaches nothing new. Raises CompileError.
+    """
+    where = body.where
+    function: type[FunctionBuilder] = FunctionBuilder
+    memory: Callable[[ProgramBuilder], AbstractContextManager[object]] = nullcontext
+    if scratch:
+        from pyebpf.builder.scratch import ScratchFunctionBuilder, scratch_memory
+
+        function, memory = ScratchFunctionBuilder, scratch_memory
+    known = WholeProgram()
+    analyses: dict[type[Analysis], Analysis] = {}
+    while True:
+        for each in analyses.values():
+            each.changed = False
+        table = DropCounters()
+        for reason in drop_counters.reasons:
+            table.index(reason)
+        p = ProgramBuilder(name, attachment.kind, attachment.attach, target, where, function, known, analyses)
+        p.drop_counters = table
+        try:
+            with memory(p):
+                _build(p, body)
+        except CompileError:
+            # What this build took for known was not: its errors mean nothing.
+            if not any(each.changed for each in analyses.values()):
+                raise
+        found = known | p.found
+        if found != known:
+            known = found
+        elif not any(each.changed for each in analyses.values()):
+            return Built(p.finish(), p.maps, table, p.bound_parameters, p.reads_target, tuple(p.exported))
+
+
+def _build(p: ProgramBuilder, body: Body) -> None:
+    if p.kind is ProgramType.EXT:
+        attach: Any = p.attach  # a Replacement
+        p.exported.append(Exported(p.name, tuple(name for name, _ in attach.parameters)))
+    p.place.begin(p)
+    body.build(p)
