@@ -87,7 +87,7 @@ def test_a_body_written_by_hand_is_linked_and_runs() -> None:
     with pytest.raises(OnlyInProbe, match="count_opens is a probe"):
         probe()
     spec = module.compile(FakeTarget())
-    assert [each.name for each in spec.maps] == ["opens", ".lost"]
+    assert [each.name for each in spec.maps] == ["opens", ".drops"]
     (program,) = spec.programs
     assert (program.name, program.kind, program.attach) == ("count_opens", ProgramType.TRACEPOINT, OPENAT)
     assert {each.where for each in program.code.instructions} == {HERE}
