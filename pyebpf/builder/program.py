@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from pyebpf.builder.arena import ArenaEntity
-    from pyebpf.builder.contexts import Place
+    from pyebpf.builder.contexts import ProgramContext
     from pyebpf.builder.subprograms import BuiltSubprogram, Subprogram
     from pyebpf.builder.values.places import Place as MemoryPlace
     from pyebpf.errors import Location
@@ -94,7 +94,7 @@ class ProgramBuilder:
         self.kind = kind
         self.attach = attach
         self.target = target
-        self._place: Place[Any] | None = None
+        self._program_context: ProgramContext[Any] | None = None
         self.maps: dict[str, MapSpec] = {}
         self.finished: list[ir.Function] = []
         #: The context in functions that have another first parameter.
@@ -150,14 +150,14 @@ class ProgramBuilder:
         return self.contexts.get(self.b) or self.b.parameters[0]
 
     @property
-    def place(self) -> Place[Any]:
+    def program_context(self) -> ProgramContext[Any]:
         """The meaning of the attachment to the program: its context, parameters and result."""
-        if self._place is None:
-            from pyebpf.builder.contexts import place
+        if self._program_context is None:
+            from pyebpf.builder.contexts import program_context
 
-            self._place = place(self.attach)
-            self._place.target = self.target
-        return self._place
+            self._program_context = program_context(self.attach)
+            self._program_context.target = self.target
+        return self._program_context
 
     def analysis(self, kind: type[A]) -> A:
         """The program's one object of a class, which lasts from build to build; made when it is first asked for."""
@@ -172,7 +172,7 @@ class ProgramBuilder:
         `annotation` is the type that the author gives it, `declared` the author's name for it if that is another.
         """
         position = len(self.declared)
-        value = self.place.parameter(self, name, annotation, position)
+        value = self.program_context.parameter(self, name, annotation, position)
         declared = declared or name
         self.declared[declared] = annotation, position
         if isinstance(value, StringSource):
@@ -230,7 +230,7 @@ class ProgramBuilder:
 
     def leave_never(self) -> None:
         """End the function where control never comes, though the verifier can't see that."""
-        results = self.place.results if self.b.name == self.name else None
+        results = self.program_context.return_range if self.b.name == self.name else None
         self.b.ret(self.b.const(0 if results is None or results[0] <= 0 <= results[1] else results[0]))
 
     def use_map(self, spec: MapSpec) -> str:

@@ -308,7 +308,7 @@ class Walk:
     def _known(self, value: ir.Value, low: int, high: int, *, of_program: bool) -> ir.Value:
         """A number with its bounds, of which the verifier knows nothing any more: some programs may return few."""
         b = self.outer
-        if of_program and self.p.place.results is not None:
+        if of_program and self.p.program_context.return_range is not None:
             inside = All((Compare(Relation.SGE, value, b.const(low)), Compare(Relation.SLE, value, b.const(high))))
             known = b.variable(hint="result")
             with b.if_(inside):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
-from pyebpf.specs.attach.freplace import Replacement
+from pyebpf.specs.attach.freplace import Freplace
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["ATTACH", "attach_replacement"]
 
 
-def attach_replacement(program: Program, target: Replacement, _: Host) -> Link:
+def attach_replacement(program: Program, target: Freplace, _: Host) -> Link:
     """Attach `program` (kind EXT) in place of the function that it was loaded for. Raises NotPermitted, KernelError."""
     what = f"function {target.function} of program {target.loaded.name}"
     try:
@@ -28,6 +28,6 @@ def attach_replacement(program: Program, target: Replacement, _: Host) -> Link:
 
 
 ATTACH = {
-    Replacement: attach_replacement,
+    Freplace: attach_replacement,
 }
 """The function that attaches a program, by class of its attach spec."""

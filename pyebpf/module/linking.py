@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts import place
+from pyebpf.builder.contexts import program_context
 from pyebpf.builder.contexts.base import OpaqueArgument
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler import compile_module
@@ -88,7 +88,7 @@ def assemble(
                         used[spec.name] = _larger(used.get(spec.name, spec), spec)
                 made.append((attach, kind, code))
             for attach, kind, code in _joined(made):
-                loading = place(attach).loading(target)
+                attributes = program_context(attach).load_attributes(target)
                 programs.append(
                     ProgramSpec(
                         name,
@@ -96,10 +96,10 @@ def assemble(
                         code,
                         attach,
                         expected_attach_type=(
-                            attach.attach_type if loading.attach_type is None else loading.attach_type
+                            attach.attach_type if attributes.attach_type is None else attributes.attach_type
                         ),
-                        attach_btf=loading.attach_btf,
-                        attach_module=loading.module,
+                        attach_btf=attributes.attach_btf,
+                        attach_module=attributes.module,
                         flags=attach.load_flags,
                     )
                 )
@@ -163,8 +163,10 @@ def _choose(name: str, number: int, request: Request, target: Target, struck: St
                 (_LACKS.get(need, f"this kernel lacks {need}") for need in asked if not target.has(need)), None
             )
             if reason is None and not alone:
-                unfit = (place(attachment.attach).unfit(target) for attachment in way.attachments)
-                reason = next((each for each in unfit if each is not None), None)
+                reasons_against = (
+                    program_context(attachment.attach).reason_against(target) for attachment in way.attachments
+                )
+                reason = next((each for each in reasons_against if each is not None), None)
         if reason is None:
             last = way is request.ways[-1]
             return way, Choice(name, str(request), number, way.name, tuple(rejected), last, optional)
@@ -182,7 +184,7 @@ def _programs(
     first: tuple[AttachSpec, Built] | None = None
     same: dict[Hashable, Built] = {}
     for attachment, attach in _expanded(way, target):
-        key = place(attach).signature(target, probe.body.parameters)
+        key = program_context(attach).signature(target, probe.body.parameters)
         if key is not None and key in same:
             yield attach, attachment.kind, same[key]
             continue
@@ -226,7 +228,7 @@ def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tu
         groups.setdefault((type(attach).__name__, kind, id(code)), []).append((attach, kind, code))
     for group in groups.values():
         attach, kind, code = group[0]
-        joined = place(attach).joined([other for other, *_ in group[1:]]) if len(group) > 1 else None
+        joined = program_context(attach).coalesced([other for other, *_ in group[1:]]) if len(group) > 1 else None
         if joined is None:
             yield from group
         else:
@@ -236,10 +238,10 @@ def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tu
 def _expanded(way: Way, target: Target) -> Iterator[tuple[Attachment, AttachSpec]]:
     """The places of a way's attachments, without optional ones that the kernel lacks."""
     for attachment in way.attachments:
-        meant = place(attachment.attach)
-        if attachment.optional and not meant.exists(target):
+        context = program_context(attachment.attach)
+        if attachment.optional and not context.exists(target):
             continue
-        for attach in meant.expand(target):
+        for attach in context.expand(target):
             yield attachment, attach
 
 

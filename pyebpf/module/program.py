@@ -90,7 +90,7 @@ def build_program(
 
 def _build(p: ProgramBuilder, body: Body) -> None:
     if p.kind is ProgramType.EXT:
-        attach: Any = p.attach  # a Replacement
+        attach: Any = p.attach  # a Freplace
         p.exported.append(Exported(p.name, tuple(name for name, _ in attach.parameters)))
-    p.place.begin(p)
+    p.program_context.prologue(p)
     body.build(p)

@@ -208,10 +208,10 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
 
 
 def _replaced(place: Any) -> tuple[int, int]:
-    """Descriptor of the program that a function is replaced of (`Replacement`), and the function's BTF id there."""
+    """Descriptor of the program that a function is replaced of (`Freplace`), and the function's BTF id there."""
     if place is None:
         raise InvalidValue(
-            "a program of type EXT takes a function's place: give its ProgramSpec the `attach` of a Replacement"
+            "a program of type EXT takes a function's place: give its ProgramSpec the `attach` of a Freplace"
         )
     program: Program = place.loaded
     for name, number in debug_info(program.spec.code).functions.items():

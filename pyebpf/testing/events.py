@@ -8,7 +8,7 @@ from struct import pack_into
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.arch import architecture
-from pyebpf.builder.contexts.functions import callee, system_call
+from pyebpf.builder.contexts.kernel_functions import callee, system_call
 from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs.attach.kernel_functions import split
@@ -21,7 +21,7 @@ from pyebpf.types import IntType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyebpf.builder.contexts.functions import Callee, Passed
+    from pyebpf.builder.contexts.kernel_functions import PassedArgument, TracedFunction
     from pyebpf.dsl.module import Module
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
@@ -94,7 +94,9 @@ class FunctionEvents(Programs):
         known, values = self._called(name, arguments, named)
         return self._kernel(known, values, returned, returns=True)
 
-    def _called(self, name: str, arguments: Sequence[Value], named: Mapping[str, Value]) -> tuple[Callee, list[int]]:
+    def _called(
+        self, name: str, arguments: Sequence[Value], named: Mapping[str, Value]
+    ) -> tuple[TracedFunction, list[int]]:
         with self._named(f"function {name}"):
             known = callee(self.target, system_call(self.target, name))
         if known.call:
@@ -117,7 +119,7 @@ class FunctionEvents(Programs):
             values[each.slot] = self._argument(each, given.get(each.name, 0), name)
         return known, values
 
-    def _argument(self, parameter: Passed, value: Value, function: str) -> int:
+    def _argument(self, parameter: PassedArgument, value: Value, function: str) -> int:
         element = parameter.type.element
         if isinstance(value, dict) and element is not None and element.composite:
             return self.memory.object(element, value)
@@ -132,7 +134,7 @@ class FunctionEvents(Programs):
             raise InvalidValue(f"{value!r} is no argument: give a number, an address or text")
         return value & _WORD
 
-    def _saved(self, known: Callee, arguments: Sequence[Value], named: Mapping[str, Value]) -> int:
+    def _saved(self, known: TracedFunction, arguments: Sequence[Value], named: Mapping[str, Value]) -> int:
         """Address of the registers that a system call's entry saved."""
         arch = architecture(self.target.arch)
         values = [self._number(each, user=True) for each in arguments]
@@ -149,7 +151,7 @@ class FunctionEvents(Programs):
             pack_into("<Q", registers, arch.register_offset(register), number)
         return self.memory.kernel(bytes(registers), "pt_regs")
 
-    def _kernel(self, known: Callee, values: list[int], returned: int, *, returns: bool) -> list[Result]:
+    def _kernel(self, known: TracedFunction, values: list[int], returned: int, *, returns: bool) -> list[Result]:
         results = []
         address = self.function_names.text.place(known.name)
         for attach, program in self._programs:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyebpf.builder.contexts import place
-from pyebpf.builder.contexts.fields import Bytes, FieldsPlace, Number, To, Words
+from pyebpf.builder.contexts import program_context
+from pyebpf.builder.contexts.fields import Bytes, IntegerField, NestedField, StructContext, WordArrayField
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.testing.events import Programs
 from pyebpf.vm.memory import Region
@@ -42,8 +42,8 @@ class HookEvents(Programs):
         `sk`, takes that one's fields as a dictionary. `memory` is the packet, message or value of an option.
         """
         attach, program = self.program(name)
-        at = place(attach)
-        if not isinstance(at, FieldsPlace):
+        at = program_context(attach)
+        if not isinstance(at, StructContext):
             raise InvalidValue(f"{name} runs at {attach}, whose context has other forms: use run() or its own event")
         data = self._struct(at.table, fields)
         seen = at.memory()
@@ -75,15 +75,15 @@ class HookEvents(Programs):
 
     def _encoded(self, table: FieldTable, field: ContextField, value: FieldValue) -> bytes:
         what = f"{table.c_name}.{field.name}"
-        if isinstance(field, Number) and isinstance(value, int):
+        if isinstance(field, IntegerField) and isinstance(value, int):
             if field.network:
                 return value.to_bytes(field.network // 8, "big").ljust(field.size, b"\0")
             return (value & (1 << 8 * field.size) - 1).to_bytes(field.size, "little")
         if isinstance(field, Bytes) and isinstance(value, bytes) and len(value) == field.size:
             return value
-        if isinstance(field, Words) and isinstance(value, list) and len(value) * 4 <= field.size:
+        if isinstance(field, WordArrayField) and isinstance(value, list) and len(value) * 4 <= field.size:
             return b"".join(word.to_bytes(4, "little") for word in value).ljust(field.size, b"\0")
-        if isinstance(field, To) and (value is None or isinstance(value, dict)):
+        if isinstance(field, NestedField) and (value is None or isinstance(value, dict)):
             if value is None:
                 return bytes(_POINTER)
             region = Region("sock", field.name, self._struct(field.table, value))
@@ -93,10 +93,10 @@ class HookEvents(Programs):
 
 def _decoded(field: ContextField, data: bytes) -> Any:
     raw = data[field.offset : field.offset + field.size]
-    if isinstance(field, Number):
+    if isinstance(field, IntegerField):
         if field.network:
             return int.from_bytes(raw[: field.network // 8], "big")
         return int.from_bytes(raw, "little", signed=field.signed)
-    if isinstance(field, Words):
+    if isinstance(field, WordArrayField):
         return [int.from_bytes(raw[at : at + 4], "little") for at in range(0, field.size, 4)]
     return raw

@@ -78,8 +78,8 @@ def test_subprograms_of_both_front_ends_pass_the_verifier_in_one_program():
         return total
 
     def build(p: ProgramBuilder) -> None:
-        count = p.place.attribute(p, "count")
-        p.place.set_attribute(p, "answer", double.call(p, [add_up.call(p, [count], {})], {}))
+        count = p.program_context.attribute(p, "count")
+        p.program_context.set_attribute(p, "answer", double.call(p, [add_up.call(p, [count], {})], {}))
         leave(p, 0)
 
     by_hand = bpf.syscall(Call)(HandBody("by_hand", build))

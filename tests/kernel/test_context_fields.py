@@ -9,7 +9,7 @@ import pytest
 from pyebpf import BPF, CompileError, NotFound, u8, u64
 from pyebpf.builder import network_contexts, socket_contexts
 from pyebpf.builder.contexts import structs
-from pyebpf.builder.contexts.fields import Bytes, FieldTable, Number, To, Words
+from pyebpf.builder.contexts.fields import Bytes, FieldTable, IntegerField, NestedField, WordArrayField
 from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.runtime.host import host_target
 from pyebpf.specs.attach.cgroups import HOOKS
@@ -71,21 +71,21 @@ def uses(table: FieldTable, hook: str, base: str = "ctx") -> list[str]:
         assert struct
         place = f"{base}.{field.name}"
         writable = field.writable is True or (isinstance(field.writable, tuple) and hook in field.writable)
-        if isinstance(field, Number):
+        if isinstance(field, IntegerField):
             lines.append(f"seen[0] = u64({place})")
         elif isinstance(field, Bytes):
             lines.append(f"seen[0] = {place}[15]")
-        elif isinstance(field, Words):
+        elif isinstance(field, WordArrayField):
             lines.append(f"seen[0] = {place}[3]")
             place += "[3]"
-        elif isinstance(field, To):
+        elif isinstance(field, NestedField):
             lines.append(f"{field.name} = {place}")
             inner = uses(field.table, "", field.name)
             if field.nullable:
                 lines.append(f"if {field.name} is not None:")
                 inner = ["    " + line for line in inner]
             lines += inner
-        if writable and not isinstance(field, To):
+        if writable and not isinstance(field, NestedField):
             lines.append(f"{place} = {place}")
     return lines
 

@@ -162,7 +162,7 @@ def test_decorators_take_a_body_as_they_take_a_function() -> None:
     """With and without parentheses, on their own kinds of probe, on each other."""
 
     def build(p: ProgramBuilder) -> None:
-        leave(p, None if p.place.silent(p.kind) is not None else 2)
+        leave(p, None if p.program_context.default_return(p.kind) is not None else 2)
 
     bpf: Any = Module()
     body = HandBody("nothing", build)
@@ -226,7 +226,7 @@ def test_a_subprogram_by_hand_is_called_from_both_front_ends() -> None:
     bpf: Any = Module()
 
     def build(p: ProgramBuilder) -> None:
-        leave(p, double.call(p, [double.call(p, [p.place.attribute(p, "count")], {})], {}))
+        leave(p, double.call(p, [double.call(p, [p.program_context.attribute(p, "count")], {})], {}))
 
     assert called(bpf, build)(5, 0) == 20
 
@@ -256,7 +256,7 @@ def test_a_subprogram_in_python_is_called_from_a_body_by_hand() -> None:
         return total
 
     def build(p: ProgramBuilder) -> None:
-        leave(p, up_to.call(p, [p.place.attribute(p, "count")], {}))
+        leave(p, up_to.call(p, [p.program_context.attribute(p, "count")], {}))
 
     assert called(bpf, build)(5, 0) == 0 + 1 + 2 + 3 + 4
 

@@ -5,62 +5,62 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Context, Loading, Place
+from pyebpf.builder.contexts.base import Context, LoadAttributes, ProgramContext
 
 if TYPE_CHECKING:
     from pyebpf.specs import AttachSpec
 
-__all__ = ["PLACES", "Context", "Loading", "Place", "place"]
+__all__ = ["PROGRAM_CONTEXTS", "Context", "LoadAttributes", "ProgramContext", "program_context"]
 
-#: For each class of pyebpf.specs.attach, its Place: the module beside this one, and the class in it.
-PLACES = {
-    "Breakpoint": ("perf_events", "PerfEventPlace"),
-    "BtfTracepoint": ("tracepoints", "BtfTracepointPlace"),
-    "CgroupDevice": ("cgroups", "CgroupDevicePlace"),
-    "CgroupSkb": ("cgroups", "CgroupSkbPlace"),
-    "CgroupSock": ("cgroups", "CgroupSockPlace"),
-    "CgroupSockAddr": ("cgroups", "CgroupSockAddrPlace"),
-    "CgroupSockopt": ("cgroups", "CgroupSockoptPlace"),
-    "CgroupSysctl": ("cgroups", "CgroupSysctlPlace"),
-    "Clsact": ("skb", "TcPlace"),
-    "Fentry": ("functions", "FentryPlace"),
-    "Fexit": ("functions", "FexitPlace"),
-    "FlowDissector": ("sockets", "FlowDissectorPlace"),
-    "FmodRet": ("functions", "FmodRetPlace"),
-    "KernelIterator": ("iterators", "IteratorPlace"),
-    "Kprobe": ("functions", "KprobePlace"),
-    "KprobeMulti": ("functions", "KprobeMultiPlace"),
-    "Lsm": ("lsm", "LsmPlace"),
-    "LsmCgroup": ("lsm", "LsmCgroupPlace"),
-    "Netfilter": ("netfilter", "NetfilterPlace"),
-    "PerfEvent": ("perf_events", "PerfEventPlace"),
-    "RawTracepoint": ("tracepoints", "RawTracepointPlace"),
-    "Replacement": ("programs", "ReplacementPlace"),
-    "SkLookup": ("sockets", "SkLookupPlace"),
-    "SkMsg": ("sockets", "SkMsgPlace"),
-    "SkReuseport": ("sockets", "SkReuseportPlace"),
-    "SkSkb": ("sockets", "SkSkbPlace"),
-    "SockOps": ("cgroups", "SockOpsPlace"),
-    "SocketFilter": ("sockets", "SocketFilterPlace"),
-    "StructOpsMember": ("struct_ops", "StructOpsPlace"),
-    "SyscallProgram": ("programs", "SyscallPlace"),
-    "TailCalled": ("tail_calls", "TailCalledPlace"),
-    "Tcx": ("skb", "TcPlace"),
-    "Tracepoint": ("tracepoints", "TracepointPlace"),
-    "Uprobe": ("user", "UprobePlace"),
-    "UprobeMulti": ("user", "UprobePlace"),
-    "UprobeSession": ("user", "UprobeSessionPlace"),
-    "Usdt": ("usdt", "UsdtPlace"),
-    "UsdtMulti": ("usdt", "UsdtPlace"),
-    "WritableRawTracepoint": ("writable", "WritableRawTracepointPlace"),
-    "Xdp": ("xdp", "XdpPlace"),
+#: For each class of pyebpf.specs.attach, its ProgramContext: the module beside this one, and the class in it.
+PROGRAM_CONTEXTS = {
+    "Breakpoint": ("perf_events", "PerfEventProgramContext"),
+    "BtfTracepoint": ("tracepoints", "BtfTracepointProgramContext"),
+    "CgroupDevice": ("cgroups", "CgroupDeviceProgramContext"),
+    "CgroupSkb": ("cgroups", "CgroupSkbProgramContext"),
+    "CgroupSock": ("cgroups", "CgroupSockProgramContext"),
+    "CgroupSockAddr": ("cgroups", "CgroupSockAddrProgramContext"),
+    "CgroupSockopt": ("cgroups", "CgroupSockoptProgramContext"),
+    "CgroupSysctl": ("cgroups", "CgroupSysctlProgramContext"),
+    "Clsact": ("skb", "TcProgramContext"),
+    "Fentry": ("trampolines", "FentryProgramContext"),
+    "Fexit": ("trampolines", "FexitProgramContext"),
+    "FlowDissector": ("sockets", "FlowDissectorProgramContext"),
+    "FmodRet": ("trampolines", "FmodRetProgramContext"),
+    "KernelIterator": ("iterators", "IteratorProgramContext"),
+    "Kprobe": ("kprobes", "KprobeProgramContext"),
+    "KprobeMulti": ("kprobes", "KprobeMultiProgramContext"),
+    "Lsm": ("lsm", "LsmProgramContext"),
+    "LsmCgroup": ("lsm", "LsmCgroupProgramContext"),
+    "Netfilter": ("netfilter", "NetfilterProgramContext"),
+    "PerfEvent": ("perf_events", "PerfEventProgramContext"),
+    "RawTracepoint": ("tracepoints", "RawTracepointProgramContext"),
+    "Freplace": ("programs", "FreplaceProgramContext"),
+    "SkLookup": ("sockets", "SkLookupProgramContext"),
+    "SkMsg": ("sockets", "SkMsgProgramContext"),
+    "SkReuseport": ("sockets", "SkReuseportProgramContext"),
+    "SkSkb": ("sockets", "SkSkbProgramContext"),
+    "SockOps": ("cgroups", "SockOpsProgramContext"),
+    "SocketFilter": ("sockets", "SocketFilterProgramContext"),
+    "StructOpsMember": ("struct_ops", "StructOpsProgramContext"),
+    "SyscallProgram": ("programs", "SyscallProgramContext"),
+    "TailCalled": ("tail_calls", "TailCalledProgramContext"),
+    "Tcx": ("skb", "TcProgramContext"),
+    "Tracepoint": ("tracepoints", "TracepointProgramContext"),
+    "Uprobe": ("user", "UprobeProgramContext"),
+    "UprobeMulti": ("user", "UprobeProgramContext"),
+    "UprobeSession": ("user", "UprobeSessionProgramContext"),
+    "Usdt": ("usdt", "UsdtProgramContext"),
+    "UsdtMulti": ("usdt", "UsdtProgramContext"),
+    "WritableRawTracepoint": ("writable", "WritableRawTracepointProgramContext"),
+    "Xdp": ("xdp", "XdpProgramContext"),
 }
 
 
-def place(attach: AttachSpec | None) -> Place[Any]:
+def program_context(attach: AttachSpec | None) -> ProgramContext[Any]:
     """Return the meaning of an attachment to a program; without one nothing has a name."""
     if attach is None:
-        return Place[Any](attach)
-    module, name = PLACES[type(attach).__name__]
-    found: Place[Any] = getattr(import_module(f"{__name__}.{module}"), name)(attach)
+        return ProgramContext[Any](attach)
+    module, name = PROGRAM_CONTEXTS[type(attach).__name__]
+    found: ProgramContext[Any] = getattr(import_module(f"{__name__}.{module}"), name)(attach)
     return found

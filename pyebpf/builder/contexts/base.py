@@ -1,4 +1,4 @@
-"""`Place`: what a kind of attachment means to a program; `Context`: what the program was called with."""
+"""`ProgramContext`: parameters, context and result of a program, by where it is attached; `Context`: the name `ctx`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import Target
 
-__all__ = ["Context", "Loading", "OpaqueArgument", "Place", "annotated"]
+__all__ = ["Context", "LoadAttributes", "OpaqueArgument", "ProgramContext", "annotated"]
 
 S = TypeVar("S", bound=AttachSpec)
 
-#: What a program of a kind returns that has nothing to say. A tracepoint's 0 would drop the event for every other perf
-#: user. In a program of another kind every path returns a value.
-SILENT: dict[ProgramType, int] = {
+#: The default return value of a program type. A tracepoint's 0 would drop the event for every other perf user. In a
+#: program of a type that is not listed every path returns a value.
+DEFAULT_RETURN: dict[ProgramType, int] = {
     ProgramType.TRACEPOINT: 1,
     ProgramType.RAW_TRACEPOINT: 0,
     ProgramType.TRACING: 0,
@@ -43,7 +43,7 @@ class OpaqueArgument(CompileError):
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
+class LoadAttributes:
     """Attributes of PROG_LOAD that depend on the kernel's types.
 
     `attach_btf` is the BTF id that the program attaches to, 0 for none; `module` the kernel module whose BTF has it,
@@ -55,10 +55,10 @@ class Loading:
     attach_type: int | None = None
 
 
-class Place(Generic[S]):
-    """One attachment, seen from the program: its parameters, its context, its result.
+class ProgramContext(Generic[S]):
+    """The parameters, the context and the result of programs at one attach point.
 
-    A family of attachments defines one for each of its specs. What is not overridden is refused with a message.
+    Each class of attach specs has its own. A member that it does not override refuses with a message.
     """
 
     #: Whether a probe may take `ctx`, the context itself.
@@ -74,55 +74,55 @@ class Place(Generic[S]):
     # -- questions to the kernel that the program is compiled for ------------------------------------------------------
 
     def expand(self, target: Target) -> Iterable[AttachSpec]:
-        """The attachments that this one stands for: itself, or what a pattern matches."""
+        """The attachments that this one stands for: itself, or those that a pattern matches."""
         return (self.attach,)
 
     def exists(self, target: Target) -> bool:
-        """Whether the kernel has the place; an optional attachment without one is left out."""
+        """Whether the kernel has the attach point; an optional attachment without one is left out."""
         return True
 
-    def unfit(self, target: Target) -> str | None:
-        """Why a request with other ways does better not to take this one; None if nothing is known against it."""
+    def reason_against(self, target: Target) -> str | None:
+        """The reason to prefer another candidate of the request; None if nothing is known against this one."""
         return None
 
-    def loading(self, target: Target) -> Loading:
-        """Return the attributes of PROG_LOAD for the place. Raises NotFound if the kernel's types lack it."""
-        return Loading()
+    def load_attributes(self, target: Target) -> LoadAttributes:
+        """Return the attributes of PROG_LOAD. Raises NotFound if the kernel's types lack the attach point."""
+        return LoadAttributes()
 
-    def same_code(self) -> Hashable | None:
-        """A key under which places of one request give the same code; None if each is compiled for itself.
+    def code_key(self) -> Hashable | None:
+        """A key shared by attach points of one request that give the same code; None if each is compiled for itself.
 
-        For places that programs see no difference of unless they ask for `ctx.target`.
+        For attach points that look alike to a program, unless it reads `ctx.target`.
         """
         return None
 
     def signature(self, target: Target, parameters: Sequence[str]) -> Hashable | None:
         """`same_code` for a probe that takes these parameters, where their types decide."""
-        return self.same_code()
+        return self.code_key()
 
-    def joined(self, others: Sequence[AttachSpec]) -> AttachSpec | None:
-        """One attachment for this place and others of its kind that run the same code; None where each is its own."""
+    def coalesced(self, others: Sequence[AttachSpec]) -> AttachSpec | None:
+        """One attachment in place of this and others that run the same code; None where each has a link of its own."""
         return None
 
     # -- the program's side --------------------------------------------------------------------------------------------
 
-    def begin(self, p: ProgramBuilder) -> None:
+    def prologue(self, p: ProgramBuilder) -> None:
         """Emit the code that runs before the author's statements."""
 
-    def silent(self, kind: ProgramType) -> int | None:
+    def default_return(self, kind: ProgramType) -> int | None:
         """The result of a path without a `return`; None where every path must return a value."""
-        return SILENT.get(kind)
+        return DEFAULT_RETURN.get(kind)
 
     @property
-    def results(self) -> tuple[int, int] | None:
+    def return_range(self) -> tuple[int, int] | None:
         """The least and the greatest number that a program may return; None where the kernel has no limits."""
         return None
 
     def check_result(self, p: ProgramBuilder, value: ir.Value) -> None:
         """Refuse to return a number that the verifier does not know to be within `results`."""
-        if self.results is None:
+        if self.return_range is None:
             return
-        least, most = self.results
+        least, most = self.return_range
         low, high = p.b.bounds(value)
         if least <= low and high <= most:
             return
@@ -137,15 +137,15 @@ class Place(Generic[S]):
 
         `name` is as the author wrote it, `position` counts from 0 without `ctx`.
         """
-        return annotated(p, self.named(p, plain_name(name)), annotation, self.space)
+        return annotated(p, self.field(p, plain_name(name)), annotation, self.space)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         """Return the target's `name`: a parameter of that name, or an attribute of `ctx`."""
         p.fail(f"{name}: this program's context has no named fields")
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         """`ctx.name`."""
-        return annotated(p, self.named(p, plain_name(name)), None)
+        return annotated(p, self.field(p, plain_name(name)), None)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         """`ctx.name = value`."""
@@ -164,11 +164,11 @@ class Context(Entity, NoPythonOperators):
             return p.attach.target if p.attach is not None else str(p.attach)
         declared = p.declared.get(name)
         if declared is not None:
-            return p.place.parameter(p, name, *declared)
-        return p.place.attribute(p, name)
+            return p.program_context.parameter(p, name, *declared)
+        return p.program_context.attribute(p, name)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
-        p.place.set_attribute(p, name, value)
+        p.program_context.set_attribute(p, name, value)
 
 
 def annotated(p: ProgramBuilder, found: Any, annotation: Any, space: Space = Space.KERNEL) -> Any:

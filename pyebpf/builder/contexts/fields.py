@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
-from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime, describe
@@ -30,7 +30,16 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.packets import Packet
     from pyebpf.compiler import ir
 
-__all__ = ["Bytes", "ContextField", "FieldTable", "FieldsPlace", "Mirrored", "Number", "To", "Words"]
+__all__ = [
+    "Bytes",
+    "ContextField",
+    "FieldTable",
+    "IntegerField",
+    "NestedField",
+    "NestedStruct",
+    "StructContext",
+    "WordArrayField",
+]
 
 S = TypeVar("S", bound=AttachSpec)
 
@@ -70,7 +79,7 @@ class ContextField:
         p.fail(f"{self.name} cannot be assigned to")
 
 
-class Number(ContextField):
+class IntegerField(ContextField):
     """An integer of `size` bytes.
 
     `network` says how many of its low bits are a number in network byte order (16 or 32), which programs read and
@@ -126,7 +135,7 @@ class Bytes(ContextField):
                 p.b.store(base, self.offset + at, p.b.load(place, at, _WORD), _WORD)
 
 
-class Words(ContextField):
+class WordArrayField(ContextField):
     """An array of `count` u32, only read, indexed by numbers known while compiling."""
 
     def __init__(self, name: str, offset: int, count: int, **rules: Any) -> None:
@@ -139,20 +148,20 @@ class Words(ContextField):
 class WordArray(Entity, NoPythonOperators):
     """`ctx.name` of a `Words` field."""
 
-    def __init__(self, field: Words, base: ir.Value) -> None:
+    def __init__(self, field: WordArrayField, base: ir.Value) -> None:
         self.field = field
         self.base = base
 
     def describe(self) -> str:
         return f"the array {self.field.name} of the context"
 
-    def _element(self, p: ProgramBuilder, index: Any) -> Number:
+    def _element(self, p: ProgramBuilder, index: Any) -> IntegerField:
         count = self.field.size // _WORD
         if not isinstance(index, int):
             p.fail(f"{self.describe()} is indexed by numbers known while compiling, not by {describe(index)}")
         if not 0 <= index < count:
             p.fail(f"index {int(index)} is outside {self.describe()}: 0 to {count - 1}")
-        return Number(self.field.name, self.field.offset + _WORD * int(index))
+        return IntegerField(self.field.name, self.field.offset + _WORD * int(index))
 
     def length(self, p: ProgramBuilder) -> int:
         return self.field.size // _WORD
@@ -161,7 +170,7 @@ class WordArray(Entity, NoPythonOperators):
         return self._element(p, index).read(p, self.base)
 
 
-class To(ContextField):
+class NestedField(ContextField):
     """A pointer to another such struct; `nullable` where there may be none."""
 
     def __init__(self, name: str, offset: int, table: FieldTable, *, nullable: bool = False, **rules: Any) -> None:
@@ -173,7 +182,9 @@ class To(ContextField):
         address = p.b.load(base, self.offset, U64.size, kind=Kind.POINTER)
         if not self.nullable:
             p.b.assume_present(address)
-        return Mirrored(self.table, Memory(base=address, owner=self.name, presence=address if self.nullable else None))
+        return NestedStruct(
+            self.table, Memory(base=address, owner=self.name, presence=address if self.nullable else None)
+        )
 
 
 class FieldTable:
@@ -218,7 +229,7 @@ class FieldTable:
         found.write(p, base, value)
 
 
-class Mirrored(RunTime):
+class NestedStruct(RunTime):
     """Such a struct that a pointer leads to, as `ctx.sk` does. It can be given to helpers."""
 
     def __init__(self, table: FieldTable, place: Memory) -> None:
@@ -233,13 +244,13 @@ class Mirrored(RunTime):
     def shape(self) -> Hashable:
         return ("mirrored", self.table.c_name, self.place.shape)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Mirrored:
-        return Mirrored(self.table, self.place.rebuild(parts))
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> NestedStruct:
+        return NestedStruct(self.table, self.place.rebuild(parts))
 
     def describe(self) -> str:
         return f"a {self.table.c_name}"
 
-    def local(self, p: ProgramBuilder) -> Mirrored:
+    def local(self, p: ProgramBuilder) -> NestedStruct:
         return self
 
     def is_none(self, p: ProgramBuilder) -> Test:
@@ -261,7 +272,7 @@ class Mirrored(RunTime):
         return replace(self.place, presence=None).exact(p)
 
 
-class FieldsPlace(Place[S]):
+class StructContext(ProgramContext[S]):
     """A place whose programs' context is such a struct; parameters are its fields, too."""
 
     table: ClassVar[FieldTable]
@@ -271,7 +282,7 @@ class FieldsPlace(Place[S]):
     memory_name: ClassVar[str] = "packet"
 
     @property
-    def results(self) -> tuple[int, int] | None:
+    def return_range(self) -> tuple[int, int] | None:
         return self.limits
 
     @property
@@ -290,7 +301,7 @@ class FieldsPlace(Place[S]):
                 return memory
         return super().attribute(p, name)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         return self.table.read(p, p.context, name, self.hook)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Loading, Place
+from pyebpf.builder.contexts.base import LoadAttributes, ProgramContext
 from pyebpf.builder.intrinsics.words import word
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.entity import describe
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelFunction, KernelType, Target
     from pyebpf.types import Type
 
-__all__ = ["IteratorPlace", "NullableReference", "emit"]
+__all__ = ["IteratorProgramContext", "NullableReference", "emit"]
 
 #: Helper number of enum bpf_func_id (since Linux 5.7).
 #: In maps' iterators a value has this many bytes at least for each processor.
@@ -67,7 +67,7 @@ class NullableReference(KernelReference):
         return super().as_int(p)
 
 
-class IteratorPlace(Place[KernelIterator]):
+class IteratorProgramContext(ProgramContext[KernelIterator]):
     """Parameters are those of the kernel's function `bpf_iter_NAME`; the element is None at the end of the list."""
 
     def _function(self, target: Target) -> KernelFunction:
@@ -89,11 +89,11 @@ class IteratorPlace(Place[KernelIterator]):
             return False
         return True
 
-    def loading(self, target: Target) -> Loading:
+    def load_attributes(self, target: Target) -> LoadAttributes:
         function = self._function(target)
-        return Loading(function.btf_id, function.module)
+        return LoadAttributes(function.btf_id, function.module)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         function = self._function(p.target)
         for index, parameter in enumerate(function.parameters):
             if parameter.name == name:
@@ -160,9 +160,9 @@ class IteratorPlace(Place[KernelIterator]):
 
 
 def _emit(p: ProgramBuilder, record: Any) -> None:
-    if not isinstance(p.place, IteratorPlace):
+    if not isinstance(p.program_context, IteratorProgramContext):
         p.fail("emit() gives a record to who reads an iterator: in this program write ring.emit(…) to a ring buffer")
-    p.place.emit(p, record)
+    p.program_context.emit(p, record)
 
 
 @word(_emit)

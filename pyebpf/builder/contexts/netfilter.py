@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.compiler.ir import Kind
 from pyebpf.errors import closest
@@ -13,21 +13,21 @@ from pyebpf.specs.attach.netfilter import Netfilter
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["NetfilterPlace"]
+__all__ = ["NetfilterProgramContext"]
 
 #: struct bpf_nf_ctx { const struct nf_hook_state *state; struct sk_buff *skb; }
 _FIELDS = {"state": (0, "struct nf_hook_state"), "skb": (8, "struct sk_buff")}
 
 
-class NetfilterPlace(Place[Netfilter]):
+class NetfilterProgramContext(ProgramContext[Netfilter]):
     """Parameters are `skb` and `state`, objects of the kernel that the verifier knows."""
 
     @property
-    def results(self) -> tuple[int, int]:
+    def return_range(self) -> tuple[int, int]:
         """NF_DROP and NF_ACCEPT."""
         return 0, 1
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         if name not in _FIELDS:
             p.fail(f"a netfilter program's context has no field {name}{closest(name, _FIELDS)}: it has state and skb")
         offset, struct = _FIELDS[name]

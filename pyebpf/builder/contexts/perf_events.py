@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.values.integers import Int
 from pyebpf.errors import closest
 from pyebpf.specs.attach.perf_events import Breakpoint, PerfEvent
@@ -13,7 +13,7 @@ from pyebpf.types import U64
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["PERF_EVENT_FIELDS", "REGISTERS", "PerfEventPlace"]
+__all__ = ["PERF_EVENT_FIELDS", "REGISTERS", "PerfEventProgramContext"]
 
 #: struct bpf_perf_event_data after its registers, whose size depends on the machine: name and offset.
 PERF_EVENT_FIELDS = {"sample_period": 0, "addr": 8}
@@ -24,10 +24,10 @@ REGISTERS = {"x86_64": (168, 128), "aarch64": (272, 256)}
 Event: TypeAlias = PerfEvent | Breakpoint
 
 
-class PerfEventPlace(Place[Event]):
+class PerfEventProgramContext(ProgramContext[Event]):
     """Parameters are `ip`, `sample_period` and `addr`."""
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         registers, instruction_pointer = REGISTERS[p.target.arch]
         offsets = {"ip": instruction_pointer, **{key: registers + offset for key, offset in PERF_EVENT_FIELDS.items()}}
         if name not in offsets:

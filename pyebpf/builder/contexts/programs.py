@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.places import Place as Memory, copy, temporary
 from pyebpf.builder.values.records import Record
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
-from pyebpf.specs.attach.freplace import Replacement
+from pyebpf.specs.attach.freplace import Freplace
 from pyebpf.specs.attach.syscall import SyscallProgram
 from pyebpf.types import S64, U64, IntType
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["ReplacementPlace", "SyscallPlace"]
+__all__ = ["FreplaceProgramContext", "SyscallProgramContext"]
 
 #: The type of the result that the caller gets: 32 bits of the number that a program returns.
 RESULTS = -(1 << 31), (1 << 31) - 1
 
 
-class SyscallPlace(Place[SyscallProgram]):
+class SyscallProgramContext(ProgramContext[SyscallProgram]):
     """`ctx` is the record: its fields are read and written, and go back to the caller."""
 
     def _record(self, p: ProgramBuilder, name: str) -> Record:
@@ -33,11 +33,11 @@ class SyscallPlace(Place[SyscallProgram]):
             p.fail(f"{name}: this program is run without a record: name one in the decorator, @bpf.syscall(Record)")
         return Record(record, Memory(base=p.context, owner="the caller", fixed=True))
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         return self._record(p, name).attribute(p, name)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        return self.named(p, name)
+        return self.field(p, name)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         record = self._record(p, name)
@@ -59,7 +59,7 @@ class SyscallPlace(Place[SyscallProgram]):
             )
 
 
-class ReplacementPlace(Place[Replacement]):
+class FreplaceProgramContext(ProgramContext[Freplace]):
     """Parameters are the replaced function's, by name; the result is converted to its type."""
 
     has_context = False

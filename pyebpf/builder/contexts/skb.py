@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.values.packets import Packet, metadata
 from pyebpf.builder.values.places import Place as Memory
 from pyebpf.errors import closest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.types import Type
 
-__all__ = ["SKB_FIELDS", "SkBuffPlace", "TcPlace"]
+__all__ = ["SKB_FIELDS", "SkBuffProgramContext", "TcProgramContext"]
 
 S = TypeVar("S", bound=AttachSpec)
 
@@ -75,7 +75,7 @@ _WRITABLE: dict[ProgramType, frozenset[str]] = {
 }
 
 
-class SkBuffPlace(Place[S], Generic[S]):
+class SkBuffProgramContext(ProgramContext[S], Generic[S]):
     """`ctx.packet` and the fields of struct __sk_buff, for any kind of program that is called with one.
 
     In a subclass `direct` says whether the program sees the packet's memory, `changes` whether it may write there.
@@ -87,9 +87,9 @@ class SkBuffPlace(Place[S], Generic[S]):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if name == "packet":
             return Packet(ENDS if self.direct else None, LENGTH, writable=self.changes)
-        return self.named(p, name)
+        return self.field(p, name)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         offset, type_ = self._field(p, name)
         writable = name in _WRITABLE.get(p.kind, ())
         return p.load_value(Memory(base=p.context, offset=offset, owner=name, writable=writable, fixed=True), type_)
@@ -112,7 +112,7 @@ class SkBuffPlace(Place[S], Generic[S]):
         p.fail(f"an sk_buff has no field {name}{closest(name, known)}: it has {', '.join(known)}")
 
 
-class TcPlace(SkBuffPlace[Tcx | Clsact]):
+class TcProgramContext(SkBuffProgramContext[Tcx | Clsact]):
     """tc: everything may be read and written, also what XDP left in front of the frame."""
 
     changes = True

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.contexts import structs
-from pyebpf.builder.contexts.fields import FieldsPlace
-from pyebpf.builder.contexts.skb import ENDS, SkBuffPlace
+from pyebpf.builder.contexts.fields import StructContext
+from pyebpf.builder.contexts.skb import ENDS, SkBuffProgramContext
 from pyebpf.builder.values.packets import Packet
 from pyebpf.specs.attach.sockets import FlowDissector, SkLookup, SkMsg, SkReuseport, SkSkb, SocketFilter
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 __all__ = [
-    "FlowDissectorPlace",
-    "SkLookupPlace",
-    "SkMsgPlace",
-    "SkReuseportPlace",
-    "SkSkbPlace",
-    "SocketFilterPlace",
+    "FlowDissectorProgramContext",
+    "SkLookupProgramContext",
+    "SkMsgProgramContext",
+    "SkReuseportProgramContext",
+    "SkSkbProgramContext",
+    "SocketFilterProgramContext",
 ]
 
 #: SK_DROP and SK_PASS.
 _VERDICTS = (0, 1)
 
 
-class SocketFilterPlace(SkBuffPlace[SocketFilter]):
+class SocketFilterProgramContext(SkBuffProgramContext[SocketFilter]):
     """Fields of struct __sk_buff; the packet is read by copies. At TCP and UDP it begins with their header."""
 
     direct = False
 
 
-class SkSkbPlace(SkBuffPlace[SkSkb]):
+class SkSkbProgramContext(SkBuffProgramContext[SkSkb]):
     """Fields of struct __sk_buff."""
 
     changes = True
 
 
-class SkReuseportPlace(FieldsPlace[SkReuseport]):
+class SkReuseportProgramContext(StructContext[SkReuseport]):
     """Parameters are the fields of struct sk_reuseport_md."""
 
     table = structs.SK_REUSEPORT
@@ -48,17 +48,17 @@ class SkReuseportPlace(FieldsPlace[SkReuseport]):
         return Packet((0, 8), 16, width=8, writable=False)
 
 
-class SkLookupPlace(FieldsPlace[SkLookup]):
+class SkLookupProgramContext(StructContext[SkLookup]):
     """Parameters are the fields of struct bpf_sk_lookup."""
 
     table = structs.SK_LOOKUP
     limits = _VERDICTS
 
-    def same_code(self) -> Hashable:
+    def code_key(self) -> Hashable:
         return "sk_lookup"
 
 
-class SkMsgPlace(FieldsPlace[SkMsg]):
+class SkMsgProgramContext(StructContext[SkMsg]):
     """Parameters are the fields of struct sk_msg_md; `packet` is what of the message the program sees at once."""
 
     table = structs.SK_MSG
@@ -68,7 +68,7 @@ class SkMsgPlace(FieldsPlace[SkMsg]):
         return Packet((0, 8), None, width=8, writable=True, copies=False, name="the message")
 
 
-class FlowDissectorPlace(FieldsPlace[FlowDissector]):
+class FlowDissectorProgramContext(StructContext[FlowDissector]):
     """`flow_keys`, whose fields are filled in, and the packet."""
 
     table = structs.DISSECTED
@@ -76,5 +76,5 @@ class FlowDissectorPlace(FieldsPlace[FlowDissector]):
     def memory(self) -> Packet:
         return Packet(ENDS, None, writable=False)
 
-    def same_code(self) -> Hashable:
+    def code_key(self) -> Hashable:
         return "flow_dissector"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Loading, Place, annotated
+from pyebpf.builder.contexts.base import LoadAttributes, ProgramContext, annotated
 from pyebpf.builder.values.kernel_objects import KernelReference, from_register, integer_type, plain_name
 from pyebpf.builder.values.operations import fits, to_int
 from pyebpf.compiler.ir import Kind
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelFunction, KernelMember, KernelType, Target
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["StructOpsPlace", "WritableReference"]
+__all__ = ["StructOpsProgramContext", "WritableReference"]
 
 #: Types of arguments that the verifier takes for a larger struct that they are the beginning of.
 PROMOTED = {("tcp_congestion_ops", "struct sock"): "struct tcp_sock"}
@@ -71,7 +71,7 @@ class WritableReference(KernelReference):
         p.b.store(self.address, self.offset + member.offset, to_int(p, value).value, type_.size)
 
 
-class StructOpsPlace(Place[StructOpsMember]):
+class StructOpsProgramContext(ProgramContext[StructOpsMember]):
     """Parameters are those of the member's prototype, in order."""
 
     has_context = False
@@ -94,9 +94,9 @@ class StructOpsPlace(Place[StructOpsMember]):
             raise NotFound(f"struct {self.attach.operations} has no member {member!r}{closest(member, names)}")
         return names.index(member)
 
-    def loading(self, target: Target) -> Loading:
+    def load_attributes(self, target: Target) -> LoadAttributes:
         table = self._table(target)
-        return Loading(table.id, table.module, attach_type=self._index(target, table))
+        return LoadAttributes(table.id, table.module, attach_type=self._index(target, table))
 
     def prototype(self, target: Target) -> KernelFunction:
         """Return the member's parameters and result, asked once. Raises NotFound for a member that is no function."""
@@ -114,7 +114,7 @@ class StructOpsPlace(Place[StructOpsMember]):
                 ) from None
         return self._prototype
 
-    def silent(self, kind: ProgramType) -> int | None:
+    def default_return(self, kind: ProgramType) -> int | None:
         if self.target is None:
             return None
         return 0 if self.prototype(self.target).returns.kind == "void" else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Loading, Place
+from pyebpf.builder.contexts.base import LoadAttributes, ProgramContext
 from pyebpf.dataclass import replace
 from pyebpf.specs.attach.tail_calls import TailCalled
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from pyebpf.target import Target
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["TailCalledPlace"]
+__all__ = ["TailCalledProgramContext"]
 
 
-class TailCalledPlace(Place[TailCalled]):
+class TailCalledProgramContext(ProgramContext[TailCalled]):
     """The context of the programs that call it."""
 
     def __init__(self, attach: TailCalled) -> None:
-        from pyebpf.builder.contexts import place
+        from pyebpf.builder.contexts import program_context
 
         super().__init__(attach)
-        self._like: Place[Any] = place(attach.like)
+        self._like: ProgramContext[Any] = program_context(attach.like)
 
     def expand(self, target: Target) -> Iterable[AttachSpec]:
         # One program stands in the array: of several places it is made for the first.
@@ -37,17 +37,17 @@ class TailCalledPlace(Place[TailCalled]):
     def exists(self, target: Target) -> bool:
         return self._like.exists(target)
 
-    def loading(self, target: Target) -> Loading:
-        return self._like.loading(target)
+    def load_attributes(self, target: Target) -> LoadAttributes:
+        return self._like.load_attributes(target)
 
-    def silent(self, kind: ProgramType) -> int | None:
-        return self._like.silent(kind)
+    def default_return(self, kind: ProgramType) -> int | None:
+        return self._like.default_return(kind)
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
         return self._like.parameter(p, name, annotation, position)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
-        return self._like.named(p, name)
+    def field(self, p: ProgramBuilder, name: str) -> Any:
+        return self._like.field(p, name)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return self._like.attribute(p, name)

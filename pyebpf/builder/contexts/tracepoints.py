@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Loading, OpaqueArgument, Place
+from pyebpf.builder.contexts.base import LoadAttributes, OpaqueArgument, ProgramContext
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import as_number, from_register
 from pyebpf.builder.values.memory import Space
@@ -25,10 +25,17 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelType, Target
     from pyebpf.types.tracepoint import TracepointField
 
-__all__ = ["BtfTracepointPlace", "RawTracepointPlace", "TracepointPlace", "is_opaque", "raw_argument", "raw_exists"]
+__all__ = [
+    "BtfTracepointProgramContext",
+    "RawTracepointProgramContext",
+    "TracepointProgramContext",
+    "is_opaque",
+    "raw_argument",
+    "raw_exists",
+]
 
 
-class TracepointPlace(Place[Tracepoint]):
+class TracepointProgramContext(ProgramContext[Tracepoint]):
     """Parameters are the fields of the tracepoint's record. A system call's pointers are the process's."""
 
     @property
@@ -56,30 +63,30 @@ class TracepointPlace(Place[Tracepoint]):
             return False
         return True
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         return _field(p, self.attach.category, self.attach.name, name)
 
 
-class RawTracepointPlace(Place[RawTracepoint]):
+class RawTracepointProgramContext(ProgramContext[RawTracepoint]):
     """Parameters are the kernel's own arguments, numbers and pointers that the verifier does not trust."""
 
     def exists(self, target: Target) -> bool:
         return raw_exists(self.attach.name, target)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         return raw_argument(p, self.attach.name, name, trusted=False)
 
 
-class BtfTracepointPlace(Place[BtfTracepoint]):
+class BtfTracepointProgramContext(ProgramContext[BtfTracepoint]):
     """Parameters are the kernel's own arguments; objects load directly."""
 
     def exists(self, target: Target) -> bool:
         return raw_exists(self.attach.name, target)
 
-    def loading(self, target: Target) -> Loading:
-        return Loading(target.raw_tracepoint_btf_id(self.attach.name))
+    def load_attributes(self, target: Target) -> LoadAttributes:
+        return LoadAttributes(target.raw_tracepoint_btf_id(self.attach.name))
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         return raw_argument(p, self.attach.name, name, trusted=True)
 
 

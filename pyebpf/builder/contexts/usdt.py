@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.contexts.registers import named_register, typed
 from pyebpf.builder.contexts.user import COOKIE, cookie
 from pyebpf.builder.ssa.conditions import Compare
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["UsdtPlace"]
+__all__ = ["UsdtProgramContext"]
 
 # Where the fields of ARGUMENT stand.
 _BASE, _SCALED, _FLAGS, _SCALE, _SIZE, _SHIFT = 8, 10, 12, 13, 14, 15
 
 
-class UsdtPlace(Place[Usdt]):
+class UsdtProgramContext(ProgramContext[Usdt]):
     """Parameters are the place's arguments by position, or by the names that the decorator gave them."""
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
@@ -52,7 +52,7 @@ class UsdtPlace(Place[Usdt]):
             p.fail(f"a USDT probe has at most {MOST_ARGUMENTS} arguments")
         return typed(p, _argument(p, position), annotation, name, Space.USER)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         if name != COOKIE:
             return named_register(p, name)
         if self.attach.wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts import sessions
-from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.contexts.registers import argument, named_register, result, typed
 from pyebpf.builder.intrinsics.words import process_number
 from pyebpf.builder.ssa.conditions import All, Compare
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["COOKIE", "RETVAL", "UprobePlace", "UprobeSessionPlace", "cookie"]
+__all__ = ["COOKIE", "RETVAL", "UprobeProgramContext", "UprobeSessionProgramContext", "cookie"]
 
 RETVAL = "retval"
 COOKIE = "cookie"
 
 
-class UprobePlace(Place[Uprobe]):
+class UprobeProgramContext(ProgramContext[Uprobe]):
     """Parameters are the function's arguments by position, at its return `retval`: a file has no names for them."""
 
-    def begin(self, p: ProgramBuilder) -> None:
+    def prologue(self, p: ProgramBuilder) -> None:
         attach = self.attach
         if not attach.returns or attach.pid < 0 or isinstance(attach, UprobeMulti):
             return
@@ -49,16 +49,16 @@ class UprobePlace(Place[Uprobe]):
             p.fail(f"{RETVAL} is known when the function returns: write a probe with @bpf.uretprobe")
         return typed(p, argument(p, position, Space.USER), annotation, name, Space.USER)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         return cookie(p) if name == COOKIE else named_register(p, name)
 
 
-class UprobeSessionPlace(UprobePlace):
+class UprobeSessionProgramContext(UprobeProgramContext):
     """The entry, then the return: arguments at the one, `retval` at the other, a cookie of the call's own."""
 
-    results = sessions.RESULTS
+    return_range = sessions.RESULTS
 
-    def silent(self, kind: ProgramType) -> int | None:
+    def default_return(self, kind: ProgramType) -> int | None:
         return None
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
@@ -66,7 +66,7 @@ class UprobeSessionPlace(UprobePlace):
             return typed(p, result(p), annotation, name, Space.USER)
         return super().parameter(p, name, annotation, position)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         if name == sessions.IS_RETURN:
             return sessions.is_return(p)
         return sessions.cookie(p) if name == sessions.COOKIE else named_register(p, name)

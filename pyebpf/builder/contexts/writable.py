@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.contexts.struct_ops import WritableReference
 from pyebpf.builder.contexts.tracepoints import raw_argument, raw_exists
 from pyebpf.builder.values.arrays import Array
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from pyebpf.target import Target
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["WritableRawTracepointPlace"]
+__all__ = ["WritableRawTracepointProgramContext"]
 
 
-class WritableRawTracepointPlace(Place[WritableRawTracepoint]):
+class WritableRawTracepointProgramContext(ProgramContext[WritableRawTracepoint]):
     """Parameters are the kernel's arguments; what the first points to may be written, a number as `argument[0]`."""
 
     def exists(self, target: Target) -> bool:
         return raw_exists(self.attach.name, target)
 
-    def silent(self, kind: ProgramType) -> int | None:
+    def default_return(self, kind: ProgramType) -> int | None:
         return 0
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         try:
             parameters = p.target.raw_tracepoint_parameters(self.attach.name)
         except NotFound as error:

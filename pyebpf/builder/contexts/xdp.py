@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Place
+from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.packets import Packet, metadata
 from pyebpf.errors import closest
@@ -14,7 +14,7 @@ from pyebpf.types import S64, U32
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["XDP_FIELDS", "XdpPlace"]
+__all__ = ["XDP_FIELDS", "XdpProgramContext"]
 
 #: struct xdp_md: offsets of `data` and `data_end`, of `data_meta` and `data`, and of the fields that are numbers. The
 #: verifier takes loads of 4 bytes only.
@@ -22,7 +22,7 @@ ENDS, META_ENDS = (0, 4), (8, 0)
 XDP_FIELDS = {"ingress_ifindex": 12, "rx_queue_index": 16}
 
 
-class XdpPlace(Place[Xdp]):
+class XdpProgramContext(ProgramContext[Xdp]):
     """`ctx.packet`, the metadata in front of it, and where the frame came in."""
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
@@ -30,9 +30,9 @@ class XdpPlace(Place[Xdp]):
             return Packet(ENDS, None, writable=True)
         if name == "data_meta":
             return metadata(META_ENDS)
-        return self.named(p, name)
+        return self.field(p, name)
 
-    def named(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> Any:
         offset = XDP_FIELDS.get(name)
         if offset is None:
             known = ("packet", "data_meta", *XDP_FIELDS)

@@ -39,7 +39,7 @@ def _from_register(p: ProgramBuilder) -> ir.Value:
     from pyebpf.specs.attach.kernel_functions import split
     from pyebpf.specs.attach.kprobes import Kprobe
 
-    attach = p.place.attach
+    attach = p.program_context.attach
     if not isinstance(attach, Kprobe) or attach.returns:
         p.fail(
             "this kernel tells only a probe at a function's entry, by @bpf.kprobe, which function that is (helper "

@@ -50,7 +50,7 @@ MOVES = frozenset(
 
 def inside(p: ProgramBuilder, address: ir.Value, size: int, where: str) -> Test:
     """Whether `size` bytes at `address` end before the packet does that is the context's attribute `where`."""
-    packet = p.place.attribute(p, where)
+    packet = p.program_context.attribute(p, where)
     return Compare(Relation.ULE, moved(p, address, size), packet.data_end(p), guards=address)
 
 

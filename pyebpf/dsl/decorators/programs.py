@@ -122,10 +122,10 @@ class ProgramDecorators(Decorators):
         if not isinstance(function, Subprogram) or not function.replaceable:
             name = getattr(function, "__name__", repr(function))
             raise InvalidValue(f"@bpf.freplace(…, {name}): only functions made by @bpf.replaceable can be replaced")
-        from pyebpf.specs.attach.freplace import Replacement
+        from pyebpf.specs.attach.freplace import Freplace
 
         signature = function.signature(_Refusing())
-        place = Replacement(program, function.__name__, tuple(signature.parameters.items()), signature.result)
+        place = Freplace(program, function.__name__, tuple(signature.parameters.items()), signature.result)
         made: ReplacingDecorator = self._decorator(
             "freplace", (function.__name__,), (Way("freplace", attachments((place,)), ("attach:freplace",)),)
         )

@@ -118,14 +118,14 @@ def end_of_function(f: Frame) -> None:
             )
         _leave(f, f.b.const(0))
         return
-    silent = f.p.place.silent(f.p.kind)
-    if silent is None:
+    default = f.p.program_context.default_return(f.p.kind)
+    if default is None:
         f.p.fail(
             f"{f.scope.function.__name__}: every path of a program of this kind returns a value, and one "
             f"reaches the end: end it with `{_last_return(f)}`",
             f.source.location,
         )
-    _leave(f, f.b.const(silent))
+    _leave(f, f.b.const(default))
 
 
 def _last_return(f: Frame) -> str:
@@ -182,18 +182,18 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
         assert converted is not None
         _leave(f, converted.value)
         return
-    silent = f.p.place.silent(f.p.kind)
-    if silent is not None:
+    default = f.p.program_context.default_return(f.p.kind)
+    if default is not None:
         if value is not None:
             f.fail(
                 "a tracing probe returns nothing: write `return` alone, and keep values in maps or records", node.value
             )
-        _leave(f, f.b.const(silent))
+        _leave(f, f.b.const(default))
         return
     if value is None:
         f.fail("every path of a program of this kind returns a value: return one here, too")
     found = number(f.p, value)
     if found is None:
         f.fail(f"a program returns an integer, not {describe(value)}", node.value)
-    f.p.place.check_result(f.p, found.value)
-    _leave(f, found.value if f.p.place.results is None else restated_if_computed(f.p, found.value))
+    f.p.program_context.check_result(f.p, found.value)
+    _leave(f, found.value if f.p.program_context.return_range is None else restated_if_computed(f.p, found.value))

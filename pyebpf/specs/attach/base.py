@@ -33,7 +33,7 @@ class KernelRequirement:
 class AttachSpec:
     """An attach point of a program: frozen data, one class a kind of attachment, `str()` for messages.
 
-    What such a place means to the program (context, parameters, result) says the class of the same name's `Place` in
+    The program's side (context, parameters, result) is its class's `ProgramContext` in
     `builder/contexts/`; how a loaded program gets there, its function in `link/`.
     """
 

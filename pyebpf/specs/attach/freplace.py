@@ -11,11 +11,11 @@ from pyebpf.uapi.bpf import ProgramType
 if TYPE_CHECKING:
     from pyebpf.types import IntType
 
-__all__ = ["Replacement"]
+__all__ = ["Freplace"]
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement(AttachSpec):
+class Freplace(AttachSpec):
     """In place of the function `function` of another loaded program, with its parameters and its result.
 
     `program` is that program: what has a `program`, as a probe has inside `with`, or a `pyebpf.objects.Program`.

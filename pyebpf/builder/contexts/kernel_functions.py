@@ -1,22 +1,20 @@
-"""The kernel's functions: their parameters and results by BTF's names, from registers or from a trampoline."""
+"""Functions of the kernel: their parameters and results by BTF's names, for kprobes and trampolines."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyebpf.builder.contexts import registers, sessions
-from pyebpf.builder.contexts.base import Loading, Place, annotated
+from pyebpf.builder.contexts import registers
+from pyebpf.builder.contexts.base import ProgramContext, annotated
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import as_number, from_register, plain_name
+from pyebpf.builder.values.kernel_objects import plain_name
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
-from pyebpf.compiler.ir import Kind, Op
-from pyebpf.dataclass import dataclass, replace
+from pyebpf.compiler.ir import Op
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
 from pyebpf.specs import AttachSpec
 from pyebpf.specs.attach.kernel_functions import is_denied, not_loaded, split
-from pyebpf.specs.attach.kprobes import Kprobe, KprobeMulti
-from pyebpf.specs.attach.trampolines import Fentry, Fexit, FmodRet
 from pyebpf.types import INTEGERS, S64, U64, CharFactory
 
 if TYPE_CHECKING:
@@ -26,11 +24,18 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import KernelFunction, KernelType, Target
     from pyebpf.types.tracepoint import TracepointField
-    from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["FentryPlace", "FexitPlace", "FmodRetPlace", "KprobeMultiPlace", "KprobePlace"]
+__all__ = [
+    "FunctionProgramContext",
+    "PassedArgument",
+    "TracedFunction",
+    "btf_function",
+    "callee",
+    "expanded",
+    "is_pattern",
+    "system_call",
+]
 
-Trampoline: TypeAlias = Fentry | Fexit | FmodRet
 S = TypeVar("S", bound=AttachSpec)
 
 #: In the record of a tracepoint of a system call: where its first argument stands, and the bytes of each.
@@ -39,7 +44,7 @@ RETVAL = "retval"  # the name of the value that a function returns
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedArgument:
     """A parameter of a function: its first register or slot of 8 bytes, and its type."""
 
     name: str
@@ -49,7 +54,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Callee:
+class TracedFunction:
     """A function of the kernel, as far as it is known.
 
     `call` is the system call whose function it is: its only argument is the address of the saved registers.
@@ -58,12 +63,12 @@ class Callee:
 
     name: str
     call: str
-    passed: tuple[Passed, ...] | None
+    passed: tuple[PassedArgument, ...] | None
     returns: KernelType | None
     slots: int
 
 
-def _btf(target: Target, function: str) -> KernelFunction | None:
+def btf_function(target: Target, function: str) -> KernelFunction | None:
     """Return the function's types in BTF; None if it has none, or if there is no BTF."""
     module, name, _ = split(function)
     if not target.has_function(name):
@@ -81,24 +86,24 @@ def system_call(target: Target, name: str) -> str:
     if call == name or not arch.call_prefix:
         return name
     wrapper = arch.call_prefix + call
-    return wrapper if call in arch.system_calls or _btf(target, wrapper) is not None else name
+    return wrapper if call in arch.system_calls or btf_function(target, wrapper) is not None else name
 
 
-def callee(target: Target, function: str) -> Callee:
+def callee(target: Target, function: str) -> TracedFunction:
     """Ask for a function's parameters and result."""
     from pyebpf.arch import architecture
 
     _, name, offset = split(function)
     prefix = architecture(target.arch).call_prefix
     call = name.removeprefix(prefix) if prefix and name.startswith(prefix) else ""
-    found = None if offset else _btf(target, function)
+    found = None if offset else btf_function(target, function)
     if found is None:
-        return Callee(name, call, None, None, 0)
+        return TracedFunction(name, call, None, None, 0)
     passed, slot = [], 0
     for parameter in found.parameters:
-        passed.append(Passed(parameter.name, slot, parameter.type, parameter.nullable))
+        passed.append(PassedArgument(parameter.name, slot, parameter.type, parameter.nullable))
         slot += max(-(-parameter.type.size // 8), 1)
-    return Callee(name, call, tuple(passed), found.returns, slot)
+    return TracedFunction(name, call, tuple(passed), found.returns, slot)
 
 
 def is_pattern(name: str) -> bool:
@@ -126,10 +131,10 @@ def expanded(target: Target, function: str, most: int) -> Iterator[str]:
     yield from found
 
 
-class FunctionPlace(Place[S]):
+class FunctionProgramContext(ProgramContext[S]):
     """The part that kprobes and trampolines share."""
 
-    _callee: Callee | None = None
+    _callee: TracedFunction | None = None
     #: Which of the two a program may take: the function's parameters, what it returns.
     enters = returns = False
     #: The reason against it, said of a parameter.
@@ -140,7 +145,7 @@ class FunctionPlace(Place[S]):
         """The one function, once patterns are expanded."""
         return self.attach.target
 
-    def callee(self, target: Target) -> Callee:
+    def callee(self, target: Target) -> TracedFunction:
         """Return the facts of the function, asked once."""
         if self._callee is None:
             self._callee = callee(target, self.function)
@@ -157,7 +162,7 @@ class FunctionPlace(Place[S]):
     def _exists(self, target: Target, function: str) -> bool:
         module, name, _ = split(function)
         name = system_call(target, name)
-        if _btf(target, function) is not None or _btf(target, name) is not None:
+        if btf_function(target, function) is not None or btf_function(target, name) is not None:
             return True
         try:
             return bool(target.functions(f"{module}:{name}" if module else name))
@@ -209,7 +214,7 @@ class FunctionPlace(Place[S]):
         """`ctx.name` of a name that is no parameter's."""
         raise NotImplementedError
 
-    def _look_for(self, target: Target, known: Callee) -> None:
+    def _look_for(self, target: Target, known: TracedFunction) -> None:
         """Raise NotFound, with the closest names, for a function that neither BTF nor the kernel's symbols have."""
         module, name, _ = split(self.function)
         try:
@@ -220,15 +225,15 @@ class FunctionPlace(Place[S]):
             target.function(known.name)
             raise NotFound(f"the kernel has no function {self.function}")
 
-    def _is_parameter(self, known: Callee, name: str) -> bool:
+    def _is_parameter(self, known: TracedFunction, name: str) -> bool:
         return known.passed is not None and any(each.name == name for each in known.passed) and not self.returns
 
-    def _passed(self, p: ProgramBuilder, known: Callee, parameter: Passed) -> Any:
+    def _passed(self, p: ProgramBuilder, known: TracedFunction, parameter: PassedArgument) -> Any:
         if parameter.type.composite:
             p.fail(f"{parameter.name} of {known.name}() is a {parameter.type.c_name}, passed by value: not supported")
         return self.value(p, parameter.slot, parameter.type, nullable=parameter.nullable)
 
-    def _result(self, p: ProgramBuilder, known: Callee, annotation: Any) -> Any:
+    def _result(self, p: ProgramBuilder, known: TracedFunction, annotation: Any) -> Any:
         if not self.returns:
             p.fail(f"{RETVAL}: {self.no_result}")
         if known.returns is None:
@@ -239,7 +244,9 @@ class FunctionPlace(Place[S]):
             p.fail(f"{known.name}() returns a {known.returns.c_name} by value: not supported")
         return annotated(p, self.value(p, known.slots, known.returns, nullable=False, result=True), annotation)
 
-    def _call_argument(self, p: ProgramBuilder, known: Callee, name: str, annotation: Any, position: int) -> Any:
+    def _call_argument(
+        self, p: ProgramBuilder, known: TracedFunction, name: str, annotation: Any, position: int
+    ) -> Any:
         """An argument of a system call, by the name that its tracepoint gives it, from the registers it saved."""
         arguments = _call_arguments(p.target, known)
         if arguments is None:
@@ -268,7 +275,7 @@ class FunctionPlace(Place[S]):
         """64 bits of an argument."""
         raise NotImplementedError
 
-    def result(self, p: ProgramBuilder, known: Callee) -> ir.Value:
+    def result(self, p: ProgramBuilder, known: TracedFunction) -> ir.Value:
         """64 bits of what the function returns."""
         raise NotImplementedError
 
@@ -281,218 +288,10 @@ class FunctionPlace(Place[S]):
         return registers.saved_call_argument(p, self.argument(p, 0), position)
 
 
-def _call_arguments(target: Target, known: Callee) -> dict[str, TracepointField] | None:
+def _call_arguments(target: Target, known: TracedFunction) -> dict[str, TracepointField] | None:
     """The arguments of a system call by the names that its tracepoint gives them; None where that is not to be had."""
     try:
         fields = target.tracepoint_format("syscalls", f"sys_enter_{known.call}").fields
     except (NotFound, NotSupported):
         return None
     return {each.name: each for each in fields if each.offset >= _FIRST_ARGUMENT}
-
-
-class _RegisterPlace(FunctionPlace[S]):
-    """A function seen through `struct pt_regs`. The context's attributes are registers."""
-
-    def other_attribute(self, p: ProgramBuilder, name: str) -> Any:
-        return registers.named_register(p, name)
-
-    def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
-        return registers.argument(p, slot, Space.KERNEL)
-
-    def result(self, p: ProgramBuilder, known: Callee) -> ir.Value:
-        return registers.result(p)
-
-    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> Any:
-        register = registers.result(p) if result else registers.argument(p, slot, Space.KERNEL)
-        return from_register(p, register, type_, trusted=False)
-
-
-class KprobePlace(_RegisterPlace[Kprobe]):
-    """A kprobe or kretprobe."""
-
-    no_parameters = (
-        "a function's arguments are gone when it returns: keep what you need in a map at its entry, or use "
-        "@bpf.fexit, which has them"
-    )
-    no_result = "a function has returned nothing yet at its entry: use @bpf.kretprobe"
-
-    @property
-    def enters(self) -> bool:  # type: ignore[override] # a constant of other kinds
-        return not self.attach.returns
-
-    @property
-    def returns(self) -> bool:  # type: ignore[override] # a constant of other kinds
-        return self.attach.returns
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.attach.functions
-
-    def expand(self, target: Target) -> Iterator[AttachSpec]:
-        for function in self.attach.functions:
-            for name in expanded(target, function, self.attach.most):
-                matched = (name,) if is_pattern(function) else ()
-                yield replace(self.attach, functions=(name,), matched=matched)
-
-    def joined(self, others: Sequence[AttachSpec]) -> AttachSpec | None:
-        kprobes = [self.attach, *(each for each in others if isinstance(each, Kprobe))]
-        return replace(
-            self.attach,
-            functions=tuple(function for each in kprobes for function in each.functions),
-            matched=tuple(function for each in kprobes for function in each.matched),
-        )
-
-
-class KprobeMultiPlace(_RegisterPlace[KprobeMulti]):
-    """Many functions by one link; with a session the entry, then the return."""
-
-    no_parameters = KprobePlace.no_parameters
-    no_result = "a function has returned nothing yet at its entry: use @bpf.kretprobe_multi"
-
-    @property
-    def enters(self) -> bool:  # type: ignore[override] # a constant of other kinds
-        return not self.attach.returns
-
-    @property
-    def returns(self) -> bool:  # type: ignore[override] # a constant of other kinds
-        return self.attach.returns or self.attach.session
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.attach.functions
-
-    def silent(self, kind: ProgramType) -> int | None:
-        return None if self.attach.session else super().silent(kind)
-
-    @property
-    def results(self) -> tuple[int, int] | None:
-        return sessions.RESULTS if self.attach.session else None
-
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        if self.attach.session and name == sessions.IS_RETURN:
-            return sessions.is_return(p)
-        if self.attach.session and name == sessions.COOKIE:
-            return sessions.cookie(p)
-        return super().attribute(p, name)
-
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
-        if not self.attach.session or name != sessions.COOKIE:
-            super().set_attribute(p, name, value)
-        else:
-            sessions.set_cookie(p, value)
-
-    def expand(self, target: Target) -> Iterator[AttachSpec]:
-        cookies = self.attach.cookies or (0,) * len(self.attach.functions)
-        for function, cookie in zip(self.attach.functions, cookies, strict=True):
-            for name in expanded(target, function, self.attach.most):
-                kept = (cookie,) if self.attach.cookies else ()
-                yield replace(self.attach, functions=(name,), cookies=kept)
-
-    def joined(self, others: Sequence[AttachSpec]) -> AttachSpec | None:
-        multi = [self.attach, *(each for each in others if isinstance(each, KprobeMulti))]
-        return replace(
-            self.attach,
-            functions=tuple(function for each in multi for function in each.functions),
-            cookies=tuple(cookie for each in multi for cookie in each.cookies),
-        )
-
-
-class TrampolinePlace(FunctionPlace[Trampoline]):
-    """A function through a trampoline: arguments in a row of 8 bytes each, which objects load from directly."""
-
-    enters = True
-
-    def expand(self, target: Target) -> Iterator[AttachSpec]:
-        for name in expanded(target, self.attach.function, self.attach.most):
-            yield replace(self.attach, function=name)
-
-    def unfit(self, target: Target) -> str | None:
-        _, name, _ = split(self.function)
-        found = _btf(target, self.function) or _btf(target, system_call(target, name))
-        if found is None:
-            return f"the kernel's BTF has no function {name}"
-        if found.variadic:
-            return f"{name}() has variable arguments"
-        return f"{name}() runs around every program" if is_denied(name) else None
-
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
-        self.loading(p.target)  # raises NotFound with the closest names
-        return super().parameter(p, name, annotation, position)
-
-    def loading(self, target: Target) -> Loading:
-        module, name, _ = split(self.function)
-        if is_denied(name):
-            raise NotFound(
-                f"{self.attach}: {name}() runs around every program, so none is put on it: it would stop the machine"
-            )
-        try:
-            found = target.function(name)
-        except NotFound as error:
-            raise self._not_in_module(target, module, name) or error from None
-        if module not in {"", found.module}:
-            where = f": it is in {found.module or 'the kernel itself'}"
-            raise self._not_in_module(target, module, name, where) or NotFound(f"no function {self.function}{where}")
-        if found.variadic:
-            raise NotSupported(f"{self.attach}: a function of variable arguments takes no trampoline: use @bpf.kprobe")
-        return Loading(found.btf_id, found.module)
-
-    def _not_in_module(self, target: Target, module: str, name: str, where: str = "") -> NotFound | None:
-        """The error for a function that a module lacks, or whose module is not loaded; None if nothing tells."""
-        if not module:
-            return None
-        try:
-            # A module that is loaded has functions that ftrace reaches.
-            names = [each.rpartition(":")[2] for each in target.functions(f"{module}:*")]
-        except (NotFound, NotSupported):
-            return None
-        if not names:
-            return not_loaded(self.function)
-        return NotFound(f"no function {name} in module {module}{where or closest(name, names)}")
-
-    def other_attribute(self, p: ProgramBuilder, name: str) -> Any:
-        if name not in registers.machine(p).registers:
-            return self.parameter(p, name, None, 0)
-        p.fail(f"ctx.{name}: this program has no registers; a function's arguments are ctx.NAME by their names")
-
-    def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
-        return p.b.load(p.context, 8 * slot, 8)
-
-    def result(self, p: ProgramBuilder, known: Callee) -> ir.Value:
-        return self.argument(p, known.slots)
-
-    def saved(self, p: ProgramBuilder, position: int) -> ir.Value:
-        found = registers.machine(p)
-        if position >= len(found.call_arguments):
-            p.fail(f"a system call has at most {len(found.call_arguments)} arguments")
-        saved = p.b.load(p.context, 0, 8, kind=Kind.POINTER)
-        return p.b.load(saved, found.register_offset(found.call_arguments[position]), 8)
-
-    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> Any:
-        element = type_.element
-        # For `void *` and pointers to integers the verifier has a number.
-        typed = type_.kind == "pointer" and element is not None and element.composite and element.size > 0
-        register = p.b.load(p.context, 8 * slot, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
-        if typed and nullable:
-            register, typed = as_number(p, register), False
-        return from_register(p, register, type_, trusted=typed)
-
-
-class FentryPlace(TrampolinePlace):
-    """At the entry."""
-
-    no_result = "a function has returned nothing yet at its entry: use @bpf.fexit"
-
-
-class FexitPlace(TrampolinePlace):
-    """At the return."""
-
-    returns = True
-
-
-class FmodRetPlace(TrampolinePlace):
-    """Before the function: every path of the program returns what the function's caller is to get, 0 to go on."""
-
-    returns = True
-
-    def silent(self, kind: ProgramType) -> int | None:
-        return None
