@@ -9,9 +9,9 @@ from pyebpf.builder.maps import FULL
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values.entity import Entity, RunTime
+from pyebpf.builder.values.lvalue import temporary, zero
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import settled, to_int
-from pyebpf.builder.values.places import temporary, zero
 from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapSpec
@@ -159,7 +159,7 @@ class Aggregation(Entity, Generic[R]):
 
 
 def _present(p: ProgramBuilder, address: ir.Value) -> Compare:
-    return Compare(Relation.NE, address, p.b.const(0), presence=True)
+    return Compare(Relation.NE, address, p.b.const(0), null_check=True)
 
 
 class _Entry(RunTime):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import to_int
-from pyebpf.builder.values.places import Place
 from pyebpf.compiler.ir import Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, IntType, type_of
@@ -81,4 +81,4 @@ class ArenaEntity(Entity):
         handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
         address = p.b.emit(Op.ARENA, handle, p.b.binary(Op.ADD, base, number))
         p.b.assume_present(address)
-        return p.load_value(Place(base=address, owner=self.describe(), shared=True), found)
+        return p.load_value(Lvalue(base=address, owner=self.describe(), shared=True), found)

@@ -62,5 +62,5 @@ def count_drop(p: ProgramBuilder, reason: str, map_name: str = "") -> None:
     assert spec is not None
     # Later reasons make the value longer: the module takes the table's last word.
     p.maps[DROPS_MAP] = spec
-    place = p.b.emit(Op.MAP_VALUE, symbol=DROPS_MAP, imm=offset)
-    p.b.emit(Op.ATOMIC, place, p.b.const(1), size=8, symbol="add")
+    counter = p.b.emit(Op.MAP_VALUE, symbol=DROPS_MAP, imm=offset)
+    p.b.emit(Op.ATOMIC, counter, p.b.const(1), size=8, symbol="add")

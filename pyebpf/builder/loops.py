@@ -243,7 +243,7 @@ def _iterated(
     with b.region(lambda: _kfunc(p, "destroy", b.slot_address(iterator))), b.loop(carried) as loop:
         place = _kfunc(p, "next", b.slot_address(iterator), result=Kind.POINTER)
         inside = Join("body")
-        b.branch(Compare(Relation.NE, place, b.const(0), presence=True), inside, loop.end)
+        b.branch(Compare(Relation.NE, place, b.const(0), null_check=True), inside, loop.end)
         b.start(inside)
         found = b.load(place, 0, 4)
         b.assume_bounds(found, 0, numbers.most - 1)

@@ -13,11 +13,11 @@ from pyebpf.builder.values import atomics
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.entries import Entries
 from pyebpf.builder.values.integers import Int, read_int
+from pyebpf.builder.values.lvalue import Lvalue, temporary
 from pyebpf.builder.values.map_word import MapWord
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.none import MaybeInt
 from pyebpf.builder.values.operations import fits, settled, to_int
-from pyebpf.builder.values.places import Place, temporary
 from pyebpf.builder.values.records import PendingRecord
 from pyebpf.builder.values.references import Reference, note_change
 from pyebpf.builder.values.tuples import built
@@ -137,7 +137,7 @@ class MapEntity(MapWord):
         entry = self._find(p, key)
         if isinstance(self.value, IntType):
             return self._snapshot(p, entry, what)
-        return p.load_value(self._place(entry, presence=entry), self.value)
+        return p.load_value(self._place(entry, null_check=entry), self.value)
 
     def _get_or(self, p: ProgramBuilder, key: Any, default: Any) -> Int:
         number = self._stand_in(p, default, "get")
@@ -294,7 +294,7 @@ class MapEntity(MapWord):
             with p.b.if_(_present(p, entry)):
                 p.store_value(p.b.slot_address(slot), 0, self.value, p.load_value(self._place(entry), self.value))
                 self._delete(p, address, "pop")
-        return p.load_value(Place(slot=slot, owner=what, presence=entry), self.value)
+        return p.load_value(Lvalue(slot=slot, owner=what, null_check=entry), self.value)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -313,8 +313,8 @@ class MapEntity(MapWord):
         self._call(p, MAP_DELETE_ELEM, key)
         p.b.invalidate_origin(self.map_name, f"`{word}` on {self.map_name}")
 
-    def _place(self, entry: ir.Value, presence: ir.Value | None = None) -> Place:
-        return Place(base=entry, owner=f"an entry of {self.map_name}", presence=presence, shared=True)
+    def _place(self, entry: ir.Value, null_check: ir.Value | None = None) -> Lvalue:
+        return Lvalue(base=entry, owner=f"an entry of {self.map_name}", null_check=null_check, shared=True)
 
     def _find(self, p: ProgramBuilder, key: Any) -> ir.Value:
         """Address of the entry, NULL if there is none."""
@@ -331,7 +331,7 @@ class MapEntity(MapWord):
             p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
         if isinstance(key, Reference) and key.stands_ready(self.key):
             key.check(p)
-            yield key.place.exact(p)
+            yield key.lvalue.exact(p)
             return
         with temporary(p, self.key.size) as slot:
             address = p.b.slot_address(slot)
@@ -347,7 +347,7 @@ class MapEntity(MapWord):
         with self._key(p, key) as key_address:
             if isinstance(value, Reference) and value.stands_ready(self.value):
                 value.check(p)
-                return self._call(p, MAP_UPDATE_ELEM, key_address, value.place.exact(p), p.b.const(flags))
+                return self._call(p, MAP_UPDATE_ELEM, key_address, value.lvalue.exact(p), p.b.const(flags))
             with temporary(p, self.value.size) as slot:
                 address = p.b.slot_address(slot)
                 p.store_value(address, 0, self.value, value)
@@ -391,14 +391,14 @@ class MapEntity(MapWord):
     def _leave_if_missing(self, p: ProgramBuilder, entry: ir.Value) -> None:
         """Satisfy the verifier: an entry that must exist does not; never taken."""
         if not p.b.is_present(entry):
-            with p.b.if_(Compare(Relation.EQ, entry, p.b.const(0), presence=True)):
+            with p.b.if_(Compare(Relation.EQ, entry, p.b.const(0), null_check=True)):
                 p.leave_never()
 
 
 def _present(p: ProgramBuilder, entry: ir.Value) -> Test:
     if p.b.is_present(entry):
         return Always(holds=True)
-    return Compare(Relation.NE, entry, p.b.const(0), presence=True)
+    return Compare(Relation.NE, entry, p.b.const(0), null_check=True)
 
 
 def _held(type_: IntType) -> tuple[IntType, IntType | None]:

@@ -69,4 +69,4 @@ class MapOfMapsEntity(MapEntity):
         p.fail(f"{self.describe()} holds maps: user space puts them in and takes them out, probes look them up")
 
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
-        return Compare(Condition.NE, self._find(p, item), p.b.const(0), presence=True)
+        return Compare(Condition.NE, self._find(p, item), p.b.const(0), null_check=True)

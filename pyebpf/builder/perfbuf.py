@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
+from pyebpf.builder.values.lvalue import temporary
 from pyebpf.builder.values.map_word import MapWord
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import settled
-from pyebpf.builder.values.places import temporary
 from pyebpf.builder.values.records import PendingRecord
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation

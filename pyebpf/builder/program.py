@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.arena import ArenaEntity
     from pyebpf.builder.contexts import ProgramContext
     from pyebpf.builder.subprograms import BuiltSubprogram, Subprogram
-    from pyebpf.builder.values.places import Place as MemoryPlace
+    from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec
     from pyebpf.specs.programs import Exported
@@ -184,9 +184,9 @@ class ProgramBuilder:
         self.bound_parameters[declared] = BoundParameter(shape, value.describe(), self.b.where)
         return value
 
-    def load_value(self, place: MemoryPlace, type_: Type) -> Any:
+    def load_value(self, lvalue: Lvalue, type_: Type) -> Any:
         """Return what stands in memory as a value of `type_`: a number is read now, anything else is a reference."""
-        return read(self, place, type_)
+        return read(self, lvalue, type_)
 
     def store_value(self, address: ir.Value, offset: int, type_: Type, value: Any) -> None:
         """Write an operand to memory as a value of `type_`, every byte of it, padding as zeros.

@@ -8,11 +8,11 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.integers import read_int
+from pyebpf.builder.values.lvalue import Lvalue, temporary
 from pyebpf.builder.values.map_word import MapWord
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.none import MaybeInt
 from pyebpf.builder.values.operations import settled
-from pyebpf.builder.values.places import Place, temporary
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U64, IntType
@@ -91,13 +91,13 @@ class QueueEntity(_Keyless):
         for offset in range(0, -(-self.value.size // 8) * 8, 8):
             p.b.store(address, offset, p.b.const(0), 8)
         status = self._status(p, helper, address)
-        presence = p.b.truth_value(Compare(Relation.EQ, status, p.b.const(0)))
+        null_check = p.b.truth_value(Compare(Relation.EQ, status, p.b.const(0)))
         if isinstance(self.value, IntType):
             value = read_int(p, p.b.slot_address(slot), 0, self.value).value
             wide = self.value.size == U64.size
             held = (U64 if not self.value.signed else S64) if wide else S64
-            return MaybeInt(presence, value, held, None if wide else self.value, what)
-        return p.load_value(Place(slot=slot, owner=what, presence=presence), self.value)
+            return MaybeInt(null_check, value, held, None if wide else self.value, what)
+        return p.load_value(Lvalue(slot=slot, owner=what, null_check=null_check), self.value)
 
 
 class BloomEntity(_Keyless):

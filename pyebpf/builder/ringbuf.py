@@ -64,7 +64,7 @@ class RingBufferEntity(MapWord):
             value.check(p)
         handle = self.handle(p)
         room = p.b.call(RINGBUF_RESERVE, handle, p.b.const(self.record.size), p.b.const(0), result=Kind.POINTER)
-        with p.b.if_(Compare(Relation.NE, room, p.b.const(0), presence=True)):
+        with p.b.if_(Compare(Relation.NE, room, p.b.const(0), null_check=True)):
             p.store_value(room, 0, self.record, value)
             p.b.call(RINGBUF_SUBMIT, room, p.b.const(0))
         with p.b.else_():

@@ -85,7 +85,7 @@ def scratch_memory(p: ProgramBuilder) -> Iterator[None]:
     key = b.slot_address(b.slot(U32.size, U32.size, name="zero"))
     b.store(key, 0, b.const(0), U32.size)
     base = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=name), key, result=Kind.POINTER, comment="scratch memory")
-    with b.if_(Compare(Condition.EQ, base, b.const(0), presence=True)):
+    with b.if_(Compare(Condition.EQ, base, b.const(0), null_check=True)):
         p.leave_never()
     exchanges = p.target.has("isa:atomic")
     if exchanges:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.lvalue import temporary
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import settled, to_int
-from pyebpf.builder.values.places import temporary
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
@@ -101,7 +101,7 @@ class SocketMapEntity(Entity):
         with self._key(p, key) as address:
             found = self._call(p, "map_lookup_elem", self._handle(p), address, result=Kind.POINTER)
         result = p.b.variable(hint="assigned")
-        with p.b.if_(Compare(Relation.NE, found, p.b.const(0), presence=True)):
+        with p.b.if_(Compare(Relation.NE, found, p.b.const(0), null_check=True)):
             p.b.write(result, self._call(p, "sk_assign", p.context, found, number))
             # The look-up took a reference, which the verifier wants back.
             self._call(p, "sk_release", found)
@@ -123,7 +123,7 @@ class SocketMapEntity(Entity):
         key = settled(p, key)
         if isinstance(key, Reference) and key.stands_ready(self.key):
             key.check(p)
-            yield key.place.exact(p)
+            yield key.lvalue.exact(p)
             return
         with temporary(p, self.key.size) as slot:
             address = p.b.slot_address(slot)

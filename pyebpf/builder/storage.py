@@ -11,9 +11,9 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values import atomics
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.kernel_objects import KernelReference
+from pyebpf.builder.values.lvalue import moved
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import settled
-from pyebpf.builder.values.places import moved
 from pyebpf.builder.values.records import PendingRecord
 from pyebpf.builder.values.references import note_change
 from pyebpf.compiler.ir import Condition as Relation, Kind
@@ -84,7 +84,7 @@ class StorageEntity(MapEntity):
             value = value.local(p)  # what it takes from memory may lie in the very entry
         note_change(p, self.value)
         entry = self._made(p, index)
-        with p.b.if_(Compare(Relation.NE, entry, p.b.const(0), presence=True)):
+        with p.b.if_(Compare(Relation.NE, entry, p.b.const(0), null_check=True)):
             p.store_value(entry, 0, self.value, value)
         with p.b.else_():
             count_drop(p, NO_STORAGE, self.map_name)
@@ -93,7 +93,7 @@ class StorageEntity(MapEntity):
         type_ = atomics.check(p, self.value, operator, f"{self.map_name}[k]")
         number = atomics.operand(p, type_, operator, value)
         entry = self._made(p, index)
-        with p.b.if_(Compare(Relation.NE, entry, p.b.const(0), presence=True)):
+        with p.b.if_(Compare(Relation.NE, entry, p.b.const(0), null_check=True)):
             self._atomic(p, entry, operator, number)
         with p.b.else_():
             count_drop(p, NO_STORAGE, self.map_name)

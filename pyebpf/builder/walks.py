@@ -20,7 +20,7 @@ from pyebpf.builder.loops import hidden_zero
 from pyebpf.builder.scratch import LARGE, ScratchFunctionBuilder, is_scratch
 from pyebpf.builder.ssa.conditions import All, Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join, Loop
-from pyebpf.builder.values.places import Place, pieces, temporary
+from pyebpf.builder.values.lvalue import Lvalue, pieces, temporary
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
@@ -289,7 +289,7 @@ class Walk:
             if result.variable.kind is Kind.POINTER:
                 # Where nothing was returned the verifier finds a number in its place.
                 assert result.value is not None
-                tests.append(Compare(Relation.NE, result.value, nothing, presence=True))
+                tests.append(Compare(Relation.NE, result.value, nothing, null_check=True))
         return All(tuple(tests))
 
     def restore(self) -> None:
@@ -349,7 +349,7 @@ def walk_entries(
         if changes and isinstance(key, Reference):
             slot = body.slot(-(-key.type.size // _CELL) * _CELL, name="key")
             p.store_value(body.slot_address(slot), 0, key.type, key)
-            key = p.load_value(Place(slot=slot, owner=key.place.owner, writable=False), key.type)
+            key = p.load_value(Lvalue(slot=slot, owner=key.lvalue.owner, writable=False), key.type)
         yield walk, entries.element(key, value)
         walk.leave(lambda: returned(walk))
     walk.go(table, what)

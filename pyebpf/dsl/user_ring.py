@@ -10,7 +10,7 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.places import Place, zero
+from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.types import S64
 from pyebpf.uapi.helper_ids import DYNPTR_READ, USER_RINGBUF_DRAIN
@@ -45,7 +45,7 @@ def drain(p: ProgramBuilder, ring: UserRingBuffer[Any], handler: Any) -> Int:
         with p.b.if_(Compare(Relation.NE, p.b.emit(Op.SEXT, failed, size=4), p.b.const(0))):
             count_drop(p, TOO_SHORT, name)
             p.b.ret(p.b.const(0))
-        return [p.load_value(Place(slot=slot, owner=f"a record of {name}"), layout)]
+        return [p.load_value(Lvalue(slot=slot, owner=f"a record of {name}"), layout)]
 
     function, passed, invalidated = p.build_callback(
         handler, (Kind.POINTER,), arguments, f"a handler of {name}.drain()"

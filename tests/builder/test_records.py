@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyebpf.builder.values.comparisons import compare
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.operations import binary, length, truth
-from pyebpf.builder.values.places import Place
 from pyebpf.builder.values.records import StructConstructor
 from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.errors import CompileError
@@ -97,7 +97,7 @@ def test_numbers_are_stored_and_read_back_as_their_types_wrap_them(name: str, wo
     type_ = INTEGERS[name]
     address = filled(p, 8)
     p.store_value(address, 0, type_, p.number(0))
-    p.ret(p.load_value(Place(base=address), type_))
+    p.ret(p.load_value(Lvalue(base=address), type_))
     assert p.run(word) == S64.wrap(type_.wrap(S64.wrap(word)))
 
 
@@ -113,9 +113,9 @@ def test_strings_are_cut_or_filled_to_their_destination(source: int, size: int) 
     text = "abcdefghijklmnopqrstuvw"[: source - 1]
 
     def write(p: Probe, address: Any) -> None:
-        place = filled(p, source)
-        p.store_value(place, 0, CharArray(source), text)
-        p.store_value(address, 0, CharArray(size), p.load_value(Place(base=place), CharArray(source)))
+        memory = filled(p, source)
+        p.store_value(memory, 0, CharArray(source), text)
+        p.store_value(address, 0, CharArray(size), p.load_value(Lvalue(base=memory), CharArray(source)))
 
     assert memory(CharArray(size), write) == text[: size - 1].encode().ljust(size, b"\0")
 
@@ -143,29 +143,29 @@ def test_strings_of_different_sizes_are_compared_to_the_end(left: str, right: st
     for sizes in ((9, 17), (17, 9), (12, 12)):
         p = Probe()
         places = [filled(p, size) for size in sizes]
-        for place, size, text in zip(places, sizes, (left, right), strict=True):
-            p.store_value(place, 0, CharArray(size), text)
+        for memory, size, text in zip(places, sizes, (left, right), strict=True):
+            p.store_value(memory, 0, CharArray(size), text)
         first, second = (
-            p.load_value(Place(base=place), CharArray(size)) for place, size in zip(places, sizes, strict=True)
+            p.load_value(Lvalue(base=memory), CharArray(size)) for memory, size in zip(places, sizes, strict=True)
         )
         p.ret(compare(p, "==", first, second))
         assert p.run() == same
 
 
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("untrusted", [False, True])
 @pytest.mark.parametrize("text", ["", "a", "ab", "ababc", "abcdefgh", "xabcdefghij", "aaaaaaaaaaaaaaa"])
-def test_text_looked_for_is_found_where_python_finds_it(text: str, foreign: bool) -> None:
-    """`in` and `endswith`, of literals shorter and longer than a word; behind a foreign string's NUL is junk."""
+def test_text_looked_for_is_found_where_python_finds_it(text: str, untrusted: bool) -> None:
+    """`in` and `endswith`, of literals shorter and longer than a word; behind an untrusted string's NUL is junk."""
     literals = ("", "a", "b", "bc", "abc", "abcdefgh", "bcdefghij", "xabcdefghij", "aaaaaaaaa", "aaaaaaaaaaaaaaa", "hx")
     for literal in literals:
         for name in ("in", "endswith"):
             p = Probe()
-            place = filled(p, 16)
-            p.store_value(place, 0, CharArray(16), text)
-            if foreign:
+            memory = filled(p, 16)
+            p.store_value(memory, 0, CharArray(16), text)
+            if untrusted:
                 for at in range(len(text) + 1, 16):
-                    p.b.store(place, at, p.b.const(ord("abc"[at % 3])), 1)
-            found = p.load_value(Place(base=place, foreign=foreign), CharArray(16))
+                    p.b.store(memory, at, p.b.const(ord("abc"[at % 3])), 1)
+            found = p.load_value(Lvalue(base=memory, untrusted=untrusted), CharArray(16))
             if name == "in":
                 p.ret(found.contains(p, literal))
                 wanted = literal in text
@@ -180,9 +180,9 @@ def test_one_of_several_prefixes_or_suffixes() -> None:
     for name in ("startswith", "endswith"):
         for several in (("x", "ab"), ("cd", "x"), ("x", "y"), (), ("",)):
             p = Probe()
-            place = filled(p, 8)
-            p.store_value(place, 0, CharArray(8), "abcd")
-            p.ret(p.load_value(Place(base=place), CharArray(8)).attribute(p, name).call(p, (several,), {}))
+            memory = filled(p, 8)
+            p.store_value(memory, 0, CharArray(8), "abcd")
+            p.ret(p.load_value(Lvalue(base=memory), CharArray(8)).attribute(p, name).call(p, (several,), {}))
             assert p.run() == getattr("abcd", name)(several)
 
 
@@ -191,9 +191,9 @@ def test_startswith_and_comparison_with_a_literal_are_pythons(text: str) -> None
     for literal in ("", "a", "ab", "abc", "b", "abx"):
         for name in ("startswith", "==", "!="):
             p = Probe()
-            place = filled(p, 5)
-            p.store_value(place, 0, CharArray(5), text)
-            string = p.load_value(Place(base=place), CharArray(5))
+            memory = filled(p, 5)
+            p.store_value(memory, 0, CharArray(5), text)
+            string = p.load_value(Lvalue(base=memory), CharArray(5))
             if name == "startswith":
                 p.ret(string.attribute(p, name).call(p, (literal,), {}))
                 wanted = text.startswith(literal)
@@ -207,17 +207,17 @@ def test_startswith_and_comparison_with_a_literal_are_pythons(text: str) -> None
 def test_length_is_the_bytes_before_the_nul(size: int) -> None:
     for count in range(size):
         p = Probe()
-        place = filled(p, size)
-        p.store_value(place, 0, CharArray(size), "x" * count)
-        p.ret(length(p, p.load_value(Place(base=place), CharArray(size))))
+        memory = filled(p, size)
+        p.store_value(memory, 0, CharArray(size), "x" * count)
+        p.ret(length(p, p.load_value(Lvalue(base=memory), CharArray(size))))
         assert p.run() == count
 
 
 def test_characters_are_compared_with_one_byte() -> None:
     p = Probe()
-    place = filled(p, 4)
-    p.store_value(place, 0, CharArray(4), "a/b")
-    string = p.load_value(Place(base=place), CharArray(4))
+    memory = filled(p, 4)
+    p.store_value(memory, 0, CharArray(4), "a/b")
+    string = p.load_value(Lvalue(base=memory), CharArray(4))
     p.ret(compare(p, "==", string.item(p, 1), "/"))
     with pytest.raises(CompileError, match="a character is one byte and 'ab' is 2: compare it with one"):
         compare(p, "==", string.item(p, 0), "ab")
@@ -229,7 +229,7 @@ def outer(p: Probe) -> Any:
 
 
 def string(_p: Probe, size: int = 8) -> String:
-    return String(CharArray(size), Place(slot=_p.b.slot(size)))
+    return String(CharArray(size), Lvalue(slot=_p.b.slot(size)))
 
 
 REFUSALS = {

@@ -16,8 +16,8 @@ from pyebpf.builder.loops import range_loop
 from pyebpf.builder.maps import FULL, OUT_OF_RANGE, MapEntity
 from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.builder.values.comparisons import compare, contains, maximum, minimum
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.operations import absolute, binary, is_none, to_int
-from pyebpf.builder.values.places import Place
 from pyebpf.builder.values.records import StructConstructor
 from pyebpf.compiler import compile_module
 from pyebpf.compiler.ir import Op
@@ -323,7 +323,7 @@ def test_strings_have_a_length_and_items(target: Any, length: int) -> None:
     place = p.b.slot_address(slot)
     text = source.item(p, 0)
     text.write_to(p, place, 0, CharArray(length))
-    copy = p.load_value(Place(base=place), CharArray(length))
+    copy = p.load_value(Lvalue(base=place), CharArray(length))
     index = p.number(0, U64)
     size = to_int(p, copy.length(p))
     with p.b.if_(compare(p, "<", index, length)):

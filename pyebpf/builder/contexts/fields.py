@@ -13,8 +13,8 @@ from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime, describe
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.lvalue import Lvalue, temporary, write_bytes
 from pyebpf.builder.values.operations import settled
-from pyebpf.builder.values.places import Place as Memory, temporary, write_bytes
 from pyebpf.builder.values.writing import integer
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
@@ -116,23 +116,23 @@ class Bytes(ContextField):
 
     def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
         slot = p.b.slot(-(-self.size // 8) * 8, name=self.name)
-        place = p.b.slot_address(slot)
+        address = p.b.slot_address(slot)
         for at in range(0, self.size, _WORD):
-            p.b.store(place, at, p.b.load(base, self.offset + at, _WORD), _WORD)
-        return Array(array_of(U8, self.size), Memory(slot=slot, owner=self.name, writable=False))
+            p.b.store(address, at, p.b.load(base, self.offset + at, _WORD), _WORD)
+        return Array(array_of(U8, self.size), Lvalue(slot=slot, owner=self.name, writable=False))
 
     def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
         value = settled(p, value)
         if isinstance(value, bytes) and len(value) != self.size:
             p.fail(f"{value!r} does not fit {self.name}, which has {self.size} bytes")
         with temporary(p, self.size) as slot:
-            place = p.b.slot_address(slot)
+            address = p.b.slot_address(slot)
             if isinstance(value, bytes):
-                write_bytes(p, place, 0, value)
+                write_bytes(p, address, 0, value)
             else:
-                p.store_value(place, 0, array_of(U8, self.size), value)
+                p.store_value(address, 0, array_of(U8, self.size), value)
             for at in range(0, self.size, _WORD):
-                p.b.store(base, self.offset + at, p.b.load(place, at, _WORD), _WORD)
+                p.b.store(base, self.offset + at, p.b.load(address, at, _WORD), _WORD)
 
 
 class WordArrayField(ContextField):
@@ -183,7 +183,7 @@ class NestedField(ContextField):
         if not self.nullable:
             p.b.assume_present(address)
         return NestedStruct(
-            self.table, Memory(base=address, owner=self.name, presence=address if self.nullable else None)
+            self.table, Lvalue(base=address, owner=self.name, null_check=address if self.nullable else None)
         )
 
 
@@ -232,20 +232,20 @@ class FieldTable:
 class NestedStruct(RunTime):
     """Such a struct that a pointer leads to, as `ctx.sk` does. It can be given to helpers."""
 
-    def __init__(self, table: FieldTable, place: Memory) -> None:
+    def __init__(self, table: FieldTable, lvalue: Lvalue) -> None:
         self.table = table
-        self.place = place
+        self.lvalue = lvalue
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
-        return self.place.parts
+        return self.lvalue.parts
 
     @property
     def shape(self) -> Hashable:
-        return ("mirrored", self.table.c_name, self.place.shape)
+        return ("mirrored", self.table.c_name, self.lvalue.shape)
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> NestedStruct:
-        return NestedStruct(self.table, self.place.rebuild(parts))
+        return NestedStruct(self.table, self.lvalue.rebuild(parts))
 
     def describe(self) -> str:
         return f"a {self.table.c_name}"
@@ -254,12 +254,12 @@ class NestedStruct(RunTime):
         return self
 
     def is_none(self, p: ProgramBuilder) -> Test:
-        presence = self.place.presence
-        if presence is None:
+        null_check = self.lvalue.null_check
+        if null_check is None:
             p.fail(f"{self.describe()} is never None here")
-        if p.b.is_present(presence):
+        if p.b.is_present(null_check):
             return Always(holds=False)
-        return Compare(Relation.EQ, presence, p.b.const(0), presence=True)
+        return Compare(Relation.EQ, null_check, p.b.const(0), null_check=True)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return self.table.read(p, self._address(p), name)
@@ -268,12 +268,12 @@ class NestedStruct(RunTime):
         self.table.write(p, self._address(p), name, value)
 
     def _address(self, p: ProgramBuilder) -> ir.Value:
-        self.place.check(p, self.describe())
-        return replace(self.place, presence=None).exact(p)
+        self.lvalue.check(p, self.describe())
+        return replace(self.lvalue, null_check=None).exact(p)
 
 
 class StructContext(ProgramContext[S]):
-    """A place whose programs' context is such a struct; parameters are its fields, too."""
+    """The program context of programs that get such a struct; its fields are parameters, too."""
 
     table: ClassVar[FieldTable]
     #: `results`, where all places of the class have the same.

@@ -10,9 +10,9 @@ from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import read_int
 from pyebpf.builder.values.kernel_objects import KernelReference, from_register
+from pyebpf.builder.values.lvalue import Lvalue, temporary
 from pyebpf.builder.values.none import MaybeInt
 from pyebpf.builder.values.operations import settled
-from pyebpf.builder.values.places import Place as Memory, temporary
 from pyebpf.builder.values.records import PendingRecord
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind
@@ -49,7 +49,7 @@ class NullableReference(KernelReference):
     def is_none(self, p: ProgramBuilder) -> Test:
         if p.b.is_present(self.address):
             return Always(holds=False)
-        return Compare(Relation.EQ, self.address, p.b.const(0), presence=True)
+        return Compare(Relation.EQ, self.address, p.b.const(0), null_check=True)
 
     def truth(self, p: ProgramBuilder) -> Test:
         p.fail(f"the truth of {self.describe()} means None or not: write `is None` or `is not None`")
@@ -127,9 +127,9 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             type_ = array_of(type_, p.target.possible_cpus)
         owner = f"the {name} of {spec.name}"
         if not isinstance(type_, IntType):
-            return p.load_value(Memory(base=register, owner=owner, presence=register, writable=False), type_)
+            return p.load_value(Lvalue(base=register, owner=owner, null_check=register, writable=False), type_)
         number = p.b.variable(hint=name)
-        with p.b.if_(Compare(Relation.NE, register, p.b.const(0), presence=True)):
+        with p.b.if_(Compare(Relation.NE, register, p.b.const(0), null_check=True)):
             found = read_int(p, register, 0, type_)
             p.b.write(number, found.value)
         with p.b.else_():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.places import Place as Memory, copy, temporary
+from pyebpf.builder.values.lvalue import Lvalue, copy, temporary
 from pyebpf.builder.values.records import Record
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
@@ -31,7 +31,7 @@ class SyscallProgramContext(ProgramContext[SyscallProgram]):
         record = self.attach.record
         if record is None:
             p.fail(f"{name}: this program is run without a record: name one in the decorator, @bpf.syscall(Record)")
-        return Record(record, Memory(base=p.context, owner="the caller", fixed=True))
+        return Record(record, Lvalue(base=p.context, owner="the caller", fixed=True))
 
     def field(self, p: ProgramBuilder, name: str) -> Any:
         return self._record(p, name).attribute(p, name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyebpf.builder.contexts.base import ProgramContext
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.packets import Packet, metadata
-from pyebpf.builder.values.places import Place as Memory
 from pyebpf.errors import closest
 from pyebpf.specs import AttachSpec
 from pyebpf.specs.attach.network import Clsact, Tcx
@@ -92,7 +92,7 @@ class SkBuffProgramContext(ProgramContext[S], Generic[S]):
     def field(self, p: ProgramBuilder, name: str) -> Any:
         offset, type_ = self._field(p, name)
         writable = name in _WRITABLE.get(p.kind, ())
-        return p.load_value(Memory(base=p.context, offset=offset, owner=name, writable=writable, fixed=True), type_)
+        return p.load_value(Lvalue(base=p.context, offset=offset, owner=name, writable=writable, fixed=True), type_)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         offset, type_ = self._field(p, name)

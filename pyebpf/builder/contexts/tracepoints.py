@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.contexts.base import LoadAttributes, OpaqueArgument, ProgramContext
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import as_number, from_register
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.memory import Space
-from pyebpf.builder.values.places import Place as Memory
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Kind, Op
@@ -163,7 +163,7 @@ def _array(p: ProgramBuilder, field: TracepointField) -> Any:
     element = field.element
     if element is None or not field.length:
         p.fail(f"{field.type} {field.name}[] has no type in the language")
-    place = Memory(base=p.context, offset=field.offset)
+    place = Lvalue(base=p.context, offset=field.offset)
     if "char" in field.type.split():
         return p.load_value(place, CharArray(field.length))
     size, signed = element

@@ -9,7 +9,7 @@ from pyebpf.builder.contexts.struct_ops import WritableReference
 from pyebpf.builder.contexts.tracepoints import raw_argument, raw_exists
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.kernel_objects import integer_type
-from pyebpf.builder.values.places import Place as Memory
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.compiler.ir import Kind
 from pyebpf.errors import NotFound
 from pyebpf.specs.attach.tracepoints import WritableRawTracepoint
@@ -47,4 +47,4 @@ class WritableRawTracepointProgramContext(ProgramContext[WritableRawTracepoint])
         number = integer_type(element)
         if number is None:
             p.fail(f"{name} points to a {element.c_name}, which has no type in the language")
-        return Array(array_of(number, 1), Memory(base=register, owner=f"the argument {name}"))
+        return Array(array_of(number, 1), Lvalue(base=register, owner=f"the argument {name}"))

@@ -9,8 +9,8 @@ from pyebpf.builder.available import need_helper
 from pyebpf.builder.intrinsics.words import word
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.operations import to_int
-from pyebpf.builder.values.places import Place
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import S64, U32
@@ -67,10 +67,10 @@ def entry_arguments(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.V
         # The key is in the entry as well, and its memory goes with it.
         p.b.assume_origin(key, spec.name)
         p.b.assume_origin(value, spec.name)
-        key_place = Place(base=key, owner=f"a key of {spec.name}", writable=False)
-        value_place = Place(base=value, owner=f"an entry of {spec.name}", shared=True)
+        key_lvalue = Lvalue(base=key, owner=f"a key of {spec.name}", writable=False)
+        value_lvalue = Lvalue(base=value, owner=f"an entry of {spec.name}", shared=True)
         assert spec.value is not None
-        return [p.load_value(key_place, spec.key or U32), p.load_value(value_place, spec.value)]
+        return [p.load_value(key_lvalue, spec.key or U32), p.load_value(value_lvalue, spec.value)]
 
     return arguments
 

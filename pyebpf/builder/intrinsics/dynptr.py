@@ -14,11 +14,11 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.comparisons import minimum
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime, describe
 from pyebpf.builder.values.integers import Int, read_int
+from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.none import MaybeInt
 from pyebpf.builder.values.operations import binary, settled, to_int
 from pyebpf.builder.values.packet_bounds import packet_moved
-from pyebpf.builder.values.places import Place, zero
 from pyebpf.builder.values.records import PendingRecord
 from pyebpf.builder.values.references import Reference
 from pyebpf.builder.values.restating import restated
@@ -91,8 +91,10 @@ class Dynptr(Entity, NoPythonOperators):
         if isinstance(found, IntType):
             number = read_int(p, address, 0, found)
             return MaybeInt(present, number.value, number.type, number.loaded, f"{self.what}.read(…)")
-        foreign = self.what == _PACKET
-        return p.load_value(Place(slot=slot, owner=f"{self.what}.read(…)", presence=present, foreign=foreign), found)
+        untrusted = self.what == _PACKET
+        return p.load_value(
+            Lvalue(slot=slot, owner=f"{self.what}.read(…)", null_check=present, untrusted=untrusted), found
+        )
 
     def at(self, p: ProgramBuilder, offset: Any, type_: Any) -> Any:
         """The `type_` at `offset` itself, to be read and written, or None if it does not lie inside.
@@ -104,7 +106,7 @@ class Dynptr(Entity, NoPythonOperators):
             p.fail("at() gives what can be written in place: a record or an array; numbers are read() and write()")
         where = to_int(p, offset).value
         address = p.b.call(DYNPTR_DATA, self.address(p), where, p.b.const(found.size), result=Kind.POINTER)
-        return p.load_value(Place(base=address, owner=f"{self.what}.at(…)", presence=address), found)
+        return p.load_value(Lvalue(base=address, owner=f"{self.what}.at(…)", null_check=address), found)
 
     def write(self, p: ProgramBuilder, offset: Any, value: Any, type_: Any = None) -> Int:
         """Write a copy of a record at `offset`, or a number as a `type_`. True if it lay inside."""
@@ -222,13 +224,13 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
         return made
     if isinstance(value, RunTime) and not isinstance(value, Reference):
         value = value.local(p)
-    if not isinstance(value, Reference) or value.place.base is None or not value.place.shared:
+    if not isinstance(value, Reference) or value.lvalue.base is None or not value.lvalue.shared:
         p.fail(f"dynptr() takes the packet's context or a map's entry that is a record, not {describe(value)}")
     value.check_writable(p)
     need_helper(p, "dynptr_from_mem", "dynptr()", "read and write the record's fields")
-    made = Dynptr(slot, f"the memory of {value.place.owner}")
+    made = Dynptr(slot, f"the memory of {value.lvalue.owner}")
     size = p.b.const(value.type.size)
-    p.b.call(DYNPTR_FROM_MEM, value.place.exact(p), size, p.b.const(0), made.address(p))
+    p.b.call(DYNPTR_FROM_MEM, value.lvalue.exact(p), size, p.b.const(0), made.address(p))
     return made
 
 

@@ -16,10 +16,10 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import Entity, RunTime, describe
 from pyebpf.builder.values.integers import Int, read_int
 from pyebpf.builder.values.kernel_objects import KernelReference
+from pyebpf.builder.values.lvalue import Lvalue, moved, write_bytes
 from pyebpf.builder.values.none import MaybeInt
 from pyebpf.builder.values.operations import fits, settled, to_int
 from pyebpf.builder.values.packet_bounds import MOVES, packet_moved
-from pyebpf.builder.values.places import Place, moved, write_bytes
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
@@ -220,13 +220,13 @@ class _Call:
             return moved(p, value.address, value.offset) if value.trusted else to_int(p, value).value
         if isinstance(value, RunTime) and not isinstance(value, Reference):
             value = value.local(p)
-        place = getattr(value, "place", None)
-        if not isinstance(place, Place):
+        lvalue = getattr(value, "lvalue", None)
+        if not isinstance(lvalue, Lvalue):
             self._fail(index, "the address of memory: a record, a string, an array or a map's entry", value)
-        place.check(p, describe(value))
+        lvalue.check(p, describe(value))
         size = getattr(getattr(value, "type", None), "size", None)
         self._room = size if isinstance(size, int) else None
-        return place.exact(p)
+        return lvalue.exact(p)
 
     def _literal(self, value: str | bytes, *, text: bool) -> ir.Value:
         """Write constant bytes to the stack; text with a NUL at its end."""
@@ -268,10 +268,10 @@ class _Call:
             p.fail(f"{what}: this map's values have no type")
         if not isinstance(spec.value, IntType):
             return p.load_value(
-                Place(base=found, owner=f"an entry of {spec.name}", presence=found, shared=True), spec.value
+                Lvalue(base=found, owner=f"an entry of {spec.name}", null_check=found, shared=True), spec.value
             )
         value = p.b.variable(hint=spec.name)
-        with p.b.if_(Compare(Relation.NE, found, p.b.const(0), presence=True)):
+        with p.b.if_(Compare(Relation.NE, found, p.b.const(0), null_check=True)):
             number = read_int(p, found, 0, spec.value)
             p.b.write(value, number.value)
         with p.b.else_():

@@ -9,8 +9,8 @@ from pyebpf.builder.contexts.iterators import NullableReference
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime, describe
 from pyebpf.builder.values.kernel_objects import KernelReference, from_register, integer_type
+from pyebpf.builder.values.lvalue import Lvalue, moved, write_bytes
 from pyebpf.builder.values.operations import fits, settled, to_int
-from pyebpf.builder.values.places import Place, moved, write_bytes
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import NotFound, OnlyInProbe, closest
 
@@ -117,7 +117,7 @@ class Acquired(Entity, NoPythonOperators):
 
     def leave(self, p: ProgramBuilder) -> None:
         address = self.found.address
-        with p.b.if_(Compare(Relation.NE, address, p.b.const(0), presence=True)):
+        with p.b.if_(Compare(Relation.NE, address, p.b.const(0), null_check=True)):
             release = ACQUIRES[self.name]
             _emit(p, p.target.function(release), [address])
 
@@ -199,11 +199,11 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
             return address
         if isinstance(value, RunTime):
             value = value.local(p)
-        place = getattr(value, "place", None)
-        if not isinstance(place, Place):
+        lvalue = getattr(value, "lvalue", None)
+        if not isinstance(lvalue, Lvalue):
             p.fail(f"{what} is a {type_.c_name}, not {describe(value)}")
-        place.check(p, describe(value))
-        return place.exact(p)
+        lvalue.check(p, describe(value))
+        return lvalue.exact(p)
 
     @staticmethod
     def _object(p: ProgramBuilder, wanted: KernelType, value: KernelReference, what: str) -> ir.Value:

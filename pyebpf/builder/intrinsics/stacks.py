@@ -203,7 +203,7 @@ def _claim(p: ProgramBuilder, unclaimed: Join) -> ir.Value:
     b.store(slot, 0, b.const(0), 4)
     base = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=p.use_map(_scratch_spec())), slot, result=Kind.POINTER)
     there, claimed = Join("there"), Join("claimed")
-    b.branch(Compare(Relation.NE, base, b.const(0), presence=True), there, unclaimed)
+    b.branch(Compare(Relation.NE, base, b.const(0), null_check=True), there, unclaimed)
     b.start(there)
     distance = b.variable(hint="distance")
     exchanges = p.target.has("isa:atomic")
@@ -299,7 +299,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
         assert now is not None
         b.store(key, 0, now, 4)
         entry = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=handle), key, result=Kind.POINTER)
-        with b.if_(Compare(Relation.NE, entry, b.const(0), presence=True)):
+        with b.if_(Compare(Relation.NE, entry, b.const(0), null_check=True)):
             equal = b.variable(hint="equal")
             b.write(equal, b.const(1))
             with (

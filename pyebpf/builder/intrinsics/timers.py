@@ -36,9 +36,9 @@ class Timer(Member):
         """
         self.check_kind(p, "a timer")
         need_helper(p, "timer_init", self.describe(), "let Python do it at its time")
-        self.place.check(p, self.describe())
+        self.lvalue.check(p, self.describe())
         spec = self.map(p)
-        timer = self.place.exact(p)
+        timer = self.lvalue.exact(p)
         function = timer_function(p, callback, spec)
         if function is not None:
             handle = p.b.emit(Op.MAP, symbol=p.use_map(spec))
@@ -51,5 +51,5 @@ class Timer(Member):
     def cancel(self, p: ProgramBuilder) -> Int:
         """Forget it, waiting for a call that runs now: 1 if it was to come, 0 if not, or the negative of an errno."""
         self.check_kind(p, "a timer")
-        self.place.check(p, self.describe())
-        return Int(p.b.call(TIMER_CANCEL, self.place.exact(p), comment="bpf_timer_cancel"), S64)
+        self.lvalue.check(p, self.describe())
+        return Int(p.b.call(TIMER_CANCEL, self.lvalue.exact(p), comment="bpf_timer_cancel"), S64)

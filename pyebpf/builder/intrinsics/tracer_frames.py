@@ -40,8 +40,8 @@ def own_frames(p: ProgramBuilder, frames: ir.Value) -> ir.Value | None:
     own = b.variable(hint="own frames")
     b.write(own, b.const(0))
     for number in range(RANGES):
-        place = b.emit(Op.MAP_VALUE, symbol=name, imm=16 * number)
-        start, size = b.load(place, 0, 8), b.load(place, 8, 8)
+        entry = b.emit(Op.MAP_VALUE, symbol=name, imm=16 * number)
+        start, size = b.load(entry, 0, 8), b.load(entry, 8, 8)
         for index in _LOOKED_AT:
             distance = b.binary(Op.SUB, b.load(frames, 8 * index, 8), start)
             with b.if_(Compare(Relation.ULT, distance, size)):

@@ -94,9 +94,9 @@ def _task_number(p: ProgramBuilder, *, process: bool) -> Int:
     # struct bpf_pidns_info { __u32 pid; __u32 tgid; }; zeros for a task that the namespace cannot see, as the helper
     # clears it.
     device, inode = namespace
-    place = p.b.slot_address(p.b.slot(8, name="pidns"))
-    p.b.call(GET_NS_CURRENT_PID_TGID, p.b.const(device), p.b.const(inode), place, p.b.const(8))
-    return _int(p.b.load(place, 4 if process else 0, 4), signed=True)
+    answer = p.b.slot_address(p.b.slot(8, name="pidns"))
+    p.b.call(GET_NS_CURRENT_PID_TGID, p.b.const(device), p.b.const(inode), answer, p.b.const(8))
+    return _int(p.b.load(answer, 4 if process else 0, 4), signed=True)
 
 
 @word(process_number)

@@ -86,14 +86,14 @@ class Always(_Condition):
 class Compare(_Condition):
     """`left relation right` on 64 bits.
 
-    `presence` marks a comparison of an address with 0 that decides whether it is None; `guards` is an address in a
+    `null_check` marks a comparison of an address with 0 that decides whether it is None; `guards` is an address in a
     packet that may be read where `left` is at or below `right`.
     """
 
     relation: Relation
     left: Value
     right: Value
-    presence: bool = False
+    null_check: bool = False
     guards: Value | None = None
 
 
@@ -128,7 +128,7 @@ def negate(test: Test) -> Test:
             return Always(not holds)
         case Not(condition):
             return condition
-        case Compare(relation, left, right, presence, guards) if relation in NEGATED:
-            return Compare(NEGATED[relation], left, right, presence, guards)
+        case Compare(relation, left, right, null_check, guards) if relation in NEGATED:
+            return Compare(NEGATED[relation], left, right, null_check, guards)
         case _:
             return Not(test)

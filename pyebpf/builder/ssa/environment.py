@@ -320,7 +320,7 @@ def learn(environment: Environment, fact: Test) -> None:
     if not isinstance(fact, Compare):
         return
     left, right = environment.interval(fact.left.number), environment.interval(fact.right.number)
-    if right == (0, 0) and fact.relation is Relation.NE and (fact.presence or fact.left.kind is Kind.POINTER):
+    if right == (0, 0) and fact.relation is Relation.NE and (fact.null_check or fact.left.kind is Kind.POINTER):
         environment.present[fact.left.number] = True
     if fact.guards is not None and fact.relation is Relation.ULE:
         environment.present[fact.guards.number] = True

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.ssa.conditions import All, Compare, Test, negate
 from pyebpf.builder.values.atomics import augment
 from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.lvalue import Lvalue, copy, movable, pieces
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.packet_bounds import proven
-from pyebpf.builder.values.places import Place, copy, movable, pieces
 from pyebpf.builder.values.references import Reference
 from pyebpf.builder.values.restating import element_offset
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Array", "element_place", "equal_bytes", "equal_places"]
+__all__ = ["Array", "element_lvalue", "equal_bytes", "equal_lvalues"]
 
 
 class Array(Reference):
@@ -38,32 +38,32 @@ class Array(Reference):
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         self.check_writable(p)
-        if self.place.fixed and not isinstance(index, int):
+        if self.lvalue.fixed and not isinstance(index, int):
             whole = self._movable(p)
             whole.set_item(p, index, value)
-            copy(p, *self.place.address(p), *whole.place.address(p), self.type.size)
+            copy(p, *self.lvalue.address(p), *whole.lvalue.address(p), self.type.size)
             return
         p.store_value(*self._element(p, index).address(p), self.type.element, value)
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
         self.check(p)
-        if self.place.shared:
+        if self.lvalue.shared:
             augment(p, self._element(p, index), self.type.element, operator, value, self.describe())
         else:
             super().augment_item(p, index, operator, value)
 
     def _movable(self, p: ProgramBuilder) -> Array:
         """A copy that can be read and written at run-time indices."""
-        return Array(self.type, replace(movable(p, self.place, self.type.size), writable=True))
+        return Array(self.type, replace(movable(p, self.lvalue, self.type.size), writable=True))
 
-    def _element(self, p: ProgramBuilder, index: Any) -> Place:
+    def _element(self, p: ProgramBuilder, index: Any) -> Lvalue:
         if isinstance(index, int) and -self.type.length <= index < 0:
             index += self.type.length  # from the end, as Python counts
-        if self.place.fixed and not isinstance(index, int):
-            whole = Array(self.type, movable(p, self.place, self.type.size))
+        if self.lvalue.fixed and not isinstance(index, int):
+            whole = Array(self.type, movable(p, self.lvalue, self.type.size))
             return whole._element(p, index)
-        return element_place(
-            p, self, replace(self.place, presence=None), self.type.element.size, self.type.length, index
+        return element_lvalue(
+            p, self, replace(self.lvalue, null_check=None), self.type.element.size, self.type.length, index
         )
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
@@ -78,10 +78,10 @@ class Array(Reference):
         if isinstance(other, bytes | bytearray):
             if len(other) != self.type.length:
                 p.fail(f"{other!r} has {len(other)} bytes and can never equal {self.type.name}")
-            return equal_bytes(p, self.place, bytes(other))
+            return equal_bytes(p, self.lvalue, bytes(other))
         if isinstance(other, Array) and other.type == self.type:
             other.check(p)
-            return equal_places(p, self.place, other.place, self.type.size)
+            return equal_lvalues(p, self.lvalue, other.lvalue, self.type.size)
         return None
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
@@ -89,17 +89,17 @@ class Array(Reference):
         self.check(p)
         if type_ != self.type:
             p.fail(f"{self.describe()} does not fit {type_.name}")
-        copy(p, address, offset, *self.place.address(p), self.type.size)
+        copy(p, address, offset, *self.lvalue.address(p), self.type.size)
 
 
-def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, count: int, index: Any) -> Place:
+def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, count: int, index: Any) -> Lvalue:
     """Place of the element at `index`, which must be provably below `count`."""
     if isinstance(index, slice):
         p.fail(f"{owner.describe()} has no slices: index its elements one by one")
     if isinstance(index, int):
         if not 0 <= index < count:
             p.fail(f"index {int(index)} is outside {owner.describe()}: 0 to {count - 1}")
-        return place.at(int(index) * size)
+        return lvalue.at(int(index) * size)
     number = to_int(p, index)
     low, high = p.b.bounds(number.value)
     if low < 0 or high >= count:
@@ -107,24 +107,24 @@ def element_place(p: ProgramBuilder, owner: Entity, place: Place, size: int, cou
             f"this index of {owner.describe()} may lie outside 0 to {count - 1}: "
             f"test it first, if 0 <= i < {count}, or mask it"
         )
-    base = place.exact(p)
+    base = lvalue.exact(p)
     address = p.b.emit(Op.OFFSET, base, element_offset(p, number.value, count, size))
     p.b.assume_present(address)
-    if place.packet:
-        address = proven(p, address, size, base, place.packet)
-    return Place(
+    if lvalue.packet:
+        address = proven(p, address, size, base, lvalue.packet)
+    return Lvalue(
         base=address,
-        owner=place.owner,
-        shared=place.shared,
-        writable=place.writable,
-        foreign=place.foreign,
-        space=place.space,
+        owner=lvalue.owner,
+        shared=lvalue.shared,
+        writable=lvalue.writable,
+        untrusted=lvalue.untrusted,
+        space=lvalue.space,
     )
 
 
-def equal_bytes(p: ProgramBuilder, place: Place, data: bytes) -> Test:
+def equal_bytes(p: ProgramBuilder, lvalue: Lvalue, data: bytes) -> Test:
     """Whether memory holds these bytes."""
-    address, offset = place.address(p)
+    address, offset = lvalue.address(p)
     tests: list[Test] = []
     for at, width in pieces(offset, len(data)):
         chunk = data[at - offset : at - offset + width]
@@ -134,7 +134,7 @@ def equal_bytes(p: ProgramBuilder, place: Place, data: bytes) -> Test:
     return All(tuple(tests))
 
 
-def equal_places(p: ProgramBuilder, left: Place, right: Place, size: int) -> Test:
+def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> Test:
     """Whether two pieces of memory hold the same bytes."""
     address, offset = left.address(p)
     other, start = right.address(p)

@@ -1,4 +1,4 @@
-"""`place op= value` where other programs may write at the same time: one atomic instruction."""
+"""`lvalue op= value` where other programs may write at the same time: one atomic instruction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyebpf.types import IntType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.values.places import Place
+    from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
@@ -50,9 +50,9 @@ def operand(p: ProgramBuilder, type_: IntType, operator: str, value: Any) -> ir.
     return p.b.emit(Op.NEG, number) if operator == "-" else number
 
 
-def augment(p: ProgramBuilder, place: Place, type_: Type, operator: str, value: Any, what: str) -> None:
-    """`place operator= value`."""
+def augment(p: ProgramBuilder, lvalue: Lvalue, type_: Type, operator: str, value: Any, what: str) -> None:
+    """`lvalue operator= value`."""
     checked = check(p, type_, operator, what)
     number = operand(p, checked, operator, value)
-    address, offset = place.address(p)
+    address, offset = lvalue.address(p)
     p.b.emit(Op.ATOMIC, address, number, imm=offset, size=checked.size, symbol=OPERATIONS[operator])

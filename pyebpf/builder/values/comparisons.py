@@ -234,7 +234,9 @@ def _element_equal(p: ProgramBuilder, left: Any, right: Any) -> Test:
         other = right if left is None else left
         if not isinstance(other, Entity):
             return Always(other is None)
-        never = type(other).is_none is Entity.is_none or (isinstance(other, Reference) and other.place.presence is None)
+        never = type(other).is_none is Entity.is_none or (
+            isinstance(other, Reference) and other.lvalue.null_check is None
+        )
         return Always(holds=False) if never else other.is_none(p)
     return compare(p, "==", left, right)
 

@@ -244,9 +244,9 @@ class KernelArray(RunTime):
                 f"if 0 <= i < {self.array_length}, or mask it"
             )
         # The verifier takes no variable offset into a typed kernel pointer; probe_read_kernel needs none checked.
-        place = p.b.emit(Op.MUL, number, p.b.const(size))
+        distance = p.b.emit(Op.MUL, number, p.b.const(size))
         base = p.b.emit(Op.ADD, as_number(p, self.address), p.b.const(self.offset))
-        return _value_at(p, p.b.emit(Op.ADD, base, place), 0, self.element, trusted=False, space=self.space)
+        return _value_at(p, p.b.emit(Op.ADD, base, distance), 0, self.element, trusted=False, space=self.space)
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Copy the array into memory as a `type_` of elements of the same size."""
@@ -268,10 +268,10 @@ def as_number(p: ProgramBuilder, address: ir.Value) -> ir.Value:
     """
     if address.kind is Kind.SCALAR:
         return address
-    place = p.b.slot_address(p.b.slot(8, name="pointer"))
-    p.b.store(place, 0, address, 8)
+    held = p.b.slot_address(p.b.slot(8, name="pointer"))
+    p.b.store(held, 0, address, 8)
     copy = p.b.slot_address(p.b.slot(8, name="number"))
-    probe_read(p, Space.KERNEL, copy, 8, place)
+    probe_read(p, Space.KERNEL, copy, 8, held)
     return p.b.load(copy, 0, 8)
 
 
@@ -439,8 +439,8 @@ def container_of(p: ProgramBuilder, value: Any, struct: Any, member: Any) -> Any
             'container_of(inode, "struct socket_alloc", "vfs_inode")'
         )
     try:
-        place = p.target.struct_member(struct, member)
+        found = p.target.struct_member(struct, member)
         type_ = p.target.type_named(struct)
     except NotFound as error:
         p.fail(str(error))
-    return KernelReference(at_offset(p, value.address, value.offset - place.offset), type_, space=value.space)
+    return KernelReference(at_offset(p, value.address, value.offset - found.offset), type_, space=value.space)

@@ -74,7 +74,7 @@ class InnerMap(RunTime):
     def is_none(self, p: ProgramBuilder) -> Test:
         if p.b.is_present(self.address):
             return Always(holds=False)
-        return Compare(Relation.EQ, self.address, p.b.const(0), presence=True)
+        return Compare(Relation.EQ, self.address, p.b.const(0), null_check=True)
 
     def truth(self, p: ProgramBuilder) -> Test:
         p.fail(f"the truth of {self.describe()} may mean None: write `is None` or `is not None`")

@@ -42,9 +42,9 @@ def probe_read_value(
     p: ProgramBuilder, space: Space, address: ir.Value, offset: int, size: int, *, signed: bool = False
 ) -> ir.Value:
     """Read an integer of 1, 2, 4 or 8 bytes at address + offset. A bad address gives 0."""
-    place = p.b.slot_address(p.b.shared_slot("read"))
-    probe_read(p, space, place, size, at_offset(p, address, offset))
-    return p.b.load(place, 0, size, signed=signed)
+    copied = p.b.slot_address(p.b.shared_slot("read"))
+    probe_read(p, space, copied, size, at_offset(p, address, offset))
+    return p.b.load(copied, 0, size, signed=signed)
 
 
 def probe_read_string(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:

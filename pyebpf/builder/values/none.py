@@ -20,14 +20,14 @@ __all__ = ["MaybeInt"]
 
 
 class MaybeInt(RunTime):
-    """A number, or None where `presence` is NULL. Computing with it needs a check before."""
+    """A number, or None where `null_check` is NULL. Computing with it needs a check before."""
 
     REMEDY = "test it with `is None` first, or give get() what stands in for it: .get(k, 0)"
 
     def __init__(
-        self, presence: ir.Value, value: ir.Value, type_: IntType, loaded: IntType | None, source: str
+        self, null_check: ir.Value, value: ir.Value, type_: IntType, loaded: IntType | None, source: str
     ) -> None:
-        self.presence = presence
+        self.null_check = null_check
         self.value = value
         self.type = type_
         self.loaded = loaded
@@ -35,7 +35,7 @@ class MaybeInt(RunTime):
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
-        return (self.presence, self.value)
+        return (self.null_check, self.value)
 
     @property
     def shape(self) -> Hashable:
@@ -49,11 +49,11 @@ class MaybeInt(RunTime):
 
     def local(self, p: ProgramBuilder) -> RunTime:
         """Where it was found not to be None, another name for it is a name for the number."""
-        return self.settle(p) if p.b.is_present(self.presence) else self
+        return self.settle(p) if p.b.is_present(self.null_check) else self
 
     def settle(self, p: ProgramBuilder) -> Int:
         """Return the number, where every path to here has found that there is one."""
-        if not p.b.is_present(self.presence):
+        if not p.b.is_present(self.null_check):
             p.fail(f"{self.source} may be None: {self.REMEDY}")
         return Int(self.value, self.type, self.loaded)
 
@@ -62,12 +62,12 @@ class MaybeInt(RunTime):
         return self.settle(p)
 
     def is_none(self, p: ProgramBuilder) -> Test:
-        if p.b.is_present(self.presence):
+        if p.b.is_present(self.null_check):
             return Always(holds=False)
-        return Compare(Relation.EQ, self.presence, p.b.const(0), presence=True)
+        return Compare(Relation.EQ, self.null_check, p.b.const(0), null_check=True)
 
     def truth(self, p: ProgramBuilder) -> Test:
-        if not p.b.is_present(self.presence):
+        if not p.b.is_present(self.null_check):
             p.fail(f"the truth of {self.source} cannot tell None from 0: write `is None` or `is not None`")
         return self.settle(p).truth(p)
 

@@ -81,7 +81,7 @@ class Maybe(RunTime):
     def is_none(self, p: ProgramBuilder) -> Test:
         if p.b.is_present(self.flag):
             return Always(holds=False)
-        return Compare(Relation.EQ, self.flag, p.b.const(0), presence=True)
+        return Compare(Relation.EQ, self.flag, p.b.const(0), null_check=True)
 
     def truth(self, p: ProgramBuilder) -> Test:
         if not p.b.is_present(self.flag):
@@ -128,8 +128,8 @@ def bare(value: RunTime) -> RunTime:
         return value.inner
     if isinstance(value, MaybeInt):
         return Int(value.value, value.type, value.loaded)
-    if isinstance(value, Reference) and value.place.presence is not None:
-        return type(value)(value.type, replace(value.place, presence=None))
+    if isinstance(value, Reference) and value.lvalue.null_check is not None:
+        return type(value)(value.type, replace(value.lvalue, null_check=None))
     return value
 
 
@@ -138,7 +138,7 @@ def with_flag(p: ProgramBuilder, value: RunTime, source: str) -> Maybe:
     if isinstance(value, Maybe):
         return Maybe(value.flag, value.inner, source)
     missing: Test = Always(holds=False)
-    if isinstance(value, MaybeInt) or (isinstance(value, Reference) and value.place.presence is not None):
+    if isinstance(value, MaybeInt) or (isinstance(value, Reference) and value.lvalue.null_check is not None):
         missing = value.is_none(p)
     if isinstance(missing, Always):
         flag = p.b.const(1)

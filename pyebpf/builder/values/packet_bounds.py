@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Compare, Test
-from pyebpf.builder.values.places import moved
+from pyebpf.builder.values.lvalue import moved
 from pyebpf.compiler.ir import Condition as Relation, Kind
 
 if TYPE_CHECKING:

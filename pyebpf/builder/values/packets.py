@@ -12,10 +12,10 @@ from pyebpf.builder.available import need_helper
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import settled, to_int
 from pyebpf.builder.values.packet_bounds import ORIGIN
-from pyebpf.builder.values.places import Place
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
 from pyebpf.types import S64, U32, ArrayType, BytesType, StructType, Type, type_of
@@ -96,8 +96,8 @@ class Packet(Entity, NoPythonOperators):
         offset, reach = _offset(p, at, farthest)
         address = moved_in(p, data, offset)
         p.b.assume_origin(address, ORIGIN)
-        place = Place(base=address, owner=self.name, presence=address, writable=self.writable)
-        return p.load_value(replace(place, packet=self.where, reach=reach, farthest=farthest, foreign=True), found)
+        lvalue = Lvalue(base=address, owner=self.name, null_check=address, writable=self.writable)
+        return p.load_value(replace(lvalue, packet=self.where, reach=reach, farthest=farthest, untrusted=True), found)
 
     def _load(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
         """`load(T, at=n)`: a copy of the T that begins n bytes into the packet, or None where it ends before.
@@ -124,7 +124,7 @@ class Packet(Entity, NoPythonOperators):
         slot = p.b.slot(-(-found.size // 8) * 8, name="packet")
         status = p.b.call(helper, p.context, offset, p.b.slot_address(slot), p.b.const(found.size), comment=name)
         there = p.b.truth_value(Compare(Relation.EQ, status, p.b.const(0)))
-        return p.load_value(Place(slot=slot, owner="a copy from the packet", presence=there, foreign=True), found)
+        return p.load_value(Lvalue(slot=slot, owner="a copy from the packet", null_check=there, untrusted=True), found)
 
     def _end(self, p: ProgramBuilder, which: int) -> ir.Value:
         """The packet's first address (0) or the one behind its last (1): read once, where nothing moves it."""

@@ -8,9 +8,9 @@ from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.comparisons import compare
 from pyebpf.builder.values.entity import RunTime, describe
 from pyebpf.builder.values.integers import Int, number
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
 from pyebpf.builder.values.operations import settled, to_int
-from pyebpf.builder.values.places import Place
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import closest
@@ -119,9 +119,9 @@ def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, 
         return Int(value, S64, type_)
     if isinstance(type_, PointerType):
         return Pointer(probe_read_value(p, space, address, offset, 8), type_.target, space)
-    place = p.b.slot_address(p.b.slot(-(-type_.size // 8) * 8, name="copy"))
-    probe_read(p, space, place, type_.size, at_offset(p, address, offset))
-    return p.load_value(Place(base=place, foreign=True, space=space), type_)
+    copied = p.b.slot_address(p.b.slot(-(-type_.size // 8) * 8, name="copy"))
+    probe_read(p, space, copied, type_.size, at_offset(p, address, offset))
+    return p.load_value(Lvalue(base=copied, untrusted=True, space=space), type_)
 
 
 def string_at(p: ProgramBuilder, word: str, pointer: Any, space: Space, size: int | None) -> Any:

@@ -8,41 +8,41 @@ from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import read_int
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.records import Record
-from pyebpf.builder.values.strings import ForeignString, String
+from pyebpf.builder.values.strings import String, UntrustedString
 from pyebpf.builder.values.tuples import TupleReference
 from pyebpf.types import ArrayType, BytesType, CharArray, IntType, PointerType, StructType, TupleType
 from pyebpf.types.special import SpecialType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.values.places import Place
+    from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.builder.values.special import Member
     from pyebpf.types import Type
 
 __all__ = ["read"]
 
 
-def read(p: ProgramBuilder, place: Place, type_: Type) -> Any:
-    """Return the value of `type_` at `place`."""
+def read(p: ProgramBuilder, lvalue: Lvalue, type_: Type) -> Any:
+    """Return the value of `type_` at `lvalue`."""
     if isinstance(type_, IntType):
-        return read_int(p, *place.address(p), type_)
+        return read_int(p, *lvalue.address(p), type_)
     if isinstance(type_, PointerType):
-        address, offset = place.address(p)
-        return Pointer(p.b.load(address, offset, 8), type_.target, place.space)
+        address, offset = lvalue.address(p)
+        return Pointer(p.b.load(address, offset, 8), type_.target, lvalue.space)
     if isinstance(type_, TupleType):
-        return TupleReference(type_, place)
+        return TupleReference(type_, lvalue)
     if isinstance(type_, StructType):
-        return Record(type_, place)
+        return Record(type_, lvalue)
     if isinstance(type_, CharArray):
-        return (ForeignString if place.foreign else String)(type_, place)
+        return (UntrustedString if lvalue.untrusted else String)(type_, lvalue)
     if isinstance(type_, SpecialType):
-        return _special(p, type_, place)
+        return _special(p, type_, lvalue)
     if not isinstance(type_, ArrayType | BytesType):
         p.fail(f"{type_.name} is for user space: a probe sees no fields in it, so declare a Struct to read it here")
-    return Array(type_, place)
+    return Array(type_, lvalue)
 
 
-def _special(p: ProgramBuilder, type_: SpecialType, place: Place) -> Member:
+def _special(p: ProgramBuilder, type_: SpecialType, lvalue: Lvalue) -> Member:
     # Few programs have such a member.
     from pyebpf.builder.intrinsics.timers import Timer
     from pyebpf.builder.values.special import SpinLock
@@ -50,4 +50,4 @@ def _special(p: ProgramBuilder, type_: SpecialType, place: Place) -> Member:
     made = {"bpf_spin_lock": SpinLock, "bpf_timer": Timer}.get(type_.tag)
     if made is None:
         p.fail(f"struct {type_.tag} has no meaning in the language yet")
-    return made(type_, place)
+    return made(type_, lvalue)

@@ -8,7 +8,7 @@ from pyebpf.builder.values.atomics import augment
 from pyebpf.builder.values.bits import bits_of, changed_bits, read_bits
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.places import Place, copy, zero
+from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.references import Reference, note_change
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest, closest_or_all
@@ -33,7 +33,7 @@ class Record(Reference):
     fresh = False
 
     def describe(self) -> str:
-        owner = f" ({self.place.owner})" if self.place.owner else ""
+        owner = f" ({self.lvalue.owner})" if self.lvalue.owner else ""
         return f"the record {self.type.name}{owner}"
 
     def field(self, p: ProgramBuilder, name: str) -> Field:
@@ -51,7 +51,7 @@ class Record(Reference):
         field = self.field(p, name)
         self.check(p)
         # What is nested in a record that is there is there.
-        return p.load_value(replace(self.place.at(field.offset), presence=None), field.type)
+        return p.load_value(replace(self.lvalue.at(field.offset), null_check=None), field.type)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         bits = bits_of(self.type, name)
@@ -60,32 +60,32 @@ class Record(Reference):
         field = self.field(p, name)
         self.check_writable(p)
         note_change(p, field.type)
-        p.store_value(*self.place.at(field.offset).address(p), field.type, value)
+        p.store_value(*self.lvalue.at(field.offset).address(p), field.type, value)
 
     def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
-        if not self.place.shared or p.b.no_calls or bits_of(self.type, name) is not None:
+        if not self.lvalue.shared or p.b.no_calls or bits_of(self.type, name) is not None:
             super().augment_attribute(p, name, operator, value)
             return
         field = self.field(p, name)
         self.check_writable(p)
-        augment(p, self.place.at(field.offset), field.type, operator, value, f"{self.type.name}.{name}")
+        augment(p, self.lvalue.at(field.offset), field.type, operator, value, f"{self.type.name}.{name}")
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Copy the whole record."""
         self.check(p)
         if type_ != self.type:
             p.fail(f"{self.describe()} does not fit {type_.name}")
-        copy(p, address, offset, *self.place.address(p), self.type.size)
-        if self.place.foreign:
+        copy(p, address, offset, *self.lvalue.address(p), self.type.size)
+        if self.lvalue.untrusted:
             # Numbers are what they are, and strings are written as the language has them.
             for field in self.type.fields:
                 if isinstance(field.type, CharArray | StructType):
-                    part = p.load_value(self.place.at(field.offset), field.type)
+                    part = p.load_value(self.lvalue.at(field.offset), field.type)
                     p.store_value(address, offset + field.offset, field.type, part)
 
 
 class PendingRecord(RunTime):
-    """A record whose values are known but that has no place yet: it is built where it goes.
+    """A record whose values are known but that is not in memory yet: it is built where it goes.
 
     Passed on as a value it takes its place there, on the stack, in a map's entry or in a ring buffer's reservation.
     """
@@ -117,7 +117,7 @@ class PendingRecord(RunTime):
         """Build it on the stack."""
         slot = p.b.slot(-(-self.type.size // 8) * 8, name=self.type.name)
         self.write_to(p, p.b.slot_address(slot), 0, self.type)
-        return Record(self.type, Place(slot=slot))
+        return Record(self.type, Lvalue(slot=slot))
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Build it in its place: every field, and zeros between them."""

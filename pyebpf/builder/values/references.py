@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.values.places import Place
+    from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
@@ -23,62 +23,62 @@ __all__ = ["Reference", "note_change"]
 
 
 class Reference(RunTime):
-    """A value of `type` at `place`. Names that share it are one value, as Python's; storing and emitting copies."""
+    """A value of `type` at `lvalue`. Names that share it are one value, as Python's; storing and emitting copies."""
 
-    def __init__(self, type_: Any, place: Place) -> None:
+    def __init__(self, type_: Any, lvalue: Lvalue) -> None:
         self.type = type_
-        self.place = place
+        self.lvalue = lvalue
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
-        return self.place.parts
+        return self.lvalue.parts
 
     @property
     def shape(self) -> Hashable:
-        return ("reference", self.type, self.place.shape)
+        return ("reference", self.type, self.lvalue.shape)
 
     def rebuild(self, parts: tuple[ir.Value, ...]) -> Self:
-        return type(self)(self.type, self.place.rebuild(parts))
+        return type(self)(self.type, self.lvalue.rebuild(parts))
 
     def describe(self) -> str:
-        owner = f" of {self.place.owner}" if self.place.owner else ""
+        owner = f" of {self.lvalue.owner}" if self.lvalue.owner else ""
         return f"the {self.type.name}{owner}"
 
     def stands_ready(self, type_: Type) -> bool:
         """Whether it stands on the stack as what a helper is given for a `type_`."""
-        return self.place.slot is not None and self.type == type_ and not self.place.foreign
+        return self.lvalue.slot is not None and self.type == type_ and not self.lvalue.untrusted
 
     def is_shared(self, p: ProgramBuilder) -> bool:
         # Under a lock nobody else writes.
-        return self.place.shared and not p.b.no_calls
+        return self.lvalue.shared and not p.b.no_calls
 
     def check(self, p: ProgramBuilder) -> None:
         """Refuse a use where it may be None or gone."""
-        self.place.check(p, self.describe())
+        self.lvalue.check(p, self.describe())
 
     def check_writable(self, p: ProgramBuilder) -> None:
         """Refuse a write where it may be None or gone, or to memory that is only read."""
         self.check(p)
-        if not self.place.writable:
+        if not self.lvalue.writable:
             p.fail(f"{self.describe()} is only read: copy it to a record of its own first")
 
     def is_none(self, p: ProgramBuilder) -> Test:
-        presence = self.place.presence
-        if presence is None:
+        null_check = self.lvalue.null_check
+        if null_check is None:
             p.fail(f"{self.describe()} is never None")
-        if p.b.is_present(presence):
+        if p.b.is_present(null_check):
             return Always(holds=False)
-        if self.place.packet:
-            self.place.check_gone(p, self.describe())
-            there = inside(p, presence, self.type.size, self.place.packet)
-            if self.place.reach is not None:
-                near = Compare(Relation.ULE, self.place.reach, p.b.const(self.place.farthest))
+        if self.lvalue.packet:
+            self.lvalue.check_valid(p, self.describe())
+            there = inside(p, null_check, self.type.size, self.lvalue.packet)
+            if self.lvalue.reach is not None:
+                near = Compare(Relation.ULE, self.lvalue.reach, p.b.const(self.lvalue.farthest))
                 there = All((near, there))
             return negate(there)
-        return Compare(Relation.EQ, presence, p.b.const(0), presence=True)
+        return Compare(Relation.EQ, null_check, p.b.const(0), null_check=True)
 
     def truth(self, p: ProgramBuilder) -> Test:
-        if self.place.presence is not None:
+        if self.lvalue.null_check is not None:
             p.fail(f"the truth of {self.describe()} may mean None: write `is None` or `is not None`")
         p.fail(f"{self.describe()} is neither true nor false: compare one of its fields")
 

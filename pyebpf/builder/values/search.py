@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.builder.values.arrays import element_place
-from pyebpf.builder.values.places import movable
+from pyebpf.builder.values.arrays import element_lvalue
+from pyebpf.builder.values.lvalue import movable
 from pyebpf.compiler.ir import Condition as Relation, Op
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def find_bytes(p: ProgramBuilder, text: Reference, size: int, wanted: bytes) -> 
     from pyebpf.builder.loops import range_loop
 
     b = p.b
-    place = movable(p, text.place, size)
+    lvalue = movable(p, text.lvalue, size)
     words = [wanted[at : at + _WORD] for at in range(0, len(wanted), _WORD)]
     window = [b.variable(hint="window") for _ in words]
     absent = b.variable(hint="absent")
@@ -37,7 +37,7 @@ def find_bytes(p: ProgramBuilder, text: Reference, size: int, wanted: bytes) -> 
         b.write(variable, b.const(0))
     b.write(absent, b.const(1))
     with range_loop(p, 0, size, 1, [*window, absent]) as (_, index):
-        address, offset = element_place(p, text, place, 1, size, index).address(p)
+        address, offset = element_lvalue(p, text, lvalue, 1, size, index).address(p)
         byte: Any = b.load(address, offset, 1)
         differs: Any = None
         for variable, word in reversed(list(zip(window, words, strict=True))):

@@ -9,7 +9,7 @@ from pyebpf.uapi.helper_ids import SPIN_LOCK, SPIN_UNLOCK
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.values.places import Place
+    from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.specs import MapSpec
     from pyebpf.types.special import SpecialType
 
@@ -22,17 +22,17 @@ TRACING_KINDS = ("KPROBE", "TRACEPOINT", "PERF_EVENT", "RAW_TRACEPOINT", "RAW_TR
 class Member(Entity, NoPythonOperators):
     """Such a member at its place in a map's entry."""
 
-    def __init__(self, type_: SpecialType, place: Place) -> None:
+    def __init__(self, type_: SpecialType, lvalue: Lvalue) -> None:
         self.type = type_
-        self.place = place
+        self.lvalue = lvalue
 
     def describe(self) -> str:
-        owner = f" of {self.place.owner}" if self.place.owner else ""
+        owner = f" of {self.lvalue.owner}" if self.lvalue.owner else ""
         return f"the {self.type.name}{owner}"
 
     def map(self, p: ProgramBuilder) -> MapSpec:
         """The map whose entry it is in."""
-        base = self.place.base
+        base = self.lvalue.base
         name = None if base is None else p.b.origin(base)
         spec = None if name is None else p.maps.get(name)
         if spec is None:
@@ -55,9 +55,9 @@ class SpinLock(Member):
 
     def enter(self, p: ProgramBuilder) -> Any:
         self.check_kind(p, "a spin lock")
-        self.place.check(p, self.describe())
-        p.b.call(SPIN_LOCK, self.place.exact(p), comment="bpf_spin_lock")
+        self.lvalue.check(p, self.describe())
+        p.b.call(SPIN_LOCK, self.lvalue.exact(p), comment="bpf_spin_lock")
         return None
 
     def leave(self, p: ProgramBuilder) -> None:
-        p.b.call(SPIN_UNLOCK, self.place.exact(p), comment="bpf_spin_unlock")
+        p.b.call(SPIN_UNLOCK, self.lvalue.exact(p), comment="bpf_spin_unlock")

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
-from pyebpf.builder.values.arrays import element_place, equal_bytes, equal_places
+from pyebpf.builder.values.arrays import element_lvalue, equal_bytes, equal_lvalues
 from pyebpf.builder.values.entity import RunTime, describe
 from pyebpf.builder.values.integers import Character, Int, relation
+from pyebpf.builder.values.lvalue import Lvalue, copy, movable, moved, pieces, zero
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import any_in_turn
-from pyebpf.builder.values.places import Place, copy, movable, moved, pieces, zero
 from pyebpf.builder.values.references import Reference
 from pyebpf.builder.values.search import find_bytes
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -41,11 +41,11 @@ class String(Reference):
 
     def local(self, p: ProgramBuilder) -> String:
         """Python's strings never change: where the program changes strings in memory, a name takes a copy."""
-        if not p.known.strings_change or not self.place.writable or self.place.missing(p):
+        if not p.known.strings_change or not self.lvalue.writable or self.lvalue.may_be_null(p):
             return self
         slot = p.b.slot(-(-self.type.size // 8) * 8, name="string")
         self.write_to(p, p.b.slot_address(slot), 0, self.type)
-        return String(self.type, Place(slot=slot, owner="a local", writable=False))
+        return String(self.type, Lvalue(slot=slot, owner="a local", writable=False))
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
         p.fail(f"{self.describe()} has no operator {operator}: {_NO_OPERATOR}")
@@ -55,14 +55,14 @@ class String(Reference):
         if operator not in ("==", "!="):
             p.fail(f"{self.describe()} has no operator {operator}: strings are compared by == and !=")
         if isinstance(other, str | bytes):
-            same = equal_bytes(p, self.place, self._literal(p, other) + b"\0")
+            same = equal_bytes(p, self.lvalue, self._literal(p, other) + b"\0")
         else:
             string = local_string(p, other.beside(p, [self]) if isinstance(other, StringSource) else other)
             if string is None:
                 p.fail(f"{self.describe()} cannot be compared with {describe(other)}, which is no string")
             string.check(p)
             # Up to the end of the shorter: by then there has been a NUL in both, and only zeros follow.
-            same = equal_places(p, self.place, string.place, min(self.type.length, string.type.length))
+            same = equal_lvalues(p, self.lvalue, string.lvalue, min(self.type.length, string.type.length))
         return same if operator == "==" else negate(same)
 
     def _literal(self, p: ProgramBuilder, literal: str | bytes) -> bytes:
@@ -75,10 +75,10 @@ class String(Reference):
         return raw
 
     def truth(self, p: ProgramBuilder) -> Test:
-        if self.place.missing(p):
+        if self.lvalue.may_be_null(p):
             return super().truth(p)
         self.check(p)
-        address, offset = self.place.address(p)
+        address, offset = self.lvalue.address(p)
         return Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0))
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
@@ -88,8 +88,8 @@ class String(Reference):
         self.check(p)
         wanted = [self._literal(p, each) for each in literals(p, "startswith", prefix)]
         if len(wanted) == 1:
-            return equal_bytes(p, self.place, wanted[0])
-        return any_in_turn(p, (equal_bytes(p, self.place, each) for each in wanted))
+            return equal_bytes(p, self.lvalue, wanted[0])
+        return any_in_turn(p, (equal_bytes(p, self.lvalue, each) for each in wanted))
 
     def _ends_with(self, p: ProgramBuilder, suffix: Any) -> Test:
         # Behind the first NUL there are only more: what a NUL follows stands at the end.
@@ -106,7 +106,7 @@ class String(Reference):
         most = self.type.length - 1
         if most == 0:
             return 0
-        base, offset = movable(p, self.place, self.type.size).address(p)
+        base, offset = movable(p, self.lvalue, self.type.size).address(p)
         count = b.variable(hint="length")
         b.write(count, b.const(0))
         step = 1 << most.bit_length() - 1
@@ -131,8 +131,8 @@ class String(Reference):
         self.check(p)
         if isinstance(index, slice):
             return self._slice(p, *_ends(p, index))
-        place = self.place if isinstance(index, int) else movable(p, self.place, self.type.size)
-        address, offset = element_place(p, self, place, 1, self.type.length, index).address(p)
+        lvalue = self.lvalue if isinstance(index, int) else movable(p, self.lvalue, self.type.size)
+        address, offset = element_lvalue(p, self, lvalue, 1, self.type.length, index).address(p)
         return Character(p.b.load(address, offset, 1), S64, U8)
 
     def _slice(self, p: ProgramBuilder, start: int, stop: int | None) -> String:
@@ -143,10 +143,10 @@ class String(Reference):
         size = -(-(kept + 1) // 8) * 8
         slot = p.b.slot(size, name="string")
         address = p.b.slot_address(slot)
-        source, offset = self.place.address(p)
+        source, offset = self.lvalue.address(p)
         copy(p, address, 0, source, offset + start, kept)
         zero(p, address, kept, size - kept)
-        return String(CharArray(kept + 1), Place(slot=slot, owner="a local", writable=False))
+        return String(CharArray(kept + 1), Lvalue(slot=slot, owner="a local", writable=False))
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         p.fail(f"{self.describe()} is not written byte by byte: assign a whole string")
@@ -163,14 +163,14 @@ class String(Reference):
         self.check(p)
         if not isinstance(type_, CharArray):
             p.fail(f"{self.describe()} does not fit {type_.name}")
-        source, start = self.place.address(p)
+        source, start = self.lvalue.address(p)
         whole = self.type.length <= type_.length
         kept = self.type.length if whole else type_.length - 1
         copy(p, address, offset, source, start, kept)
         zero(p, address, offset + kept, type_.length - kept)
 
 
-class ForeignString(String):
+class UntrustedString(String):
     """A `char[N]` that somebody else wrote, such as a field of a packet: it may be full, or have junk behind its NUL.
 
     It is the string that C would read, of at most N-1 bytes; what more than its beginning counts for, works on a copy
@@ -178,13 +178,13 @@ class ForeignString(String):
     """
 
     def local(self, p: ProgramBuilder) -> String:
-        return self.clean(p) if p.known.strings_change and not self.place.missing(p) else self
+        return self.clean(p) if p.known.strings_change and not self.lvalue.may_be_null(p) else self
 
     def clean(self, p: ProgramBuilder) -> String:
         """A copy as the language has strings."""
         slot = p.b.slot(-(-self.type.size // 8) * 8, name="string")
         self.write_to(p, p.b.slot_address(slot), 0, self.type)
-        return String(self.type, Place(slot=slot, owner=self.place.owner, writable=False))
+        return String(self.type, Lvalue(slot=slot, owner=self.lvalue.owner, writable=False))
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
         if isinstance(other, str | bytes) and len(self._literal(p, other)) < self.type.length - 1:
@@ -208,7 +208,7 @@ class ForeignString(String):
         self.check(p)
         if not isinstance(type_, CharArray):
             p.fail(f"{self.describe()} does not fit {type_.name}")
-        source, start = self.place.address(p)
+        source, start = self.lvalue.address(p)
         kept = min(self.type.length, type_.length) - 1
         widest = next(width for width in (8, 4, 2, 1) if (start - offset) % width == 0)
         going: ir.Value | None = None
@@ -306,7 +306,7 @@ class StringSource(RunTime):
         slot = p.b.slot(-(-size // 8) * 8, name="string")
         type_ = CharArray(size)
         self.write_to(p, p.b.slot_address(slot), 0, type_)
-        return String(type_, Place(slot=slot, owner="a local", writable=False))
+        return String(type_, Lvalue(slot=slot, owner="a local", writable=False))
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Read it into its place, without a copy."""
@@ -352,7 +352,7 @@ def local_string(p: ProgramBuilder, operand: Any) -> String | None:
     """Return an operand as a string in memory that ends with zeros; None if it is nothing of the kind."""
     if isinstance(operand, StringSource):
         return operand.local(p)
-    if isinstance(operand, ForeignString):
+    if isinstance(operand, UntrustedString):
         return operand.clean(p)
     return operand if isinstance(operand, String) else None
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always, Test
 from pyebpf.builder.values.entity import RunTime, describe
+from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.operations import to_int
-from pyebpf.builder.values.places import Place, zero
 from pyebpf.builder.values.records import Record
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest
@@ -101,14 +101,14 @@ class TupleReference(Record):
     type: TupleType
 
     def describe(self) -> str:
-        owner = f" ({self.place.owner})" if self.place.owner else ""
+        owner = f" ({self.lvalue.owner})" if self.lvalue.owner else ""
         return f"the tuple {self.type.name}{owner}"
 
     def taken(self, p: ProgramBuilder) -> TupleValue:
         """Its elements as they are now; text where it stands."""
         self.check(p)
-        place = replace(self.place, presence=None)
-        return TupleValue(tuple(p.load_value(place.at(field.offset), field.type) for field in self.type.fields))
+        lvalue = replace(self.lvalue, null_check=None)
+        return TupleValue(tuple(p.load_value(lvalue.at(field.offset), field.type) for field in self.type.fields))
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         p.fail(f"{self.describe()} has no attribute {name}: its elements have numbers, t[0], or names, `a, b = t`")
@@ -136,7 +136,7 @@ def built(p: ProgramBuilder, type_: TupleType, value: Any) -> TupleReference:
     """A tuple on the stack: what goes into it may stand where the tuple is to go."""
     slot = p.b.slot(-(-type_.size // 8) * 8, name="tuple")
     p.store_value(p.b.slot_address(slot), 0, type_, value)
-    return TupleReference(type_, Place(slot=slot, owner="a local"))
+    return TupleReference(type_, Lvalue(slot=slot, owner="a local"))
 
 
 def write_elements(p: ProgramBuilder, address: ir.Value, offset: int, type_: TupleType, values: Sequence[Any]) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Test
 from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.lvalue import write_bytes, zero
 from pyebpf.builder.values.operations import fits, settled, to_int, truth
-from pyebpf.builder.values.places import write_bytes, zero
 from pyebpf.builder.values.tuples import write_elements
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import InvalidValue

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.optional import Maybe, bare, with_flag
-from pyebpf.builder.values.places import Place
 from pyebpf.builder.values.records import PendingRecord, Record, is_fresh
 from pyebpf.dsl.translate.tuples import TupleValue
 
@@ -34,12 +34,12 @@ def are_joined(values: Sequence[Any]) -> bool:
         bool(records)
         and len(records) == len(values)
         and all(value.type == records[0].type for value in records)
-        and all(_is_plain(value.place) for value in records if isinstance(value, Record))
+        and all(_is_plain(value.lvalue) for value in records if isinstance(value, Record))
     )
 
 
-def _is_plain(place: Place) -> bool:
-    return place.writable and not (place.packet or place.foreign or place.fixed)
+def _is_plain(place: Lvalue) -> bool:
+    return place.writable and not (place.packet or place.untrusted or place.fixed)
 
 
 def anywhere(p: ProgramBuilder, value: Record | PendingRecord) -> AnywhereRecord:
@@ -49,12 +49,12 @@ def anywhere(p: ProgramBuilder, value: Record | PendingRecord) -> AnywhereRecord
     if isinstance(record, AnywhereRecord):
         return record
     record.check(p)
-    address = record.place.exact(p)
-    if record.place.base is not None and address != record.place.base:
-        origin = p.b.origin(record.place.base)
+    address = record.lvalue.exact(p)
+    if record.lvalue.base is not None and address != record.lvalue.base:
+        origin = p.b.origin(record.lvalue.base)
         if origin is not None:
             p.b.assume_origin(address, origin)
-    found = AnywhereRecord(record.type, Place(base=address, shared=True, space=record.place.space))
+    found = AnywhereRecord(record.type, Lvalue(base=address, shared=True, space=record.lvalue.space))
     found.fresh = fresh
     return found
 
@@ -72,9 +72,9 @@ def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTim
         return anywhere_or_none(n.p, value, n.shown(name))
     if not isinstance(value, Record | PendingRecord):
         return None
-    if isinstance(value, Record) and value.place.missing(n.p):
+    if isinstance(value, Record) and value.lvalue.may_be_null(n.p):
         return anywhere_or_none(n.p, value, n.shown(name))
-    if isinstance(value, PendingRecord) or value.place.slot is not None or isinstance(value, AnywhereRecord):
+    if isinstance(value, PendingRecord) or value.lvalue.slot is not None or isinstance(value, AnywhereRecord):
         carried = {variable for place in entry.places.values() for variable in place.variables}
         if any(loop.walk is not None and loop.carried & carried for loop in n.loops):
             n.fail(
@@ -86,7 +86,7 @@ def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTim
         value = value.local(n.p)
         slot = n.b.slot(-(-value.type.size // 8) * 8, name=value.type.name)
         value.write_to(n.p, n.b.slot_address(slot), 0, value.type)
-        value = Record(value.type, Place(slot=slot))
+        value = Record(value.type, Lvalue(slot=slot))
         value.fresh = True
     return anywhere(n.p, value)
 
@@ -102,7 +102,7 @@ def check_alias(n: Names, name: str, value: Any) -> None:
     found = bare(value) if isinstance(value, Maybe) else value
     if not isinstance(found, Record) or is_fresh(found) or not _in_loop(n):
         return
-    by_turns = n.times.is_anywhere(n.key, name) and found.place.slot is not None
+    by_turns = n.times.is_anywhere(n.key, name) and found.lvalue.slot is not None
     if by_turns or isinstance(found, AnywhereRecord):
         n.fail(
             f"{name} would be another name for a record that the loop may make anew: make a record of its own, "

@@ -8,8 +8,8 @@ from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import operations
 from pyebpf.builder.values.entity import RunTime
 from pyebpf.builder.values.integers import Character, Int
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.optional import Maybe, bare, nothing_of, with_flag
-from pyebpf.builder.values.places import Place
 from pyebpf.builder.values.records import PendingRecord, Record, is_fresh
 from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.translate.tuples import TupleValue, described
@@ -74,7 +74,7 @@ def _text(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> Strin
         f.p.store_value(f.b.slot_address(slot), 0, type_, value)
         f.b.jump(end)
     f.b.start(end)
-    return String(type_, Place(slot=slot, owner="a local", writable=False))
+    return String(type_, Lvalue(slot=slot, owner="a local", writable=False))
 
 
 def _records(f: Frame, ways: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
@@ -94,7 +94,7 @@ def _records(f: Frame, ways: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
             continue
         f.b.start(way)
         found: Any
-        if isinstance(value, Maybe) or (isinstance(value, Record) and value.place.missing(f.p)):
+        if isinstance(value, Maybe) or (isinstance(value, Record) and value.lvalue.may_be_null(f.p)):
             found = anywhere_or_none(f.p, value, value.describe())
         else:
             found = anywhere(f.p, value)

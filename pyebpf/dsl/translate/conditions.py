@@ -144,7 +144,7 @@ def _identity(f: Frame, left: Any, right: Any, node: ast.expr | None) -> Test:
 def _is_something(value: Entity) -> bool:
     """Whether a value is never None, whatever paths led to it."""
     if isinstance(value, Reference):
-        return value.place.presence is None
+        return value.lvalue.null_check is None
     return isinstance(value, Int | TupleValue | PendingRecord)
 
 

@@ -262,15 +262,15 @@ class Names:
             if not any(isinstance(place.prototype, MaybeInt) for place in entry.places.values()):
                 continue
             value = self.read(name) if self.is_assigned(name) else None
-            if isinstance(value, MaybeInt) and self.b.is_present(value.presence):
+            if isinstance(value, MaybeInt) and self.b.is_present(value.null_check):
                 number = value.settle(self.p)
                 self._join_integer(name, entry, number)
                 self._write(name, entry, number)
 
     def _may_be_none(self, place: NamePlace) -> bool:
         """Whether no test has found what a look-up's place holds here to be a number."""
-        presence = self.b.environment.values.get(place.variables[0])
-        return presence is not None and not self.b.is_present(presence)
+        null_check = self.b.environment.values.get(place.variables[0])
+        return null_check is not None and not self.b.is_present(null_check)
 
     def _join_integer(self, name: str, entry: NameEntry, value: Int) -> None:
         if entry.integer is None:

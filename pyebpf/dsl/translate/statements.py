@@ -11,8 +11,8 @@ from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values.entity import Entity, RunTime, describe
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.optional import Maybe
-from pyebpf.builder.values.places import Place
 from pyebpf.builder.values.references import Reference
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.dsl.translate.assigned import assigned_names, loop_targets
@@ -103,10 +103,10 @@ def _taken(f: Frame, part: Any, *, named: bool) -> Any:
     """A value before the others are assigned: what stands in memory that they may write is copied."""
     if not isinstance(part, RunTime):
         return part
-    if isinstance(part, Reference) and not named and not part.place.missing(f.p):
+    if isinstance(part, Reference) and not named and not part.lvalue.may_be_null(f.p):
         slot = f.b.slot(-(-part.type.size // 8) * 8, name="swapped")
         f.p.store_value(f.b.slot_address(slot), 0, part.type, part)
-        return f.p.load_value(Place(base=f.b.slot_address(slot)), part.type)
+        return f.p.load_value(Lvalue(base=f.b.slot_address(slot)), part.type)
     return part.local(f.p)
 
 

@@ -9,8 +9,8 @@ from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values.comparisons import compare
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.operations import to_int
-from pyebpf.builder.values.places import Place
 from pyebpf.builder.values.restating import element_offset
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
@@ -96,7 +96,7 @@ def _element(p: ProgramBuilder, type_: IntType | CharArray, values: Sequence[Any
     # What proves the index here, the verifier may have forgotten.
     address = p.b.emit(Op.OFFSET, table, element_offset(p, index, count, type_.size))
     p.b.assume_present(address)
-    found = p.load_value(Place(base=address, owner="a table", writable=False), type_)
+    found = p.load_value(Lvalue(base=address, owner="a table", writable=False), type_)
     if isinstance(found, Int) and max(values) <= S64.maximum:  # bounds are those of a number read as s64
         p.b.assume_bounds(found.value, min(values), max(values))
     return found

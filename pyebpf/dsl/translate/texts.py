@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.values.places import Place, zero
+from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.references import note_change
 from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.types import CharArray
@@ -31,7 +31,7 @@ def text_room(p: ProgramBuilder, value: Any, room: int = 0) -> int:
         case str():
             return len(value.encode("utf-8", "surrogateescape")) + 1
         case String():
-            return 0 if value.place.missing(p) else value.type.length
+            return 0 if value.lvalue.may_be_null(p) else value.type.length
         case StringSource():
             return value.size or room
     return 0
@@ -55,7 +55,7 @@ class Texts:
 
     def is_here(self, value: RunTime) -> bool:
         """Whether a value stands in the name's memory."""
-        return isinstance(value, String) and value.place.slot in self._slots.values()
+        return isinstance(value, String) and value.lvalue.slot in self._slots.values()
 
     def here(self, p: ProgramBuilder, assigned: Iterable[RunTime]) -> String:
         """The string there. `assigned` is what the name stands for already, which decides whose memory it is."""
@@ -64,7 +64,7 @@ class Texts:
             return there
         if p.b not in self._slots:
             self._slots[p.b] = p.b.slot(self.type.length, name="text")
-        return String(self.type, Place(slot=self._slots[p.b], owner="a local"))
+        return String(self.type, Lvalue(slot=self._slots[p.b], owner="a local"))
 
     def nothing(self, p: ProgramBuilder, assigned: Iterable[RunTime]) -> String:
         """The string there, of a name that is None on this path.
@@ -74,7 +74,7 @@ class Texts:
         """
         assigned = list(assigned)
         there = self.here(p, assigned)
-        slot = there.place.slot
+        slot = there.lvalue.slot
         assert slot is not None
         if not any(map(self.is_here, assigned)):
             zero(p, p.b.slot_address(slot), 0, slot.size)
@@ -83,7 +83,7 @@ class Texts:
     def keep(self, p: ProgramBuilder, assigned: Iterable[RunTime], value: Any) -> String:
         """Copy a string there."""
         there = self.here(p, assigned)
-        slot = there.place.slot
+        slot = there.lvalue.slot
         assert slot is not None
         p.store_value(p.b.slot_address(slot), 0, self.type, value)
         note_change(p, self.type)

@@ -132,7 +132,7 @@ def _mark_elements(n: Names, name: str, given: list[Any]) -> bool:
 
 def _may_be_none(n: Names, value: Any) -> bool:
     if isinstance(value, String | Record):
-        return value.place.missing(n.p)
+        return value.lvalue.may_be_null(n.p)
     return isinstance(value, Maybe)
 
 
@@ -140,7 +140,7 @@ def _is_kept(value: Any) -> bool:
     """Whether a value is the same in each pass: memory on the stack is not."""
     if not isinstance(value, RunTime):
         return False
-    return bool(value.parts) and getattr(getattr(value, "place", None), "slot", None) is None
+    return bool(value.parts) and getattr(getattr(value, "lvalue", None), "slot", None) is None
 
 
 def _text(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:

@@ -1,4 +1,4 @@
-"""`Place`: where a value of a type stands in memory, and plain moves of bytes between places."""
+"""`Lvalue`: a value's location in memory; plain moves of bytes between locations."""
 
 from __future__ import annotations
 
@@ -15,74 +15,74 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Place", "copy", "movable", "pieces", "temporary", "write_bytes", "zero"]
+__all__ = ["Lvalue", "copy", "movable", "pieces", "temporary", "write_bytes", "zero"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Lvalue:
     """Byte `offset` from the address `base`, or of the stack slot `slot`.
 
-    `owner` is what messages call it. `presence` is the address whose being NULL means that there is no value: nothing
-    may be read before a check. Other programs may write a `shared` place at the same time. In a packet the presence is
-    decided by where that ends: `packet` is the context's attribute that knows ("packet", "data_meta"); and, where
-    there is a `reach`, by that number, too, which must be at most `farthest`, unsigned. Of a `foreign` place nobody
-    knows that its strings end with a NUL, and zeros. `space` is the memory that pointers found there lead to: it is a
-    copy of something there. A `fixed` place is read and written at offsets that are known while compiling.
+    Messages call it `owner`. There is no value if the address `null_check` is NULL: nothing may be read before a check.
+    Other programs may write a `shared` one at the same time. In a packet there is a value if the packet is long enough:
+    `packet` is the context's attribute that knows its end ("packet", "data_meta"); where there is a `reach`, that
+    number must also be at most `farthest`, unsigned. The strings of an `untrusted` one need not end with a NUL.
+    `space` is the memory that pointers found there lead to: it is a copy of something there. A `fixed` one is read and
+    written at offsets that are known while compiling.
     """
 
     base: ir.Value | None = None
     slot: ir.Slot | None = None
     offset: int = 0
     owner: str = ""
-    presence: ir.Value | None = None
+    null_check: ir.Value | None = None
     shared: bool = False
     writable: bool = True
     packet: str = ""
     reach: ir.Value | None = None
     farthest: int = 0
-    foreign: bool = False
+    untrusted: bool = False
     space: Space = Space.KERNEL
     fixed: bool = False
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
         """The SSA values, as `RunTime.parts`."""
-        found = [value for value in (self.base, self.presence, self.reach) if value is not None]
+        found = [value for value in (self.base, self.null_check, self.reach) if value is not None]
         return tuple(dict.fromkeys(found))
 
     @property
     def shape(self) -> Hashable:
         """All but the parts, as `RunTime.shape`: two stack slots are two shapes."""
-        same = self.base is not None and self.base == self.presence
-        present = self.presence is not None
+        same = self.base is not None and self.base == self.null_check
+        present = self.null_check is not None
         reach = self.reach is not None
-        kind = (self.owner, self.shared, self.writable, self.packet, self.foreign, self.space, self.fixed)
+        kind = (self.owner, self.shared, self.writable, self.packet, self.untrusted, self.space, self.fixed)
         return (self.slot, self.base is not None, present, same, self.offset, reach, self.farthest, *kind)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Place:
-        """Return the place of this shape with these parts."""
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> Lvalue:
+        """Return the lvalue of this shape with these parts."""
         rest = iter(parts)
         base = next(rest) if self.base is not None else None
-        if self.presence is None:
+        if self.null_check is None:
             return replace(self, base=base)
-        presence = base if self.presence == self.base else next(rest)
-        return replace(self, base=base, presence=presence, reach=None if self.reach is None else next(rest))
+        null_check = base if self.null_check == self.base else next(rest)
+        return replace(self, base=base, null_check=null_check, reach=None if self.reach is None else next(rest))
 
-    def at(self, offset: int) -> Place:
-        """Return the place `offset` bytes further on."""
+    def at(self, offset: int) -> Lvalue:
+        """Return the lvalue `offset` bytes further on."""
         return replace(self, offset=self.offset + offset)
 
-    def missing(self, p: ProgramBuilder) -> bool:
+    def may_be_null(self, p: ProgramBuilder) -> bool:
         """Whether it may be None here."""
-        return self.presence is not None and not p.b.is_present(self.presence)
+        return self.null_check is not None and not p.b.is_present(self.null_check)
 
     def check(self, p: ProgramBuilder, what: str) -> None:
         """Refuse a use where there may be no value, or not the value that it was."""
-        if self.missing(p):
+        if self.may_be_null(p):
             p.fail(f"{what} may be None: test it with `is None` first")
-        self.check_gone(p, what)
+        self.check_valid(p, what)
 
-    def check_gone(self, p: ProgramBuilder, what: str) -> None:
+    def check_valid(self, p: ProgramBuilder, what: str) -> None:
         """Refuse a use where it may be another value than it was."""
         if self.base is not None:
             reason = p.b.gone(self.base)
@@ -110,13 +110,13 @@ def moved(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
     return address if offset == 0 else p.b.emit(Op.OFFSET, address, p.b.const(offset))
 
 
-def movable(p: ProgramBuilder, place: Place, size: int) -> Place:
-    """Return a place that can be read at run-time offsets: the same, or of one that is `fixed` a copy."""
-    if not place.fixed:
-        return place
+def movable(p: ProgramBuilder, lvalue: Lvalue, size: int) -> Lvalue:
+    """Return an lvalue that can be read at run-time offsets: the same, or a copy of one that is `fixed`."""
+    if not lvalue.fixed:
+        return lvalue
     slot = p.b.slot(-(-size // 8) * 8, name="copy")
-    copy(p, p.b.slot_address(slot), 0, *place.address(p), size)
-    return Place(slot=slot, owner=place.owner, writable=False, foreign=place.foreign)
+    copy(p, p.b.slot_address(slot), 0, *lvalue.address(p), size)
+    return Lvalue(slot=slot, owner=lvalue.owner, writable=False, untrusted=lvalue.untrusted)
 
 
 @contextmanager
