@@ -28,7 +28,7 @@ no, could not tell). A feature has the name that is printed, behind that of its
 section: attach:fentry, map:arena. Nothing stays attached or mounted.
 
 With a TOOL, and its options: whether it runs here, what each of its probes is
-attached to and how, and why not in the ways that come before. It is attached
+attached to and how, and why not by the candidates before. It is attached
 for a moment, and prints no data.
 
 Exit status: 0 if programs can be loaded here, or the tool runs, or all was
@@ -148,11 +148,12 @@ def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) ->
         printer.line(f"  {visible(text)}", 4)
         printer.record(attachment=text)
     for choice in bpf.choices:
-        rejected = [{"way": way, "reason": reason} for way, reason in choice.rejected]
-        printer.record(probe=choice.probe, request=choice.request, way=choice.way, rejected=rejected)
-        for way, reason in choice.rejected:
+        rejected = [{"candidate": name, "reason": reason} for name, reason in choice.rejected]
+        printer.record(probe=choice.probe, request=choice.request, candidate=choice.candidate, rejected=rejected)
+        for name, reason in choice.rejected:
             printer.line(
-                f"  {visible(choice.probe)}: {visible(choice.request)} not by {visible(way)}: {visible(reason)}", 4
+                f"  {visible(choice.probe)}: {visible(choice.request)} not by {visible(name)}: {visible(reason)}",
+                4,
             )
     for text in notes:
         printer.line(f"  {visible(text)}", 4)

@@ -77,8 +77,8 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
             for line in tracer.attachments:
                 note(line)
             for choice in tracer.choices:
-                for way, reason in choice.rejected:
-                    note(f"{choice.probe}: {choice.way}, not {way}: {reason}")
+                for name, reason in choice.rejected:
+                    note(f"{choice.probe}: {choice.candidate}, not {name}: {reason}")
         for line in tracer.notes:
             note(line)
         note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")

@@ -9,11 +9,12 @@ from pyebpf.builder.program_arrays import ProgramArrayEntity
 from pyebpf.builder.storage import StorageEntity
 from pyebpf.builder.values.map_word import MapWord
 from pyebpf.builder.values.methods import method_of
+from pyebpf.dataclass import replace
 from pyebpf.dsl.buffers import record_type, ring_size
 from pyebpf.dsl.maps import Bound, Keyed, KeyedMap, bpf_type
 from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
 from pyebpf.errors import InvalidValue
-from pyebpf.module.probe import Attachment, Probe, Request, Way, requesting
+from pyebpf.module.probe import Attachment, Probe, Request, request_decorator
 from pyebpf.specs import MapSpec
 from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.specs.maps import map_size
@@ -113,11 +114,14 @@ class ProgramArray(Keyed[int], ProgramArrayEntity):
         def called(attach: AttachSpec) -> TailCalled:
             return TailCalled(attach.like if isinstance(attach, TailCalled) else attach, self.current_name, index)
 
-        ways = tuple(
-            Way(way.name, tuple(Attachment(each.kind, called(each.attach)) for each in way.attachments[:1]), way.needs)
-            for way in like.requests[0].ways
+        candidates = tuple(
+            replace(
+                candidate,
+                attachments=tuple(Attachment(each.kind, called(each.attach)) for each in candidate.attachments[:1]),
+            )
+            for candidate in like.requests[0].candidates
         )
-        return requesting(self._module, Request("entry", (str(index),), ways))
+        return request_decorator(self._module, Request("entry", (str(index),), candidates))
 
     def __getitem__(self, index: int) -> int:
         found: int = self.backend[index]

@@ -23,32 +23,23 @@ if TYPE_CHECKING:
     from pyebpf.builder.drop_counters import DropReason
     from pyebpf.compiler import ir
     from pyebpf.module.declared import DeclaredMap
-    from pyebpf.module.probe import Probe, Request, Way
-    from pyebpf.module.program import Built
+    from pyebpf.module.probe import Candidate, Probe, Request
+    from pyebpf.module.program import BuiltProgram
     from pyebpf.specs import AttachSpec, Code, MapSpec
     from pyebpf.target import Target
 
     #: Candidates that a kernel was found to refuse: by probe, number of its request and candidate, the reason.
-    Struck: TypeAlias = Mapping[tuple[str, int, str], str]
+    Excluded: TypeAlias = Mapping[tuple[str, int, str], str]
 
-__all__ = ["assemble"]
-
-#: Reasons against a way that users read most, in words.
-_LACKS = {
-    "attach:fentry": "this kernel has no trampolines for programs, or refuses them",
-    "attach:kprobe": "this kernel has no kprobes",
-    "attach:kprobe_multi": "this kernel has no kprobe.multi links",
-    "attach:uprobe_multi": "this kernel has no uprobe.multi links",
-    "attach:uprobe_session": "this kernel has no uprobe sessions (since Linux 6.13)",
-}
+__all__ = ["link_module"]
 
 
-def assemble(
-    probes: Sequence[Probe[Any, Any]], maps: Sequence[DeclaredMap], target: Target, struck: Struck | None = None
+def link_module(
+    probes: Sequence[Probe[Any, Any]], maps: Sequence[DeclaredMap], target: Target, excluded: Excluded | None = None
 ) -> tuple[ModuleSpec, tuple[DropReason, ...]]:
     """Compile probes and maps. Programs with equal code hold the same `Code` object.
 
-    `struck` are ways that are out of the question. Raises NotSupported where a request has no way left.
+    `excluded` are candidates that are not to be taken. Raises NotSupported where a request has no candidate left.
     """
     _name_maps(probes, maps)
     drop_counters = DropCounters()
@@ -57,25 +48,25 @@ def assemble(
     chosen: list[int] = []
     compiled: dict[ir.Module, Code] = {}
     shared: dict[int, Code] = {}
-    kept: list[Built] = []
+    kept: list[BuiltProgram] = []
     used: dict[str, MapSpec] = {}
     names: list[str] = []
     for probe in probes:
         name = _unique_name(probe.body.name, names)
         names.append(name)
         for number, request in enumerate(probe.requests):
-            way, choice = _choose(name, number, request, target, struck or {})
+            candidate, choice = _choose(name, number, request, target, excluded or {})
             choices.append(choice)
-            if way is None:
+            if candidate is None:
                 continue
             made = []
             try:
-                found = list(_programs(probe, way, name, target, drop_counters))
+                found = list(_programs(probe, candidate, name, target, drop_counters))
             except OpaqueArgument as error:
                 choices[-1] = replace(
-                    choice, way="raw_tracepoint", rejected=(*choice.rejected, (way.name, error.message))
+                    choice, candidate="raw_tracepoint", rejected=(*choice.rejected, (candidate.name, error.message))
                 )
-                found = list(_programs(probe, _raw(way), name, target, drop_counters))
+                found = list(_programs(probe, _raw(candidate), name, target, drop_counters))
             for attach, kind, built in found:
                 drop_counters = built.drop_counters
                 # Places of one signature share what was built; others may still come to equal code.
@@ -119,7 +110,7 @@ def _code(
     attachment: Attachment,
     target: Target,
     name: str,
-    built: Built,
+    built: BuiltProgram,
     compiled: dict[ir.Module, Code],
 ) -> tuple[Mapping[str, MapSpec], Code]:
     """The maps and the code of a built program, built anew with scratch memory if its stack has no room for records."""
@@ -149,41 +140,43 @@ def _larger(one: MapSpec, other: MapSpec) -> MapSpec:
     return other if other.value.size > one.value.size else one
 
 
-def _choose(name: str, number: int, request: Request, target: Target, struck: Struck) -> tuple[Way | None, Choice]:
-    """The first way of a request that nothing is known against; none of an optional one that has no such way."""
-    optional = all(attachment.optional for way in request.ways for attachment in way.attachments)
+def _choose(
+    name: str, number: int, request: Request, target: Target, excluded: Excluded
+) -> tuple[Candidate | None, Choice]:
+    """The first candidate of a request that nothing is known against; none if it is optional and has no such one."""
+    optional = all(attachment.optional for candidate in request.candidates for attachment in candidate.attachments)
     rejected: list[tuple[str, str]] = []
-    alone = len(request.ways) == 1
-    for way in request.ways:
-        reason = struck.get((name, number, way.name))
+    alone = len(request.candidates) == 1
+    for candidate in request.candidates:
+        reason = excluded.get((name, number, candidate.name))
         if reason is None:
             # One that is alone is tried: unless there are words for what is missing, the kernel's refusal says more.
-            asked = [need for need in way.needs if need in _LACKS] if alone else way.needs
-            reason = next(
-                (_LACKS.get(need, f"this kernel lacks {need}") for need in asked if not target.has(need)), None
-            )
+            asked = () if alone and not candidate.missing_reason else candidate.needs
+            missing = next((need for need in asked if not target.has(need)), None)
+            if missing is not None:
+                reason = candidate.missing_reason or f"this kernel lacks {missing}"
             if reason is None and not alone:
                 reasons_against = (
-                    program_context(attachment.attach).reason_against(target) for attachment in way.attachments
+                    program_context(attachment.attach).reason_against(target) for attachment in candidate.attachments
                 )
                 reason = next((each for each in reasons_against if each is not None), None)
         if reason is None:
-            last = way is request.ways[-1]
-            return way, Choice(name, str(request), number, way.name, tuple(rejected), last, optional)
-        rejected.append((way.name, reason))
+            is_last = candidate is request.candidates[-1]
+            return candidate, Choice(name, str(request), number, candidate.name, tuple(rejected), is_last, optional)
+        rejected.append((candidate.name, reason))
     if optional:
         return None, Choice(name, str(request), number, LEFT_OUT, tuple(rejected), optional=True)
-    reasons = "; ".join(f"{way}: {reason}" for way, reason in rejected)
+    reasons = "; ".join(f"{candidate}: {reason}" for candidate, reason in rejected)
     raise NotSupported(f"{request} on {name}: there is no way to run it here: {reasons}")
 
 
 def _programs(
-    probe: Probe[Any, Any], way: Way, name: str, target: Target, drop_counters: DropCounters
-) -> Iterator[tuple[AttachSpec, ProgramType, Built]]:
+    probe: Probe[Any, Any], candidate: Candidate, name: str, target: Target, drop_counters: DropCounters
+) -> Iterator[tuple[AttachSpec, ProgramType, BuiltProgram]]:
     """A request's programs. Where one decorator names several targets, they give the same or it is an error."""
-    first: tuple[AttachSpec, Built] | None = None
-    same: dict[Hashable, Built] = {}
-    for attachment, attach in _expanded(way, target):
+    first: tuple[AttachSpec, BuiltProgram] | None = None
+    same: dict[Hashable, BuiltProgram] = {}
+    for attachment, attach in _expanded(candidate, target):
         key = program_context(attach).signature(target, probe.body.parameters)
         if key is not None and key in same:
             yield attach, attachment.kind, same[key]
@@ -211,14 +204,14 @@ def _programs(
         yield attach, attachment.kind, built
 
 
-def _raw(way: Way) -> Way:
-    """The way of a BTF tracepoint without the verifier's types: the same places, the same arguments."""
+def _raw(candidate: Candidate) -> Candidate:
+    """A BTF tracepoint without the verifier's types: the same attach points, the same arguments."""
     places = [
         Attachment(ProgramType.RAW_TRACEPOINT, RawTracepoint(each.attach.name), each.optional)
-        for each in way.attachments
+        for each in candidate.attachments
         if isinstance(each.attach, BtfTracepoint)
     ]
-    return replace(way, name="raw_tracepoint", attachments=tuple(places))
+    return replace(candidate, name="raw_tracepoint", attachments=tuple(places))
 
 
 def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tuple[AttachSpec, ProgramType, Code]]:
@@ -235,9 +228,9 @@ def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tu
             yield joined, kind, code
 
 
-def _expanded(way: Way, target: Target) -> Iterator[tuple[Attachment, AttachSpec]]:
-    """The places of a way's attachments, without optional ones that the kernel lacks."""
-    for attachment in way.attachments:
+def _expanded(candidate: Candidate, target: Target) -> Iterator[tuple[Attachment, AttachSpec]]:
+    """The attach points of a candidate, without optional ones that the kernel lacks."""
+    for attachment in candidate.attachments:
         context = program_context(attachment.attach)
         if attachment.optional and not context.exists(target):
             continue

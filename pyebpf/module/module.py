@@ -11,13 +11,13 @@ from pyebpf.collector import collector_paused
 from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue
 from pyebpf.module.body import Body
-from pyebpf.module.linking import assemble
+from pyebpf.module.linking import link_module
 from pyebpf.specs.maps import map_size
 
 if TYPE_CHECKING:
     from pyebpf.builder.drop_counters import DropReason
     from pyebpf.module.declared import D, DeclaredMap
-    from pyebpf.module.linking import Struck
+    from pyebpf.module.linking import Excluded
     from pyebpf.module.probe import Probe
     from pyebpf.specs import Choice, ModuleSpec
     from pyebpf.target import Target
@@ -51,14 +51,14 @@ class BaseModule:
             return value
         raise InvalidValue(f"@bpf.{decorator} takes a body (pyebpf.module.body.Body), not {value!r}")
 
-    def compile(self, target: Target, *, struck: Struck | None = None) -> ModuleSpec:
+    def compile(self, target: Target, *, excluded: Excluded | None = None) -> ModuleSpec:
         """Compile every probe for each of its targets.
 
-        `struck` are ways of attaching that are out of the question, each with the reason. Raises CompileError,
-        NotFound for a target that the kernel lacks, or NotSupported for a probe that has no way left.
+        `excluded` are candidates that are not to be taken, each with the reason. Raises CompileError, NotFound for a
+        target that the kernel lacks, or NotSupported for a probe that has no candidate left.
         """
         with collector_paused():
-            spec, self._drop_reasons = assemble(self.probes, self.maps, target, struck)
+            spec, self._drop_reasons = link_module(self.probes, self.maps, target, excluded)
         self._choices = spec.choices
         if self.max_stacks is None:
             return spec
@@ -75,5 +75,5 @@ class BaseModule:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """Of what was compiled last: which way each probe's request takes, and why not those before it."""
+        """Of what was compiled last: the candidate that each request takes, and the reasons against those before it."""
         return self._choices

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Attacher: TypeAlias = Callable[["Probe[Any, Any]", tuple[Any, ...], dict[str, Any]], Attached]
 
-__all__ = ["Attachment", "Probe", "Request", "Way", "requesting"]
+__all__ = ["Attachment", "Candidate", "Probe", "Request", "request_decorator"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,30 +51,32 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way to run at what a request names.
+class Candidate:
+    """Attachments that do what a request asks for.
 
-    `name` is what `-v` and messages call it, `needs` the features without which the kernel is known to lack it.
+    `name` is what `-v` and messages call it, `needs` the features without which the kernel is known to lack it, and
+    `missing_reason` the words for a kernel that lacks one; without them the feature is named.
     """
 
     name: str
     attachments: tuple[Attachment, ...]
     needs: tuple[str, ...] = ()
+    missing_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The request of one decorator: `kind` is the decorator's name, `targets` what the author wrote.
+    """The request of one decorator: `decorator` is its name, `targets` what the author wrote.
 
-    Of its `ways` the first is taken that the kernel has; most requests have just one.
+    Of the `candidates`, best first, the first is taken that the kernel has; most requests have just one.
     """
 
-    kind: str
+    decorator: str
     targets: tuple[str, ...]
-    ways: tuple[Way, ...]
+    candidates: tuple[Candidate, ...]
 
     def __str__(self) -> str:
-        return f"@{self.kind}({', '.join(map(repr, self.targets))})"
+        return f"@{self.decorator}({', '.join(map(repr, self.targets))})"
 
 
 class Probe(Generic[P, R]):
@@ -99,8 +101,8 @@ class Probe(Generic[P, R]):
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
-        """Every attach point that the requests name, in order, each by its request's first way."""
-        return tuple(attachment for request in self.requests for attachment in request.ways[0].attachments)
+        """Every attach point that the requests name, in order, each by its request's first candidate."""
+        return tuple(attachment for request in self.requests for attachment in request.candidates[0].attachments)
 
     def bind(self, attacher: Attacher | None, program: Callable[[Probe[Any, Any]], Any] | None = None) -> None:
         """Connect with the loaded programs; None when they are closed."""
@@ -109,20 +111,20 @@ class Probe(Generic[P, R]):
 
     @property
     def program(self) -> Any:
-        """The loaded program (`pyebpf.objects.Program`), the first if it was loaded for several places."""
+        """The loaded program (`pyebpf.objects.Program`), the first if it was loaded for several targets."""
         if self._find_program is None:
             raise NotLoaded(f"{self.__name__} is not loaded: use it inside `with bpf:`, or after bpf.load()")
         return self._find_program(self)
 
-    def attach(self, *place: Any, **options: Any) -> Attached:
-        """Attach the loaded program at a place named now, such as an interface; the link that holds it.
+    def attach(self, *target: Any, **options: Any) -> Attached:
+        """Attach the loaded program to a target named now, such as an interface; the link that holds it.
 
-        For decorators that were given no place. The link ends with its `detach()`, or with the program. Raises
-        NotLoaded outside `with bpf:`, InvalidValue for a kind whose place is known, and what attaching raises.
+        For decorators that were given no target. The link ends with its `detach()`, or with the program. Raises
+        NotLoaded outside `with bpf:`, InvalidValue for a probe whose target is known, and what attaching raises.
         """
         if self._attacher is None:
             raise NotLoaded(f"{self.__name__} is not loaded: attach it inside `with bpf:`, or after bpf.load()")
-        return self._attacher(self, place, options)
+        return self._attacher(self, target, options)
 
     if not TYPE_CHECKING:  # to a checker a probe is no callable, so it finds a call before Python does
 
@@ -133,14 +135,14 @@ class Probe(Generic[P, R]):
         return f"<Probe {self.__name__}: {' '.join(map(str, self.requests))}>"
 
 
-def requesting(module: ProbeOwner, request: Request) -> Callable[[Any], Probe[Any, Any]]:
+def request_decorator(module: ProbeOwner, request: Request) -> Callable[[Any], Probe[Any, Any]]:
     """A decorator that makes a request for a body, or one more for a probe; new probes are added to the module's."""
 
     def decorate(decorated: Any) -> Probe[Any, Any]:
         if isinstance(decorated, Probe):
             decorated.requests = (*decorated.requests, request)
             return decorated
-        probe: Probe[Any, Any] = Probe(module.body_of(decorated, request.kind), (request,))
+        probe: Probe[Any, Any] = Probe(module.body_of(decorated, request.decorator), (request,))
         module.probes.append(probe)
         return probe
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.target import Target
 
-__all__ = ["Built", "build_program"]
+__all__ = ["BuiltProgram", "build_program"]
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltProgram:
     """A program's IR.
 
     `maps` are those that it uses, by their names, `drop_counters` those of it and of earlier programs, `parameters`
@@ -52,7 +52,7 @@ def build_program(
     name: str,
     *,
     scratch: bool = False,
-) -> Built:
+) -> BuiltProgram:
     """Build a body for one attachment, with `scratch` memory for what its stack has no room for.
 
     It is built anew until that teaches nothing new. Raises CompileError.
@@ -85,7 +85,7 @@ def build_program(
         if found != known:
             known = found
         elif not any(each.changed for each in analyses.values()):
-            return Built(p.finish(), p.maps, table, p.bound_parameters, p.reads_target, tuple(p.exported))
+            return BuiltProgram(p.finish(), p.maps, table, p.bound_parameters, p.reads_target, tuple(p.exported))
 
 
 def _build(p: ProgramBuilder, body: Body) -> None:

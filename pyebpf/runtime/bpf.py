@@ -94,13 +94,13 @@ class BPF(Module):
             self._start(attach=False)
 
     def _start(self, *, attach: bool) -> None:
-        """Load, and attach if asked to, each probe in the first way that the kernel does not refuse."""
+        """Load, and attach if asked to, each probe by the first candidate that the kernel does not refuse."""
         show_own_frames_only()  # in threads, too, whose module is there by now
-        struck: dict[tuple[str, int, str], str] = {}
+        excluded: dict[tuple[str, int, str], str] = {}
         while True:
             loaded = Loaded(self.progress)
             try:
-                loaded.load(self.compile(self._target or loaded.target(), struck=struck))
+                loaded.load(self.compile(self._target or loaded.target(), excluded=excluded))
                 self._bind(loaded)
                 if attach:
                     self._prepare(loaded)
@@ -110,10 +110,10 @@ class BPF(Module):
                 choice = loaded.failing
                 # What is optional is left out where the kernel does not have it; that it may not be had is an error.
                 left_out = choice is not None and choice.optional and isinstance(error, NotSupported)
-                if choice is None or (choice.last and not choice.rejected and not left_out):
+                if choice is None or (choice.is_last and not choice.rejected and not left_out):
                     raise
-                # The next way is another program: it is compiled, loaded and attached anew.
-                struck[choice.probe, choice.number, choice.way] = str(error)
+                # The next candidate is another program: it is compiled, loaded and attached anew.
+                excluded[choice.probe, choice.number, choice.candidate] = str(error)
             except BaseException:
                 self._release(loaded)
                 raise

@@ -80,7 +80,7 @@ class ProgramSpec:
     attach_module: str = ""
 
 
-#: The way of an optional request that this kernel has no way to run.
+#: In place of a candidate, where the kernel has none for an optional request.
 LEFT_OUT = "left out"
 
 
@@ -89,15 +89,16 @@ class Choice:
     """The candidate that a probe's request takes, and the reasons against those before it.
 
     `probe` is the probe's name, `request` what its decorator was given, `number` which of the probe's requests it is;
-    `rejected` has each way that comes before, with the reason. An `optional` request that has no way is `LEFT_OUT`.
+    `rejected` has each candidate that comes before, with the reason. An `optional` request without a candidate is
+    `LEFT_OUT`.
     """
 
     probe: str
     request: str
     number: int
-    way: str
+    candidate: str
     rejected: tuple[tuple[str, str], ...] = ()
-    last: bool = True
+    is_last: bool = True
     optional: bool = False
 
 

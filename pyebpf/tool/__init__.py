@@ -100,7 +100,7 @@ class Choice(Protocol):
         """The probe's name."""
 
     @property
-    def way(self) -> str:
+    def candidate(self) -> str:
         """The candidate."""
 
     @property

@@ -8,7 +8,7 @@ from pyebpf.asm import Instruction
 from pyebpf.compiler import compile_module
 from pyebpf.dataclass import replace
 from pyebpf.errors import CompileError
-from pyebpf.module.linking import assemble
+from pyebpf.module.linking import link_module
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import build, namespace, probe, run
 
@@ -64,7 +64,7 @@ def test_each_function_is_asked_for_its_own_parameter():
         '    if ctx.target == "tcp_close":\n        table[0] = ctx.timeout\n    else:\n        table[0] = ctx.flags\n',
         namespace(),
     )
-    spec, _ = assemble([names["probe"]], [names["table"]], FakeTarget())
+    spec, _ = link_module([names["probe"]], [names["table"]], FakeTarget())
     assert len({id(program.code) for program in spec.programs}) == 2
 
 
@@ -109,7 +109,7 @@ NET = '@bpf.tracepoint("net:netif_rx", "net:net_dev_queue")'
 
 def built(body, parameters):
     """The programs of a probe at two such tracepoints."""
-    return assemble([probe(body, parameters, decorator=NET)], [], NetTarget())[0].programs
+    return link_module([probe(body, parameters, decorator=NET)], [], NetTarget())[0].programs
 
 
 @pytest.mark.parametrize(

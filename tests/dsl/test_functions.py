@@ -86,17 +86,17 @@ def test_parameters_that_differ_are_told_with_both_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "way", "rejected"),
+    ("missing", "candidate", "rejected"),
     [
         (frozenset(), "fentry", []),
         (frozenset({"attach:fentry"}), "kprobe.multi", ["fentry"]),
         (FEW, "kprobe", ["fentry", "kprobe.multi"]),
     ],
 )
-def test_the_best_way_is_taken(missing: frozenset[str], way: str, rejected: list[str]) -> None:
+def test_the_best_candidate_is_taken(missing: frozenset[str], candidate: str, rejected: list[str]) -> None:
     """And those before it are told with the reason."""
     (choice,) = compiled('function("tcp_close")', missing=missing).choices
-    assert (choice.way, [name for name, _ in choice.rejected]) == (way, rejected)
+    assert (choice.candidate, [name for name, _ in choice.rejected]) == (candidate, rejected)
 
 
 def test_no_way_is_one_line() -> None:

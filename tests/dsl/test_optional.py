@@ -6,7 +6,7 @@ import pytest
 
 from pyebpf.builder.intrinsics.kernel_words import has_function
 from pyebpf.errors import NotSupported
-from pyebpf.module.linking import assemble
+from pyebpf.module.linking import link_module
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import namespace, run
 
@@ -22,10 +22,11 @@ def sometimes():
 """
 
 
-def assembled(decorator, *, optional, struck=None, missing=NONE):
+def assembled(decorator, *, optional, excluded=None, missing=NONE):
     """The specs of two probes on a kernel without functions to probe."""
     names = run(BOTH.format(decorator=decorator, optional=optional), namespace())
-    return assemble([names["always"], names["sometimes"]], [names["table"]], FakeTarget(missing=missing), struck)[0]
+    probes, maps = [names["always"], names["sometimes"]], [names["table"]]
+    return link_module(probes, maps, FakeTarget(missing=missing), excluded)[0]
 
 
 @pytest.mark.parametrize("decorator", ["function", "function_return"])
@@ -34,17 +35,17 @@ def test_an_optional_probe_without_a_way_is_left_out(decorator):
     spec = assembled(decorator, optional=True)
     assert [program.name for program in spec.programs] == ["always"]
     left = spec.choices[1]
-    assert (left.probe, left.way, left.optional) == ("sometimes", "left out", True)
+    assert (left.probe, left.candidate, left.optional) == ("sometimes", "left out", True)
     assert left.rejected
     with pytest.raises(NotSupported, match="there is no way to run it here"):
         assembled(decorator, optional=False)
 
 
 def test_an_optional_probe_whose_ways_the_kernel_refused_is_left_out():
-    """As found by trying: every way struck out, with the kernel's words."""
-    ways = ("fentry", "kprobe.multi", "kprobe", "kprobe_multi")
-    struck = {("sometimes", 0, way): "refused" for way in ways}
-    spec = assembled("function", optional=True, struck=struck, missing=frozenset())
+    """As found by trying: every candidate excluded, with the kernel's words."""
+    names = ("fentry", "kprobe.multi", "kprobe", "kprobe_multi")
+    excluded = {("sometimes", 0, name): "refused" for name in names}
+    spec = assembled("function", optional=True, excluded=excluded, missing=frozenset())
     assert [program.name for program in spec.programs] == ["always"]
     assert {reason for _, reason in spec.choices[1].rejected} == {"refused"}
 
@@ -68,4 +69,4 @@ def probe():
         nothing_of_the_kind
 """
     names = run(text, {**namespace(), "has_function": has_function})
-    assert len(assemble([names["probe"]], [names["table"]], FakeTarget())[0].programs) == 1
+    assert len(link_module([names["probe"]], [names["table"]], FakeTarget())[0].programs) == 1

@@ -143,9 +143,9 @@ def test_arguments_on_the_stack() -> None:
         for size in range(17):
             sender.sendto(bytes(size), socket.MSG_DONTWAIT, ("127.0.0.1", 9))
         (choice,) = bpf.choices
-        assert choice.way == "fentry" or choice.rejected[0][0] == "fentry"
+        assert choice.candidate == "fentry" or choice.rejected[0][0] == "fentry"
         reasons = ("its 10 arguments are more than trampolines pass on", "this kernel has no trampolines for programs")
-        assert choice.way == "fentry" or any(reason in choice.rejected[0][1] for reason in reasons)
+        assert choice.candidate == "fentry" or any(reason in choice.rejected[0][1] for reason in reasons)
         bpf.detach()
         sender.sendto(b"", socket.MSG_DONTWAIT, ("127.0.0.1", 9))
         assert dict(lengths.items()) == {8 + size: 1 for size in range(17)}  # with UDP's header
@@ -175,7 +175,7 @@ def test_a_function_that_no_program_may_decide_is_refused_by_name() -> None:
 
 
 def test_a_trampoline_takes_no_function_of_variable_arguments() -> None:
-    """@bpf.function goes on to the next way, with the reason; fentry alone is refused."""
+    """@bpf.function goes on to the next candidate, with the reason; fentry alone is refused."""
     needs("attach:fentry", "attach:kprobe")
     bpf = BPF()
 
@@ -191,7 +191,7 @@ def test_a_trampoline_takes_no_function_of_variable_arguments() -> None:
         pass
 
     with bpf:
-        assert bpf.choices[0].way in {"kprobe.multi", "kprobe"}
+        assert bpf.choices[0].candidate in {"kprobe.multi", "kprobe"}
         assert bpf.choices[0].rejected[0] == ("fentry", "seq_printf() has variable arguments")
 
 
@@ -208,7 +208,7 @@ def too_many() -> str:
 
 
 def test_a_function_that_the_verifier_makes_no_trampoline_for() -> None:
-    """@bpf.function goes on to the next way, with the reason; fentry alone is NotSupported, in one line."""
+    """@bpf.function goes on to the next candidate, with the reason; fentry alone is NotSupported, in one line."""
     needs("attach:fentry", "attach:kprobe")
     name = too_many()
     unless(name, "function:13-arguments")
@@ -228,7 +228,7 @@ def test_a_function_that_the_verifier_makes_no_trampoline_for() -> None:
         pass
 
     with bpf:
-        assert bpf.choices[0].way in {"kprobe.multi", "kprobe"}
+        assert bpf.choices[0].candidate in {"kprobe.multi", "kprobe"}
         assert bpf.choices[0].rejected[0] == ("fentry", f"loading program one_way: {reason}")
 
 

@@ -340,7 +340,7 @@ def test_the_best_way_is_taken_and_told() -> None:
         pass
 
     with bpf:
-        assert [(each.way, each.rejected) for each in bpf.choices] == [("fentry", ())]
+        assert [(each.candidate, each.rejected) for each in bpf.choices] == [("fentry", ())]
         assert list(bpf.attachments) == ["on_seek: fentry shmem_file_llseek, by trampoline"]
 
 
@@ -357,7 +357,7 @@ def test_a_function_without_btf_binds_by_position() -> None:
         counts[0] += u64(first) != 0
 
     with bpf:
-        assert bpf.choices[0].way in {"kprobe", "kprobe.multi"}
+        assert bpf.choices[0].candidate in {"kprobe", "kprobe.multi"}
         assert bpf.choices[0].rejected[0] == ("fentry", f"the kernel's BTF has no function {variants[0]}")
 
 

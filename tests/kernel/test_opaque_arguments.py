@@ -47,7 +47,7 @@ def test_a_pointer_to_a_function_is_read_at_the_raw_tracepoint(by_context):
         wait_until(lambda: told[0] > 0)
         assert -(1 << 47) < told[1] < 0
         (choice,) = bpf.choices
-    assert choice.way == "raw_tracepoint"
+    assert choice.candidate == "raw_tracepoint"
     assert choice.rejected == (("btf_tracepoint", "the verifier gives no function *, which its argument function is"),)
 
 
@@ -63,4 +63,4 @@ def test_what_the_verifier_gives_stays_a_btf_tracepoint():
 
     with bpf:
         (choice,) = bpf.choices
-    assert (choice.way, choice.rejected) == ("btf_tracepoint", ())
+    assert (choice.candidate, choice.rejected) == ("btf_tracepoint", ())

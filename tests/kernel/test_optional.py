@@ -39,7 +39,7 @@ def test_what_cannot_run_here_is_left_out_if_it_is_optional(decorator):
     with bpf:
         os.getppid()
         assert found[0] == 1
-    assert [choice.way for choice in bpf.choices] == ["tracepoint", "left out"]
+    assert [choice.candidate for choice in bpf.choices] == ["tracepoint", "left out"]
     assert bpf.choices[1].rejected
     bpf, _ = made(decorator, optional=False)
     with pytest.raises(NotSupported), bpf:

@@ -124,7 +124,7 @@ def test_arguments_and_results(way, kind, monkeypatch):
             assert [line.partition(", by ")[2] for line in bpf.attachments] == [
                 "uprobe.multi link" if way == "uprobe.multi" else perf_way()
             ] * 2
-            assert [choice.way for choice in bpf.choices] == [way] * 2
+            assert [choice.candidate for choice in bpf.choices] == [way] * 2
             traced.tell(f"{inside}nine {ENTRIES}")
             traced.tell(f"{inside}negative {RETURNS}")
             bpf.detach()

@@ -92,7 +92,7 @@ def test_every_form_of_argument(way, kind, monkeypatch):
 
     inside = "in " if kind == "library" else ""
     with bpf, Traced(binary("static" if kind == "static" else "pie")) as traced:
-        assert [choice.way for choice in bpf.choices] == [way] * 2
+        assert [choice.candidate for choice in bpf.choices] == [way] * 2
         if inside:
             traced.tell(f"load {path}")
         traced.tell(f"{inside}forms {HITS}")

@@ -15,7 +15,7 @@ from pyebpf.dsl.maps import HashMap
 from pyebpf.dsl.module import Module
 from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe
 from pyebpf.module.module import BaseModule
-from pyebpf.module.probe import Attachment, Probe, Request, Way, requesting
+from pyebpf.module.probe import Attachment, Candidate, Probe, Request, request_decorator
 from pyebpf.specs import Tracepoint
 from pyebpf.types import U32, U64, Struct, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -58,8 +58,8 @@ def table(name: str = "") -> HashMap[int, int]:
 
 def ask_openat(module: BaseModule, body: HandBody) -> Probe[Any, Any]:
     """What a decorator does: a request for the tracepoint, at the body."""
-    way = Way("tracepoint", (Attachment(ProgramType.TRACEPOINT, OPENAT),))
-    return requesting(module, Request("tracepoint", ("syscalls:sys_enter_openat",), (way,)))(body)
+    candidate = Candidate("tracepoint", (Attachment(ProgramType.TRACEPOINT, OPENAT),))
+    return request_decorator(module, Request("tracepoint", ("syscalls:sys_enter_openat",), (candidate,)))(body)
 
 
 def context(dfd: int) -> bytes:
@@ -103,7 +103,7 @@ def test_linking_it_needs_no_python_syntax() -> None:
 import sys
 from pyebpf.builder.maps import MapEntity
 from pyebpf.module.module import BaseModule
-from pyebpf.module.probe import Attachment, Request, Way, requesting
+from pyebpf.module.probe import Attachment, Request, Candidate, request_decorator
 from pyebpf.specs import Tracepoint
 from pyebpf.types import U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -117,8 +117,8 @@ def build(p):
     opens.augment_item(p, p.parameter("dfd"), "+", 1)
     leave(p)
 module = BaseModule()
-way = Way("tracepoint", (Attachment(ProgramType.TRACEPOINT, Tracepoint("syscalls", "sys_enter_openat")),))
-requesting(module, Request("tracepoint", (), (way,)))(HandBody("count_opens", build, ("dfd",)))
+candidate = Candidate("tracepoint", (Attachment(ProgramType.TRACEPOINT, Tracepoint("syscalls", "sys_enter_openat")),))
+request_decorator(module, Request("tracepoint", (), (candidate,)))(HandBody("count_opens", build, ("dfd",)))
 assert module.compile(FakeTarget()).programs
 print([name for name in sys.modules if name.startswith("pyebpf.dsl")])
 """
@@ -175,12 +175,12 @@ def test_decorators_take_a_body_as_they_take_a_function() -> None:
     called = bpf.syscall()(HandBody("called", build))
     assert type(called).__name__ == "SyscallProbe"
     third = bpf.usdt("/bin/true", "a:b", args=("one", "two"))(HandBody("third", build, ("two",)))
-    (first,) = third.requests[0].ways[0].attachments
+    (first,) = third.requests[0].candidates[0].attachments
     assert first.attach.wanted == 2
     with pytest.raises(InvalidValue, match=r"@bpf.kprobe decorates a function, not 5"):
         bpf.kprobe("tcp_close")(5)
     with pytest.raises(InvalidValue, match=r"@bpf.entry takes a body \(pyebpf.module.body.Body\), not 5"):
-        requesting(BaseModule(), Request("entry", (), ()))(5)
+        request_decorator(BaseModule(), Request("entry", (), ()))(5)
 
 
 def test_errors_are_at_the_bodys_place() -> None:

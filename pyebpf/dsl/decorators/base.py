@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 from pyebpf.errors import InvalidValue
 from pyebpf.module.body import Body
 from pyebpf.module.declared_arguments import checked
-from pyebpf.module.probe import Attachment, Probe, Request, Way, requesting
+from pyebpf.module.probe import Attachment, Candidate, Probe, Request, request_decorator
 
 A = ParamSpec("A")
 
@@ -125,23 +125,23 @@ class Decorators:
     def _tracing(
         self, decorator: str, targets: tuple[str, ...], places: Iterable[AttachSpec], *, optional: bool = False
     ) -> TracingDecorator:
-        """A decorator of tracing probes at places with one way to each."""
+        """A decorator of tracing probes at attach points, as its only candidate."""
         made: TracingDecorator = self._decorator(
-            decorator, targets, (Way(decorator, attachments(places, optional=optional)),)
+            decorator, targets, (Candidate(decorator, attachments(places, optional=optional)),)
         )
         return made
 
     def _verdict(
         self, decorator: str, targets: tuple[str, ...], places: Iterable[AttachSpec], *, optional: bool = False
     ) -> VerdictDecorator:
-        """A decorator of programs that return a number, at places with one way to each."""
+        """A decorator of programs that return a number at attach points, as its only candidate."""
         made: VerdictDecorator = self._decorator(
-            decorator, targets, (Way(decorator, attachments(places, optional=optional)),)
+            decorator, targets, (Candidate(decorator, attachments(places, optional=optional)),)
         )
         return made
 
-    def _decorator(self, decorator: str, targets: tuple[str, ...], ways: tuple[Way, ...]) -> Any:
-        """A decorator that asks for one of `ways`. Raises InvalidValue if they name no place."""
-        if not any(way.attachments for way in ways):
+    def _decorator(self, decorator: str, targets: tuple[str, ...], candidates: tuple[Candidate, ...]) -> Any:
+        """A decorator that asks for the best of `candidates`. Raises InvalidValue if they name no attach point."""
+        if not any(candidate.attachments for candidate in candidates):
             raise InvalidValue(f"@bpf.{decorator}() names no target")
-        return requesting(self._module, Request(decorator, targets, ways))
+        return request_decorator(self._module, Request(decorator, targets, candidates))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.errors import InvalidValue
-from pyebpf.module.probe import Way
+from pyebpf.module.probe import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +24,11 @@ _PATTERN = re.compile(r"[*?\[]")
 _MAX_PROBES = 1000  # MAX_PROBES of specs.attach.kernel_functions, which is imported when a probe asks for it
 
 FENTRY, MULTI, KPROBE = "attach:fentry", "attach:kprobe_multi", "attach:kprobe"
+_MISSING_REASONS = {
+    FENTRY: "this kernel has no trampolines for programs, or refuses them",
+    MULTI: "this kernel has no kprobe.multi links",
+    KPROBE: "this kernel has no kprobes",
+}
 
 
 class FunctionDecorators(Decorators):
@@ -160,20 +165,22 @@ class FunctionDecorators(Decorators):
 
         _check(decorator, functions)
 
-        def way(name: str, need: str, place: Callable[[str], AttachSpec]) -> Way:
-            return Way(name, attachments(map(place, functions), optional=optional), (need,))
+        def candidate(name: str, need: str, place: Callable[[str], AttachSpec]) -> Candidate:
+            made = attachments(map(place, functions), optional=optional)
+            return Candidate(name, made, (need,), _MISSING_REASONS[need])
 
-        ways: tuple[Way, ...] = (
-            way(
+        candidates: tuple[Candidate, ...] = (
+            candidate(
                 "kretprobe.multi" if returns else "kprobe.multi", MULTI, lambda f: KprobeMulti((f,), returns, most=most)
             ),
-            way("kretprobe" if returns else "kprobe", KPROBE, lambda f: Kprobe((f,), returns, most=most)),
+            candidate("kretprobe" if returns else "kprobe", KPROBE, lambda f: Kprobe((f,), returns, most=most)),
         )
         # A trampoline takes a program for each function, and some 0.1 s each to detach.
         if not any(_PATTERN.search(function) for function in functions):
             trampoline = Fexit if returns else Fentry
-            ways = (way("fexit" if returns else "fentry", FENTRY, lambda f: trampoline(f, most)), *ways)
-        made: TracingDecorator = self._decorator(decorator, functions, ways)
+            first = candidate("fexit" if returns else "fentry", FENTRY, lambda f: trampoline(f, most))
+            candidates = (first, *candidates)
+        made: TracingDecorator = self._decorator(decorator, functions, candidates)
         return made
 
 

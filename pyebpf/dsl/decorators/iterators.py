@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.errors import InvalidValue
-from pyebpf.module.probe import Probe, Request, Way
+from pyebpf.module.probe import Candidate, Probe, Request
 from pyebpf.types import Struct
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class IteratorDecorators(Decorators):
             from pyebpf.specs.attach.iterators import KernelIterator
 
             place = KernelIterator(name, layout, None if map is None else map.spec)
-            request = Request("iter", (name,), (Way("iter", attachments((place,))),))
+            request = Request("iter", (name,), (Candidate("iter", attachments((place,))),))
             probe: IteratorProbe[Any, T] = IteratorProbe(self._module.body_of(function, "iter"), (request,))
             probe._walked = map
             self._module.probes.append(probe)

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
-from pyebpf.module.probe import Way
+from pyebpf.module.probe import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +39,8 @@ class LsmDecorators(Decorators):
         """
         from pyebpf.specs.attach.lsm import Lsm
 
-        ways = (Way("lsm", attachments(Lsm(hook, sleepable) for hook in hooks), ("attach:lsm",)),)
-        made: HookDecorator = self._decorator("lsm", hooks, ways)
+        candidates = (Candidate("lsm", attachments(Lsm(hook, sleepable) for hook in hooks), ("attach:lsm",)),)
+        made: HookDecorator = self._decorator("lsm", hooks, candidates)
         return made
 
     def lsm_cgroup(self, hook: str, *cgroups: str | os.PathLike[str]) -> HookDecorator:
@@ -52,6 +52,6 @@ class LsmDecorators(Decorators):
         from pyebpf.specs.attach.lsm import LsmCgroup
 
         places = [LsmCgroup(hook, os.fspath(path)) for path in cgroups] or [LsmCgroup(hook)]
-        ways = (Way("lsm_cgroup", attachments(places), ("attach:lsm_cgroup",)),)
-        made: HookDecorator = self._decorator("lsm_cgroup", (hook, *(place.path for place in places)), ways)
+        candidates = (Candidate("lsm_cgroup", attachments(places), ("attach:lsm_cgroup",)),)
+        made: HookDecorator = self._decorator("lsm_cgroup", (hook, *(place.path for place in places)), candidates)
         return made

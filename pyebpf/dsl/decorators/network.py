@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.dsl.decorators.base import Decorators, attachments, bare
 from pyebpf.errors import InvalidValue
-from pyebpf.module.probe import Way
+from pyebpf.module.probe import Candidate
 
 if TYPE_CHECKING:
     from pyebpf.dsl.decorators.base import VerdictDecorator
@@ -40,11 +40,11 @@ class NetworkDecorators(Decorators):
         places = interfaces or ("",)
         link = tuple(Xdp(interface, mode, frags, hints=hints) for interface in places)
         netlink = tuple(Xdp(interface, mode, frags, netlink=True, hints=hints) for interface in places)
-        ways = (
-            Way("link", attachments(link), ("attach:xdp",)),
-            Way("netlink", attachments(netlink)),
+        candidates = (
+            Candidate("link", attachments(link), ("attach:xdp",)),
+            Candidate("netlink", attachments(netlink)),
         )
-        return self._one_of("xdp", interfaces, ways, by)
+        return self._one_of("xdp", interfaces, candidates, by)
 
     def tc(
         self, *where: str, by: str = "", first: bool = False, before: int = 0, after: int = 0, priority: int = 0
@@ -72,8 +72,8 @@ class NetworkDecorators(Decorators):
         places = interfaces or [""]
         tcx = tuple(Tcx(interface, direction, before, after, first) for interface in places)
         clsact = tuple(Clsact(interface, direction, priority) for interface in places)
-        ways = (Way("tcx", attachments(tcx), ("attach:tcx",)), Way("clsact", attachments(clsact)))
-        return self._one_of("tc", where, ways, by)
+        candidates = (Candidate("tcx", attachments(tcx), ("attach:tcx",)), Candidate("clsact", attachments(clsact)))
+        return self._one_of("tc", where, candidates, by)
 
     def netkit(self, *where: str) -> VerdictDecorator:
         """Run on what a netkit pair of interfaces passes on: `netkit("nk0", "primary")` or `"peer"` (Linux 6.7).
@@ -89,10 +89,12 @@ class NetworkDecorators(Decorators):
         places = tuple(Tcx(interface, end, netkit=True) for interface in interfaces or [""])
         return self._verdict("netkit", where, places)
 
-    def _one_of(self, decorator: str, targets: tuple[str, ...], ways: tuple[Way, ...], by: str) -> VerdictDecorator:
+    def _one_of(
+        self, decorator: str, targets: tuple[str, ...], candidates: tuple[Candidate, ...], by: str
+    ) -> VerdictDecorator:
         # What the author insists on is tried: the kernel's refusal says more than a feature's name.
-        chosen = tuple(Way(way.name, way.attachments) for way in ways if way.name == by) if by else ways
-        made: Any = self._decorator(decorator, targets, chosen)
+        chosen = tuple(Candidate(each.name, each.attachments) for each in candidates if each.name == by)
+        made: Any = self._decorator(decorator, targets, chosen if by else candidates)
         return made  # type: ignore[no-any-return]  # as the class promises
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, ov
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.errors import InvalidValue
-from pyebpf.module.probe import Probe, Request, Way
+from pyebpf.module.probe import Candidate, Probe, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,7 @@ class ProgramDecorators(Decorators):
         place = SyscallProgram(layout)
 
         def decorate(function: Any) -> SyscallProbe[Any, Any]:
-            request = Request("syscall", (), (Way("syscall", attachments((place,))),))
+            request = Request("syscall", (), (Candidate("syscall", attachments((place,))),))
             probe: SyscallProbe[Any, Any] = SyscallProbe(self._module.body_of(function, "syscall"), (request,))
             probe._record = layout
             self._module.probes.append(probe)
@@ -127,7 +127,7 @@ class ProgramDecorators(Decorators):
         signature = function.signature(_Refusing())
         place = Freplace(program, function.__name__, tuple(signature.parameters.items()), signature.result)
         made: ReplacingDecorator = self._decorator(
-            "freplace", (function.__name__,), (Way("freplace", attachments((place,)), ("attach:freplace",)),)
+            "freplace", (function.__name__,), (Candidate("freplace", attachments((place,)), ("attach:freplace",)),)
         )
         return made
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.errors import InvalidValue
-from pyebpf.module.probe import Probe, Request, Way
+from pyebpf.module.probe import Candidate, Probe, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ class StructOps:
         from pyebpf.specs.attach.struct_ops import StructOpsMember
 
         place = StructOpsMember(self.operations, name, self.values)
-        request = Request("struct_ops", (self.operations, name), (Way("struct_ops", attachments((place,))),))
+        request = Request("struct_ops", (self.operations, name), (Candidate("struct_ops", attachments((place,))),))
         probe: Probe[P, R] = Probe(body, (request,))
         self._module.probes.append(probe)
         return probe

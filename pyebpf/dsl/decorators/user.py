@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.errors import InvalidValue
-from pyebpf.module.probe import Probe, Way
+from pyebpf.module.probe import Candidate, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["UserDecorators"]
 
 _MAX_PROBES = 1000  # MOST_PROBES of specs.attach.uprobes, which is imported when a probe asks for it
-_MULTI, _SESSION = "attach:uprobe_multi", "attach:uprobe_session"
+#: The features that newer kernels have, with the words for a kernel without.
+_MULTI = (("attach:uprobe_multi",), "this kernel has no uprobe.multi links")
+_SESSION = (("attach:uprobe_session",), "this kernel has no uprobe sessions (since Linux 6.13)")
 
 
 class UserDecorators(Decorators):
@@ -74,8 +76,8 @@ class UserDecorators(Decorators):
         from pyebpf.specs.attach.uprobes import UprobeSession
 
         path, place = _place("uprobe_session", UprobeSession, binary, functions, pid, max_probes)
-        way = Way("uprobe session", attachments((place,)), (_SESSION,))
-        made: VerdictDecorator = self._decorator("uprobe_session", (path, *place.functions) if path else (), (way,))
+        candidates = (Candidate("uprobe session", attachments((place,)), *_SESSION),)
+        made: VerdictDecorator = self._decorator("uprobe_session", (path, *place.functions) if path else (), candidates)
         return made
 
     def usdt(
@@ -104,11 +106,13 @@ class UserDecorators(Decorators):
             decorated = function if isinstance(function, Probe) else self._module.body_of(function, "usdt")
             body = decorated.body if isinstance(decorated, Probe) else decorated
             wanted = _wanted(body.parameters, names)
-            ways = tuple(
-                Way(way, attachments(kind(path, *pair, names, wanted, process, max_probes) for pair in pairs), needs)
-                for way, kind, needs in (("uprobe.multi", UsdtMulti, (_MULTI,)), ("uprobe", Usdt, ()))
+            candidates = tuple(
+                Candidate(
+                    name, attachments(kind(path, *pair, names, wanted, process, max_probes) for pair in pairs), *needs
+                )
+                for name, kind, needs in (("uprobe.multi", UsdtMulti, _MULTI), ("uprobe", Usdt, ()))
             )
-            return self._decorator("usdt", (path, *probes) if path else (), ways)(decorated)
+            return self._decorator("usdt", (path, *probes) if path else (), candidates)(decorated)
 
         return decorate
 
@@ -126,11 +130,11 @@ class UserDecorators(Decorators):
 
         path, place = _place(decorator, UprobeMulti, binary, functions, pid, most, returns=returns)
         single = Uprobe(place.binary, place.functions, place.returns, place.pid, place.max_probes)
-        ways = (
-            Way("uprobe.multi", attachments((place,)), (_MULTI,)),
-            Way("uprobe", attachments((single,))),
+        candidates = (
+            Candidate("uprobe.multi", attachments((place,)), *_MULTI),
+            Candidate("uprobe", attachments((single,))),
         )
-        made: TracingDecorator = self._decorator(decorator, (path, *place.functions) if path else (), ways)
+        made: TracingDecorator = self._decorator(decorator, (path, *place.functions) if path else (), candidates)
         return made
 
 
