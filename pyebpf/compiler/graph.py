@@ -24,20 +24,18 @@ def predecessors(successors: Mapping[int, Sequence[int]]) -> dict[int, list[int]
 def reverse_post_order(entry: int, successors: Mapping[int, Sequence[int]]) -> list[int]:
     """The blocks reachable from `entry`, each before those it dominates, a branch's first successor right behind it."""
     order: list[int] = []
-    seen = {entry}
-    stack = [(entry, 0)]
+    seen: set[int] = set()
+    # Blocks to go on from; behind all that is reached from a block comes its complement.
+    stack = [entry]
     while stack:
-        number, index = stack.pop()
-        following = successors[number]
-        if index == len(following):
-            order.append(number)
-            continue
-        stack.append((number, index + 1))
-        # Last successor first: reversed, the first one then comes right behind the branch.
-        target = following[len(following) - 1 - index]
-        if target not in seen:
-            seen.add(target)
-            stack.append((target, 0))
+        number = stack.pop()
+        if number < 0:
+            order.append(~number)
+        elif number not in seen:
+            seen.add(number)
+            stack.append(~number)
+            # The last successor is taken first: reversed, the first one then comes right behind the branch.
+            stack += successors[number]
     order.reverse()
     return order
 
@@ -52,11 +50,13 @@ def dominators(order: Sequence[int], before: Mapping[int, Sequence[int]]) -> dic
     parent[0] = 0
     changed = True
     while changed:
-        changed = False
+        changed = goes_back = False
         for index in range(1, len(order)):
             meet = -1
             for number in before[order[index]]:
                 other = position.get(number, -1)
+                if other >= index:
+                    goes_back = True
                 if other < 0 or parent[other] < 0:
                     continue
                 if meet < 0:
@@ -69,6 +69,8 @@ def dominators(order: Sequence[int], before: Mapping[int, Sequence[int]]) -> dic
             if parent[index] != meet:
                 parent[index] = meet
                 changed = True
+        # Without a way back every block was met behind all that lead to it.
+        changed = changed and goes_back
     return {number: order[parent[index]] for index, number in enumerate(order)}
 
 

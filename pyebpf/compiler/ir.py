@@ -1,9 +1,9 @@
 """The intermediate representation: functions of basic blocks in static single assignment form.
 
-Everything here is frozen data. A `Value` is defined once, by a block's parameter or by one instruction, and every
-definition dominates its uses. Control joins through block parameters: a jump gives one argument for each. All values
-are 64 bits wide; a `Kind` says whether it is a number, an address or a map's handle, as the verifier tells them
-apart. Numbers have no sign: operations do.
+Everything here is frozen data; the objects that a function has many of are so for the type checker alone. A `Value` is
+defined once, by a block's parameter or by one instruction, and every definition dominates its uses. Control joins
+through block parameters: a jump gives one argument for each. All values are 64 bits wide; a `Kind` says whether it is a
+number, an address or a map's handle, as the verifier tells them apart. Numbers have no sign: operations do.
 
 An instruction is an `Op` with operands and a few attributes; `OPS` says what each op takes and yields, and the
 checker, the evaluator, the printer and the passes all read that table.
@@ -12,6 +12,7 @@ checker, the evaluator, the printer and the passes all read that table.
 from __future__ import annotations
 
 from enum import Enum, StrEnum, auto
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyebpf.dataclass import dataclass, field
@@ -211,7 +212,7 @@ OPS: dict[Op, OpInfo] = {
 FOLLOWED_WITH_CONSTANTS = frozenset({Op.OR, Op.XOR, Op.MUL})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Value:
     """One SSA value: `number` is unique in its function; `hint` names the variable it came from, for dumps."""
 
@@ -223,7 +224,7 @@ class Value:
         return f"%{self.number}" + (f".{self.hint}" if self.hint else "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Instruction:
     """One operation. Which attributes count is in `OPS[op].attributes`; the others keep their defaults.
 
@@ -242,8 +243,23 @@ class Instruction:
     where: Location | None = field(default=None, compare=False, repr=False)
     comment: str = field(default="", compare=False, repr=False)
 
+    def with_operands(self, operands: tuple[Value, ...]) -> Instruction:
+        """Return the same operation on other operands; `replace` would take four times as long."""
+        return Instruction(
+            self.op,
+            self.result,
+            operands,
+            self.imm,
+            self.size,
+            self.signed,
+            self.condition,
+            self.symbol,
+            self.where,
+            self.comment,
+        )
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, guarded=False)
 class Jump:
     """Go to `target`, giving its parameters."""
 
@@ -260,7 +276,7 @@ class Jump:
         return (self.target,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Branch:
     """Go to `then` if `left condition right` holds, else to `otherwise`.
 
@@ -283,7 +299,7 @@ class Branch:
         return (self.then, self.otherwise)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class MayGoto:
     """Go to `then` once the kernel's budget for the loops of this call is spent, else to `otherwise`, spending of it.
 
@@ -304,7 +320,7 @@ class MayGoto:
         return (self.then, self.otherwise)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Return:
     """Leave the function with `value` in r0."""
 
@@ -323,7 +339,7 @@ class Return:
 Terminator: TypeAlias = Jump | Branch | MayGoto | Return
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Block:
     """Straight-line code. `parameters` are defined on entry, one argument each from every jump."""
 
@@ -365,6 +381,23 @@ class Function:
         """Blocks by their number."""
         return {block.number: block for block in self.blocks}
 
+    def successors(self) -> dict[int, tuple[int, ...]]:
+        """Numbers of the blocks that may come right behind each block, by its number."""
+        return {block.number: block.terminator.successors() for block in self.blocks}
+
+    def highest(self) -> int:
+        """The highest number of a value; -1 if there is none."""
+        highest = max((value.number for value in self.parameters), default=-1)
+        for block in self.blocks:
+            for value in block.parameters:
+                if value.number > highest:
+                    highest = value.number
+            for instruction in block.instructions:
+                result = instruction.result
+                if result is not None and result.number > highest:
+                    highest = result.number
+        return highest
+
     def values(self) -> Iterator[Value]:
         """Every value defined, in order."""
         yield from self.parameters
@@ -380,6 +413,13 @@ class Module:
     """One program: its main function first, then the subprograms that it calls."""
 
     functions: tuple[Function, ...]
+
+    def __hash__(self) -> int:
+        """Equal modules have equal numbers in their operations; a hash of everything takes a tenth of a compilation."""
+        return hash(tuple([each.imm for each in self._instructions()]))
+
+    def _instructions(self) -> Iterator[Instruction]:
+        return chain.from_iterable([block.instructions for function in self.functions for block in function.blocks])
 
     @property
     def main(self) -> Function:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 from pyebpf.builder.ssa.blocks import Edge, Join, Loop, OpenBlock, successors
 from pyebpf.builder.ssa.conditions import All, Always, Any, Compare, Not, negate
 from pyebpf.builder.ssa.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, invalidated, learn, merge
-from pyebpf.builder.ssa.order import reverse_post_order
 from pyebpf.compiler import ir
+from pyebpf.compiler.graph import reverse_post_order
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import CompileError
 
@@ -450,7 +450,7 @@ class FunctionBuilder:
         if self._block.reachable:
             raise ValueError(f"{self.name}: control reaches the end without a return")
         blocks = {block.number: block for block in self._blocks}
-        order = reverse_post_order({number: successors(block) for number, block in blocks.items()})
+        order = reverse_post_order(0, {number: successors(block) for number, block in blocks.items()})
         finished = []
         for number in order:
             block = blocks[number]

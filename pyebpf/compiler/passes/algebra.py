@@ -9,21 +9,8 @@ from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import BINARY, MASK, compare, sign_extend, signed, swap
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op
-from pyebpf.compiler.passes.rewriting import (
-    ANY,
-    ANYTHING,
-    BELOW,
-    CONST,
-    EXCHANGED,
-    INVERSE,
-    NUMBER,
-    OF,
-    POWER_OF_TWO,
-    SAME,
-    Rewriter,
-    rule,
-    table,
-)
+from pyebpf.compiler.passes.patterns import ANY, ANYTHING, BELOW, CONST, NUMBER, OF, POWER_OF_TWO, SAME
+from pyebpf.compiler.passes.rewriting import EXCHANGED, INVERSE, Rewriter, rule, table
 
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Terminator, Value
@@ -213,7 +200,7 @@ _ZERO, _ONE, _ONES = NUMBER(0), NUMBER(1), NUMBER(-1)
 _, _X, _Y = ANYTHING, ANY("x"), ANY("y")
 
 #: The rewrites, first match first.
-RULES = table(
+RULES = (
     *(_fold(op) for op in BINARY),
     *(_constant_last(op) for op in _COMMUTATIVE),
     rule(Op.ADD, (_X, _ZERO), lambda _, x: x),  # x + 0  ->  x
@@ -287,6 +274,9 @@ RULES = table(
 )
 
 
+_TABLE = table(*RULES)
+
+
 def _branch(r: Rewriter, branch: Branch) -> Terminator:
     """Fold a branch: on a comparison, on constants, to one place."""
     condition, left, right = branch.condition, branch.left, branch.right
@@ -307,23 +297,25 @@ def _branch(r: Rewriter, branch: Branch) -> Terminator:
             holds = _known_comparison(condition, r.verified_bits(left), b)
         if holds is not None:
             return Jump(then if holds else otherwise, (), branch.where)
-        unswapped = None if b is None else _unswapped(r, condition, left, b)
+        inner = r.definitions.get(left.number)
+        if inner is None or b is None or condition not in (Condition.EQ, Condition.NE):
+            break
+        unswapped = _unswapped(r, condition, left, b)
         if unswapped is not None:
             left, right = unswapped[0], r.const(unswapped[1])
             continue
         # A comparison's 1 or 0 tested again: test what it compared. Whether it equals more than 1 is known by now.
-        inner = r.definitions.get(left.number)
-        if inner is None or inner.op is not Op.COMPARE or b is None:
-            break
-        if condition not in (Condition.EQ, Condition.NE):
+        if inner.op is not Op.COMPARE:
             break
         if (condition is Condition.NE) != (b == 0):
             then, otherwise = otherwise, then
         assert inner.condition is not None
         condition, (left, right) = inner.condition, inner.operands
+    if left is branch.left and right is branch.right:
+        return branch
     return Branch(condition, left, right, then, otherwise, branch.where)
 
 
 def simplify(function: Function) -> Function:
     """Fold constants, apply the rules, drop block parameters that are always the same, test comparisons directly."""
-    return Rewriter(function, RULES, _branch).run()
+    return Rewriter(function, _TABLE, _branch).run()

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from pyebpf.compiler.graph import dominators, predecessors
 from pyebpf.compiler.ir import OPS, Block, Op
-from pyebpf.compiler.passes.rewriting import substitute
+from pyebpf.compiler.passes.rewriting import substitute, with_replaced
 from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
-    from pyebpf.compiler.ir import Function, Instruction, Terminator, Value
+    from collections.abc import Mapping
 
-__all__ = ["STABLE_HELPERS", "is_pure", "merge_equal"]
+    from pyebpf.compiler.ir import Function, Instruction, Value
+
+__all__ = ["STABLE_HELPERS", "is_stable", "merge_equal"]
 
 #: Helpers without arguments and effects that answer the same all through a run (enum bpf_func_id):
 #: get_current_pid_tgid, get_current_uid_gid, get_current_task, get_current_task_btf.
@@ -25,28 +27,28 @@ STABLE_HELPERS = frozenset({14, 15, 35, 158})
 _Key = tuple[object, ...]
 
 
-def is_pure(instruction: Instruction) -> bool:
-    """Whether an instruction may be dropped, and merged with its like."""
-    if instruction.op is Op.CALL:
-        return instruction.imm in STABLE_HELPERS and not instruction.operands
-    return OPS[instruction.op].pure
+#: Operations that are merged with their like, calls aside.
+_MERGED = frozenset({op for op, info in OPS.items() if info.pure} - {Op.REFINE})
+
+
+def is_stable(instruction: Instruction) -> bool:
+    """Whether an instruction is a call that answers the same all through a run: it may be dropped and merged."""
+    return instruction.op is Op.CALL and instruction.imm in STABLE_HELPERS and not instruction.operands
 
 
 def _key(instruction: Instruction) -> _Key:
-    return (
-        instruction.op,
-        tuple(value.number for value in instruction.operands),
-        instruction.imm,
-        instruction.size,
-        instruction.condition,
-        instruction.symbol,
-    )
+    """What equal instructions have in common."""
+    operands = instruction.operands
+    if not operands:
+        return instruction.op, instruction.imm, instruction.symbol
+    first, last = operands[0].number, operands[-1].number
+    return instruction.op, first, last, instruction.size, instruction.condition
 
 
 def merge_equal(function: Function) -> Function:
     """Replace a pure instruction by an equal one that dominates it."""
     order = [block.number for block in function.blocks]
-    parent = dominators(order, predecessors({block.number: block.successors() for block in function.blocks}))
+    parent = dominators(order, predecessors(function.successors()))
     children: dict[int, list[int]] = {number: [] for number in order}
     for number in order[1:]:
         children[parent[number]].append(number)
@@ -66,12 +68,9 @@ def merge_equal(function: Function) -> Function:
         block = blocks[number]
         instructions = []
         for old in block.instructions:
-            instruction = old
-            if any(value.number in replaced for value in old.operands):
-                operands = tuple(replaced.get(value.number, value) for value in old.operands)
-                instruction = replace(old, operands=operands)
+            instruction = with_replaced(old, replaced)
             result = instruction.result
-            if result is not None and is_pure(instruction) and instruction.op is not Op.REFINE:
+            if result is not None and (instruction.op in _MERGED or is_stable(instruction)):
                 key = _key(instruction)
                 known = available.get(key)
                 if known is not None:
@@ -83,11 +82,11 @@ def merge_equal(function: Function) -> Function:
         done[number] = Block(number, block.parameters, tuple(instructions), block.terminator)
         work.append((number, added))
         work.extend((child, None) for child in reversed(children[number]))
-    return replace(
-        function,
-        blocks=tuple(_with_terminator(done[number], substitute(done[number].terminator, replaced)) for number in order),
-    )
+    return replace(function, blocks=tuple([_with_terminator(done[number], replaced) for number in order]))
 
 
-def _with_terminator(block: Block, terminator: Terminator) -> Block:
-    return block if terminator is block.terminator else replace(block, terminator=terminator)
+def _with_terminator(block: Block, replaced: Mapping[int, Value]) -> Block:
+    terminator = substitute(block.terminator, replaced)
+    if terminator is block.terminator:
+        return block
+    return Block(block.number, block.parameters, block.instructions, terminator)

@@ -7,42 +7,45 @@ from typing import TYPE_CHECKING
 from pyebpf.compiler.arithmetic import MASK, compare
 from pyebpf.compiler.graph import predecessors, reverse_post_order
 from pyebpf.compiler.ir import Block, Branch, Jump, MayGoto, Op, Return
-from pyebpf.compiler.passes.rewriting import substitute
+from pyebpf.compiler.passes.rewriting import substitute, with_replaced
 from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyebpf.compiler.ir import Function, Terminator, Value
 
-__all__ = ["tidy_flow"]
+__all__ = ["constants", "only_constants", "tidy_flow"]
 
 
 def tidy_flow(function: Function) -> Function:
     """Thread jumps, drop what cannot be reached, merge straight lines, and put the blocks in reverse post-order."""
-    threaded = _thread(function)
-    entry = function.blocks[0].number
-    blocks = {block.number: block for block in threaded}
-    order = reverse_post_order(entry, {number: block.successors() for number, block in blocks.items()})
-    blocks = {number: blocks[number] for number in order}
-    merged = _merge(blocks)
-    return replace(function, blocks=tuple(merged))
+    blocks = {block.number: block for block in _thread(function)}
+    successors = {number: block.terminator.successors() for number, block in blocks.items()}
+    order = reverse_post_order(function.blocks[0].number, successors)
+    before = predecessors({number: successors[number] for number in order})
+    return replace(function, blocks=tuple(_merge({number: blocks[number] for number in order}, before)))
+
+
+def only_constants(block: Block) -> bool:
+    """Whether a block computes nothing: constants are all that it defines."""
+    for instruction in block.instructions:  # noqa: SIM110 - most blocks answer at once, and a generator takes longer
+        if instruction.op is not Op.CONST:
+            return False
+    return True
 
 
 def _thread(function: Function) -> list[Block]:
     """Blocks whose terminators go where control ends up."""
-    blocks = {block.number: block for block in function.blocks}
-    numbers = {
-        instruction.result.number: instruction.imm & MASK
-        for block in function.blocks
-        for instruction in block.instructions
-        if instruction.op is Op.CONST and instruction.result is not None
-    }
     idle = _idle(function)
+    blocks = {block.number: block for block in function.blocks}
+    numbers = constants(function) if idle else {}
     leads = _leads(blocks, idle)
 
     def onward(jump: Jump) -> Jump:
         """The final target of a jump, through blocks that only jump on or only test a fact already known."""
+        if jump.target not in idle:
+            return jump
         seen = {jump.target}
         while True:
             block = blocks[jump.target]
@@ -60,7 +63,7 @@ def _thread(function: Function) -> list[Block]:
                 return jump
             if _gives_own(block, terminator):
                 return jump
-            jump = replace(terminator, where=jump.where or terminator.where)
+            jump = Jump(terminator.target, terminator.arguments, jump.where or terminator.where)
             seen.add(jump.target)
 
     def thread(terminator: Terminator) -> Terminator:
@@ -81,23 +84,39 @@ def _thread(function: Function) -> list[Block]:
                 return replace(terminator, then=then, otherwise=otherwise)
         return terminator
 
-    # Blocks that only return one and the same constant, which they define themselves, are one block.
-    returns: dict[int, int] = {}
-    shared: dict[int, int] = {}
-    for block in function.blocks[1:]:
-        if isinstance(block.terminator, Return) and all(i.op is Op.CONST for i in block.instructions):
-            value = block.terminator.value.number
-            number = numbers.get(value) if value in _defined(block) else None
-            if number is not None and not block.parameters:
-                shared[block.number] = returns.setdefault(number, block.number)
+    shared = _equal_returns(function, idle)
     blocks_after = []
     for block in function.blocks:
         terminator = thread(block.terminator)
         if shared:
             terminator = _redirect(terminator, shared)
         changed = terminator is not block.terminator
-        blocks_after.append(replace(block, terminator=terminator) if changed else block)
+        blocks_after.append(Block(block.number, block.parameters, block.instructions, terminator) if changed else block)
     return blocks_after
+
+
+def constants(function: Function) -> dict[int, int]:
+    """The numbers that values are known to be."""
+    return {
+        instruction.result.number: instruction.imm & MASK
+        for block in function.blocks
+        for instruction in block.instructions
+        if instruction.op is Op.CONST and instruction.result is not None
+    }
+
+
+def _equal_returns(function: Function, idle: Collection[int]) -> dict[int, int]:
+    """For each block that only returns a constant, which it defines itself, the first block that returns the same."""
+    returns: dict[int, int] = {}
+    shared: dict[int, int] = {}
+    for block in function.blocks[1:]:
+        terminator = block.terminator
+        if isinstance(terminator, Return) and block.number in idle and not block.parameters:
+            number = terminator.value.number
+            for instruction in block.instructions:
+                if instruction.result is not None and instruction.result.number == number:
+                    shared[block.number] = returns.setdefault(instruction.imm & MASK, block.number)
+    return shared
 
 
 def _redirect(terminator: Terminator, targets: Mapping[int, int]) -> Terminator:
@@ -124,18 +143,18 @@ def _gives_own(block: Block, jump: Jump) -> bool:
     return any(value.number in own for value in jump.arguments)
 
 
-def _leads(blocks: Mapping[int, Block], idle: set[int]) -> dict[int, Jump]:
+def _leads(blocks: Mapping[int, Block], idle: Collection[int]) -> dict[int, Jump]:
     """The final target of each block that only jumps on, in terms of its own parameters.
 
     The ends of nested conditions are a chain of such blocks, as long as they are deep; each is gone along once.
     """
     passing = {
         number: block.terminator
-        for number, block in blocks.items()
-        if number in idle and isinstance(block.terminator, Jump) and not _gives_own(block, block.terminator)
+        for number in idle
+        if isinstance((block := blocks[number]).terminator, Jump) and not _gives_own(block, block.terminator)
     }
     leads: dict[int, Jump] = {}
-    for start in blocks:
+    for start in list(passing):
         chain: dict[int, Jump] = {}
         number = start
         while number in passing and number not in leads and number not in chain:
@@ -158,44 +177,50 @@ def _joined(jump: Jump, parameters: Sequence[Value], onward: Jump) -> Jump:
     return Jump(onward.target, arguments, jump.where or onward.where)
 
 
-def _idle(function: Function) -> set[int]:
-    """Blocks that may be jumped past: constants are all that they define, and they alone use them.
+def _idle(function: Function) -> dict[int, None]:
+    """Blocks that may be jumped past, in order: constants are all that they define, and they alone use them.
 
     Constants are found from anywhere; a block of nothing else does nothing.
     """
+    idle: dict[int, None] = {}
     home: dict[int, int] = {}
-    shared: set[int] = set()
     for block in function.blocks:
-        for value in block.parameters:
-            home[value.number] = block.number
-        for instruction in block.instructions:
-            if instruction.result is not None:
-                home[instruction.result.number] = block.number
+        if only_constants(block):
+            idle[block.number] = None
+            for value in block.parameters:
+                home[value.number] = block.number
+            for instruction in block.instructions:
+                if instruction.result is not None:
+                    home[instruction.result.number] = block.number
+    if not home:
+        return idle
     for block in function.blocks:
         number = block.number
-        uses = [value for instruction in block.instructions for value in instruction.operands]
-        for value in (*uses, *block.terminator.uses()):
+        for instruction in block.instructions:
+            for value in instruction.operands:
+                at = home.get(value.number, number)
+                if at != number:
+                    idle.pop(at, None)
+        for value in block.terminator.uses():
             at = home.get(value.number, number)
             if at != number:
-                shared.add(at)
-    return {
-        block.number
-        for block in function.blocks
-        if block.number not in shared and all(i.op is Op.CONST for i in block.instructions)
-    }
+                idle.pop(at, None)
+    return idle
 
 
-def _merge(blocks: dict[int, Block]) -> list[Block]:
+def _merge(blocks: dict[int, Block], before: Mapping[int, Sequence[int]]) -> list[Block]:
     """Append to each block the one that only it leads to, parameters replaced by what it gives."""
-    before = predecessors({number: block.successors() for number, block in blocks.items()})
     replaced: dict[int, Value] = {}
     gone: set[int] = set()
     merged = []
     for number, block in blocks.items():
         if number in gone:
             continue
-        instructions = list(block.instructions)
         terminator = block.terminator
+        if not isinstance(terminator, Jump) or len(before[terminator.target]) > 1 or terminator.target == number:
+            merged.append(block)
+            continue
+        instructions = list(block.instructions)
         while isinstance(terminator, Jump) and len(before[terminator.target]) == 1 and terminator.target != number:
             following = blocks[terminator.target]
             for parameter, value in zip(following.parameters, terminator.arguments, strict=True):
@@ -210,12 +235,7 @@ def _merge(blocks: dict[int, Block]) -> list[Block]:
         Block(
             block.number,
             block.parameters,
-            tuple(
-                replace(i, operands=tuple(replaced.get(value.number, value) for value in i.operands))
-                if any(value.number in replaced for value in i.operands)
-                else i
-                for i in block.instructions
-            ),
+            tuple([with_replaced(instruction, replaced) for instruction in block.instructions]),
             substitute(block.terminator, replaced),
         )
         for block in merged

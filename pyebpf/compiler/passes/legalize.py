@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.ir import Op
-from pyebpf.compiler.passes.rewriting import ANY, Rewriter, rule, table
+from pyebpf.compiler.passes.patterns import ANY
+from pyebpf.compiler.passes.rewriting import Rewriter, rule, table
 from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:

@@ -9,12 +9,16 @@ from pyebpf.compiler.ir import Block, Op
 from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
-    from pyebpf.compiler.ir import Function, Instruction, Value
+    from pyebpf.compiler.ir import Function, Instruction
 
 __all__ = ["fold_memory"]
 
 _ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC})
 _EXTENSIONS = frozenset({Op.ZEXT, Op.SEXT})
+#: Operations that this pass folds into accesses.
+_FOLDED = _EXTENSIONS | {Op.OFFSET, Op.AND}
+#: Operations whose definitions it asks for.
+_ASKED = _FOLDED | {Op.CONST, Op.LOAD}
 
 
 def fold_memory(function: Function) -> Function:
@@ -23,22 +27,27 @@ def fold_memory(function: Function) -> Function:
         instruction.result.number: instruction
         for block in function.blocks
         for instruction in block.instructions
-        if instruction.result is not None
+        if instruction.op in _ASKED and instruction.result is not None
     }
-    extended = _only_extended(function, definitions)
+    found = {instruction.op for instruction in definitions.values()}
+    if not found & _FOLDED:
+        return function
+    extended = _only_extended(function, definitions) if found & _EXTENSIONS else {}
     blocks = []
     for block in function.blocks:
         instructions = []
         for old in block.instructions:
-            instruction = _fold_address(old, definitions) if old.op in _ACCESSES else old
-            if instruction.op is Op.STORE:
-                instruction = _fold_stored(instruction, definitions)
-            elif instruction.op is Op.LOAD and instruction.result is not None:
-                extension = extended.get(instruction.result.number)
-                if extension is not None:
-                    instruction = replace(instruction, signed=extension is Op.SEXT)
-            if instruction is not old and instruction.result is not None:
-                definitions[instruction.result.number] = instruction
+            instruction = old
+            if old.op in _ACCESSES:
+                instruction = _fold_address(old, definitions)
+                if old.op is Op.STORE:
+                    instruction = _fold_stored(instruction, definitions)
+                elif old.op is Op.LOAD and old.result is not None:
+                    extension = extended.get(old.result.number)
+                    if extension is not None:
+                        instruction = replace(instruction, signed=extension is Op.SEXT)
+                    if instruction is not old:
+                        definitions[old.result.number] = instruction
             instructions.append(instruction)
         blocks.append(Block(block.number, block.parameters, tuple(instructions), block.terminator))
     return replace(function, blocks=tuple(blocks))
@@ -82,22 +91,19 @@ def _only_extended(function: Function, definitions: dict[int, Instruction]) -> d
     """Loads whose every use is one and the same extension of all their bytes: the load itself can do it."""
     extensions: dict[int, Op | None] = {}
 
-    def use(value: Value, op: Op | None) -> None:
-        load = definitions.get(value.number)
-        if load is not None and load.op is Op.LOAD:
-            known = extensions.setdefault(value.number, op)
-            if known is not op:
-                extensions[value.number] = None
+    def use(load: Instruction, number: int, op: Op | None) -> None:
+        if load.op is Op.LOAD and extensions.setdefault(number, op) is not op:
+            extensions[number] = None
 
     for block in function.blocks:
         for instruction in block.instructions:
             for value in instruction.operands:
-                whole = (
-                    instruction.op in _EXTENSIONS
-                    and value.number in definitions
-                    and definitions[value.number].size == instruction.size
-                )
-                use(value, instruction.op if whole else None)
+                load = definitions.get(value.number)
+                if load is not None:
+                    whole = instruction.op in _EXTENSIONS and load.size == instruction.size
+                    use(load, value.number, instruction.op if whole else None)
         for value in block.terminator.uses():
-            use(value, None)
+            load = definitions.get(value.number)
+            if load is not None:
+                use(load, value.number, None)
     return {number: op for number, op in extensions.items() if op is not None}

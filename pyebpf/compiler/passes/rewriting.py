@@ -34,31 +34,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.compiler.ir import Terminator
+    from pyebpf.compiler.passes.patterns import Bindings, Pattern
     from pyebpf.errors import Location
 
 __all__ = [
-    "ANY",
-    "ANYTHING",
-    "BELOW",
-    "CONST",
     "EXCHANGED",
     "INVERSE",
-    "NUMBER",
-    "OF",
-    "POWER_OF_TWO",
-    "SAME",
-    "Pattern",
     "Rewriter",
     "Rule",
     "Rules",
     "rule",
     "substitute",
     "table",
+    "with_replaced",
 ]
-
-_Bindings = dict[str, Any]
-#: Whether a value matches; binds what it names.
-Pattern: TypeAlias = Callable[["Rewriter", Value, _Bindings], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +61,15 @@ class Rule:
     patterns: tuple[Pattern, ...]
     result: Callable[..., Value | None]
 
+    def fits(self, constants: int) -> bool:
+        """Whether the rule may match where the operands of these bits are constants, and no other."""
+        return all(
+            pattern.constant in (None, bool(constants >> place & 1)) for place, pattern in enumerate(self.patterns)
+        )
 
-Rules: TypeAlias = "Mapping[Op, tuple[Rule, ...]]"
+
+#: The rules of each op that may match, by the bits of the operands that are constants.
+Rules: TypeAlias = "Mapping[Op, tuple[tuple[Rule, ...], ...]]"
 
 
 def rule(op: Op, patterns: tuple[Pattern, ...], result: Callable[..., Value | None]) -> Rule:
@@ -83,103 +79,16 @@ def rule(op: Op, patterns: tuple[Pattern, ...], result: Callable[..., Value | No
 
 def table(*rules: Rule) -> Rules:
     """Rules by op; the first that matches is taken."""
-    by_op: dict[Op, tuple[Rule, ...]] = {}
+    by_op: dict[Op, list[Rule]] = {}
     for entry in rules:
-        by_op[entry.op] = (*by_op.get(entry.op, ()), entry)
-    return by_op
-
-
-# -- patterns
-# -----------------------------------------------------------------------------------------------------------
-
-
-def ANY(name: str) -> Pattern:  # noqa: N802 - patterns are written as constants of the rule language
-    """Any value."""
-
-    def match(rewriter: Rewriter, value: Value, bindings: _Bindings) -> bool:  # noqa: ARG001 - a pattern's signature
-        bindings[name] = value
-        return True
-
-    return match
-
-
-def ANYTHING(rewriter: Rewriter, value: Value, bindings: _Bindings) -> bool:  # noqa: ARG001, N802 - a pattern
-    """Any value, not bound."""
-    return True
-
-
-def SAME(name: str) -> Pattern:  # noqa: N802 - as above
-    """The value that `name` was bound to before."""
-
-    def match(rewriter: Rewriter, value: Value, bindings: _Bindings) -> bool:  # noqa: ARG001 - a pattern's signature
-        return bool(bindings[name].number == value.number)
-
-    return match
-
-
-def CONST(name: str) -> Pattern:  # noqa: N802 - as above
-    """Any constant, bound as an int from 0 to 2^64-1."""
-
-    def match(rewriter: Rewriter, value: Value, bindings: _Bindings) -> bool:
-        number = rewriter.number(value)
-        bindings[name] = number
-        return number is not None
-
-    return match
-
-
-def NUMBER(*numbers: int) -> Pattern:  # noqa: N802 - as above
-    """One of these constants, given signed or unsigned."""
-    wanted = frozenset(number & MASK for number in numbers)
-
-    def match(rewriter: Rewriter, value: Value, bindings: _Bindings) -> bool:  # noqa: ARG001 - a pattern's signature
-        return rewriter.number(value) in wanted
-
-    return match
-
-
-def POWER_OF_TWO(name: str) -> Pattern:  # noqa: N802 - as above
-    """A constant 2**k of at least 2, bound as k."""
-
-    def match(rewriter: Rewriter, value: Value, bindings: _Bindings) -> bool:
-        number = rewriter.number(value)
-        if number is None or number < 2 or number & (number - 1):
-            return False
-        bindings[name] = number.bit_length() - 1
-        return True
-
-    return match
-
-
-def BELOW(name: str, bits: int) -> Pattern:  # noqa: N802 - as above
-    """A value known to be below 2**bits."""
-
-    def match(rewriter: Rewriter, value: Value, bindings: _Bindings) -> bool:
-        bindings[name] = value
-        return rewriter.bits(value) <= bits
-
-    return match
-
-
-def OF(op: Op, *patterns: Pattern, size: str = "") -> Pattern:  # noqa: N802 - as above
-    """The result of an op whose operands match; `size` binds its size."""
-
-    def match(rewriter: Rewriter, value: Value, bindings: _Bindings) -> bool:
-        definition = rewriter.definitions.get(value.number)
-        if definition is None or definition.op is not op:
-            return False
-        if size:
-            bindings[size] = definition.size
-        for pattern, operand in zip(patterns, definition.operands, strict=True):
-            if not pattern(rewriter, operand, bindings):
-                return False
-        return True
-
-    return match
-
-
-# -- the walk
-# -----------------------------------------------------------------------------------------------------------
+        by_op.setdefault(entry.op, []).append(entry)
+    return {
+        op: tuple(
+            tuple(entry for entry in entries if entry.fits(constants))
+            for constants in range(1 << len(entries[0].patterns))
+        )
+        for op, entries in by_op.items()
+    }
 
 
 class Rewriter:
@@ -203,7 +112,7 @@ class Rewriter:
         self._numbers: dict[int, int] = {}
         self._bits: dict[int, int] = {}
         self._verified_bits: dict[int, int] = {}
-        self._highest = max((value.number for value in function.values()), default=-1)
+        self._highest = function.highest()
         self._out: list[Instruction] = []
         self._current: Instruction | None = None
         self._where: Location | None = None
@@ -211,10 +120,11 @@ class Rewriter:
     def run(self) -> Function:
         """The function, rewritten, without the blocks that no longer can be reached."""
         function = self.function
-        before = predecessors({block.number: block.successors() for block in function.blocks})
+        successors = function.successors()
+        before = predecessors(successors)
         jumps: dict[int, list[Jump]] = {}
         for block in function.blocks:
-            if isinstance(block.terminator, Jump):
+            if isinstance(block.terminator, Jump) and block.terminator.arguments:
                 jumps.setdefault(block.terminator.target, []).append(block.terminator)
         done: set[int] = set()
         blocks = []
@@ -222,27 +132,43 @@ class Rewriter:
             self._out = []
             parameters = block.parameters
             if parameters:
-                ready = all(number in done for number in before[block.number])
+                ready = done.issuperset(before[block.number])
                 parameters = self._parameters(block, jumps.get(block.number, []), ready=ready)
             for instruction in block.instructions:
                 self._instruction(instruction)
             self._current = None
-            self._where = block.terminator.where
             terminator = self._terminator(block.terminator)
             blocks.append(Block(block.number, parameters, tuple(self._out), terminator))
             done.add(block.number)
-        dropped = {
-            block.number: tuple(index for index, value in enumerate(block.parameters) if value.number in self.replaced)
-            for block in function.blocks
-            if block.parameters
-        }
-        blocks = [_without_arguments(block, dropped) for block in blocks]
-        if any(new.successors() != old.successors() for new, old in zip(blocks, function.blocks, strict=True)):
+        blocks = self._without_dropped(blocks)
+        if any(block.terminator.successors() != successors[block.number] for block in blocks):
             # A branch that became a jump may leave blocks unreached, or another order.
             by_number = {block.number: block for block in blocks}
             order = reverse_post_order(blocks[0].number, {number: b.successors() for number, b in by_number.items()})
             blocks = [by_number[number] for number in order]
         return replace(function, blocks=tuple(blocks))
+
+    def _without_dropped(self, blocks: list[Block]) -> list[Block]:
+        """The blocks, their jumps without arguments for parameters that are replaced."""
+        replaced = self.replaced
+        kept = {
+            block.number: places
+            for block in self.function.blocks
+            if block.parameters
+            and len(places := [place for place, value in enumerate(block.parameters) if value.number not in replaced])
+            < len(block.parameters)
+        }
+        if not kept:
+            return blocks
+        out = []
+        for block in blocks:
+            jump = block.terminator
+            if isinstance(jump, Jump) and jump.target in kept:
+                arguments = tuple([jump.arguments[place] for place in kept[jump.target]])
+                jump = Jump(jump.target, arguments, jump.where)
+                block = Block(block.number, block.parameters, block.instructions, jump)  # noqa: PLW2901 - the new one
+            out.append(block)
+        return out
 
     # -- for rules -----------------------------------------------------------------------------------------------------
 
@@ -310,45 +236,50 @@ class Rewriter:
         return tuple(kept)
 
     def _instruction(self, instruction: Instruction) -> None:
-        replaced = self.replaced
-        operands = instruction.operands
-        for value in operands:
-            if value.number in replaced:
-                operands = tuple([replaced.get(value.number, value) for value in operands])
-                instruction = replace(instruction, operands=operands)
-                break
-        self._where = instruction.where
+        instruction = with_replaced(instruction, self.replaced)
         rules = self.rules.get(instruction.op)
-        if rules is not None:
-            self._current = instruction
-            for entry in rules:
-                bindings: _Bindings = {}
-                for pattern, operand in zip(entry.patterns, operands, strict=True):
-                    if not pattern(self, operand, bindings):
-                        break
-                else:
-                    result = entry.result(self, **bindings)
-                    if result is not None:
-                        if instruction.result is not None:
-                            replaced[instruction.result.number] = result
-                        return
-            self._where = instruction.where
-        self.keep(instruction)
+        if rules is None or not self._rewritten(instruction, rules):
+            self.keep(instruction)
+
+    def _rewritten(self, instruction: Instruction, rules: tuple[tuple[Rule, ...], ...]) -> bool:
+        """Whether a rule gave a value to use instead of the instruction's."""
+        operands = instruction.operands
+        constants, bit = 0, 1
+        for value in operands:
+            if value.number in self._numbers:
+                constants |= bit
+            bit += bit
+        self._current, self._where = instruction, instruction.where
+        for entry in rules[constants]:
+            bindings: Bindings = {}
+            for pattern, operand in zip(entry.patterns, operands, strict=True):
+                if not pattern.match(self, operand, bindings):
+                    break
+            else:
+                result = entry.result(self, **bindings)
+                if result is not None:
+                    if instruction.result is not None:
+                        self.replaced[instruction.result.number] = result
+                    return True
+        return False
 
     def keep(self, instruction: Instruction) -> None:
         """Append an instruction as it is."""
-        result = instruction.result
+        result, op = instruction.result, instruction.op
         if result is not None:
             self.definitions[result.number] = instruction
-            if instruction.op is Op.CONST:
-                self._numbers[result.number] = instruction.imm & MASK
-            bits = self._bits_of(instruction, self._bits) if instruction.op in _BOUNDED else 64
-            if bits < 64:
-                self._bits[result.number] = bits
-                if instruction.op not in _UNVERIFIED:
-                    verified = self._bits_of(instruction, self._verified_bits)
-                    if verified < 64 and not self._is_given_up(instruction):
-                        self._verified_bits[result.number] = verified
+            if op is Op.CONST:
+                number = self._numbers[result.number] = instruction.imm & MASK
+                self._bits[result.number] = self._verified_bits[result.number] = number.bit_length()
+            elif op in _BOUNDS:
+                bound = _BOUNDS[op]
+                bits = bound(self, instruction, self._bits)
+                if bits < 64:
+                    self._bits[result.number] = bits
+                    if op not in _UNVERIFIED:
+                        verified = bound(self, instruction, self._verified_bits)
+                        if verified < 64 and not self._is_given_up(instruction):
+                            self._verified_bits[result.number] = verified
         self._out.append(instruction)
 
     def _is_given_up(self, instruction: Instruction) -> bool:
@@ -362,69 +293,60 @@ class Rewriter:
             return True
         return instruction.op in FOLLOWED_WITH_CONSTANTS and all(self.number(each) is None for each in operands)
 
-    def _bits_of(self, instruction: Instruction, known: Mapping[int, int]) -> int:
-        """A number of bits that holds the result, by what is known of the operands'."""
-        if instruction.op is Op.CONST:
-            return (instruction.imm & MASK).bit_length()
-        bits = [known.get(value.number, 64) for value in instruction.operands]
-        match instruction.op:
-            case Op.LOAD if not instruction.signed:
-                return 8 * instruction.size
-            case Op.ZEXT | Op.SWAP:
-                return min(8 * instruction.size, bits[0] if instruction.op is Op.ZEXT else 64)
-            case Op.COMPARE:
-                return 1
-            case Op.REFINE | Op.UDIV:
-                return bits[0]
-            case Op.AND:
-                return min(bits)
-            case Op.OR | Op.XOR:
-                return max(bits)
-            case Op.ADD:
-                return min(64, max(bits) + 1)
-            case Op.MUL:
-                return min(64, sum(bits))
-            case Op.UMOD:
-                number = self.number(instruction.operands[1])
-                return min(bits[0], (number - 1).bit_length()) if number else bits[0]
-            case Op.LSHR:
-                shift = self.number(instruction.operands[1])
-                if shift is None:
-                    return bits[0] if known is self._bits else 64
-                return max(bits[0] - (shift & 63), 0)
-            case Op.SHL:
-                shift = self.number(instruction.operands[1])
-                return min(64, bits[0] + (shift & 63)) if shift is not None else 64
-            case _:
-                return 64
+    def shift_right_bits(self, instruction: Instruction, known: Mapping[int, int]) -> int:
+        """A number of bits that holds a number shifted right."""
+        bits = known.get(instruction.operands[0].number, 64)
+        shift = self.number(instruction.operands[1])
+        if shift is None:
+            return bits if known is self._bits else 64
+        return max(bits - (shift & 63), 0)
 
     def _terminator(self, terminator: Terminator) -> Terminator:
         terminator = substitute(terminator, self.replaced)
         if self.branch is not None and isinstance(terminator, Branch):
+            self._where = terminator.where
             return self.branch(self, terminator)
         return terminator
 
 
-#: Operations that bound their results, by themselves or by their operands' bounds.
-_BOUNDED = frozenset(
-    {
-        Op.CONST,
-        Op.LOAD,
-        Op.ZEXT,
-        Op.SWAP,
-        Op.COMPARE,
-        Op.REFINE,
-        Op.UDIV,
-        Op.AND,
-        Op.OR,
-        Op.XOR,
-        Op.ADD,
-        Op.MUL,
-        Op.UMOD,
-        Op.LSHR,
-        Op.SHL,
-    }
-)
+def _first(instruction: Instruction, known: Mapping[int, int]) -> int:
+    return known.get(instruction.operands[0].number, 64)
+
+
+def _second(instruction: Instruction, known: Mapping[int, int]) -> int:
+    return known.get(instruction.operands[1].number, 64)
+
+
+def _remainder_bits(r: Rewriter, instruction: Instruction, known: Mapping[int, int]) -> int:
+    number = r.number(instruction.operands[1])
+    bits = _first(instruction, known)
+    return min(bits, (number - 1).bit_length()) if number else bits
+
+
+def _shift_left_bits(r: Rewriter, instruction: Instruction, known: Mapping[int, int]) -> int:
+    shift = r.number(instruction.operands[1])
+    return 64 if shift is None else min(64, _first(instruction, known) + (shift & 63))
+
+
+_Bound: TypeAlias = Callable[[Rewriter, Instruction, "Mapping[int, int]"], int]
+#: Operations that bound their results, by themselves or by their operands' bounds: a number of bits that holds the
+#: result, by what is known of the operands'.
+_BOUNDS: dict[Op, _Bound] = {
+    Op.LOAD: lambda _, i, __: 64 if i.signed else 8 * i.size,
+    Op.ZEXT: lambda _, i, known: min(8 * i.size, _first(i, known)),
+    Op.SWAP: lambda _, i, __: 8 * i.size,
+    Op.COMPARE: lambda *_: 1,
+    Op.REFINE: lambda _, i, known: _first(i, known),
+    Op.UDIV: lambda _, i, known: _first(i, known),
+    Op.AND: lambda _, i, known: min(_first(i, known), _second(i, known)),
+    Op.OR: lambda _, i, known: max(_first(i, known), _second(i, known)),
+    Op.XOR: lambda _, i, known: max(_first(i, known), _second(i, known)),
+    Op.ADD: lambda _, i, known: min(64, max(_first(i, known), _second(i, known)) + 1),
+    Op.MUL: lambda _, i, known: min(64, _first(i, known) + _second(i, known)),
+    Op.UMOD: _remainder_bits,
+    Op.LSHR: Rewriter.shift_right_bits,
+    Op.SHL: _shift_left_bits,
+}
 #: Operations whose results no bound is known of to verifiers before Linux 7.0.
 _UNVERIFIED = frozenset({Op.UDIV, Op.UMOD, Op.SWAP})
 
@@ -459,27 +381,28 @@ INVERSE = {
 }
 
 
+def with_replaced(instruction: Instruction, replaced: Mapping[int, Value]) -> Instruction:
+    """An instruction with operands replaced; itself if none are."""
+    operands = instruction.operands
+    for value in operands:
+        if value.number in replaced:
+            return instruction.with_operands(tuple([replaced.get(value.number, value) for value in operands]))
+    return instruction
+
+
 def substitute(terminator: Terminator, replaced: Mapping[int, Value]) -> Terminator:
-    """A terminator with values replaced."""
-    match terminator:
-        case Jump(arguments=arguments):
-            if any(value.number in replaced for value in arguments):
-                return replace(terminator, arguments=tuple(replaced.get(value.number, value) for value in arguments))
-        case Branch(left=left, right=right):
-            if left.number in replaced or right.number in replaced:
-                return replace(
-                    terminator, left=replaced.get(left.number, left), right=replaced.get(right.number, right)
-                )
-        case Return(value=value):
+    """A terminator with values replaced; itself if none are."""
+    if isinstance(terminator, Jump):
+        arguments = terminator.arguments
+        for value in arguments:
             if value.number in replaced:
-                return replace(terminator, value=replaced[value.number])
+                given = tuple([replaced.get(value.number, value) for value in arguments])
+                return Jump(terminator.target, given, terminator.where)
+    elif isinstance(terminator, Branch):
+        left, right = terminator.left, terminator.right
+        if left.number in replaced or right.number in replaced:
+            left, right = replaced.get(left.number, left), replaced.get(right.number, right)
+            return replace(terminator, left=left, right=right)
+    elif isinstance(terminator, Return) and terminator.value.number in replaced:
+        return Return(replaced[terminator.value.number], terminator.where)
     return terminator
-
-
-def _without_arguments(block: Block, dropped: Mapping[int, tuple[int, ...]]) -> Block:
-    terminator = block.terminator
-    if not isinstance(terminator, Jump) or not dropped.get(terminator.target):
-        return block
-    indices = dropped[terminator.target]
-    arguments = tuple(value for index, value in enumerate(terminator.arguments) if index not in indices)
-    return replace(block, terminator=replace(terminator, arguments=arguments))

@@ -31,7 +31,7 @@ def store_early(function: Function) -> Function:
         return function
     home = _addresses(function)
     shared = _shared(function, home)
-    numbers = max(value.number for value in function.values()) + 1
+    numbers = function.highest() + 1
     blocks = []
     for block in function.blocks:
         moved = _moves(block, home, shared, slots)
@@ -70,10 +70,11 @@ def _shared(function: Function, home: dict[int, tuple[str, int]]) -> set[str]:
     shared: set[str] = set()
     for block in function.blocks:
         for instruction in block.instructions:
-            if instruction.op in _CALLS:
-                continue
-            first = 1 if instruction.op in _ACCESSES else 0
-            shared.update(home[value.number][0] for value in instruction.operands[first:] if value.number in home)
+            op = instruction.op
+            if op not in _CALLS:
+                for value in instruction.operands[1:] if op in _ACCESSES else instruction.operands:
+                    if value.number in home:
+                        shared.add(home[value.number][0])
         if isinstance(block.terminator, Jump):
             shared.update(home[value.number][0] for value in block.terminator.arguments if value.number in home)
     return shared

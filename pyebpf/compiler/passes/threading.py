@@ -9,11 +9,13 @@ that uses it.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.arithmetic import MASK, compare
+from pyebpf.compiler.arithmetic import compare
 from pyebpf.compiler.graph import dominators, predecessors, reverse_post_order
-from pyebpf.compiler.ir import Branch, Condition, Jump, Op
+from pyebpf.compiler.ir import Branch, Condition, Jump
+from pyebpf.compiler.passes.flow import constants, only_constants
 from pyebpf.compiler.passes.rewriting import INVERSE, substitute
 from pyebpf.dataclass import replace
 
@@ -33,10 +35,12 @@ _Fact = tuple[Condition, int, object, bool]
 
 def thread_known(function: Function) -> Function:
     """Lead control past blocks that only test what each way to them knows."""
+    tested = [b for b in function.blocks[1:] if isinstance(b.terminator, Branch) and only_constants(b)]
+    if not tested:
+        return function
     threader = _Threader(function)
-    for block in function.blocks[1:]:
-        if isinstance(block.terminator, Branch) and all(i.op is Op.CONST for i in block.instructions):
-            threader.try_block(block.number)
+    for block in tested:
+        threader.try_block(block.number)
     if not threader.changed:
         return function
     blocks = threader.blocks
@@ -46,24 +50,27 @@ def thread_known(function: Function) -> Function:
 
 class _Threader:
     def __init__(self, function: Function) -> None:
+        self.function = function
         self.blocks = dict(function.block_map())
         self.changed = False
         order = [block.number for block in function.blocks]
-        self.before = predecessors({block.number: block.successors() for block in function.blocks})
+        self.before = predecessors(function.successors())
         self.parent = dominators(order, self.before)
-        self.numbers: dict[int, int] = {}
-        #: Blocks where each value is used.
-        self.users: dict[int, set[int]] = {}
-        for block in function.blocks:
-            for instruction in block.instructions:
-                if instruction.op is Op.CONST and instruction.result is not None:
-                    self.numbers[instruction.result.number] = instruction.imm & MASK
-                for value in instruction.operands:
-                    self.users.setdefault(value.number, set()).add(block.number)
-            for value in block.terminator.uses():
-                self.users.setdefault(value.number, set()).add(block.number)
+        self.numbers = constants(function)
         #: Blocks that this pass changed: what was known of the graph around them no longer holds.
         self.stale: set[int] = set()
+
+    @cached_property
+    def users(self) -> dict[int, set[int]]:
+        """The blocks where each value is used."""
+        users: dict[int, set[int]] = {}
+        for block in self.function.blocks:
+            for instruction in block.instructions:
+                for value in instruction.operands:
+                    users.setdefault(value.number, set()).add(block.number)
+            for value in block.terminator.uses():
+                users.setdefault(value.number, set()).add(block.number)
+        return users
 
     def try_block(self, number: int) -> None:
         """Lead the ways to a block past it, if each knows the outcome of its test."""
