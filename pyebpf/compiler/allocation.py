@@ -113,16 +113,10 @@ class _Allocator:
 
     def _find_uses(self, block: MachineBlock) -> None:
         """Places of each value's uses in the block, the next one last."""
-        end = len(block.nodes)
-        uses: dict[int, list[int]] = {
-            value: [end + 1 + distance] for value, distance in self.liveness.live_out[block.number].items()
-        }
-        for value in block.terminator.uses():
-            uses.setdefault(value, []).append(end)
-        for index in range(end - 1, -1, -1):
-            for value in block.nodes[index].uses():
-                if value > 10:
-                    uses.setdefault(value, []).append(index)
+        liveness, end = self.liveness, len(block.nodes)
+        uses = {value: places.copy() for value, places in liveness.local[block.number].uses.items()}
+        for value, distance in liveness.live_out[block.number].items():
+            uses.setdefault(value, []).insert(0, end + 1 + distance)
         self.next_uses = uses
 
     def _find_wanted(self, block: MachineBlock) -> None:

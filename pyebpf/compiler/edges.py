@@ -102,6 +102,8 @@ class _Finisher:
         assignment = self.assignment
         state = assignment.states[block.number]
         spilled = assignment.spilled
+        if not spilled:
+            return state.placed
         body = [
             self._store(slot_place(self.colours[value]), state.start[value], value)
             for value in (self.function.parameters if first else block.parameters)
@@ -126,6 +128,8 @@ class _Finisher:
         assignment = self.assignment
         end = assignment.states[number].end
         start = assignment.states[target.number].start
+        if not start and not assignment.in_memory:
+            return []
         given = dict(zip(target.parameters, jump.arguments, strict=True))
         moves: dict[int, int] = {}
         constants: list[tuple[int, int]] = []

@@ -7,40 +7,78 @@ are made again where they are used.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.graph import find_loops, predecessors
+from pyebpf.compiler.machine import CALLS, FIRST_VIRTUAL
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
     from pyebpf.compiler.graph import Loops
     from pyebpf.compiler.machine import MachineBlock, MachineFunction
 
-__all__ = ["LOOP_EXIT", "Liveness", "analyse"]
+__all__ = ["LOOP_EXIT", "Liveness", "Local", "analyse"]
 
 #: Added to a distance for each loop left on the way.
 LOOP_EXIT = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class Local:
+    """Uses and definitions of values in one block, by their numbers.
+
+    uses    the places of each one's uses, later ones first; the terminator's place is behind all operations
+    born    the place of each one's definition, -1 for a parameter
+    calls   the places of calls
+    """
+
+    uses: dict[int, list[int]]
+    born: dict[int, int]
+    calls: list[int]
+
+
+@dataclass(frozen=True)
 class Liveness:
     """Facts about the values of a function, by block number.
 
     live_in, live_out   the values needed on entry (parameters of the block not among them) and after the terminator,
     which reads
                         its own operands before; each with the distance to its next use
+    local               what the block itself does with values, constants among them
     pressure            the most values alive at once inside a block
     call_pressure       the most values alive across one call of it; -1 if it has none
     crossing            values alive across some call
     """
 
+    function: MachineFunction
     before: dict[int, list[int]]
     loops: Loops
     live_in: dict[int, dict[int, int]]
     live_out: dict[int, dict[int, int]]
-    pressure: dict[int, int]
-    call_pressure: dict[int, int]
+    local: dict[int, Local]
     crossing: frozenset[int]
+
+    @cached_property
+    def pressure(self) -> dict[int, int]:
+        return {number: most for number, (most, _) in self._pressures.items()}
+
+    @cached_property
+    def call_pressure(self) -> dict[int, int]:
+        return {number: across for number, (_, across) in self._pressures.items()}
+
+    @cached_property
+    def _pressures(self) -> dict[int, tuple[int, int]]:
+        """Only loops ask for the pressure in their blocks."""
+        constants = self.function.constants
+        return {
+            block.number: _pressure(block, self.local[block.number], self.live_out[block.number], constants)
+            for block in self.function.blocks
+        }
 
 
 def analyse(function: MachineFunction) -> Liveness:
@@ -51,8 +89,16 @@ def analyse(function: MachineFunction) -> Liveness:
     loops = find_loops([block.number for block in blocks], before)
     constants = function.constants
     live_in: dict[int, dict[int, int]] = {block.number: {} for block in blocks}
-    live_out: dict[int, dict[int, int]] = {block.number: {} for block in blocks}
-    local = {block.number: _local(block, constants) for block in blocks}
+    live_out: dict[int, dict[int, int]] = {}
+    local = {block.number: _local(block) for block in blocks}
+    first_uses = {
+        number: {
+            value: places[-1]
+            for value, places in each.uses.items()
+            if value not in each.born and value not in constants
+        }
+        for number, each in local.items()
+    }
     depth = loops.depth
     # Without a way back, one walk against the order of the blocks meets each behind all that come after it.
     position = {block.number: index for index, block in enumerate(blocks)}
@@ -69,95 +115,66 @@ def analyse(function: MachineFunction) -> Liveness:
                     known = out.get(value)
                     if known is None or distance + farther < known:
                         out[value] = distance + farther
-            first_uses, defined, length = local[number]
-            live = {value: distance + length for value, distance in out.items() if value not in defined}
-            live.update(first_uses)
+            born, length = local[number].born, len(block.nodes) + 1
+            live = {value: distance + length for value, distance in out.items() if value not in born}
+            live.update(first_uses[number])
             live_out[number] = out
             if goes_back and live.keys() != live_in[number].keys():
                 changed = True
             live_in[number] = live
-    pressure: dict[int, int] = {}
-    call_pressure: dict[int, int] = {}
     crossing: set[int] = set()
-    for block in blocks:
-        number = block.number
-        pressure[number], call_pressure[number] = _pressure(
-            block, live_in[number], live_out[number], constants, crossing
-        )
-    return Liveness(before, loops, live_in, live_out, pressure, call_pressure, frozenset(crossing))
+    for number, each in local.items():
+        if each.calls:
+            crossing.update(_crossing(each, live_out[number]) - constants.keys())
+    return Liveness(function, before, loops, live_in, live_out, local, frozenset(crossing))
 
 
-def _local(block: MachineBlock, constants: object) -> tuple[dict[int, int], set[int], int]:
-    """Values used before any definition with the place of their first use, the values defined, and the length."""
-    assert isinstance(constants, dict)
-    defined = set(block.parameters)
-    first: dict[int, int] = {}
-    for index, node in enumerate(block.nodes):
-        for value in node.uses():
-            if value not in defined and value not in first and value not in constants and value > 10:
-                first[value] = index
-        if node.result >= 0:
-            defined.add(node.result)
-    length = len(block.nodes)
+def _local(block: MachineBlock) -> Local:
+    uses: dict[int, list[int]] = {}
+    born = dict.fromkeys(block.parameters, -1)
+    calls = []
     for value in block.terminator.uses():
-        if value not in defined and value not in first and value not in constants:
-            first[value] = length
-    return first, defined, length + 1
+        uses.setdefault(value, []).append(len(block.nodes))
+    for index in range(len(block.nodes) - 1, -1, -1):
+        node = block.nodes[index]
+        for value in node.uses():
+            if value >= FIRST_VIRTUAL:
+                places = uses.get(value)
+                if places is None:
+                    uses[value] = [index]
+                else:
+                    places.append(index)
+        if node.result >= 0:
+            born[node.result] = index
+        if node.op.form in CALLS:
+            calls.append(index)
+    calls.reverse()
+    return Local(uses, born, calls)
+
+
+def _crossing(local: Local, live_out: dict[int, int]) -> set[int]:
+    """Values alive across some call of a block: one strictly between the definition and the last use."""
+    calls, born = local.calls, local.born
+    crossing = {value for value in live_out if born.get(value, -1) < calls[-1]}
+    for value, places in local.uses.items():
+        index = bisect_right(calls, born.get(value, -1))
+        if index < len(calls) and calls[index] < places[0]:
+            crossing.add(value)
+    return crossing
 
 
 def _pressure(
-    block: MachineBlock, live_in: dict[int, int], live_out: dict[int, int], constants: object, crossing: set[int]
+    block: MachineBlock, local: Local, live_out: Mapping[int, int], constants: Container[int]
 ) -> tuple[int, int]:
-    """The most values alive at once, and across a call (-1 without calls).
-
-    Adds what lives across a call to `crossing`.
-    """
-    assert isinstance(constants, dict)
-    last: dict[int, int] = {}
-    calls = []
-    born: dict[int, int] = dict.fromkeys(block.parameters, -1)
-    for index, node in enumerate(block.nodes):
-        for value in node.uses():
-            last[value] = index
-        if node.result >= 0:
-            born[node.result] = index
-        if node.is_call:
-            calls.append(index)
+    """The most values alive at once, and across a call (-1 without calls)."""
     end = len(block.nodes)
-    for value in block.terminator.uses():
-        last[value] = end
-    for value in live_out:
-        last[value] = end + 1
+    last = {value: places[0] for value, places in local.uses.items()} | dict.fromkeys(live_out, end + 1)
     # Values alive between operation i and i + 1 are those born at i or before and used after i.
     changes = [0] * (end + 4)
     for value, place in last.items():
-        if value <= 10 or value in constants:
-            continue
-        start = born.get(value, -1)
-        changes[start + 1] += 1
-        changes[place + 1] -= 1
-    for value in live_in:
-        if value not in last:
-            raise AssertionError(f"{value} is live into block {block.number} and not used")
-    most = alive = 0
-    alive_after = []
-    for change in changes:
-        alive += change
-        most = max(most, alive)
-        alive_after.append(alive)
-    if not calls:
-        return most, -1
-    # Calls up to a place, so that "is there a call strictly between birth and last use" is one subtraction.
-    counted = [0] * (end + 3)
-    for index in calls:
-        counted[index + 1] += 1
-    for index in range(1, len(counted)):
-        counted[index] += counted[index - 1]
-    for value, place in last.items():
-        if value <= 10 or value in constants:
-            continue
-        # Calls at indices born+1 … place-1.
-        if counted[min(place, end)] - counted[born.get(value, -1) + 1] > 0:
-            crossing.add(value)
-    across = max(alive_after[index + 1] - (block.nodes[index].result in last) for index in calls)
-    return most, across
+        if value not in constants:
+            changes[local.born.get(value, -1) + 1] += 1
+            changes[place + 1] -= 1
+    alive_after = list(accumulate(changes))
+    across = (alive_after[index + 1] - (block.nodes[index].result in last) for index in local.calls)
+    return max(0, *alive_after), max(across, default=-1)

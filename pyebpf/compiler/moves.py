@@ -37,6 +37,8 @@ def order_moves(moves: Mapping[int, int], free: Collection[int], emergency: int)
     whether they did.
     """
     pending = {destination: source for destination, source in moves.items() if destination != source}
+    if not pending:
+        return [], False
     readers: dict[int, int] = {}
     for source in pending.values():
         readers[source] = readers.get(source, 0) + 1
