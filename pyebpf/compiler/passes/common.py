@@ -37,7 +37,7 @@ def is_stable(instruction: Instruction) -> bool:
 
 
 def _key(instruction: Instruction) -> _Key:
-    """What equal instructions have in common."""
+    """Return a key that equal instructions share."""
     operands = instruction.operands
     if not operands:
         return instruction.op, instruction.imm, instruction.symbol
