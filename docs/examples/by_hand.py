@@ -2,7 +2,7 @@
 
 from pyebpf.asm import assemble
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 
@@ -19,7 +19,7 @@ out:
     r0 = r6
     exit
 """
-code = Code(assemble(TEXT), (Subprogram("count", 0),))
+code = Code(assemble(TEXT), (FunctionStart("count", 0),))
 
 with (
     Map(MapSpec("bytes", MapType.ARRAY, U32, U64, 1)) as counted,

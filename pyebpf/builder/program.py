@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec
-    from pyebpf.specs.programs import Exported
+    from pyebpf.specs.programs import GlobalFunction
     from pyebpf.target import Target
     from pyebpf.types import Type
     from pyebpf.uapi.bpf import ProgramType
@@ -124,7 +124,7 @@ class ProgramBuilder:
         #: The entry that tells where the arguments of this USDT probe are.
         self.usdt_form: ir.Value | None = None
         #: Functions that other programs may take the place of.
-        self.exported: list[Exported] = []
+        self.global_functions: list[GlobalFunction] = []
         #: Symbols of functions that entities have built, so that each is built once.
         self.functions: set[str] = set()
         #: Subprograms of this program; None for one that is being built.

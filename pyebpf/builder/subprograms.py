@@ -12,7 +12,7 @@ from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import OnlyInProbe
-from pyebpf.specs.programs import Exported
+from pyebpf.specs.programs import GlobalFunction
 from pyebpf.types import S64, U64, IntType
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Subprogram(Entity):
             if self.replaceable:
                 # Named as it is, for who replaces it; verified by itself, for any arguments.
                 p.contextless.add(made)
-                p.exported.append(Exported(symbol, tuple(types)))
+                p.global_functions.append(GlobalFunction(symbol, tuple(types)))
             else:
                 made.assume_present(p.context)
             given = zip(types.items(), made.parameters[len(first) :], strict=True)

@@ -108,7 +108,7 @@ def _in_kernel(program: tuple[Instruction, ...], memory: bytes) -> int:
 
     from pyebpf.asm.build import R0, R1, R2, call_local, exit_, lddw, load_map_value, mov64, stx
     from pyebpf.objects import Map, Program
-    from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+    from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
     from pyebpf.types import U8, U32, U64, ArrayType
     from pyebpf.uapi.bpf import MapType, ProgramType
     from pyebpf.vm.flow import functions_of
@@ -124,8 +124,8 @@ def _in_kernel(program: tuple[Instruction, ...], memory: bytes) -> int:
     )
     starts = [start + len(caller) for start in functions_of(program, {})]
     names = ["program", *(f"function_{index}" for index in range(1, len(starts)))]
-    functions = tuple(Subprogram(name, start) for name, start in zip(names, starts, strict=True))
-    code = Code((*caller, *program), (Subprogram("caller", 0), *functions))
+    functions = tuple(FunctionStart(name, start) for name, start in zip(names, starts, strict=True))
+    code = Code((*caller, *program), (FunctionStart("caller", 0), *functions))
     sleepable = 1 << 4
     with ExitStack() as stack:
         maps = {"result": stack.enter_context(Map(MapSpec("result", MapType.ARRAY, U32, U64, 1)))}

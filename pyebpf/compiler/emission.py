@@ -8,7 +8,7 @@ from pyebpf.asm import Form, Instruction, Label, Register, find_op, place, slot_
 from pyebpf.compiler.graph import reverse_post_order
 from pyebpf.compiler.machine import ADDRESS, COMPARE, DEFINE, MachineBranch, MachineJump, MachineReturn
 from pyebpf.errors import AssemblyError, CompileError
-from pyebpf.specs.programs import Code, Subprogram
+from pyebpf.specs.programs import Code, FunctionStart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def emit(functions: Sequence[Allocated], target: Features) -> Code:
         raise CompileError(f"{functions[0].function.name} is too long: {error}", functions[0].function.where) from error
     index_of = {slot: index for index, slot in enumerate(slot_starts(placed.instructions))}
     names = [function.function.name for function in functions]
-    return Code(placed.instructions, tuple(Subprogram(name, index_of[placed.labels[name]]) for name in names))
+    return Code(placed.instructions, tuple(FunctionStart(name, index_of[placed.labels[name]]) for name in names))
 
 
 def _place(items: list[Item], target: Features) -> Placed:

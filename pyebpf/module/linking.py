@@ -129,7 +129,7 @@ def _code(
         for reason in fitting.drop_counters.reasons:
             built.drop_counters.index(reason)  # which the next program's table begins with
         maps, made = fitting.maps, compile_module(fitting.module, target)
-    code = compiled[module] = replace(made, exported=built.exported)
+    code = compiled[module] = replace(made, global_functions=built.global_functions)
     return maps, code
 
 

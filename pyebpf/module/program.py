@@ -10,7 +10,7 @@ from pyebpf.builder.program import ProgramBuilder, WholeProgram
 from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import CompileError
-from pyebpf.specs.programs import Exported
+from pyebpf.specs.programs import GlobalFunction
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class BuiltProgram:
     drop_counters: DropCounters
     parameters: dict[str, BoundParameter]
     knows_target: bool = False
-    exported: tuple[Exported, ...] = ()
+    global_functions: tuple[GlobalFunction, ...] = ()
 
 
 def build_program(
@@ -85,12 +85,14 @@ def build_program(
         if found != known:
             known = found
         elif not any(each.changed for each in analyses.values()):
-            return BuiltProgram(p.finish(), p.maps, table, p.bound_parameters, p.reads_target, tuple(p.exported))
+            return BuiltProgram(
+                p.finish(), p.maps, table, p.bound_parameters, p.reads_target, tuple(p.global_functions)
+            )
 
 
 def _build(p: ProgramBuilder, body: Body) -> None:
     if p.kind is ProgramType.EXT:
         attach: Any = p.attach  # a Freplace
-        p.exported.append(Exported(p.name, tuple(name for name, _ in attach.parameters)))
+        p.global_functions.append(GlobalFunction(p.name, tuple(name for name, _ in attach.parameters)))
     p.program_context.prologue(p)
     body.build(p)

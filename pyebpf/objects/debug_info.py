@@ -52,12 +52,12 @@ def debug_info(code: Code) -> DebugInfo:
     ids = {
         subprogram.name: btf.add_func(subprogram.name, prototype)
         for subprogram in code.subprograms
-        if subprogram.name not in {each.name for each in code.exported}
+        if subprogram.name not in {each.name for each in code.global_functions}
     }
-    for each in code.exported:
+    for each in code.global_functions:
         number = btf.add_int("__u64", 8)
-        exported = btf.add_func_proto(number, [(parameter, number) for parameter in each.parameters])
-        ids[each.name] = btf.add_func(each.name, exported, _GLOBAL)
+        of_numbers = btf.add_func_proto(number, [(parameter, number) for parameter in each.parameters])
+        ids[each.name] = btf.add_func(each.name, of_numbers, _GLOBAL)
     functions = [_FUNC_INFO.pack(starts[each.start], ids[each.name]) for each in code.subprograms]
     entries = {subprogram.start for subprogram in code.subprograms}
     lines = []

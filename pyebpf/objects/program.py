@@ -215,7 +215,9 @@ def _replaced(place: Any) -> tuple[int, int]:
         )
     program: Program = place.loaded
     for name, number in debug_info(program.spec.code).functions.items():
-        if name.rpartition(".")[0] == place.function and name in {each.name for each in program.spec.code.exported}:
+        if name.rpartition(".")[0] == place.function and name in {
+            each.name for each in program.spec.code.global_functions
+        }:
             return program.fileno(), number
     raise NotFound(f"program {program.name} calls no function {place.function} that can be replaced")
 

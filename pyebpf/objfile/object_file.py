@@ -30,7 +30,7 @@ from pyebpf.objfile.maps import (
 from pyebpf.objfile.sections import Convention, convention
 from pyebpf.objfile.types import loadable
 from pyebpf.objfile.values import is_kernel_owned
-from pyebpf.specs import BtfTracepoint, Code, ModuleSpec, ProgramSpec, RawTracepoint, Subprogram, Tracepoint
+from pyebpf.specs import BtfTracepoint, Code, FunctionStart, ModuleSpec, ProgramSpec, RawTracepoint, Tracepoint
 from pyebpf.specs.described import CodeTypes, MapTypes
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -323,7 +323,7 @@ class _Linker:
             function = self.waiting.pop(0)
             assert function.section is not None
             name = self.names[function.section, function.value]
-            subprograms.append(Subprogram(name, len(instructions)))
+            subprograms.append(FunctionStart(name, len(instructions)))
             instructions += self._function(function, name)
             section = self.elf.sections[function.section]
             types.append(self.whole.debug.functions.get(section.name, {}).get(function.value, 0))

@@ -2,7 +2,7 @@
 
 from pyebpf.specs.attach import AttachSpec, BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.specs.maps import MapSpec
-from pyebpf.specs.programs import Choice, Code, ModuleSpec, ProgramSpec, Subprogram
+from pyebpf.specs.programs import Choice, Code, FunctionStart, ModuleSpec, ProgramSpec
 from pyebpf.uapi.bpf import MapType, ProgramType
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "BtfTracepoint",
     "Choice",
     "Code",
+    "FunctionStart",
     "MapSpec",
     "MapType",
     "ModuleSpec",
@@ -17,6 +18,5 @@ __all__ = [
     "ProgramSpec",
     "ProgramType",
     "RawTracepoint",
-    "Subprogram",
     "Tracepoint",
 ]

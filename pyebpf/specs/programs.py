@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyebpf.specs.maps import MapSpec
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["Choice", "Code", "Exported", "ModuleSpec", "ProgramSpec", "Subprogram", "kernel_name"]
+__all__ = ["Choice", "Code", "FunctionStart", "GlobalFunction", "ModuleSpec", "ProgramSpec", "kernel_name"]
 
 #: Bytes of a name in the kernel, without the NUL.
 LONGEST_NAME = BPF_OBJ_NAME_LEN - 1
@@ -26,7 +26,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]")
 
 
 @dataclass(frozen=True, slots=True)
-class Subprogram:
+class FunctionStart:
     """A function of a program: its name and the index of its first instruction in `Code.instructions`."""
 
     name: str
@@ -34,7 +34,7 @@ class Subprogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class GlobalFunction:
     """A function that another program may take the place of: its name, and those of its parameters, each a u64."""
 
     name: str
@@ -46,15 +46,15 @@ class Code:
     """The code that the compiler makes of one module.
 
     Labels are resolved, maps are still names (`Instruction.symbol`), and each instruction knows the Python line that
-    it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0. Of the functions those that are
-    `exported` are verified by themselves, for any arguments. Of the kernel's functions and variables that are named,
-    those that are `weak` may be missing: the variable's address is then 0, and the call one that no verifier takes.
+    it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0. The `global_functions` among them
+    are verified by themselves, for any arguments. Of the kernel's functions and variables that are named, those that
+    are `weak` may be missing: the variable's address is then 0, and the call one that no verifier takes.
     `described` is BTF that was there before, in place of what is made for the code.
     """
 
     instructions: tuple[Instruction, ...]
-    subprograms: tuple[Subprogram, ...]
-    exported: tuple[Exported, ...] = ()
+    subprograms: tuple[FunctionStart, ...]
+    global_functions: tuple[GlobalFunction, ...] = ()
     weak: frozenset[str] = frozenset()
     described: CodeTypes | None = None
 

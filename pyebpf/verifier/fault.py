@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pyebpf.asm import Instruction
     from pyebpf.errors import Location
-    from pyebpf.specs import Subprogram
+    from pyebpf.specs import FunctionStart
     from pyebpf.verifier.log import Explanation
 
 __all__ = ["fault_location"]
@@ -22,7 +22,7 @@ _CALLS = (Form.CALL_LOCAL, Form.LDDW_FUNCTION)
 
 
 def fault_location(
-    instructions: Sequence[Instruction], subprograms: Sequence[Subprogram], explanation: Explanation
+    instructions: Sequence[Instruction], subprograms: Sequence[FunctionStart], explanation: Explanation
 ) -> Location | None:
     """Source of the instruction meant, or of the nearest before it in the function that has one.
 
@@ -32,7 +32,7 @@ def fault_location(
     return _at_or_before(instructions, subprograms, _index(instructions, subprograms, explanation))
 
 
-def _index(instructions: Sequence[Instruction], subprograms: Sequence[Subprogram], explanation: Explanation) -> int:
+def _index(instructions: Sequence[Instruction], subprograms: Sequence[FunctionStart], explanation: Explanation) -> int:
     if explanation.instruction is not None:
         return min(bisect_right(slot_starts(instructions), explanation.instruction) - 1, len(instructions) - 1)
     named = explanation.named
@@ -59,7 +59,7 @@ def _index(instructions: Sequence[Instruction], subprograms: Sequence[Subprogram
 
 
 def _at_or_before(
-    instructions: Sequence[Instruction], subprograms: Sequence[Subprogram], index: int
+    instructions: Sequence[Instruction], subprograms: Sequence[FunctionStart], index: int
 ) -> Location | None:
     start = max((each.start for each in subprograms if each.start <= index), default=0)
     before = (instructions[i].where for i in range(index, start - 1, -1))

@@ -12,7 +12,7 @@ import pytest
 from pyebpf.asm import Instruction, assemble, decode, parse
 from pyebpf.kernel.program_dump import dump_program
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.support.command import pyebpf
@@ -38,7 +38,7 @@ def spec_of(text):
     """A socket filter of two functions."""
     instructions = assemble(text, "counts.s")
     start = next(n for n, instruction in enumerate(instructions) if instruction.where.line == 13)
-    code = Code(instructions, (Subprogram("first", 0), Subprogram("second", start)))
+    code = Code(instructions, (FunctionStart("first", 0), FunctionStart("second", start)))
     return ProgramSpec("first", ProgramType.SOCKET_FILTER, code)
 
 

@@ -17,7 +17,7 @@ from pyebpf.features.instructions import INSTRUCTIONS, LEVELS
 from pyebpf.kernel import bpf
 from pyebpf.objects import Map, Program
 from pyebpf.runtime.host import kernel_btf
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.support.release import kernel_release
@@ -106,7 +106,9 @@ def test_every_kind_of_map_and_program_has_an_answer(host):
 
 def test_a_yes_about_an_instruction_means_that_it_loads(host):
     """And a no that it is refused: signed division."""
-    code = Code((build.mov64(R0, -9), build.mov64(R1, 2), build.sdiv64(R0, R1), build.exit_()), (Subprogram("f", 0),))
+    code = Code(
+        (build.mov64(R0, -9), build.mov64(R1, 2), build.sdiv64(R0, R1), build.exit_()), (FunctionStart("f", 0),)
+    )
     try:
         Program(ProgramSpec("f", ProgramType.SOCKET_FILTER, code), {}).close()
         loaded = True

@@ -42,7 +42,7 @@ from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.map_elements import map_lookup_elem, map_update_elem
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64, ArrayType
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import HELPER_IDS
@@ -69,8 +69,8 @@ def spec(items, *functions):
     for index, instruction in enumerate(placed.instructions):
         index_of[slot] = index
         slot += instruction.slots
-    subprograms = tuple(Subprogram(name, index_of[placed.labels[name]]) for name in functions)
-    code = Code(placed.instructions, (Subprogram("main", 0), *subprograms))
+    subprograms = tuple(FunctionStart(name, index_of[placed.labels[name]]) for name in functions)
+    code = Code(placed.instructions, (FunctionStart("main", 0), *subprograms))
     return ProgramSpec("forms", ProgramType.SYSCALL, code, flags=SLEEPABLE)
 
 

@@ -37,7 +37,7 @@ from pyebpf.btf import Btf, Kind
 from pyebpf.errors import VmError
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64, ArrayType
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import HELPER_IDS
@@ -87,7 +87,7 @@ def test_a_cast_keeps_the_address():
 def xdp(items):
     """The values of `result` after a frame came, from the kernel and from the interpreter."""
     placed = place([*items, load_map_value(R1, "result"), stx(8, R1, 0, R0), mov64(R0, 2), exit_()])
-    program = ProgramSpec("frames", ProgramType.XDP, Code(placed.instructions, (Subprogram("main", 0),)))
+    program = ProgramSpec("frames", ProgramType.XDP, Code(placed.instructions, (FunctionStart("main", 0),)))
     frame = bytes(range(80))
     with Map(RESULT) as result, Program(program, {"result": result}) as loaded:
         loaded.test_run(data=frame, data_out=4096)

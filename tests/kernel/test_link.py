@@ -27,7 +27,7 @@ from pyebpf.kernel.cpus import online_cpus
 from pyebpf.link import Host, attach
 from pyebpf.objects import Map, Program
 from pyebpf.runtime.host import kernel_btf
-from pyebpf.specs import BtfTracepoint, Code, MapSpec, PerfEvent, ProgramSpec, RawTracepoint, Subprogram, Tracepoint
+from pyebpf.specs import BtfTracepoint, Code, FunctionStart, MapSpec, PerfEvent, ProgramSpec, RawTracepoint, Tracepoint
 from pyebpf.types import U32, U64
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -67,7 +67,7 @@ class Counter:
 
     def __init__(self, kind: ProgramType, code: tuple[Instruction, ...], **options: object) -> None:
         self.counts = Map(MapSpec("counts", MapType.ARRAY, U32, U64, 1))
-        spec = ProgramSpec("count", kind, Code(code, (Subprogram("count", 0),)), **options)
+        spec = ProgramSpec("count", kind, Code(code, (FunctionStart("count", 0),)), **options)
         try:
             self.program = Program(spec, {"counts": self.counts})
         except BaseException:

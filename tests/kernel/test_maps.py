@@ -15,7 +15,7 @@ from pyebpf.kernel import map_elements
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.descriptor import open_descriptors
 from pyebpf.objects import Map, Program, elements
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.specs.map_traits import MAP_TRAITS
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, array_of, char, field, u16, u32
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -331,7 +331,7 @@ def test_stack_traces_are_read_one_by_one():
         build.load_map(R2, "stacks"), build.mov64(R3, 0), build.call(helper("get_stackid").id), build.exit_(),
     )  # fmt: skip
     described = MapSpec("stacks", MapType.STACK_TRACE, U32, array_of(U64, 127), 64)
-    spec_ = ProgramSpec("probe", ProgramType.RAW_TRACEPOINT, Code(code, (Subprogram("probe", 0),)))
+    spec_ = ProgramSpec("probe", ProgramType.RAW_TRACEPOINT, Code(code, (FunctionStart("probe", 0),)))
     with Map(described) as stacks, Program(spec_, {"stacks": stacks}) as program:
         number = program.test_run().retval
         assert list(stacks) == [number]

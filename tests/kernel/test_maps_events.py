@@ -13,7 +13,7 @@ from pyebpf.errors import InvalidValue, MalformedData, NotLoaded
 from pyebpf.events import PerfBuffer, UserRingBuffer
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.objects import Map, Program, make_map
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64, Struct, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.support import emitters
@@ -157,7 +157,7 @@ def drainer():
         build.mov64(R1, 1), build.atomic("add", 8, R0, 8, R1),
         Label("end"), build.mov64(R0, 0), build.exit_(),
     ])  # fmt: skip
-    return Code((*main, *callback), (Subprogram("drain", 0), Subprogram("taken", len(main))))
+    return Code((*main, *callback), (FunctionStart("drain", 0), FunctionStart("taken", len(main))))
 
 
 class Sums(Struct):

@@ -23,7 +23,7 @@ from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.objects import Map, Program, make_map, open_map
 from pyebpf.objects.dump import dump, dump_json
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.specs.map_traits import MAP_TRAITS
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, array_of, char, field, s32, type_of, u16, u32, u64
 from pyebpf.types.prefix import ipv4_prefix, ipv6_prefix, prefix
@@ -143,7 +143,7 @@ def test_maps_are_values_of_maps(kind):
 
 def test_programs_are_values_of_program_arrays():
     """By descriptor in, by id out; the empty indices are no items."""
-    code = Code((build.mov64(build.R0, 0), build.exit_()), (Subprogram("leaf", 0),))
+    code = Code((build.mov64(build.R0, 0), build.exit_()), (FunctionStart("leaf", 0),))
     with make_map(MapSpec("jumps", MapType.PROG_ARRAY, None, None, 5)) as jumps:
         with Program(ProgramSpec("leaf", ProgramType.RAW_TRACEPOINT, code), {}) as program:
             jumps[3] = program
@@ -464,6 +464,6 @@ def test_a_loaded_map_that_is_not_there_is_told_with_the_closest():
 
 def test_a_program_in_place_of_a_function_needs_the_function():
     """An object's `SEC("freplace/x")` names it, and no program."""
-    code = Code((build.mov64(build.R0, 0), build.exit_()), (Subprogram("instead", 0),))
+    code = Code((build.mov64(build.R0, 0), build.exit_()), (FunctionStart("instead", 0),))
     with pytest.raises(InvalidValue, match="type EXT takes a function's place: give its ProgramSpec"):
         Program(ProgramSpec("instead", ProgramType.EXT, code), {})

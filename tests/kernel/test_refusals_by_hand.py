@@ -20,7 +20,7 @@ from pyebpf.btf import Kind
 from pyebpf.errors import NotPermitted
 from pyebpf.runtime.host import kernel_btf
 from pyebpf.runtime.loaded import Loaded
-from pyebpf.specs import Code, MapSpec, ModuleSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ModuleSpec, ProgramSpec
 from pyebpf.types import U32, U64, array_of
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -47,7 +47,7 @@ class Assembler:
 
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
-        self.subprograms = [Subprogram("main", 0)]
+        self.subprograms = [FunctionStart("main", 0)]
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         construct = getattr(build, name)
@@ -62,7 +62,7 @@ class Assembler:
 
     def function(self, name: str) -> None:
         """What follows is another function."""
-        self.subprograms.append(Subprogram(name, len(self.instructions)))
+        self.subprograms.append(FunctionStart(name, len(self.instructions)))
 
     # What many programs need; these lines are never to blame.
 

@@ -15,7 +15,7 @@ from pyebpf.errors import InvalidValue, MalformedData, NotLoaded
 from pyebpf.events import PerfBuffer, RingBuffer
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64, Struct, char, field, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.support import emitters
@@ -60,7 +60,7 @@ class Rig:
         self.programs: list[Program] = []
 
     def program(self, length: int, flags: int = 0, *, discard: bool = False) -> Program:
-        code = Code(emitter(length, flags, discard=discard), (Subprogram("emit", 0),))
+        code = Code(emitter(length, flags, discard=discard), (FunctionStart("emit", 0),))
         spec = ProgramSpec("emit", ProgramType.SOCKET_FILTER, code)
         self.programs.append(Program(spec, {"ring": self.ring, "serial": self.serial}))
         return self.programs[-1]

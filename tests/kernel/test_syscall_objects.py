@@ -17,7 +17,7 @@ from pyebpf.kernel import bpf, info
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program
-from pyebpf.specs import BtfTracepoint, Code, MapSpec, ProgramSpec, RawTracepoint, Subprogram, Tracepoint
+from pyebpf.specs import BtfTracepoint, Code, FunctionStart, MapSpec, ProgramSpec, RawTracepoint, Tracepoint
 from pyebpf.types import U32, U64
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -28,9 +28,13 @@ RETURN = (build.mov64(R0, 0), build.exit_())
 
 
 def spec(
-    kind: ProgramType, *instructions: Instruction, functions: tuple[Subprogram, ...] = (), name: str = "probe", **more
+    kind: ProgramType,
+    *instructions: Instruction,
+    functions: tuple[FunctionStart, ...] = (),
+    name: str = "probe",
+    **more,
 ) -> ProgramSpec:
-    return ProgramSpec(name, kind, Code(instructions, functions or (Subprogram(name, 0),)), **more)
+    return ProgramSpec(name, kind, Code(instructions, functions or (FunctionStart(name, 0),)), **more)
 
 
 @pytest.mark.parametrize("name", ["<lambda>", "on_open.<locals>.inner", "größe", "a-b c", "x" * 300, "9lives", ""])
@@ -66,7 +70,7 @@ def test_a_subprogram_is_called_by_name():
         build.add64(R0, R1),
         build.exit_(),
     )
-    functions = (Subprogram("probe", 0), Subprogram("double", 3))
+    functions = (FunctionStart("probe", 0), FunctionStart("double", 3))
     with Program(spec(ProgramType.SOCKET_FILTER, *code, functions=functions), {}) as program:
         assert program.test_run(data=bytes(64)).retval == 40
 
@@ -80,7 +84,7 @@ def test_a_callback_runs_for_each_round():
         build.call(helper("map_lookup_elem").id), build.jump_if("jeq", R0, 0, 2), build.mov64(R1, 1),
         build.atomic("add", 8, R0, 0, R1), build.mov64(R0, 0), build.exit_(),
     )  # fmt: skip
-    functions = (Subprogram("probe", 0), Subprogram("round", 6))
+    functions = (FunctionStart("probe", 0), FunctionStart("round", 6))
     with (
         Map(MapSpec("counts", MapType.ARRAY, U32, U64, 1)) as counts,
         Program(spec(ProgramType.SOCKET_FILTER, *code, functions=functions), {"counts": counts}) as program,
@@ -205,7 +209,7 @@ header = ctypes.create_string_buffer(struct.pack("=Ii", VERSION_3, 0))
 data = ctypes.create_string_buffer(struct.pack("=6I", low, low, 0, high, high, 0))
 assert libc.capset(header, data) == 0
 
-code = Code((build.mov64(build.R0, 0), build.exit_()), (Subprogram("probe", 0),))
+code = Code((build.mov64(build.R0, 0), build.exit_()), (FunctionStart("probe", 0),))
 def attempt(kind, target):
     try:
         with Program(ProgramSpec("probe", kind, code), {}) as program, attach(program, target):

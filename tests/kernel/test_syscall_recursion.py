@@ -12,7 +12,7 @@ from pyebpf.asm.build import R0, R1, R2, R3, R6, R10
 from pyebpf.errors import NotFound
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, MapSpec, ProgramSpec, RawTracepoint, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec, RawTracepoint
 from pyebpf.types import U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
@@ -28,7 +28,7 @@ def read_user(address: int) -> tuple[Instruction, ...]:
 
 
 def load(instructions: tuple[Instruction, ...], runs: Map) -> Program:
-    code = Code(instructions, (Subprogram("probe", 0),))
+    code = Code(instructions, (FunctionStart("probe", 0),))
     return Program(ProgramSpec("probe", ProgramType.RAW_TRACEPOINT, code), {"runs": runs})
 
 

@@ -13,7 +13,7 @@ from pyebpf.dataclass import replace
 from pyebpf.errors import Location, VerifierError
 from pyebpf.objects import Map, Program
 from pyebpf.runtime.host import kernel_btf
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64, array_of
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -228,7 +228,7 @@ TYPED: dict[str, tuple[AttachType, str, tuple[Instruction, ...]]] = {
 def refusal(
     kind: ProgramType,
     instructions: tuple[Instruction, ...],
-    functions: tuple[Subprogram, ...] = (Subprogram("probe", 0),),
+    functions: tuple[FunctionStart, ...] = (FunctionStart("probe", 0),),
     **options: object,
 ) -> VerifierError:
     code = Code(instructions, functions)
@@ -307,12 +307,12 @@ def test_a_run_time_index_is_named_with_its_register():
     assert "(R6 is an entry of " in error.message or "(R6 is a map entry)" in error.message
 
 
-def frames(*sizes: int) -> tuple[tuple[Instruction, ...], tuple[Subprogram, ...]]:
+def frames(*sizes: int) -> tuple[tuple[Instruction, ...], tuple[FunctionStart, ...]]:
     """Functions that call one another in turn, each with so much stack."""
     instructions: list[Instruction] = []
-    functions: list[Subprogram] = []
+    functions: list[FunctionStart] = []
     for index, size in enumerate(sizes):
-        functions.append(Subprogram(f"f{index}", len(instructions)))
+        functions.append(FunctionStart(f"f{index}", len(instructions)))
         instructions.append(build.st(8, R10, -size, 0))
         if index + 1 < len(sizes):
             instructions.append(build.call_local(f"f{index + 1}"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.asm import Instruction, Label, build, layout
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R10
 from pyebpf.objects import KernelMap, Map, Program, make_map
-from pyebpf.specs import Code, MapSpec, ProgramSpec, Subprogram
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
@@ -52,7 +52,7 @@ def perf_emitter(length: int) -> tuple[Instruction, ...]:
 
 def perf_program(array: KernelMap, serial: Map, length: int, name: str = "emit") -> Program:
     """A program that sends `length` bytes to the perf buffers of `array`."""
-    code = Code(perf_emitter(length), (Subprogram(name, 0),))
+    code = Code(perf_emitter(length), (FunctionStart(name, 0),))
     return Program(ProgramSpec(name, ProgramType.RAW_TRACEPOINT, code), {"events": array, "serial": serial})
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         def __call__(self, function: Body, /) -> Probe[..., int]: ...
 
     class OpenDecorator(Protocol[A]):
-        """A method that `bare` marks, on a module: called with places, or a decorator itself."""
+        """A method with `optional_arguments`, on a module: called with places, or a decorator itself."""
 
         @overload
         def __call__(self, function: Callable[P, int], /) -> Probe[P, int]: ...  # type: ignore[overload-overlap]  # no place is a function
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
         def __call__(self, *places: A.args, **options: A.kwargs) -> VerdictDecorator: ...
 
 
-__all__ = ["Decorators", "attachments", "bare", "is_decorated"]
+__all__ = ["Decorators", "attachments", "is_decorated", "optional_arguments"]
 
 
-class bare(Generic[A]):  # noqa: N801 - used as a decorator of methods
+class optional_arguments(Generic[A]):  # noqa: N801 - used as a decorator of methods
     """A decorator's method whose places may all be left out: then `@bpf.xdp` is as good as `@bpf.xdp()`."""
 
     def __init__(self, method: Callable[Concatenate[Any, A], VerdictDecorator]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.dsl.decorators.base import Decorators, attachments, bare
+from pyebpf.dsl.decorators.base import Decorators, attachments, optional_arguments
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Candidate
 
@@ -17,7 +17,7 @@ __all__ = ["NetworkDecorators"]
 class NetworkDecorators(Decorators):
     """Programs at network interfaces. Each returns what is to become of the packet, on every path."""
 
-    @bare
+    @optional_arguments
     def xdp(
         self, *interfaces: str, mode: str = "", frags: bool = False, hints: bool = False, by: str = ""
     ) -> VerdictDecorator:

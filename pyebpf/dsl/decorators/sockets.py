@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.dsl.decorators.base import Decorators, bare
+from pyebpf.dsl.decorators.base import Decorators, optional_arguments
 
 if TYPE_CHECKING:
     import os
@@ -18,7 +18,7 @@ __all__ = ["SocketDecorators"]
 class SocketDecorators(Decorators):
     """Programs at sockets."""
 
-    @bare
+    @optional_arguments
     def socket_filter(self) -> VerdictDecorator:
         """Run on what a socket receives, after `probe.attach(socket)`: how many bytes of it to keep, 0 to drop it.
 
@@ -29,7 +29,7 @@ class SocketDecorators(Decorators):
 
         return self._verdict("socket_filter", (), (SocketFilter(),))
 
-    @bare
+    @optional_arguments
     def sk_reuseport(self, *, migrate: bool = False) -> VerdictDecorator:
         """Choose among sockets that share a port, after `probe.attach(socket)` for any of them: SK_PASS or SK_DROP.
 
@@ -39,7 +39,7 @@ class SocketDecorators(Decorators):
 
         return self._verdict("sk_reuseport", (), (SkReuseport(migrate=migrate),))
 
-    @bare
+    @optional_arguments
     def sk_lookup(self, *namespaces: str | os.PathLike[str]) -> VerdictDecorator:
         """Choose the socket for new connections and datagrams in network namespaces: SK_PASS or SK_DROP.
 
@@ -51,7 +51,7 @@ class SocketDecorators(Decorators):
         paths = tuple(namespace(each) for each in namespaces)
         return self._verdict("sk_lookup", paths, [SkLookup(path) for path in paths] or [SkLookup()])
 
-    @bare
+    @optional_arguments
     def flow_dissector(self, *namespaces: str | os.PathLike[str]) -> VerdictDecorator:
         """Fill in `ctx.flow_keys` of each packet in network namespaces.
 
@@ -62,7 +62,7 @@ class SocketDecorators(Decorators):
         paths = tuple(namespace(each) for each in namespaces)
         return self._verdict("flow_dissector", paths, [FlowDissector(path) for path in paths] or [FlowDissector()])
 
-    @bare
+    @optional_arguments
     def sk_msg(self, sockets: SocketMap[Any] | None = None) -> VerdictDecorator:
         """Run on what sockets of a sockmap or sockhash send: SK_PASS or SK_DROP; `map.redirect(k)` sends elsewhere.
 
@@ -72,17 +72,17 @@ class SocketDecorators(Decorators):
 
         return self._verdict("sk_msg", _name(sockets), (SkMsg(sockets),))
 
-    @bare
+    @optional_arguments
     def sk_skb_stream_parser(self, sockets: SocketMap[Any] | None = None) -> VerdictDecorator:
         """Cut what sockets of a map receive into messages: the length of the next one; 0 for more data, or an errno."""
         return self._stream("stream_parser", sockets)
 
-    @bare
+    @optional_arguments
     def sk_skb_stream_verdict(self, sockets: SocketMap[Any] | None = None) -> VerdictDecorator:
         """Run on each message that sockets of a map receive: SK_PASS or SK_DROP; `map.redirect(k)` sends elsewhere."""
         return self._stream("stream_verdict", sockets)
 
-    @bare
+    @optional_arguments
     def sk_skb_verdict(self, sockets: SocketMap[Any] | None = None) -> VerdictDecorator:
         """As `sk_skb_stream_verdict` where no parser is wanted: for UDP and Unix sockets, too."""
         return self._stream("verdict", sockets)
