@@ -214,10 +214,10 @@ def _replaced(place: Any) -> tuple[int, int]:
             "a program of type EXT takes a function's place: give its ProgramSpec the `attach` of a Freplace"
         )
     program: Program = place.loaded
-    for name, number in debug_info(program.spec.code).functions.items():
-        if name.rpartition(".")[0] == place.function and name in {
-            each.name for each in program.spec.code.global_functions
-        }:
+    code = program.spec.code
+    replaceable = {each.name for each in code.global_functions}
+    for name, number in debug_info(code).functions.items():
+        if name in replaceable and name.rpartition(".")[0] == place.function:
             return program.fileno(), number
     raise NotFound(f"program {program.name} calls no function {place.function} that can be replaced")
 

@@ -34,7 +34,7 @@ class TracepointDecorators(Decorators):
         return self._tracing("tracepoint", targets, places, optional=optional)
 
     def raw_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
-        """Run at tracepoints by their optional_arguments names, before any record is made; cheaper to attach.
+        """Run at tracepoints by their bare names, before any record is made; cheaper to attach.
 
         Parameters are the kernel's arguments. With `optional`, targets that the kernel lacks are left out.
         """
