@@ -62,7 +62,6 @@ if TYPE_CHECKING:
         kfunc as kfunc,
     )
     from pyebpf.builder.intrinsics.stacks import (
-        StackTraces as StackTraces,
         kstack as kstack,
         ustack as ustack,
     )
@@ -118,6 +117,9 @@ if TYPE_CHECKING:
     )
     from pyebpf.link.listing import (
         links as links,
+    )
+    from pyebpf.maps.stack_trace import (
+        StackTraces as StackTraces,
     )
     from pyebpf.runtime.bpf import (
         BPF as BPF,
@@ -233,7 +235,7 @@ _MODULES = {
         "SysctlContext",
     ),
     "builder.intrinsics.kfuncs": ("kfunc",),
-    "builder.intrinsics.stacks": ("StackTraces", "kstack", "ustack"),
+    "builder.intrinsics.stacks": ("kstack", "ustack"),
     "builder.intrinsics.words": (
         "comm",
         "cpu",
@@ -263,6 +265,7 @@ _MODULES = {
     ),
     "events.xdp_socket": ("XdpSocket",),
     "link.listing": ("links",),
+    "maps.stack_trace": ("StackTraces",),
     "runtime.bpf": ("BPF",),
     "types": (
         "Struct",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from pyebpf.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from pyebpf.aggregations.backend import Backend
     from pyebpf.aggregations.declared import (
         KeyedAggregation,
         KeyedCounter,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregation",
-    "Backend",
     "KeyedAggregation",
     "KeyedCounter",
     "KeyedExtreme",
@@ -68,7 +66,6 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "backend": ("Backend",),
         "declared": (
             "KeyedAggregation",
             "KeyedCounter",

@@ -9,20 +9,22 @@ Nothing is ever removed from their maps, so no count is lost: an interval is the
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.aggregations.entity import Aggregation
 from pyebpf.aggregations.statistics import Stats
-from pyebpf.errors import InvalidValue, NotLoaded, OnlyInProbe
+from pyebpf.errors import InvalidValue, OnlyInProbe
+from pyebpf.maps.mapping import ReadMapping
+from pyebpf.maps.store import Stored, each_entry
 from pyebpf.output.histogram import Histogram
-from pyebpf.types import StructType, TupleType, type_of
+from pyebpf.types import U32, StructType, TupleType, type_of
+from pyebpf.types.snapshot import SnapshotMapping
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from pyebpf.aggregations.backend import Backend, Words
-    from pyebpf.aggregations.kind import Kind
+    from pyebpf.aggregations.kind import Kind, Words
+    from pyebpf.maps.store import MapStore
 
 __all__ = [
     "KeyedAggregation",
@@ -47,25 +49,22 @@ def _only_in_probe(what: str, number: int) -> NoReturn:
     raise OnlyInProbe(f"add({number!r}) of {what} is called inside a probe, on each event")
 
 
-class _Bound(Aggregation[R]):
-    """State for reading: the loaded map, and the words of the last interval."""
+class _Bound(Stored, Aggregation[R]):
+    """State for reading: the loaded map, and how its words are put together."""
 
     def __init__(self, kind: Kind[R], key: Any, size: int, name: str) -> None:
         super().__init__(kind, key, size, name)
-        self._backend: Backend | None = None
         self._words = kind.combiner()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.current_name()}: snapshot() reads it>"
 
-    def bind(self, backend: Backend | None) -> None:
-        """Read from this loaded map from now on (None: from none); intervals begin anew."""
-        self._backend = backend
+    def _not_loaded(self) -> str:
+        return f"{self.describe()} is not loaded: read it inside `with bpf:`"
 
-    def _loaded(self) -> Backend:
-        if self._backend is None:
-            raise NotLoaded(f"{self.describe()} is not loaded: read it inside `with bpf:`")
-        return self._backend
+    def _only(self) -> Words:
+        """The words of the one value that there is without keys."""
+        return self._words(self.store.lookup_elem(bytes(U32.size)))
 
 
 class SingleAggregation(_Bound[R]):
@@ -73,30 +72,21 @@ class SingleAggregation(_Bound[R]):
 
     def __init__(self, kind: Kind[R], name: str = "") -> None:
         super().__init__(kind, None, 1, name)
-        self._previous: Words | None = None
 
-    def bind(self, backend: Backend | None) -> None:
-        super().bind(backend)
-        self._previous = None
-
-    def _now(self) -> Words:
-        value = self._loaded().lookup(0)
-        assert value is not None
-        return self._words(value)
+    def _begin(self, store: MapStore) -> None:  # noqa: ARG002 - the interface's
+        self._previous = (0,) * len(self.kind.codes)
 
     def snapshot(self) -> R:
         """Everything added so far. Raises NotLoaded outside `with`."""
-        return self.kind.result(self._now(), {})
+        return self.kind.result(self._only(), {})
 
     def _interval(self) -> R:
-        now, before = self._now(), self._previous
-        self._previous = now
-        if before is None:
-            before = (0,) * len(now)
+        now = self._only()
+        before, self._previous = self._previous, now
         return self.kind.result_of_difference(self.kind.difference(now, before), {})
 
 
-class KeyedAggregation(_Bound[R], Mapping[K, R], Generic[K, R]):
+class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
     """A value for each key that something was added to: a mapping, read anew by each method.
 
     `label` names the key in what is printed; a Struct's fields name themselves.
@@ -114,63 +104,39 @@ class KeyedAggregation(_Bound[R], Mapping[K, R], Generic[K, R]):
         self._fields: list[str] | None = None
         if isinstance(key_type, StructType) and not isinstance(key_type, TupleType):
             self._fields = [f.name for f in key_type.fields]
+
+    def _begin(self, store: MapStore) -> None:  # noqa: ARG002 - the interface's
         self._previous: dict[bytes, Words] = {}
-
-    # One aggregation is not another of equal content, which may change the next moment.
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
-
-    def bind(self, backend: Backend | None) -> None:
-        super().bind(backend)
-        self._previous = {}
 
     def _labels(self, key: Any) -> dict[str, object]:
         if self._fields is not None:
             return {name: getattr(key, name) for name in self._fields}
         return {self.label or "key": key}
 
-    def _now(self) -> dict[bytes, Words]:
+    def _added(self) -> dict[bytes, Words]:
         """The words of every key to which something was added."""
         words = self._words
-        found = {key: words(value) for key, value in self._loaded().raw_items()}
+        found = {key: words(value) for key, value in each_entry(self.store.lookup_batches())}
         return {key: value for key, value in found.items() if any(value)}
 
-    def _read(self, key: K) -> R:
-        value = self._loaded().lookup(key)
+    def _read_value(self, key: K) -> R:
+        store = self.store
+        assert self.key is not None
+        value = store.lookup_elem(self.key.encode(key))
         words = self._words(value) if value is not None else ()
         if not any(words):
             raise KeyError(key)
         return self.kind.result(words, self._labels(key))
 
-    def __getitem__(self, key: K) -> R:
-        return self._read(key)
-
-    def __contains__(self, key: object) -> bool:
-        value = self._loaded().lookup(key)
-        return value is not None and any(self._words(value))
-
-    def __iter__(self) -> Iterator[K]:
-        return iter([self._decode_key(key) for key in self._now()])
-
-    def __len__(self) -> int:
-        return len(self._now())
-
-    def snapshot(self) -> dict[K, R]:
-        """Everything added so far, by key. Raises NotLoaded outside `with`."""
-        result, labels, decode = self.kind.result, self._labels, self._decode_key
-        return {key: result(words, labels(key)) for raw, words in self._now().items() for key in (decode(raw),)}
-
-    def items(self) -> ItemsView[K, R]:
-        """Keys and values as they are now."""
-        return self.snapshot().items()
-
-    def values(self) -> ValuesView[R]:
-        """Values as they are now."""
-        return self.snapshot().values()
+    def _now(self) -> SnapshotMapping:
+        added = self._added()
+        keys = list(map(self._decode_key, added))
+        results = map(self.kind.result, added.values(), map(self._labels, keys))
+        return SnapshotMapping(keys, list(results))
 
     def _interval(self) -> dict[K, R]:
-        now, before = self._now(), self._previous
-        self._previous = now
+        now = self._added()
+        before, self._previous = self._previous, now
         kind, answer = self.kind, {}
         for raw, words in now.items():
             earlier = before.get(raw)
@@ -231,9 +197,7 @@ class SingleExtreme(_Bound[int]):
 
     def snapshot(self) -> int | None:
         """The extreme so far, None before the first value. Raises NotLoaded outside `with`."""
-        value = self._loaded().lookup(0)
-        assert value is not None
-        words = self._words(value)
+        words = self._only()
         return self.kind.result(words, {}) if any(words) else None
 
 
@@ -312,8 +276,12 @@ class StatsEntry(Stats):
 class KeyedHistogram(KeyedAggregation[K, Histogram]):
     """A histogram for each key."""
 
-    def __getitem__(self, key: K) -> HistogramEntry:
-        found = self._read(key)
+    if TYPE_CHECKING:
+
+        def __getitem__(self, key: K) -> HistogramEntry: ...
+
+    def _read_value(self, key: K) -> HistogramEntry:
+        found = super()._read_value(key)
         return HistogramEntry(found.buckets, found.unit, found.kind, found.labels)
 
     def interval(self) -> dict[K, Histogram]:
@@ -324,8 +292,12 @@ class KeyedHistogram(KeyedAggregation[K, Histogram]):
 class KeyedCounter(KeyedAggregation[K, int]):
     """A counter for each key."""
 
-    def __getitem__(self, key: K) -> CountEntry:
-        return CountEntry(self._read(key))
+    if TYPE_CHECKING:
+
+        def __getitem__(self, key: K) -> CountEntry: ...
+
+    def _read_value(self, key: K) -> CountEntry:
+        return CountEntry(super()._read_value(key))
 
     def interval(self) -> dict[K, int]:
         """Return the counts since the last call, by key; the first time, since the program was loaded."""
@@ -335,8 +307,12 @@ class KeyedCounter(KeyedAggregation[K, int]):
 class KeyedTotal(KeyedAggregation[K, int]):
     """A sum for each key, an s64. A key whose sum is 0 is left out."""
 
-    def __getitem__(self, key: K) -> NumberEntry:
-        return NumberEntry(self._read(key))
+    if TYPE_CHECKING:
+
+        def __getitem__(self, key: K) -> NumberEntry: ...
+
+    def _read_value(self, key: K) -> NumberEntry:
+        return NumberEntry(super()._read_value(key))
 
     def interval(self) -> dict[K, int]:
         """Return the sums added since the last call, by key; the first time, since the program was loaded."""
@@ -346,15 +322,23 @@ class KeyedTotal(KeyedAggregation[K, int]):
 class KeyedExtreme(KeyedAggregation[K, int]):
     """The least or greatest value for each key since the program was loaded; there is none of an interval."""
 
-    def __getitem__(self, key: K) -> NumberEntry:
-        return NumberEntry(self._read(key))
+    if TYPE_CHECKING:
+
+        def __getitem__(self, key: K) -> NumberEntry: ...
+
+    def _read_value(self, key: K) -> NumberEntry:
+        return NumberEntry(super()._read_value(key))
 
 
 class KeyedStats(KeyedAggregation[K, Stats]):
     """Count, total and extremes for each key."""
 
-    def __getitem__(self, key: K) -> StatsEntry:
-        found = self._read(key)
+    if TYPE_CHECKING:
+
+        def __getitem__(self, key: K) -> StatsEntry: ...
+
+    def _read_value(self, key: K) -> StatsEntry:
+        found = super()._read_value(key)
         return StatsEntry(found.count, found.total, found.minimum, found.maximum)
 
     def interval(self) -> dict[K, Stats]:

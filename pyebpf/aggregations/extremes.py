@@ -19,7 +19,7 @@ from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.aggregations.backend import Words
+    from pyebpf.aggregations.kind import Words
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir

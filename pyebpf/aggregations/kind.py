@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from struct import Struct
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from pyebpf.aggregations.backend import combiner
 from pyebpf.compiler.ir import Op
 from pyebpf.types import U64, ArrayType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyebpf.aggregations.backend import Words
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Kind", "add_word"]
+__all__ = ["Kind", "Words", "add_word", "combiner"]
+
+#: The 8-byte words of one value, all processors' put together.
+Words: TypeAlias = tuple[int, ...]
 
 R = TypeVar("R")
 
@@ -68,3 +70,29 @@ class Kind(ABC, Generic[R]):
 def add_word(p: ProgramBuilder, place: ir.Value, offset: int, number: ir.Value) -> None:
     """Add to a word: one atomic instruction, since a program that interrupts this one may be adding to it, too."""
     p.b.emit(Op.ATOMIC, place, number, imm=offset, size=8, symbol="add")
+
+
+def combiner(codes: str, combine: Sequence[Callable[..., int]] | None) -> Callable[[bytes], Words]:
+    """Function from a value's bytes to its words.
+
+    `codes` has a struct code ("Q", "q") for each word; `combine` a function of two for each, None for sums.
+    Processors that hold nothing but zeros, most of them for most keys, have nothing to add.
+    """
+    packer = Struct(f"<{codes}")
+    size, unpack = packer.size, packer.unpack_from
+    nothing = bytes(size)
+
+    def words(value: bytes) -> Words:
+        slots = [unpack(value, at) for at in range(0, len(value), size) if value[at : at + size] != nothing]
+        if not slots:
+            return (0,) * len(codes)
+        if len(slots) == 1:
+            return slots[0]
+        if combine is None:
+            return tuple(map(sum, zip(*slots, strict=True)))
+        combined: Words = slots[0]
+        for slot in slots[1:]:
+            combined = tuple(join(a, b) for join, a, b in zip(combine, combined, slot, strict=True))
+        return combined
+
+    return words

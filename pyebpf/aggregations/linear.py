@@ -15,7 +15,7 @@ from pyebpf.types import S64
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.aggregations.backend import Words
+    from pyebpf.aggregations.kind import Words
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir

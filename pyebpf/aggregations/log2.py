@@ -12,7 +12,7 @@ from pyebpf.output.histogram import Histogram, log2
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.aggregations.backend import Words
+    from pyebpf.aggregations.kind import Words
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir

@@ -39,7 +39,7 @@ class Arena(Bound, ArenaEntity):
     @property
     def memory(self) -> memoryview:
         """The bytes themselves. Raises NotLoaded outside `with`."""
-        found: memoryview = self.backend.window().memory
+        found: memoryview = self.store.window().memory
         return found
 
     def read(self, offset: int, type_: type[T]) -> T:

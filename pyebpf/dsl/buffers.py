@@ -19,17 +19,22 @@ T = TypeVar("T")
 class Buffer(Bound, Generic[T]):
     """A buffer that probes write and user space reads: `for`, `async for`, or `poll()`."""
 
+    @property
+    def reader(self) -> Any:
+        """The reader of the loaded buffer."""
+        return self.store
+
     def __iter__(self) -> Iterator[T]:
         """Records as they come, without end."""
-        return iter(self.backend)
+        return iter(self.reader)
 
     def __aiter__(self) -> AsyncIterator[T]:
-        found: AsyncIterator[T] = self.backend.__aiter__()
+        found: AsyncIterator[T] = self.reader.__aiter__()
         return found
 
     def poll(self, timeout: float = 0.0) -> Sequence[T]:
         """The records that are there, or come within `timeout` seconds."""
-        found: Sequence[T] = self.backend.poll(timeout)
+        found: Sequence[T] = self.reader.poll(timeout)
         return found
 
     def fileno(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from pyebpf.builder.maps_of_maps import MapOfMapsEntity
 from pyebpf.builder.program_arrays import ProgramArrayEntity
@@ -11,9 +11,12 @@ from pyebpf.builder.values.map_word import MapWord
 from pyebpf.builder.values.methods import method_of
 from pyebpf.dataclass import replace
 from pyebpf.dsl.buffers import record_type, ring_size
-from pyebpf.dsl.maps import Bound, Keyed, KeyedMap, bpf_type
+from pyebpf.dsl.maps import Bound, KeyedMap, bpf_type
 from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
 from pyebpf.errors import InvalidValue
+from pyebpf.maps.local_storage import StoredStorage
+from pyebpf.maps.map_in_map import StoredMapOfMaps
+from pyebpf.maps.mapping import StoredObjectArray
 from pyebpf.module.probe import Attachment, Probe, Request, request_decorator
 from pyebpf.specs import MapSpec
 from pyebpf.specs.attach.tail_calls import TailCalled
@@ -22,7 +25,7 @@ from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
@@ -41,7 +44,7 @@ R = TypeVar("R")
 _SHAPES = (KeyedMap, QueueMap, BloomFilter)
 
 
-class MapOfMaps(Keyed[K], MapOfMapsEntity, Generic[K, M]):
+class MapOfMaps(Bound, StoredMapOfMaps[K], MapOfMapsEntity, Generic[K, M]):
     """`bpf.array_of_maps(shape)` and `bpf.hash_of_maps(shape, key=K)`.
 
     In a probe `.get(k)` is a map of that shape, or None. In user space `outer[k] = m` puts a map in, `outer[k]` opens
@@ -57,35 +60,13 @@ class MapOfMaps(Keyed[K], MapOfMapsEntity, Generic[K, M]):
         found = U32 if kind is MapType.ARRAY_OF_MAPS else bpf_type(key, "key")
         MapOfMapsEntity.__init__(self, self.current_name, kind, found, shape, map_size(size))
 
-    def __repr__(self) -> str:
-        return f"<MapOfMaps {self.current_name()}>"
-
-    def __setitem__(self, key: K, value: M) -> None:
-        self.backend[key] = value.backend if isinstance(value, Bound) else value
-
-    def __getitem__(self, key: K) -> Any:
-        return self.backend[key]
-
-    def make(self) -> Any:
-        """A new map of the inner maps' shape, the caller's to close; one that was put in lives on there."""
-        return self.backend.make()
-
-    def ids(self) -> Mapping[K, int]:
-        """The kernel's ids of the maps that are there."""
-        found: Mapping[K, int] = self.backend.ids()
-        return found
-
     if TYPE_CHECKING:
 
-        def get(self, key: K, /) -> M | None:
+        def get(self, key: K, /) -> M | None:  # type: ignore[override]  # as a probe writes it
             """The map under a key, or None."""
-    else:
-
-        def get(self, key: Any, default: Any = None) -> Any:
-            return self.backend.get(key, default)
 
 
-class ProgramArray(Keyed[int], ProgramArrayEntity):
+class ProgramArray(Bound, StoredObjectArray[int], ProgramArrayEntity):
     """`bpf.program_array(size=N)`: programs that probes go on with, by `tail_call(i)`.
 
     In user space `steps[i]` is the id of the program that is there, `del` takes it out, and a loaded program
@@ -96,9 +77,6 @@ class ProgramArray(Keyed[int], ProgramArrayEntity):
         self.name = name
         self._module = module
         ProgramArrayEntity.__init__(self, self.current_name, map_size(size))
-
-    def __repr__(self) -> str:
-        return f"<ProgramArray {self.current_name()}>"
 
     def entry(self, index: int, *, like: Probe[P, R]) -> Callable[[Any], Probe[Any, R]]:
         """A decorator: the function is the program under `index`, run by tail calls from the probe `like`.
@@ -123,20 +101,13 @@ class ProgramArray(Keyed[int], ProgramArrayEntity):
         )
         return request_decorator(self._module, Request("entry", (str(index),), candidates))
 
-    def __getitem__(self, index: int) -> int:
-        found: int = self.backend[index]
-        return found
-
-    def __setitem__(self, index: int, program: Any) -> None:
-        self.backend[index] = program
-
     if TYPE_CHECKING:
 
         def tail_call(self, index: int) -> None:
             """In a probe: go on with that program, and do not come back; without one there, go on here."""
 
 
-class Storage(Bound, StorageEntity, Generic[V]):
+class Storage(Bound, StoredStorage[V], StorageEntity, Generic[V]):
     """`bpf.task_storage(value=V)`, `sk_storage`, `inode_storage`, `cgrp_storage`: values of kernel objects.
 
     In user space a key is what has a descriptor of the object, or its number: a pidfd (`os.pidfd_open`; of a process's
@@ -147,37 +118,8 @@ class Storage(Bound, StorageEntity, Generic[V]):
         self.name = name
         StorageEntity.__init__(self, self.current_name, kind, bpf_type(value, "value"))
 
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
-
     def __repr__(self) -> str:
         return f"<{self.kind.name.lower()} {self.current_name()}>"
-
-    def __getitem__(self, key: Any) -> V:
-        value: V = self.backend[key]
-        return value
-
-    def __setitem__(self, key: Any, value: V) -> None:
-        self.backend[key] = value
-
-    def __delitem__(self, key: Any) -> None:
-        del self.backend[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.backend
-
-    if TYPE_CHECKING:
-
-        @overload
-        def get(self, key: Any, /) -> V | None: ...
-        @overload
-        def get(self, key: Any, default: V, /) -> V: ...
-        def get(self, key: Any, default: Any = None, /) -> Any:
-            """The object's value; the default if it has none."""
-    else:
-
-        def get(self, key: Any, default: Any = None) -> Any:
-            return self.backend.get(key, default)
 
 
 class UserRingBuffer(Bound, MapWord, Generic[V]):
@@ -211,16 +153,16 @@ class UserRingBuffer(Bound, MapWord, Generic[V]):
 
     def send(self, record: V) -> bool:
         """Put a record in; False if there is no room until a probe drains the buffer."""
-        return bool(self.backend.send(record))
+        return bool(self.store.send(record))
 
     def wait(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds for room; whether there is some."""
-        return bool(self.backend.wait(timeout))
+        return bool(self.store.wait(timeout))
 
     @property
     def waiting(self) -> int:
         """Bytes that no probe has taken yet, headers among them."""
-        return int(self.backend.waiting)
+        return int(self.store.waiting)
 
     if TYPE_CHECKING:
 

@@ -35,7 +35,7 @@ class PerfBuffer(Buffer[T], PerfBufferEntity):
     @property
     def lost_per_cpu(self) -> Mapping[int, int]:
         """Records that found no room (or were overwritten), by processor, as far as the buffers were read."""
-        found: Mapping[int, int] = self.backend.lost_per_cpu
+        found: Mapping[int, int] = self.reader.lost_per_cpu
         return found
 
     if TYPE_CHECKING:

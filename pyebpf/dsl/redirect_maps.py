@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.redirect_maps import RedirectMapEntity
-from pyebpf.dsl.maps import Keyed
+from pyebpf.dsl.maps import Bound
+from pyebpf.maps.mapping import StoredObjectArray
 from pyebpf.specs.maps import map_size
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["RedirectMap"]
 
 
-class RedirectMap(Keyed[int], RedirectMapEntity):
+class RedirectMap(Bound, StoredObjectArray[int], RedirectMapEntity):
     """`bpf.devmap(size=N)`, `bpf.cpumap(size=N)`, `bpf.xskmap(size=N)`.
 
     In user space `ports[0] = "eth1"` (or an interface's index), `queues[3] = 192` (frames that may wait for processor
@@ -25,16 +26,6 @@ class RedirectMap(Keyed[int], RedirectMapEntity):
     def __init__(self, kind: MapType, size: int, name: str) -> None:
         self.name = name
         RedirectMapEntity.__init__(self, self.current_name, kind, map_size(size))
-
-    def __repr__(self) -> str:
-        return f"<RedirectMap {self.current_name()}>"
-
-    def __getitem__(self, key: int) -> int:
-        value: int = self.backend[key]
-        return value
-
-    def __setitem__(self, key: int, value: Any) -> None:
-        self.backend[key] = value
 
     if TYPE_CHECKING:
 

@@ -30,7 +30,7 @@ class RingBuffer(Buffer[T], RingBufferEntity):
 
     def tuples(self) -> Sequence[tuple[Any, ...]]:
         """The records that are there as the tuples that `struct` unpacks: the fastest way, without field names."""
-        found: Sequence[tuple[Any, ...]] = self.backend.tuples()
+        found: Sequence[tuple[Any, ...]] = self.reader.tuples()
         return found
 
     if TYPE_CHECKING:

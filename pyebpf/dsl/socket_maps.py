@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.socket_maps import SocketMapEntity
-from pyebpf.dsl.maps import Keyed, bpf_type
+from pyebpf.dsl.maps import Bound, bpf_type
+from pyebpf.maps.mapping import StoredObjectArray
 from pyebpf.specs.maps import map_size
 from pyebpf.types import U32
 
@@ -26,7 +27,7 @@ __all__ = ["SocketMap"]
 K = TypeVar("K")
 
 
-class SocketMap(Keyed[K], SocketMapEntity, Generic[K]):
+class SocketMap(Bound, StoredObjectArray[K], SocketMapEntity, Generic[K]):
     """`bpf.sockmap(size=N)`, `bpf.sockhash(key=K)`, `bpf.reuseport_sockarray(size=N)`.
 
     In user space `sockets[k] = socket` puts one in, `del sockets[k]` takes it out; it goes by itself when it is closed.
@@ -37,16 +38,9 @@ class SocketMap(Keyed[K], SocketMapEntity, Generic[K]):
         found = U32 if key is None else bpf_type(key, "key")
         SocketMapEntity.__init__(self, self.current_name, kind, found, map_size(size))
 
-    def __repr__(self) -> str:
-        return f"<SocketMap {self.current_name()}>"
-
-    def __setitem__(self, key: K, socket: HasDescriptor | int) -> None:
-        self.backend[key] = socket
-
     def cookies(self) -> Mapping[K, int]:
         """The entries: each socket's cookie (SO_COOKIE), by key."""
-        found: Mapping[K, int] = self.backend.snapshot()
-        return found
+        return self.snapshot()
 
     if TYPE_CHECKING:
 
@@ -56,7 +50,7 @@ class SocketMap(Keyed[K], SocketMapEntity, Generic[K]):
             With `ingress` as if the socket had received it, else as if it had sent it.
             """
 
-        def update(self, key: K, flags: int = 0) -> int:
+        def update(self, key: K, flags: int = 0) -> int:  # type: ignore[override]  # as a probe writes it
             """In sock_ops programs: put the socket of the event into the map; 0 or a negative errno."""
 
         def select(self, key: K) -> int:

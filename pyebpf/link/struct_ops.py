@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.objects.kernel_map import KernelMap
+    from pyebpf.objects.map import KernelMap
 
 __all__ = ["ATTACH", "attach_struct_ops"]
 

@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue
-from pyebpf.objects.map import Map
+from pyebpf.objects.opening import Map
 from pyebpf.types import Struct
 
 if TYPE_CHECKING:
-    from pyebpf.objects.kernel_map import KernelMap
+    from pyebpf.objects.map import KernelMap
 
 __all__ = ["dump", "dump_json"]
 

@@ -10,7 +10,7 @@ from pyebpf.kernel import map_elements
 from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["drain", "keys", "once", "read", "read_any", "read_each", "remove", "take", "write"]
 
@@ -154,7 +154,7 @@ def write(fd: int, count: int, keys_: bytes, values: bytes, flags: int = 0) -> N
             raise OSError(number, os.strerror(number))
 
 
-def remove(fd: int, keys_: list[bytes]) -> int:
+def remove(fd: int, keys_: Sequence[bytes]) -> int:
     """Remove many keys; how many were there."""
     at = removed = 0
     while at < len(keys_):

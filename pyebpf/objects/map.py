@@ -1,393 +1,409 @@
-"""`Map`: a kernel map made from a spec, as a Python mapping."""
+"""`KernelMap`: a map of the kernel by its descriptor; a byte store by bpf(2)."""
 
 from __future__ import annotations
 
 import errno
-import sys
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, ValuesView
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pyebpf.errors import InvalidValue, KernelError
-from pyebpf.kernel import map_elements
+from pyebpf.dataclass import replace
+from pyebpf.errors import InvalidValue, KernelError, NotLoaded
+from pyebpf.kernel import bpf, map_elements
+from pyebpf.kernel.cpus import possible_cpus
+from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.objects import elements
-from pyebpf.objects.kernel_map import KernelMap
-from pyebpf.specs.map_traits import Key, MapOperation
-from pyebpf.types import U32, IntType
-from pyebpf.types.codecs import decoder, encode_all, slot_decoder, slot_size
-from pyebpf.types.differences import check_counters, gained
-from pyebpf.types.snapshot import NOT_NEXT, Merging, SnapshotMapping
+from pyebpf.specs.map_traits import Value
+from pyebpf.types import BytesType, StructType
+from pyebpf.types.codecs import slot_size
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_NUMA_NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator, Sequence
+    from os import PathLike
+    from types import TracebackType
 
     from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.kernel.info import MapInfo
+    from pyebpf.objects.window import Window
     from pyebpf.specs import MapSpec
+    from pyebpf.types import Type
 
-__all__ = ["Map", "PerCpuValues"]
+__all__ = ["KernelMap", "holds_lock"]
 
-_MISSING: Any = object()
-_NOEXIST = 1
 _UNSIZED = 1 << 20
 
 
-class Map(Merging, KernelMap, MutableMapping[Any, Any]):
-    """One kernel map; owns its descriptor. Keys and values are Python values of the spec's types.
+def holds_lock(kind: Type | None) -> bool:
+    """Whether a value of this type has a `struct bpf_spin_lock`, which BPF_F_LOCK takes."""
+    return isinstance(kind, StructType) and any(f.type.c_name == "struct bpf_spin_lock" for f in kind.fields)
 
-    A per-CPU map's integers are summed over all processors, and `per_cpu[k]` lists them; its other values are lists
-    with one item a processor. Array kinds hold every index at all times: their entries can't be removed. Iteration is
-    safe while programs change the map: an entry that stays is seen exactly once.
 
-    Raises KeyError for a missing key, InvalidValue for a key or value that does not fit its type, KernelError if a
-    hash is full, NotLoaded after `close()`.
+class KernelMap:
+    """One kernel map; owns its descriptor. Keys and values are bytes here (see `pyebpf.maps.store.MapStore`).
+
+    `descriptor` is one of a map that is there already, which must have the spec's shape. Raises InvalidValue for a
+    spec that no kernel takes, KernelError, NotSupported or NotPermitted for one that this kernel did not.
     """
 
     def __init__(self, spec: MapSpec, descriptor: Descriptor | None = None) -> None:
-        super().__init__(spec, descriptor)
-        key, value = self.key_type, self.value_type
-        if key is not None and value is not None:
-            self._decode_keys = decoder(key.as_key())
-            self._decode_slots = slot_decoder(value) if spec.traits.per_cpu else decoder(value)
-            self._sums = spec.traits.per_cpu and isinstance(value, IntType)
-        self._previous: dict[Any, Any] = {}
-        # Keys that popitem() tries next, the last first, and where more of them come from.
-        self._spare: list[bytes] = []
-        self._more: Iterator[elements.Batch] = iter(())
-
-    __eq__ = object.__eq__  # one map is not another of equal content, which may change the next moment
-    __hash__ = object.__hash__
-
-    # --- single elements ---
-
-    def _key(self, key: Any) -> bytes:
-        if self.key_type is None:
-            raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) has no keys: read it as events")
-        return self.key_type.encode(key)
-
-    def _decode(self, values: bytes) -> list[Any]:
-        """Values laid end to end, as user space sees them."""
-        flat = self._decode_slots(values)
-        if not self.spec.traits.per_cpu:
-            return flat
-        parts = zip(*[iter(flat)] * self._slots, strict=True)
-        return list(map(sum if self._sums else list, parts))
-
-    def _encode(self, value: Any) -> bytes:
-        kind = self.value_type
-        assert kind is not None
-        if not self.spec.traits.per_cpu:
-            return kind.encode(value)
-        size = slot_size(kind.size)
-        if isinstance(value, list) and not self._sums:
-            if len(value) != self._slots:
-                raise InvalidValue(
-                    f"map {self.spec.name} holds a value for each of {self._slots} processors, not {len(value)}"
-                )
-            return b"".join(kind.encode(part).ljust(size, b"\0") for part in value)
-        # One value stands for all: in the first slot, so that a sum reads back as what was stored.
-        return kind.encode(value).ljust(size * self._slots, b"\0")
-
-    def lookup(self, key: Any, *, flags: int = 0) -> bytes | None:
-        """The value's bytes (a per-CPU map's: all slots), or None for a missing key."""
-        return self._lookup(self._key(key), flags)
-
-    def _lookup(self, encoded: bytes, flags: int = 0) -> bytes | None:
+        self.spec = spec
+        kind = spec.kind
         try:
-            return map_elements.map_lookup_elem(self.fileno(), encoded, self._value_size, flags | self._lock_flag)
+            spec.check(PAGE_SIZE)
+            traits = spec.traits
+            self.key_type: Type | None = spec.key_type
+            self.value_type: Type | None = spec.value_type
+            self.max_entries = spec.entries(PAGE_SIZE)
+            if kind is MapType.PERF_EVENT_ARRAY:
+                self.max_entries = spec.max_entries or possible_cpus()
+            self._lock_flag = BPF_F_LOCK if holds_lock(spec.value) else 0
+            self._key_size = self.key_type.size if self.key_type is not None else 0
+            size = self.value_type.size if self.value_type is not None else 0
+            self.processors = possible_cpus() if traits.per_cpu else 1
+            self._value_size = slot_size(size) * self.processors if traits.per_cpu else size
+        except BaseException:
+            if descriptor is not None:
+                descriptor.close()
+            raise
+        self._window: Window | None = None
+        if descriptor is not None:
+            self._descriptor = descriptor
+            self._check_shape()
+            return
+        self._descriptor = self._create(self._key_size, size)
+        try:
+            self._fill()
+        except BaseException:
+            self._descriptor.close()
+            raise
+
+    # --- making ---
+
+    def _create(self, key_size: int, value_size: int) -> Descriptor:
+        spec = self.spec
+        flags = spec.flags | (BPF_F_NUMA_NODE if spec.numa_node is not None else 0)
+        options: dict[str, int] = {"numa_node": spec.numa_node or 0, "map_extra": spec.extra}
+        held: list[Any] = []
+        try:
+            if spec.inner is not None:
+                inner = KernelMap(spec.inner)
+                held.append(inner)
+                options["inner_map_fd"] = inner.fileno()
+            if spec.typed or self._needs_types:
+                value_size = self._describe(options, held, value_size)
+            return bpf.map_create(
+                spec.kind, key_size, value_size, self.max_entries, flags=flags, name=spec.name, **options
+            )
+        except OSError as error:
+            if isinstance(error, KernelError):
+                raise
+            sizes = f"key {key_size}, value {value_size}, {self.max_entries} entries"
+            node = f", NUMA node {spec.numa_node}" if spec.numa_node is not None else ""
+            shape = f"{spec.kind.name}, {sizes}, flags {flags:#x}{node}"
+            if error.errno == errno.EPERM:
+                from pyebpf.kernel.memlock import shortage
+
+                if full := shortage(f"creating map {spec.name}"):
+                    raise full from error
+            raise diagnose(
+                error,
+                f"creating map {spec.name}",
+                needs=("CAP_BPF",),
+                meanings={
+                    errno.EINVAL: f"the kernel does not take this shape: {shape}",
+                    errno.E2BIG: f"too large: {shape}",
+                    errno.ENOMEM: f"no memory: {shape}",
+                },
+            ) from error
+        finally:
+            for each in held:
+                each.close()
+
+    @property
+    def _needs_types(self) -> bool:
+        """Whether the kernel makes no such map without BTF."""
+        spec = self.spec
+        described = spec.described is not None
+        return described or bool(self._lock_flag) or spec.traits.needs_btf or _is_special(spec.value)
+
+    def _describe(self, options: dict[str, int], held: list[Any], value_size: int) -> int:
+        """Load BTF of key and value and note its numbers; the value's size, which a struct_ops map takes from BTF."""
+        types = self.spec.described
+        if types is not None:
+            from pyebpf.objects.shared_btf import shared_btf
+
+            btf = shared_btf(types.btf)
+        else:
+            from pyebpf.objects.map_types import map_types
+
+            types = map_types(self.key_type, self.value_type)
+            btf = bpf.btf_load(types.btf).descriptor
+        if btf is None and not self._needs_types:
+            return value_size  # only other tools would have read it
+        if btf is None:
+            loaded = bpf.btf_load(types.btf, log_level=1, log_size=PAGE_SIZE)
+            reason = loaded.log.strip().rpartition("\n")[2]
+            raise diagnose(loaded.errno, f"loading BTF of map {self.spec.name}: {reason}", needs=("CAP_BPF",))
+        held.append(btf)
+        options["btf_fd"] = btf.fileno()
+        if self.spec.kind is MapType.STRUCT_OPS:
+            from pyebpf.objects.struct_ops import value_type
+
+            number, self.value_type = value_type(self.spec.operations)
+            options["btf_vmlinux_value_type_id"] = number
+            self._value_size = self.value_type.size
+            return self._value_size
+        options["btf_key_type_id"], options["btf_value_type_id"] = types.key, types.value
+        return value_size
+
+    def _check_shape(self) -> None:
+        """A map that is there already must be what the spec says. Closes it otherwise."""
+        try:
+            found = self.info()
+            if self.spec.kind is MapType.STRUCT_OPS:
+                self.value_type = BytesType(found.value_size)
+                self._value_size = found.value_size
+            size = self._value_size // self.processors if not self.spec.traits.per_cpu else None
+            wanted = {"kind": int(self.spec.kind), "key size": self._key_size, "value size": size}
+            real = {"kind": found.type, "key size": found.key_size, "value size": found.value_size}
+            wrong = [
+                f"{what} {real[what]}, not {wanted[what]}"
+                for what in wanted
+                if wanted[what] is not None and real[what] != wanted[what]
+            ]
+        except BaseException:
+            self._descriptor.close()
+            raise
+        if wrong:
+            self._descriptor.close()
+            raise InvalidValue(f"map {found.name} (id {found.id}) is of another shape: {', '.join(wrong)}")
+        self.max_entries = found.max_entries
+
+    def _fill(self) -> None:
+        spec = self.spec
+        if spec.kind is MapType.ARENA:
+            for _, content in spec.initial:
+                self.window().memory[: len(content)] = content
+        elif spec.initial:
+            keys = b"".join(key for key, _ in spec.initial)
+            values = b"".join(self._spread(value) for _, value in spec.initial)
+            done, error = map_elements.map_update_batch(self.fileno(), keys, values, len(spec.initial))
+            if error:
+                raise diagnose(
+                    error, f"filling map {spec.name} (entry {done} of {len(spec.initial)})", needs=("CAP_BPF",)
+                )
+        if spec.frozen:
+            map_elements.map_freeze(self.fileno())
+
+    def _spread(self, value: bytes) -> bytes:
+        """The same value for every processor, where there are several."""
+        return value if not self.spec.traits.per_cpu else value.ljust(slot_size(len(value)), b"\0") * self.processors
+
+    # --- life ---
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def __repr__(self) -> str:
+        state = "closed" if self._descriptor.closed else f"fd {self._descriptor.fileno()}"
+        return f"<{type(self).__name__} {self.spec.name}, {self.spec.kind.name}, {state}>"
+
+    def fileno(self) -> int:
+        """The descriptor's number. Raises NotLoaded after `close()`."""
+        if self._descriptor.closed:
+            raise NotLoaded(f"map {self.spec.name} is closed: read it inside `with`")
+        return self._descriptor.fileno()
+
+    def close(self) -> None:
+        """Give up the descriptor and mapped memory; programs that use the map keep it alive."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+        self._descriptor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- as a whole ---
+
+    def info(self) -> MapInfo:
+        """Id, sizes, flags and BTF numbers, as the kernel has them."""
+        from pyebpf.kernel.info import map_info
+
+        return map_info(self.fileno())
+
+    def freeze(self) -> None:
+        """Refuse writes from user space from now on; programs still write unless BPF_F_RDONLY_PROG forbids it.
+
+        Raises KernelError if it was frozen before or is mapped for writing, NotSupported if its values have locks,
+        timers or kernel pointers.
+        """
+        try:
+            map_elements.map_freeze(self.fileno())
+        except OSError as error:
+            raise diagnose(
+                error,
+                f"freezing map {self.spec.name}",
+                needs=("CAP_BPF",),
+                meanings={
+                    errno.EBUSY: "it is frozen already, or mapped for writing: close its windows first",
+                    errno.EPERM: "it is frozen already, or was opened for reading only",
+                },
+            ) from error
+
+    def pin(self, path: str | PathLike[str]) -> None:
+        """Give the map a name in a bpf file system, which keeps it after this process; `os.unlink` takes it away."""
+        try:
+            bpf.obj_pin(self.fileno(), path)
+        except OSError as error:
+            raise diagnose(
+                error,
+                f"pinning map {self.spec.name} to {path}",
+                needs=("CAP_BPF",),
+                meanings={
+                    errno.EEXIST: "there is such a file: unlink it first",
+                    errno.ENOENT: "its directory does not exist: make it first",
+                    errno.EPERM: "the directory is on no bpf file system (mount -t bpf), or a privilege is missing",
+                },
+            ) from error
+
+    def window(self, *, writable: bool = True) -> Window:
+        """The map's memory itself, read and written without system calls: BPF_F_MMAPABLE arrays, and arenas.
+
+        One window a map; `close()` of the map closes it.
+        """
+        if self._window is None or self._window.closed:
+            from pyebpf.objects.window import Window
+
+            self._window = Window(self, writable=writable)
+        return self._window
+
+    # --- entries: what `pyebpf.maps.store.MapStore` says of them ---
+
+    @property
+    def store(self) -> Self:
+        """Itself, which Python values are read from and written to."""
+        return self
+
+    def lookup_elem(self, key: bytes) -> bytes | None:
+        try:
+            return map_elements.map_lookup_elem(self.fileno(), key, self._value_size, self._lock_flag)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._diagnose(error, "reading") from error
 
-    def __getitem__(self, key: Any) -> Any:
-        merge = self._merge
-        if merge is not None and (ahead := self._ahead(merge, key, sys._getframe(1))) is not NOT_NEXT:
-            return ahead
-        value = self.lookup(key)
-        if value is None:
-            raise KeyError(key)
-        return self._decode(value)[0]
-
-    def __contains__(self, key: object) -> bool:
-        return self.lookup(key) is not None
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._update(key, value, 0)
-
-    def add(self, key: Any, value: Any) -> bool:
-        """Insert unless the key is there already (BPF_NOEXIST); whether it was inserted."""
+    def peek_elem(self, value: bytes) -> bytes | None:
         try:
-            self._update(key, value, _NOEXIST)
-        except KernelError as error:
-            if error.errno == errno.EEXIST:
-                return False
-            raise
+            return map_elements.map_lookup_elem_in_place(self.fileno(), value)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._diagnose(error, "reading") from error
+
+    def update_elem(self, key: bytes, value: bytes, flags: int = 0) -> None:
+        try:
+            map_elements.map_update_elem(self.fileno(), key, value, flags | self._lock_flag)
+        except OSError as error:
+            raise self._diagnose(error, "writing") from error
+
+    def delete_elem(self, key: bytes) -> bool:
+        try:
+            map_elements.map_delete_elem(self.fileno(), key)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._diagnose(error, "removing from") from error
         return True
 
-    def _update(self, key: Any, value: Any, flags: int) -> None:
-        encoded_key, encoded = self._key(key), self._encode(value)
+    def lookup_and_delete_elem(self, key: bytes) -> bytes | None:
         try:
-            map_elements.map_update_elem(self.fileno(), encoded_key, encoded, flags | self._lock_flag)
-        except OSError as error:
-            if error.errno == errno.E2BIG and self._indexed:
-                raise self._outside(key) from None
-            raise self._diagnose(error, "writing") from error
-
-    @property
-    def _indexed(self) -> bool:
-        """Whether keys are indices below max_entries."""
-        return self.spec.traits.key is Key.INDEX and self.spec.kind is not MapType.DEVMAP_HASH
-
-    def _outside(self, key: Any) -> InvalidValue:
-        return InvalidValue(f"map {self.spec.name} has indices 0 to {self.max_entries - 1}, not {key!r}")
-
-    def __delitem__(self, key: Any) -> None:
-        encoded = self._removable(key)
-        try:
-            map_elements.map_delete_elem(self.fileno(), encoded)
+            return elements.take(self.fileno(), key, self._value_size)
         except FileNotFoundError:
-            raise KeyError(key) from None
+            return None
         except OSError as error:
             raise self._diagnose(error, "removing from") from error
-
-    def _removable(self, key: Any) -> bytes:
-        if self.spec.traits.is_array:
-            raise InvalidValue(f"map {self.spec.name} is an array: its entries always exist; store 0 instead")
-        return self._key(key)
-
-    def pop(self, key: Any, default: Any = _MISSING) -> Any:
-        """Remove a key and return its value, in one step; if it is missing the default, else KeyError."""
-        encoded = self._removable(key)
-        try:
-            value = elements.take(self.fileno(), encoded, self._value_size)
-        except FileNotFoundError:
-            if default is _MISSING:
-                raise KeyError(key) from None
-            return default
-        except OSError as error:
-            raise self._diagnose(error, "removing from") from error
-        return self._decode(value)[0]
-
-    def popitem(self) -> tuple[Any, Any]:
-        """Take any entry out; KeyError if there is none. Keys are read in batches, each value in one step."""
-        self._removable_kind()
-        try:
-            value = self._first(lambda key: elements.take(self.fileno(), key, self._value_size))
-        except OSError as error:
-            raise self._diagnose(error, "removing from") from error
-        if value is None:
-            raise KeyError(f"map {self.spec.name} is empty")
-        return self._decode_keys(self._spare.pop())[0], self._decode(value)[0]
-
-    def __bool__(self) -> bool:
-        if self.spec.traits.is_array:
-            return self.max_entries > 0
-        return self._first(self._lookup) is not None
-
-    def _first(self, attempt: Callable[[bytes], bytes | None]) -> bytes | None:
-        """Return the result of `attempt` for the first key that it finds, then the last of `_spare`; None if empty."""
-        self.fileno()
-        for _ in range(2):  # the keys that were read before, then those that there are now
-            while True:
-                while self._spare:
-                    try:
-                        found = attempt(self._spare[-1])
-                    except FileNotFoundError:
-                        found = None
-                    if found is not None:
-                        return found
-                    self._spare.pop()  # removed since it was read
-                keys = next(self._more, (b"",))[0]
-                if not keys:
-                    break
-                size = self._key_size
-                self._spare = [keys[at : at + size] for at in range(len(keys) - size, -1, -size)]
-            self._more = self._batches()
-        return None
-
-    def update(self, *arguments: Any, **more: Any) -> None:
-        """Set many entries, as `dict.update` does: in batches where the kernel has them.
-
-        Those before a failure stay.
-        """
-        given = dict(*arguments, **more)
-        if not given:
-            return
-        kind = self.value_type
-        if self.key_type is None or kind is None:
-            self._key(None)
-        assert self.key_type is not None
-        assert kind is not None
-        keys = encode_all(self.key_type, given)
-        if self.spec.traits.per_cpu:
-            values = b"".join(map(self._encode, given.values()))
-        else:
-            values = encode_all(kind, given.values())
-        try:
-            elements.write(self.fileno(), len(given), keys, values, self._lock_flag)
-        except OSError as error:
-            if error.errno == errno.E2BIG and self._indexed:
-                raise self._outside(max(given)) from None
-            raise self._diagnose(error, "writing") from error
-
-    def remove(self, keys: Iterable[Any]) -> int:
-        """Remove many keys, in batches where the kernel has them; how many of them were there."""
-        encoded = [self._removable(key) for key in keys]
-        try:
-            return elements.remove(self.fileno(), encoded)
-        except OSError as error:
-            raise self._diagnose(error, "removing from") from error
-
-    # --- all elements ---
 
     @property
     def _capacity(self) -> int:
         """Entries that there may be; what the kernel sizes by itself (max_entries 0) has no number."""
         return self.max_entries or _UNSIZED
 
-    def raw_items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values as bytes; a per-CPU value is all slots laid end to end."""
-        key_size, value_size = self._key_size, self._value_size
-        for keys, values, count in self._batches():
-            for index in range(count):
-                yield (
-                    keys[index * key_size : (index + 1) * key_size],
-                    values[index * value_size : (index + 1) * value_size],
-                )
-
-    def _batches(self) -> Iterator[elements.Batch]:
-        can = self.spec.traits.operations
-        if self.key_type is None:
-            raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) has no items: read it as events")
-        if not can & MapOperation.ITERATE or not can & MapOperation.LOOKUP:
-            readable = can & MapOperation.LOOKUP
-            way = "look its keys up one by one" if readable else "the kernel gives its values to programs only"
-            raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) lists no items: {way}")
+    def lookup_batches(self) -> Iterator[elements.Batch]:
+        sizes = self._key_size, self._value_size, self._capacity
         try:
-            batches = elements.read_any(
-                self.fileno(), self._key_size, self._value_size, self._capacity, self._lock_flag
-            )
-            if self.spec.kind is MapType.LPM_TRIE:
-                batches = elements.once(batches, self._key_size, self._value_size, self._capacity)
-            yield from batches
+            batches = elements.read_any(self.fileno(), *sizes, self._lock_flag)
+            for batch in elements.once(batches, *sizes) if self.spec.kind is MapType.LPM_TRIE else batches:
+                yield batch
+                self.fileno()  # raises where the map was closed meanwhile
         except OSError as error:
             raise self._diagnose(error, "reading") from error
 
-    def snapshot(self) -> dict[Any, Any]:
-        """All items now, as a dictionary."""
-        result: dict[Any, Any] = {}
-        for keys, values, _ in self._batches():
-            result.update(zip(self._decode_keys(keys), self._decode(values), strict=True))
-        return result
-
-    def _now(self) -> SnapshotMapping:
-        found = SnapshotMapping([], [])
-        for keys, values, _ in self._batches():
-            found.key_list += self._decode_keys(keys)
-            found.value_list += self._decode(values)
-        return found
-
-    def items(self) -> ItemsView[Any, Any]:
-        """All items as they are now: the map may change meanwhile."""
-        return self._now().items()
-
-    def keys(self) -> KeysView[Any]:
-        """All keys as they are now."""
-        return self._merging_keys(self._now(), sys._getframe(1))
-
-    def values(self) -> ValuesView[Any]:
-        """All values as they are now."""
-        return self._now().values()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([key for keys, _, _ in self._batches() for key in self._decode_keys(keys)])
-
-    def __len__(self) -> int:
-        if self.spec.traits.is_array:
-            return self.max_entries
-        return sum(count for _, _, count in self._batches())
-
-    def drain(self) -> dict[Any, Any]:
-        """Take all entries out and return them: each one is counted exactly once over successive calls."""
-        self._removable_kind()
-        result: dict[Any, Any] = {}
+    def lookup_and_delete_batches(self) -> Iterator[elements.Batch]:
         try:
-            for keys, values, _ in elements.drain(self.fileno(), self._key_size, self._value_size, self._capacity):
-                result.update(zip(self._decode_keys(keys), self._decode(values), strict=True))
+            yield from elements.drain(self.fileno(), self._key_size, self._value_size, self._capacity)
         except OSError as error:
             raise self._diagnose(error, "emptying") from error
-        return result
 
-    def _removable_kind(self) -> None:
-        if self.spec.traits.is_array:
-            raise InvalidValue(f"map {self.spec.name} is an array: its entries always exist; use clear()")
-
-    def clear(self) -> None:
-        """Remove all entries; set those of an array to zero."""
+    def update_batch(self, keys: bytes, values: bytes, count: int) -> None:
         try:
-            if self.spec.traits.is_array:
-                count = self.max_entries
-                elements.write(self.fileno(), count, encode_all(U32, range(count)), bytes(self._value_size * count))
-                return
-            for _ in elements.drain(self.fileno(), self._key_size, self._value_size, self._capacity):
-                pass
+            elements.write(self.fileno(), count, keys, values, self._lock_flag)
         except OSError as error:
-            raise self._diagnose(error, "clearing") from error
+            raise self._diagnose(error, "writing") from error
 
-    def interval(self) -> dict[Any, Any]:
-        """Return the increase of integers, or records of them, since the last call (the first: since the map was made).
+    def delete_batch(self, keys: Sequence[bytes]) -> int:
+        try:
+            return elements.remove(self.fileno(), keys)
+        except OSError as error:
+            raise self._diagnose(error, "removing from") from error
 
-        Unchanged keys are left out. Nothing is removed, so no count is lost while programs add to it. A key that went
-        and came back counts anew. Raises InvalidValue for values that cannot be subtracted, such as text.
-        """
-        check_counters(self.spec.name, self.value_type)
-        assert self.value_type is not None
-        now = self.snapshot()
-        before, self._previous = self._previous, now
-        return gained(self.value_type, now, before, slots=self.spec.traits.per_cpu and not self._sums)
+    def object_number(self, value: Any) -> Any:
+        if isinstance(value, str) and self.spec.traits.value is Value.DEVICE:
+            from pyebpf.kernel.interfaces import interface_index  # imports socket, which most programs do without
 
-    @property
-    def per_cpu(self) -> PerCpuValues:
-        """The values processor by processor: `map.per_cpu[key]` is a list with one item for each possible processor."""
-        if not self.spec.traits.per_cpu:
-            raise InvalidValue(f"map {self.spec.name} ({self.spec.kind.name}) is not per-CPU")
-        return PerCpuValues(self)
+            return interface_index(value)
+        return value.fileno() if hasattr(value, "fileno") else value
 
-    def decode_slots(self, value: bytes) -> list[Any]:
-        """Decode the values in a raw value: one, or a per-CPU map's one a processor."""
-        return self._decode_slots(value)
+    def inner_store(self, number: int) -> KernelMap:
+        assert self.spec.inner is not None
+        try:
+            descriptor = bpf.map_get_fd_by_id(number)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise self._diagnose(error, f"opening map id {number} of") from error
+        return self._of_inner_kind(descriptor)
 
-    def lists(self) -> SnapshotMapping:
-        """All entries of a per-CPU map as they are now, each value a list with one item a processor."""
-        found = SnapshotMapping([], [])
-        for keys, values, _ in self._batches():
-            found.key_list += self._decode_keys(keys)
-            found.value_list += map(list, zip(*[iter(self._decode_slots(values))] * self._slots, strict=True))
-        return found
+    def make_inner(self) -> KernelMap:
+        return self._of_inner_kind(None)
+
+    def _of_inner_kind(self, descriptor: Descriptor | None) -> KernelMap:
+        from pyebpf.objects.opening import make_map
+
+        inner = self.spec.inner
+        assert inner is not None
+        return make_map(inner if descriptor is None else replace(inner, initial=(), frozen=False), descriptor)
+
+    def _diagnose(self, error: OSError, doing: str) -> KernelError:
+        return diagnose(
+            error,
+            f"{doing} map {self.spec.name}",
+            needs=("CAP_BPF",),
+            meanings={
+                errno.E2BIG: f"it is full: it holds {self.max_entries} entries; give it a larger size",
+                errno.EEXIST: "the key exists",
+                errno.EPERM: "it is frozen, or the process has lost CAP_BPF",
+            },
+        )
 
 
-class PerCpuValues(Mapping[Any, list[Any]]):
-    """A per-CPU map as lists, one item for each possible processor."""
-
-    def __init__(self, owner: Map) -> None:
-        self._owner = owner
-
-    def __getitem__(self, key: Any) -> list[Any]:
-        value = self._owner.lookup(key)
-        if value is None:
-            raise KeyError(key)
-        return self._owner.decode_slots(value)
-
-    def items(self) -> ItemsView[Any, list[Any]]:
-        """All items as they are now."""
-        return self._owner.lists().items()
-
-    def values(self) -> ValuesView[list[Any]]:
-        """All values as they are now."""
-        return self._owner.lists().values()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._owner)
-
-    def __len__(self) -> int:
-        return len(self._owner)
+def _is_special(kind: Type | None) -> bool:
+    """Whether a value has members that the kernel has to know by BTF."""
+    return isinstance(kind, StructType) and any(hasattr(f.type, "tag") for f in kind.fields)

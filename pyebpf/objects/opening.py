@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, NotFound, NotPermitted
 from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
-from pyebpf.objects.kernel_map import KernelMap
-from pyebpf.objects.map import Map
+from pyebpf.maps import python_side
+from pyebpf.maps.mapping import StoredMapping
+from pyebpf.maps.store import Stored
+from pyebpf.objects.map import KernelMap
 from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import MAP_TRAITS, Entries, Key, Value
 from pyebpf.types import BytesType, type_of
@@ -21,34 +24,30 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.types import Type
 
-__all__ = ["make_map", "open_map"]
+__all__ = ["Map", "make_map", "open_map"]
 
-_KEYLESS = (MapType.QUEUE, MapType.STACK)
 _WHOLE = (MapType.ARENA, MapType.STRUCT_OPS, MapType.USER_RINGBUF)
 
 
-def map_class(kind: MapType) -> type[KernelMap]:
-    """The class for a kind. Rare ones are imported when they are asked for."""
-    if kind in _KEYLESS or kind is MapType.BLOOM_FILTER:
-        from pyebpf.objects.queues import BloomFilter, Queue
+class _Values(KernelMap, Stored):
+    """A kernel map that is the store of its own Python values."""
 
-        return Queue if kind in _KEYLESS else BloomFilter
+    def __init__(self, spec: MapSpec, descriptor: Descriptor | None = None) -> None:
+        super().__init__(spec, descriptor)
+        self._begin(self)
+
+
+class Map(_Values, StoredMapping[Any, Any]):
+    """One kernel map, as a mapping; owns its descriptor. Keys and values are Python values of the spec's types."""
+
+
+@cache
+def map_class(kind: MapType) -> type[KernelMap]:
+    """The class for a kind: its Python side over its own bytes."""
     if kind in _WHOLE:
         return KernelMap
-    traits = MAP_TRAITS[kind]
-    if traits.is_array or (traits.key is Key.ANY and traits.value is Value.ANY):
-        return Map
-    from pyebpf.objects import references
-
-    for kinds, found in (
-        (references.STORAGE, references.Storage),
-        (references.DEVICES, references.DeviceMap),
-        (references.OBJECTS, references.ObjectArray),
-        (references.MAPS, references.MapOfMaps),
-    ):
-        if kind in kinds:
-            return found
-    return Map
+    side = python_side(kind)
+    return Map if side is StoredMapping else type(side.__name__.removeprefix("Stored"), (_Values, side), {})
 
 
 def make_map(spec: MapSpec, descriptor: Descriptor | None = None) -> KernelMap:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.info import ProgramInfo
-    from pyebpf.objects.kernel_map import KernelMap
+    from pyebpf.objects.map import KernelMap
     from pyebpf.specs import ProgramSpec
 
 __all__ = ["Program"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from pyebpf.objects.kernel_map import KernelMap
+    from pyebpf.objects.map import KernelMap
 
 __all__ = ["Window"]
 

@@ -134,7 +134,7 @@ class BPF(Module):
         """Connect maps with what they read, and probes with what attaches them."""
         for each in self.maps:
             options = getattr(each, "reader_options", {})
-            each.bind(loaded.backend(each.spec, getattr(each, "record_class", None), **options))
+            each.bind(loaded.store(each.spec, getattr(each, "record_class", None), **options))
         for probe in self.probes:
             probe.bind(self._attach_at, self._program_of)
         if ".processes" in loaded.maps:

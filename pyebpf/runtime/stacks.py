@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from pyebpf.builder.intrinsics.stacks import MISSED, StackTraces
+from pyebpf.builder.intrinsics.stacks import MISSED
+from pyebpf.maps.stack_trace import StackTraces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
-    from pyebpf.builder.intrinsics.stacks import Backend
+    from pyebpf.maps.store import MapStore
     from pyebpf.runtime.processes import ProcessWatch
     from pyebpf.symbols.frame import Frame
     from pyebpf.symbols.stacks import Symbols
@@ -26,7 +27,7 @@ class Stacks(StackTraces):
     before that, from what was found while they lived.
     """
 
-    def __init__(self, maps: Mapping[str, Backend], symbols: Symbols, watch: ProcessWatch | None = None) -> None:
+    def __init__(self, maps: Mapping[str, MapStore], symbols: Symbols, watch: ProcessWatch | None = None) -> None:
         super().__init__(maps)
         self._symbols = symbols
         self._watch = watch

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
+from pyebpf.types import S32, U32, U64
 
 if TYPE_CHECKING:
     from pyebpf.specs.described import MapTypes
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from pyebpf.uapi.bpf import MapType
 
 __all__ = ["MapSpec", "map_size"]
+
+#: Types of keys and values that the kind fixes, by the names of `Key` and `Value`.
+_FIXED_KEYS: dict[str, Type] = {"INDEX": U32, "DESCRIPTOR": S32, "CGROUP": U64}
+_FIXED_VALUES: dict[str, Type] = {"DESCRIPTOR": U32, "SOCKET": U64, "DEVICE": U32, "PROCESSOR": U32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,16 @@ class MapSpec:
         from pyebpf.specs.map_traits import MAP_TRAITS
 
         return MAP_TRAITS[self.kind]
+
+    @property
+    def key_type(self) -> Type | None:
+        """The type of keys: `key`, or the one that the kind fixes; None for kinds without keys."""
+        return self.key or _FIXED_KEYS.get(self.traits.key.name)
+
+    @property
+    def value_type(self) -> Type | None:
+        """The type of values: `value`, or the one that the kind fixes; None for kinds without values."""
+        return self.value or _FIXED_VALUES.get(self.traits.value.name)
 
     def entries(self, page_size: int) -> int:
         """`max_entries` for a kernel with pages of `page_size` bytes: a ring buffer has at least one."""

@@ -7,6 +7,7 @@ from struct import pack_into
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.maps import over
 from pyebpf.specs.attach.iterators import KernelIterator
 from pyebpf.testing.events import Programs
 from pyebpf.types import U32
@@ -42,8 +43,8 @@ class IteratorEvents(Programs):
         names = [each.name for each in parameters if each.name != "meta"]
         walked = next((getattr(each, "_walked", None) for each in self.module.probes if each.__name__ == name), None)
         if not elements and attach.map is not None and walked is not None:
-            backend = self.maps[walked.spec.name]
-            entries = backend.per_cpu if attach.map.traits.per_cpu else backend
+            values = over(self.maps[walked.spec.name])
+            entries = values.per_cpu if attach.map.traits.per_cpu else values
             elements = tuple({"key": key, "value": value} for key, value in entries.items())
         out = self.machine.sequence = bytearray()
         for number, element in enumerate((*elements, {})):

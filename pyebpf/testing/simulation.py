@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.builder.contexts.perf_events import PERF_EVENT_FIELDS, REGISTERS
 from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.maps import over
 from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.specs.attach.tail_calls import TailCalled
-from pyebpf.testing.backends import EVENTS, EventsBackend
+from pyebpf.testing.event_source import EventSource, UserRing
 from pyebpf.testing.events import PacketEvents
 from pyebpf.testing.functions import SimulatedSymbols
 from pyebpf.testing.hooks import HookEvents
 from pyebpf.testing.iterators import IteratorEvents
 from pyebpf.testing.kernel_objects import KernelMemory
-from pyebpf.testing.object_backends import UserRingBackend, backend_of
 from pyebpf.testing.usdt import UsdtEvents
+from pyebpf.uapi.bpf import MapType
 from pyebpf.vm import Machine
 from pyebpf.vm.maps.buffers import UserRingBufferMap
 
@@ -64,7 +65,7 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         for attach, program in self._programs:
             if isinstance(attach, TailCalled):
                 self.machine.maps[attach.map_name].programs[attach.index] = program  # type: ignore[attr-defined]  # it is one
-        self.maps = {name: backend_of(made, self.machine.memory) for name, made in self.machine.maps.items()}
+        self.maps = self.machine.maps
 
     def _cpus(self) -> int:
         try:
@@ -92,20 +93,20 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
             module._loaded, module._symbols, module._stacks = loaded, symbols, None
 
     def _bind(self, each: Any) -> None:
-        made = self.machine.maps[each.spec.name]
-        if made.spec.kind in EVENTS:
-            each.bind(EventsBackend(made, getattr(each, "record_class", None)))
+        made = self.maps[each.spec.name]
+        if made.spec.kind in {MapType.RINGBUF, MapType.PERF_EVENT_ARRAY}:
+            each.bind(EventSource(made, getattr(each, "record_class", None)))
         elif isinstance(made, UserRingBufferMap):
-            each.bind(UserRingBackend(made, each.record_class))
+            each.bind(UserRing(made, each.record_class))
         else:
-            each.bind(self.maps[each.spec.name])
+            each.bind(made)
 
     def dropped(self, reasons: Sequence[DropReason] = ()) -> dict[str, int]:
         """Drops that programs counted, by reason, without those that never happened."""
         from pyebpf.builder.drop_counters import DROPS_MAP
 
         reasons = reasons or self.module.drop_reasons
-        counts = self.maps[DROPS_MAP][0] if reasons else ()
+        counts = over(self.maps[DROPS_MAP])[0] if reasons else ()
         return {str(reason): count for reason, count in zip(reasons, counts, strict=True) if count}
 
     # --- who and when ---

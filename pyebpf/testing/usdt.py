@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.maps import over
 from pyebpf.specs.attach.usdt import ARGUMENT, COUNT, FORM_SIZE, FORMS_MAP, NO_REGISTER, Usdt, probe_name
 from pyebpf.testing.events import FunctionEvents
 
@@ -59,5 +60,5 @@ class UsdtEvents(FunctionEvents):
         form = COUNT.pack(len(values) + 1) + b"".join(
             ARGUMENT.pack(value, NO_REGISTER, NO_REGISTER, 0, 0, _WHOLE - 1, 0) for value in signed
         )
-        forms = self.maps[FORMS_MAP]
+        forms = over(self.maps[FORMS_MAP])
         forms[0] = form.ljust(FORM_SIZE, b"\0") + bytes(forms[0])[FORM_SIZE:]

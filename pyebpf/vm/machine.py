@@ -154,7 +154,6 @@ class Machine:
         self.trace = trace
         self.max_steps = max_steps
         self.maps: dict[str, VmMap] = {}
-        self._by_address: dict[int, VmMap] = {}
         #: Maps by the descriptors or indices that instructions name them by.
         self.descriptors: dict[int, str] = {}
         self.functions: dict[int, Callable[..., int]] = {}
@@ -179,7 +178,6 @@ class Machine:
             raise InvalidValue(f"there are two maps {spec.name}")
         made = make_map(spec, self.memory, self.cpus)
         self.maps[spec.name] = made
-        self._by_address[made.address] = made
         if descriptor is not None:
             self.descriptors[descriptor] = spec.name
         return made
@@ -332,7 +330,7 @@ class Machine:
 
     def map_at(self, address: int) -> VmMap:
         """The map that a pointer means."""
-        found = self._by_address.get(address)
+        found = self.memory.maps.get(address)
         if found is None:
             raise VmError(f"R1 type=scalar expected=map_ptr: {address:#x} is no map")
         return found

@@ -15,6 +15,8 @@ from pyebpf.errors import InvalidValue, VmError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyebpf.vm.maps.base import VmMap
+
 __all__ = ["FIRST", "USER_END", "Memory", "Refusal", "Region"]
 
 #: Upper half of the first region's address: kernel addresses have their highest bit set.
@@ -119,6 +121,8 @@ class Memory:
         self._starts: list[int] = []
         self._given: list[bytearray] = []
         self.arena: ArenaRegion | None = None
+        #: Every map, by the address that a pointer to it has.
+        self.maps: dict[int, VmMap] = {}
         #: Whether kernel memory is loaded from directly, a bad address reading zeros (programs with BTF trust).
         self.trusted = False
         self.loads: dict[tuple[int, bool], Callable[[int], int]] = {

@@ -75,33 +75,20 @@ class Added:
         region = self.values.get(DROPS_MAP)
         return 0 if region is None else sum(region.data[::8])
 
-    # -- as a backend --------------------------------------------------------------------------------------------------
 
-    def lookup(self, key: Any) -> bytes | None:
-        key_type = self.aggregation.key
-        found = self.entries.get(bytes(4) if key_type is None else key_type.encode(key))
-        return None if found is None else bytes(found.data)
-
-    def raw_items(self) -> Any:
-        return ((key, bytes(region.data)) for key, region in self.entries.items())
-
-
-def backend(*processors: Added) -> Any:
+def store(*processors: Added) -> Any:
     """Several processors' values as one loaded map."""
 
     class Together:
-        def raw_items(self) -> Any:
+        def lookup_batches(self) -> Any:
             keys = dict.fromkeys(key for one in processors for key in one.entries)
-            size = processors[0].aggregation.kind.layout.size
-            for key in keys:
-                yield (
-                    key,
-                    b"".join(bytes(one.entries[key].data) if key in one.entries else bytes(size) for one in processors),
-                )
+            return ((key, self._value(key), 1) for key in keys)
 
-        def lookup(self, key: Any) -> bytes | None:
-            key_type = processors[0].aggregation.key
-            encoded = bytes(4) if key_type is None else key_type.encode(key)
-            return dict(self.raw_items()).get(encoded)
+        def _value(self, key: bytes) -> bytes:
+            size = processors[0].aggregation.kind.layout.size
+            return b"".join(bytes(one.entries[key].data) if key in one.entries else bytes(size) for one in processors)
+
+        def lookup_elem(self, key: bytes) -> bytes | None:
+            return self._value(key) if any(key in one.entries for one in processors) else None
 
     return Together()

@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies as st
 
 from pyebpf.aggregations import linear_hist, log2_hist, log_linear_hist
 from pyebpf.types import S8, S32, S64, U8, U16, U32, U64, IntType
-from tests.aggregations.model import Added, backend
+from tests.aggregations.model import Added, store
 
 if TYPE_CHECKING:
     from pyebpf.output.histogram import Histogram
@@ -42,7 +42,7 @@ def counted(shape: str, type_: IntType, *values: int) -> Histogram:
         region.data[:] = bytes(len(region.data))
     for value in values:
         added.add(value)
-    added.aggregation.bind(backend(added))
+    added.aggregation.bind(store(added))
     result: Histogram = added.aggregation.snapshot()
     return result
 

@@ -11,7 +11,7 @@ from pyebpf.aggregations.extremes import _ROUNDS
 from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.compiler.evaluator import Region
 from pyebpf.types import S64
-from tests.aggregations.model import Added, backend
+from tests.aggregations.model import Added, store
 from tests.builder.harness import Nothing
 
 NUMBERS = st.integers(-1000, 1000)
@@ -44,7 +44,7 @@ def interrupted(make: Any, value: int, others: list[int | None], target: Any = N
     mine.add(value)
     left = region.todo
     region.todo = []
-    aggregation.bind(backend(mine))
+    aggregation.bind(store(mine))
     done = [number for number in others[: len(others) - len(left)] if number is not None]
     lost = mine.values.get(DROPS_MAP)
     return aggregation.snapshot(), [value, *done], 0 if lost is None else int.from_bytes(lost.data[:8], "little")

@@ -22,7 +22,7 @@ from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.errors import CompileError, InvalidValue, NotLoaded, OnlyInProbe
 from pyebpf.types import S64, U32, U64, Struct, char, field, u32
 from pyebpf.uapi.bpf import MapType
-from tests.aggregations.model import Added, backend
+from tests.aggregations.model import Added, store
 from tests.builder.harness import Probe
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def spread(make: Callable[[], Any], values: list[tuple[int, int]], type_: Any = 
     processors = [Added(aggregation, type_) for _ in range(3)]
     for processor, value in values:
         processors[processor].add(value)
-    aggregation.bind(backend(*processors))
+    aggregation.bind(store(*processors))
     return aggregation
 
 
@@ -90,7 +90,7 @@ def test_unsigned_values_beyond_s64_count_as_the_greatest_s64() -> None:
     added = Added(maximum(), U64)
     for value in (5, (1 << 64) - 1):
         added.add(value)
-    added.aggregation.bind(backend(added))
+    added.aggregation.bind(store(added))
     assert added.aggregation.snapshot() == (1 << 63) - 1
 
 
@@ -100,7 +100,7 @@ def test_each_key_has_its_own_value() -> None:
     added = Added(keyed, S64)
     for value, key in ((0, 7), (5, 7), (5, 7), (-3, 8)):
         added.add(value, key)
-    keyed.bind(backend(added))
+    keyed.bind(store(added))
     assert sorted(keyed) == [7, 8]
     assert len(keyed) == 2
     assert 7 in keyed
@@ -123,7 +123,7 @@ def test_a_key_without_room_is_counted_as_lost(make: Any) -> None:
     for _ in range(2):
         for key in range(23):
             added.add(key + 1, key)
-    keyed.bind(backend(added))
+    keyed.bind(store(added))
     assert sorted(keyed) == [0, 1, 2, 3, 4]
     counted = added.values[DROPS_MAP].data
     assert sum(int.from_bytes(counted[i : i + 8], "little") for i in range(0, len(counted), 8)) == 36
@@ -133,7 +133,7 @@ def test_an_interval_is_what_came_since_the_last() -> None:
     """Unchanged keys are left out, and the first interval begins with the program."""
     keyed = log2_hist(key=U32)
     added = Added(keyed, S64)
-    keyed.bind(backend(added))
+    keyed.bind(store(added))
     added.add(5, 1)
     added.add(5, 2)
     assert {key: h.total for key, h in keyed.interval().items()} == {1: 1, 2: 1}
@@ -152,7 +152,7 @@ def test_intervals_add_up_to_the_snapshot(rounds: list[list[int]]) -> None:
     for make in (counter, total, stats, log2_hist, lambda: linear_hist(0, 1000, 50)):
         aggregation: Any = make()
         added = Added(aggregation, S64)
-        aggregation.bind(backend(added))
+        aggregation.bind(store(added))
         intervals = []
         for values in rounds:
             for value in values:
@@ -172,7 +172,7 @@ def test_an_interval_of_statistics_has_no_extremes() -> None:
     """They cannot be told for a part of the time."""
     single = stats()
     added = Added(single, S64)
-    single.bind(backend(added))
+    single.bind(store(added))
     added.add(10)
     single.interval()
     added.add(4)
@@ -185,7 +185,7 @@ def test_intervals_begin_anew_when_a_program_is_loaded_again() -> None:
     single = counter()
     for _ in range(2):
         added = Added(single, S64)
-        single.bind(backend(added))
+        single.bind(store(added))
         for _ in range(3):
             added.add(1)
         assert single.interval() == 3
@@ -204,7 +204,7 @@ def test_adding_is_for_probes() -> None:
     keyed = stats(key=U32)
     added = Added(keyed, S64)
     added.add(3, 1)
-    keyed.bind(backend(added))
+    keyed.bind(store(added))
     for call in (lambda: keyed[1].add(3), lambda: log2_hist().add(3), lambda: counter().add(), lambda: total().add(2)):
         with pytest.raises(OnlyInProbe, match="inside a probe"):
             call()

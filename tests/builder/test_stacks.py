@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from pyebpf.builder.drop_counters import DROPS_MAP
-from pyebpf.builder.intrinsics.stacks import CLASSES, FULL, MISSED, NO_MEMORY, USER_STACK, StackTraces, kstack, ustack
+from pyebpf.builder.intrinsics.stacks import CLASSES, FULL, MISSED, NO_MEMORY, USER_STACK, kstack, ustack
 from pyebpf.builder.loops import ZERO_MAP
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer, Region
 from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe
+from pyebpf.maps.stack_trace import StackTraces
 from pyebpf.uapi.bpf import ProgramType
 from tests.builder.harness import Everything, Nothing, Probe
 
@@ -240,14 +241,14 @@ def test_what_is_no_count_of_frames_is_refused() -> None:
 class Loaded(dict[int, bytes]):
     """A loaded map of stacks."""
 
-    def lookup(self, key: int) -> bytes | None:
-        return self.get(key)
+    def lookup_elem(self, key: bytes) -> bytes | None:
+        return self.get(int.from_bytes(key, "little"))
 
-    def raw_items(self) -> Any:
-        return iter([(key.to_bytes(4, "little"), value) for key, value in self.items()])
+    def lookup_batches(self) -> Any:
+        return ((key.to_bytes(4, "little"), value, 1) for key, value in self.items())
 
-    def remove(self, keys: Any) -> int:
-        return len([self.pop(key) for key in list(keys)])
+    def delete_batch(self, keys: Any) -> int:
+        return len([self.pop(int.from_bytes(key, "little")) for key in keys])
 
 
 def entry(home: int, frames: list[int]) -> bytes:

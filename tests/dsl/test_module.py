@@ -16,6 +16,7 @@ from pyebpf.module.probe import Probe
 from pyebpf.specs import BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
 from pyebpf.types import Struct, char, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.vm import Machine
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import probe
 
@@ -273,11 +274,12 @@ def test_a_map_outside_with_is_not_loaded() -> None:
             use()
 
 
-def test_a_bound_map_is_its_backend_s_mapping() -> None:
-    """Any mapping serves: the kernel's map, or the dictionaries of a test."""
+def test_a_bound_map_is_the_mapping_of_its_store() -> None:
+    """Any store serves: the kernel's map, or the interpreter's."""
     bpf = Module()
-    opens = bpf.hash(key=u32, value=u64)
-    opens.bind({1: 10})
+    opens = bpf.hash(key=u32, value=u64, name="opens")
+    opens.bind(Machine([opens.spec]).maps["opens"])
+    opens.update({1: 10})
     opens[2] = 20
     assert dict(opens.items()) == {1: 10, 2: 20}
     assert opens.get(3) is None
@@ -295,8 +297,9 @@ def test_two_maps_of_equal_content_are_two_maps() -> None:
     """They are compared and hashed by identity, so they may stand in sets and as keys."""
     bpf = Module()
     one, two = (bpf.hash(key=u32, value=u64) for _ in range(2))
-    one.bind({})
-    two.bind({})
+    for each in (one, two):
+        each.name = "same"
+        each.bind(Machine([each.spec]).maps["same"])
     assert one != two
     assert len({one, two}) == 2
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pyebpf.errors import InvalidValue
+from pyebpf.maps import over
 from pyebpf.objects import Map
 from pyebpf.specs import MapSpec
-from pyebpf.testing.backends import MapBackend
 from pyebpf.types import U8, U32, Struct, array_of, char, field, u16, u32, u64
 from pyebpf.uapi.bpf import MapType
 from pyebpf.vm import Machine
@@ -43,7 +43,7 @@ def make(request):
     def table(kind, key, value):
         spec = MapSpec("m", kind, key, value, 16)
         if request.param == "interpreter":
-            return MapBackend(Machine([spec], cpus=2).maps["m"])
+            return over(Machine([spec], cpus=2).maps["m"])
         opened.append(Map(spec))
         return opened[-1]
 

@@ -12,12 +12,13 @@ import pytest
 
 from pyebpf import helpers
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.intrinsics.stacks import StackTraces, kstack, ustack
+from pyebpf.builder.intrinsics.stacks import kstack, ustack
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.values.operations import is_none
 from pyebpf.builder.values.records import StructConstructor
 from pyebpf.compiler import compile_module
 from pyebpf.features import Features
+from pyebpf.maps.stack_trace import StackTraces
 from pyebpf.objects import Map, Program
 from pyebpf.specs import ProgramSpec
 from pyebpf.types import S64, U32, U64, IntType, Struct, u32, u64

@@ -134,7 +134,7 @@ def test_records_that_are_too_short_are_counted(monkeypatch):
     """Another sender may not know the type."""
     bpf = server()
     with bpf:
-        monkeypatch.setattr(bpf["requests"].backend, "_record", None)
+        monkeypatch.setattr(bpf["requests"].store, "_record", None)
         bpf["requests"].send(bytes(9))
         getpgid(1)
         assert bpf.dropped == {"requests: record from user space too short": 1}

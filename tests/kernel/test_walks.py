@@ -125,7 +125,7 @@ def test_every_kind_of_map():
         for name, table in kinds.items():
             table.update({key: key + 1 for key in range(13)})
             expected = sum(key * 1000 + key + 1 for key in range(13))
-            if not hasattr(table, "per_cpu"):
+            if not table.traits.per_cpu:
                 assert programs[name].run().value == expected, name
                 continue
             cpus = range(len(table.per_cpu[0]))

@@ -161,7 +161,7 @@ def test_timers_fire_when_the_test_says_so():
     vm = Machine([spec], time=1000)
     assert vm.run(items).value == 0
     assert (vm.fire(1499), vm.fire(1500), vm.fire(9999)) == (0, 1, 0)
-    assert vm.maps["timers"].read((1).to_bytes(4, "little"))[16:] == (1).to_bytes(8, "little")
+    assert vm.maps["timers"].lookup_elem((1).to_bytes(4, "little"))[16:] == (1).to_bytes(8, "little")
 
 
 def test_locks():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyebpf.compiler import compile_with_report
+from pyebpf.maps import over
 from pyebpf.specs import ProgramSpec
-from pyebpf.testing.backends import MapBackend
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.vm import Machine
 from tests.differential.generator import generate
@@ -26,7 +26,7 @@ def test_cpython_and_the_interpreter_agree(seed):
     machine = Machine(specs.values())
     kind = ProgramType.SYSCALL if program.called else ProgramType.RAW_TRACEPOINT
     loaded = machine.load(ProgramSpec("random", kind, code))
-    maps = {name: MapBackend(machine.maps[name]) for name in specs}
+    maps = {name: over(machine.maps[name]) for name in specs}
     for number in range(3):
         inputs = inputs_of(3 * seed + number, tuple(used(program)))
         fill(maps, inputs)

@@ -45,7 +45,7 @@ def test_flags_of_hashes(kind):
     assert m.update(key(1), value(6), NOEXIST, 0) == -EEXIST
     assert m.update(key(1), value(7), EXIST, 0) == 0
     assert m.update(key(1), value(7), 3, 0) == -EINVAL
-    assert m.read(key(1))[:8] == value(7)
+    assert m.lookup_elem(key(1))[:8] == value(7)
     assert (m.delete(key(1)), m.delete(key(1)), m.lookup(key(1), 0)) == (0, -ENOENT, 0)
 
 
@@ -114,9 +114,9 @@ def test_tries_match_the_longest_prefix():
     assert m.update(prefix(33, 1), value(2), ANY, 0) == -EINVAL
     assert m.update(prefix(0), value(3), ANY, 0) == 0
     assert m.update(prefix(9, 9), value(3), ANY, 0) == -ENOSPC
-    found = [m.read(prefix(32, *octets)) for octets in ((10, 1, 2, 3), (10, 2, 0, 1), (9, 9, 9, 9))]
+    found = [m.lookup_elem(prefix(32, *octets)) for octets in ((10, 1, 2, 3), (10, 2, 0, 1), (9, 9, 9, 9))]
     assert found == [value(2), value(1), value(3)]
-    assert m.read(prefix(12, 10, 1)) == value(1)
+    assert m.lookup_elem(prefix(12, 10, 1)) == value(1)
     assert (m.delete(prefix(12, 10)), m.delete(prefix(8, 10, 77))) == (-ENOENT, 0)
 
 
@@ -205,7 +205,7 @@ def test_stacks_are_numbered():
         vm.kernel_stack = frames
         numbers.append(vm.run(program, b"", kind=ProgramType.PERF_EVENT).value)
     assert numbers == [0, 1, 0, (1 << 64) - 14]
-    assert m.read(key(0))[:24] == value(2) + value(3) + value(0)
+    assert m.lookup_elem(key(0))[:24] == value(2) + value(3) + value(0)
 
 
 def test_control_groups_are_asked_by_index():

@@ -13,8 +13,6 @@ A number depends on the frames alone: the same stack has the same number after t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from struct import unpack_from
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.builder.drop_counters import count_drop
@@ -26,7 +24,7 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
-from pyebpf.errors import InvalidValue, OnlyInProbe
+from pyebpf.errors import OnlyInProbe
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32, U64, ArrayType
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -34,34 +32,20 @@ from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
 from pyebpf.uapi.helper_ids import GET_STACK, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Protocol
+    from collections.abc import Callable
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.target import Target
 
-    class Backend(Protocol):
-        """A loaded map."""
-
-        def lookup(self, key: int, /) -> bytes | None:
-            """Return the bytes under a key."""
-
-        def raw_items(self) -> Iterator[tuple[bytes, bytes]]:
-            """Keys and values as bytes."""
-
-        def remove(self, keys: Iterable[int], /) -> int:
-            """Remove many keys."""
-
-
 __all__ = [
+    "ATTEMPTS",
     "CLASSES",
     "DEPTH",
     "FULL",
     "MAX_STACKS",
     "MISSED",
     "NO_MEMORY",
-    "StackTraces",
     "kstack",
     "limited",
     "ustack",
@@ -113,7 +97,7 @@ MOST_SKIPPED = 0xFF
 USER_STACK = 1 << 8
 _E2BIG, _EFAULT, _EEXIST = 7, 14, 17
 #: Of more stacks with one hash, or neighbouring ones, the last is missed: two are rare among a hundred thousand.
-_ATTEMPTS = 4
+ATTEMPTS = 4
 # An odd number of many bits, the fraction of the golden ratio, as in the kernel's hash_64.
 _MULTIPLIER = 0x61C8864680B583EB
 
@@ -294,7 +278,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
     b.write(answer, b.const(MISSED))
     key = b.slot_address(b.slot(4, 4, name="number"))
     handle = p.use_map(_spec(each, p.target))
-    with range_loop(p, 0, _ATTEMPTS, 1, [number, answer]) as (attempts, _):
+    with range_loop(p, 0, ATTEMPTS, 1, [number, answer]) as (attempts, _):
         now = b.read(number)
         assert now is not None
         b.store(key, 0, now, 4)
@@ -379,61 +363,3 @@ def ustack(depth: int = DEPTH, *, skip: int = 0) -> int:
     The kernel follows frame pointers, which programs may have been built without: then it ends early.
     """
     raise OnlyInProbe
-
-
-class StackTraces(Mapping[int, list[int]]):
-    """Frames by the numbers that `kstack()` and `ustack()` gave: return addresses, the innermost first.
-
-    `maps` are the loaded maps by name; those of stacks are the hidden ones, `.stacks` and `.deep_stacks`. A negative
-    number has no frames.
-    """
-
-    def __init__(self, maps: Mapping[str, Backend]) -> None:
-        self._maps = {each.bit: maps[each.map] for each in CLASSES if each.map in maps}
-        #: Those that the last release took out: a probe may just have come by one of them, and count it a moment later.
-        self._released: dict[int, bytes] = {}
-
-    def __getitem__(self, number: int) -> list[int]:
-        if number < 0:
-            return []
-        if number > U32.maximum:
-            raise InvalidValue(f"{number} is no number of a stack")
-        backend = self._maps.get(number & CLASSES[-1].bit)
-        value = backend.lookup(number) if backend is not None else None
-        if value is None:
-            value = self._released[number]
-        (header,) = unpack_from("=Q", value)
-        return list(unpack_from(f"={min(header & 0xFFFF_FFFF, len(value) // _WORD - 1)}Q", value, _WORD))
-
-    def frames(self, number: int) -> list[int]:
-        """Addresses of a stack, the innermost first; none for a negative number, and for one not known (any more)."""
-        try:
-            return self[number]
-        except KeyError:
-            return []
-
-    def __iter__(self) -> Iterator[int]:
-        for backend in self._maps.values():
-            for key, _ in backend.raw_items():
-                yield int.from_bytes(key, "little")
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def release(self) -> int:
-        """Free the kernel's memory of the stacks that it has kept so far; how many they were.
-
-        For whoever has printed what an interval counted. They are known until the next call, and a stack that comes
-        again gets its number again; those that share a hash with another stay, so that no number changes its meaning.
-        """
-        self._released = {}
-        for backend in self._maps.values():
-            found = {int.from_bytes(key, "little"): value for key, value in backend.raw_items()}
-            staying: set[int] = set()
-            for number, value in found.items():
-                home = unpack_from("=Q", value)[0] >> 32
-                if home != number:
-                    staying.update(each for each in range(home, home + _ATTEMPTS) if each in found)
-            self._released |= {number: value for number, value in found.items() if number not in staying}
-            backend.remove(number for number in found if number not in staying)
-        return len(self._released)

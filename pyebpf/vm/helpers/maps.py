@@ -241,4 +241,4 @@ def redirect_map(vm: Machine, at: int, key: int, flags: int) -> int:
     if flags & ~0x1B:
         return 0
     raw = (key & _LOW).to_bytes(4, "little")
-    return 4 if found.read(raw) is not None else flags & 3
+    return 4 if found.lookup_elem(raw) is not None else flags & 3

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_NOEXIST
+from pyebpf.types import U64
+from pyebpf.uapi.flags import BPF_ANY, BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_NOEXIST
 from pyebpf.vm.maps.base import E2BIG, EEXIST, EINVAL, VmMap, refuse_flags
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class ArrayMap(VmMap):
         for index in range(self.max_entries):
             yield index.to_bytes(_INDEX, "little"), self.region(index).base
 
-    def read(self, key: bytes) -> bytes | None:
+    def lookup_elem(self, key: bytes) -> bytes | None:
         index = int.from_bytes(key, "little")
         if index >= self.max_entries:
             return None
@@ -77,7 +78,7 @@ class ArrayMap(VmMap):
         found = {}
         for index in range(self.max_entries):
             key = index.to_bytes(_INDEX, "little")
-            value = self.read(key)
+            value = self.lookup_elem(key)
             assert value is not None
             found[key] = value
         return found
@@ -105,7 +106,7 @@ class PerCpuArrayMap(ArrayMap):
         for index in range(self.max_entries):
             yield index.to_bytes(_INDEX, "little"), self.region(index * self.cpus + cpu).base
 
-    def read(self, key: bytes) -> bytes | None:
+    def lookup_elem(self, key: bytes) -> bytes | None:
         index = int.from_bytes(key, "little")
         if index >= self.max_entries:
             return None
@@ -139,3 +140,29 @@ class ProgramArrayMap(VmMap):
     def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
         super().__init__(spec, memory, cpus)
         self.programs: dict[int, Any] = {}
+        self.value_type = U64  # an id, as programs have no descriptors
+        self._known: dict[int, Any] = {}
+
+    def object_number(self, value: Any) -> int:
+        """The id of a program."""
+        self._known[id(value)] = value
+        return id(value)
+
+    def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:  # noqa: ARG002 - always replaced
+        index = int.from_bytes(key, "little")
+        if index >= self.max_entries:
+            return -E2BIG
+        self.programs[index] = self._known[int.from_bytes(value, "little")]
+        return 0
+
+    def delete_elem(self, key: bytes) -> bool:
+        return self.programs.pop(int.from_bytes(key, "little"), None) is not None
+
+    def lookup_elem(self, key: bytes) -> bytes | None:
+        return self.entries().get(key)
+
+    def entries(self) -> dict[bytes, bytes]:
+        return {
+            index.to_bytes(_INDEX, "little"): id(program).to_bytes(U64.size, "little")
+            for index, program in sorted(self.programs.items())
+        }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import VmError
+from pyebpf.errors import KernelError, NotLoaded, VmError
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST, BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_F_WRONLY_PROG, BPF_NOEXIST
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from pyebpf.specs import MapSpec
     from pyebpf.vm.memory import Memory
@@ -51,8 +52,11 @@ class VmMap:
         self.cpus = cpus
         self.key_size = spec.key.size if spec.key is not None else 0
         self.value_size = spec.value.size if spec.value is not None else 0
+        self.key_type, self.value_type = spec.key_type, spec.value_type
         self.max_entries = spec.max_entries
+        self.processors = cpus if spec.traits.per_cpu else 1
         self.address = memory.add(Region("map_ptr", spec.name, bytearray(1)))
+        memory.maps[self.address] = self
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind.name} {self.name} of the vm>"
@@ -94,23 +98,84 @@ class VmMap:
         """Keys and addresses of values, in the order of bpf_for_each_map_elem."""
         raise VmError(f"cannot pass map_type {self.spec.kind} into func bpf_for_each_map_elem ({self.name})")
 
-    # --- what user space does ---
+    # --- what user space does: as `pyebpf.maps.store.MapStore` says ---
 
-    def read(self, key: bytes) -> bytes | None:  # noqa: ARG002 - the interface's
+    def lookup_elem(self, key: bytes) -> bytes | None:  # noqa: ARG002 - the interface's
         """The value as the system call gives it, a per-CPU map's slots end to end; None: no such key."""
         return None
+
+    def peek_elem(self, value: bytes) -> bytes | None:  # noqa: ARG002 - the interface's
+        """The value at the head of a queue or stack; of a Bloom filter, `value` if it was added."""
+        return self.take(remove=False)
 
     def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:
         """Store a value as the system call does; 0 or a negative error number."""
         return self.update(key, value, flags, 0)
 
+    def update_elem(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> None:
+        """`write`, whose error is raised."""
+        error = -self.write(key, value, flags)
+        if error:
+            reason = f"it is full: it holds {self.max_entries} entries" if error == E2BIG else f"error {error}"
+            raise KernelError(f"writing map {self.name}: {reason}", error)
+
+    def delete_elem(self, key: bytes) -> bool:
+        """Remove a key; whether it was there."""
+        return not self.delete(key)
+
+    def lookup_and_delete_elem(self, key: bytes) -> bytes | None:
+        """The value of a key, which is removed."""
+        value = self.lookup_elem(key)
+        if value is not None:
+            self.delete_elem(key)
+        return value
+
     def entries(self) -> dict[bytes, bytes]:
         """Everything, as the system call gives it."""
         return {}
 
-    def remove(self, key: bytes) -> int:
-        """Remove a key; 0 or a negative error number."""
-        return self.delete(key)
+    def lookup_batches(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """`entries`, keys and values laid end to end."""
+        found = self.entries()
+        if found:
+            yield b"".join(found), b"".join(found.values()), len(found)
+
+    def lookup_and_delete_batches(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """Everything, taken out."""
+        found = self.entries()
+        yield from self.lookup_batches()
+        for key in found:
+            self.delete_elem(key)
+
+    def update_batch(self, keys: bytes, values: bytes, count: int) -> None:
+        """Store many values."""
+        key_size, value_size = len(keys) // count, len(values) // count
+        for index in range(count):
+            value = values[index * value_size : (index + 1) * value_size]
+            self.update_elem(keys[index * key_size : (index + 1) * key_size], value)
+
+    def delete_batch(self, keys: Sequence[bytes]) -> int:
+        """Remove many keys; how many were there."""
+        return sum(map(self.delete_elem, keys))
+
+    def object_number(self, value: Any) -> Any:
+        """The number that stands for an object: its descriptor."""
+        return value.fileno() if hasattr(value, "fileno") else value
+
+    def inner_store(self, number: int) -> VmMap:
+        """The map that a map of maps holds under a number."""
+        return self.memory.maps[number]
+
+    def make_inner(self) -> VmMap:
+        """A new map of the inner maps' shape."""
+        from pyebpf.vm.maps import make_map
+
+        assert self.spec.inner is not None
+        return make_map(self.spec.inner, self.memory, self.cpus)
+
+    def fileno(self) -> int:
+        """There is no descriptor."""
+        raise NotLoaded(f"map {self.name} is simulated: it has no descriptor")
 
 
 def exists_error(flags: int, *, exists: bool) -> int:

@@ -99,6 +99,12 @@ class QueueMap(VmMap):
         self.items.append(value)
         return 0
 
+    def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:  # noqa: ARG002 - it has no keys
+        return self.push(value, flags)
+
+    def lookup_and_delete_elem(self, key: bytes) -> bytes | None:  # noqa: ARG002 - it has no keys
+        return self.take(remove=True)
+
     def take(self, *, remove: bool) -> bytes | None:
         if not self.items:
             return None
@@ -144,7 +150,7 @@ class StackTraceMap(VmMap):
             for frames, number in self._numbers.items()
         }
 
-    def read(self, key: bytes) -> bytes | None:
+    def lookup_elem(self, key: bytes) -> bytes | None:
         return self.entries().get(key)
 
     def delete(self, key: bytes) -> int:

@@ -77,7 +77,7 @@ class HashMap(VmMap):
         for key, region in list(self._entries.items()):
             yield key, region.base
 
-    def read(self, key: bytes) -> bytes | None:
+    def lookup_elem(self, key: bytes) -> bytes | None:
         found = self._entries.get(key)
         return None if found is None else bytes(found.data)
 
@@ -163,7 +163,7 @@ class PerCpuHashMap(VmMap):
     def _joined(self, slots: list[Region]) -> bytes:
         return b"".join(bytes(region.data).ljust(self._slot, b"\0") for region in slots)
 
-    def read(self, key: bytes) -> bytes | None:
+    def lookup_elem(self, key: bytes) -> bytes | None:
         found = self._entries.get(key)
         return None if found is None else self._joined(found)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.errors import InvalidValue
+from pyebpf.types import U64
+from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST
 from pyebpf.vm.maps.base import E2BIG, EINVAL, ENOENT, VmMap, exists_error
 from pyebpf.vm.memory import ArenaRegion, Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from pyebpf.specs import MapSpec
     from pyebpf.vm.memory import Memory
@@ -82,7 +86,7 @@ class LpmTrieMap(VmMap):
             return -EINVAL
         return 0 if self._entries.pop(place, None) is not None else -ENOENT
 
-    def read(self, key: bytes) -> bytes | None:
+    def lookup_elem(self, key: bytes) -> bytes | None:
         found = self._match(key)
         return None if found is None else bytes(found.data)
 
@@ -96,10 +100,36 @@ class MapOfMaps(VmMap):
     def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
         super().__init__(spec, memory, cpus)
         self.inner: dict[bytes, VmMap] = {}
+        self.value_type = U64  # an address, as it has no descriptors
 
     def lookup(self, key: bytes, cpu: int) -> int:  # noqa: ARG002 - one map for all
         found = self.inner.get(key)
         return 0 if found is None else found.address
+
+    def object_number(self, value: Any) -> int:
+        """The address of a map, which must be of the inner maps' shape."""
+        inner, given = self.spec.inner, value.spec
+        if inner is None or (given.kind, given.key, given.value) != (inner.kind, inner.key, inner.value):
+            raise InvalidValue(f"map {self.name} holds maps like {inner and inner.name}, not {given.name}")
+        return int(value.address)
+
+    def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:
+        index = int.from_bytes(key, "little") if self.spec.kind is MapType.ARRAY_OF_MAPS else len(self.inner)
+        error = exists_error(flags, exists=key in self.inner)
+        if not error and key not in self.inner and index >= self.max_entries:
+            return -E2BIG
+        if not error:
+            self.inner[key] = self.memory.maps[int.from_bytes(value, "little")]
+        return error
+
+    def delete_elem(self, key: bytes) -> bool:
+        return self.inner.pop(key, None) is not None
+
+    def lookup_elem(self, key: bytes) -> bytes | None:
+        return self.entries().get(key)
+
+    def entries(self) -> dict[bytes, bytes]:
+        return {key: found.address.to_bytes(U64.size, "little") for key, found in self.inner.items()}
 
 
 class BloomFilterMap(VmMap):
@@ -114,6 +144,12 @@ class BloomFilterMap(VmMap):
             return -EINVAL
         self.values.add(value)
         return 0
+
+    def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:  # noqa: ARG002 - it has no keys
+        return self.push(value, flags)
+
+    def peek_elem(self, value: bytes) -> bytes | None:
+        return None if self.holds(value) else value
 
     def holds(self, value: bytes) -> int:
         """Peek: 0 or -ENOENT."""
@@ -140,10 +176,10 @@ class RedirectMap(VmMap):
             self._entries[key].writable = False
         return error
 
-    def remove(self, key: bytes) -> int:
-        return 0 if self._entries.pop(key, None) is not None else -ENOENT
+    def delete_elem(self, key: bytes) -> bool:
+        return self._entries.pop(key, None) is not None
 
-    def read(self, key: bytes) -> bytes | None:
+    def lookup_elem(self, key: bytes) -> bytes | None:
         found = self._entries.get(key)
         return None if found is None else bytes(found.data)
 
@@ -157,6 +193,7 @@ class StorageMap(VmMap):
     def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
         super().__init__(spec, memory, cpus)
         self._values: dict[int, Region] = {}
+        self.key_type = U64  # an address, as it has no descriptors
 
     def get(self, owner: int, *, create: bytes | None) -> int:
         """Address of the owner's value; a new one begins as `create`, None: there is none then."""
@@ -169,10 +206,18 @@ class StorageMap(VmMap):
         """Remove the owner's value; 0 or a negative error number."""
         return 0 if self._values.pop(owner, None) is not None else -ENOENT
 
-    def value(self, owner: int) -> bytes | None:
-        """The owner's value."""
-        found = self._values.get(owner)
+    def lookup_elem(self, key: bytes) -> bytes | None:
+        found = self._values.get(int.from_bytes(key, "little"))
         return None if found is None else bytes(found.data)
+
+    def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:  # noqa: ARG002 - always replaced
+        owner = int.from_bytes(key, "little")
+        self.drop(owner)
+        self.get(owner, create=value)
+        return 0
+
+    def delete_elem(self, key: bytes) -> bool:
+        return not self.drop(int.from_bytes(key, "little"))
 
 
 class PerCpuStorageMap(StorageMap):
