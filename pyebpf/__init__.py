@@ -40,10 +40,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.intrinsics.dynptr import (
         dynptr as dynptr,
     )
-    from pyebpf.builder.intrinsics.function_words import (
-        function_ip as function_ip,
-    )
-    from pyebpf.builder.intrinsics.kernel_words import (
+    from pyebpf.builder.intrinsics.kernel import (
         cast as cast,
         container_of as container_of,
         current_task as current_task,
@@ -65,9 +62,10 @@ if TYPE_CHECKING:
         kstack as kstack,
         ustack as ustack,
     )
-    from pyebpf.builder.intrinsics.words import (
+    from pyebpf.builder.intrinsics.task import (
         comm as comm,
         cpu as cpu,
+        function_ip as function_ip,
         gid as gid,
         now as now,
         pid as pid,
@@ -202,9 +200,8 @@ _MODULES = {
     ),
     "builder.intrinsics.callbacks": ("loop",),
     "builder.contexts.iterators": ("emit",),
-    "builder.intrinsics.function_words": ("function_ip",),
     "builder.intrinsics.dynptr": ("dynptr",),
-    "builder.intrinsics.kernel_words": (
+    "builder.intrinsics.kernel": (
         "cast",
         "container_of",
         "current_task",
@@ -236,9 +233,10 @@ _MODULES = {
     ),
     "builder.intrinsics.kfuncs": ("kfunc",),
     "builder.intrinsics.stacks": ("kstack", "ustack"),
-    "builder.intrinsics.words": (
+    "builder.intrinsics.task": (
         "comm",
         "cpu",
+        "function_ip",
         "gid",
         "now",
         "pid",

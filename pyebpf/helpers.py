@@ -27,9 +27,9 @@ def __getattr__(name: str) -> Any:
 
         message = f"the kernel has no helper bpf_{name}{closest(name, HELPER_IDS)}"
         raise AttributeError(message)
-    from pyebpf.builder.intrinsics.helper_calls import HelperWord
+    from pyebpf.builder.intrinsics.helpers import HelperFunction
 
-    word = HelperWord(name)
+    word = HelperFunction(name)
     globals()[name] = word
     return word
 

@@ -8,10 +8,10 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.maps import FULL
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import Join
-from pyebpf.builder.values.entity import Entity, RunTime
+from pyebpf.builder.values.entity import Entity, RunTimeValue
 from pyebpf.builder.values.lvalue import temporary, zero
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import settled, to_int
+from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapSpec
@@ -121,7 +121,7 @@ class Aggregation(Entity, Generic[R]):
         have, missing, dropped, done = Join("entry"), Join("no entry"), Join("no room"), Join("added")
         with temporary(p, self.key.size) as slot:
             place = b.slot_address(slot)
-            p.store_value(place, 0, self.key, settled(p, key))
+            p.store_value(place, 0, self.key, rvalue(p, key))
             self._look_up(p, place, entry, have, missing)
             b.start(missing)
             self._insert(p, place)
@@ -162,7 +162,7 @@ def _present(p: ProgramBuilder, address: ir.Value) -> Compare:
     return Compare(Relation.NE, address, p.b.const(0), null_check=True)
 
 
-class _Entry(RunTime):
+class _Entry(RunTimeValue):
     """`aggregation[key]`, whose `add` is called at once: the key is written where `add` looks it up."""
 
     REMEDIES: ClassVar[Mapping[str, str]] = {"binary": "write .add(…) behind it, and read it in user space"}
@@ -182,7 +182,7 @@ class _Entry(RunTime):
     def rebuild(self, parts: tuple[ir.Value, ...]) -> _Entry:  # noqa: ARG002 - the protocol's
         return self
 
-    def local(self, p: ProgramBuilder) -> RunTime:
+    def local(self, p: ProgramBuilder) -> RunTimeValue:
         p.fail(
             f"{self.describe()} is no value to keep: write {self.owner.current_name()}[key].add(…) in one expression"
         )

@@ -80,5 +80,5 @@ class ArenaEntity(Entity):
         base = p.b.load(p.b.emit(Op.MAP_VALUE, symbol=p.use_map(self.base)), 0, 8)
         handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
         address = p.b.emit(Op.ARENA, handle, p.b.binary(Op.ADD, base, number))
-        p.b.assume_present(address)
+        p.b.assume_non_null(address)
         return p.load_value(Lvalue(base=address, owner=self.describe(), shared=True), found)

@@ -18,7 +18,7 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
 from pyebpf.builder.values.integers import Int, choose, constant, relation
-from pyebpf.builder.values.operations import binary, settled, to_int
+from pyebpf.builder.values.operations import binary, rvalue, to_int
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import dataclass
 from pyebpf.specs import MapSpec
@@ -40,8 +40,8 @@ __all__ = [
     "MOST_ITERATIONS",
     "MOST_ROUNDS",
     "counted_loop",
-    "hidden_zero",
     "limited_loop",
+    "opaque_zero",
     "range_loop",
 ]
 
@@ -95,7 +95,7 @@ def range_loop(
 
     Gives the loop, for `break_` and `continue_`, and the number. `carried` are the variables that the body assigns.
     """
-    start, stop, step = (settled(p, each) for each in (start, stop, step))
+    start, stop, step = (rvalue(p, each) for each in (start, stop, step))
     if not isinstance(step, int):
         p.fail("the step of range() must be known while compiling")
     if step == 0:
@@ -164,7 +164,7 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
     _forget(p, carried)
     with b.loop(carried) as loop:
         spent, inside = Join("cut off"), Join("body")
-        b.may_go(spent, inside)
+        b.nondeterministic_branch(spent, inside)
         b.start(spent)
         count_drop(p, CUT_OFF)
         b.jump(loop.end)
@@ -185,11 +185,11 @@ def _forget(p: ProgramBuilder, carried: Iterable[Variable]) -> None:
         if value is None or value.kind is not Kind.SCALAR:
             continue
         if zero is None:
-            zero = hidden_zero(p)
+            zero = opaque_zero(p)
         b.write(variable, b.binary(Op.ADD, value, zero))
 
 
-def hidden_zero(p: ProgramBuilder) -> ir.Value:
+def opaque_zero(p: ProgramBuilder) -> ir.Value:
     """A zero that the verifier takes for any number."""
     p.maps[ZERO_MAP] = MapSpec(ZERO_MAP, MapType.ARRAY, U32, U64, 1)
     return p.b.load(p.b.emit(Op.MAP_VALUE, symbol=ZERO_MAP), 0, 8)

@@ -11,14 +11,14 @@ from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import atomics
 from pyebpf.builder.values.entity import Entity, describe
-from pyebpf.builder.values.entries import Entries
+from pyebpf.builder.values.entries import MapEntries
 from pyebpf.builder.values.integers import Int, read_int
 from pyebpf.builder.values.lvalue import Lvalue, temporary
-from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.none import MaybeInt
-from pyebpf.builder.values.operations import fits, settled, to_int
-from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.none import OptionalInt
+from pyebpf.builder.values.operations import fits, rvalue, to_int
+from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference, note_change
 from pyebpf.builder.values.tuples import built
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
@@ -49,7 +49,7 @@ _USER_SIDE = ("clear", "interval", "per_cpu", "popitem", "setdefault", "update")
 _VIEWS = ("items", "keys", "values")
 
 
-class MapEntity(MapWord):
+class MapEntity(MapPointer):
     """A map of the hash, array, per-CPU or LRU kinds.
 
     `name_source` is the name, or answers it when the map is first used. `max_entries` counts entries.
@@ -118,11 +118,11 @@ class MapEntity(MapWord):
         methods |= {view: partial(self._view, view) for view in _VIEWS}
         return method_of(p, self, name, methods)
 
-    def entries(self, p: ProgramBuilder) -> Entries:
+    def entries(self, p: ProgramBuilder) -> MapEntries:
         return self._view("keys", p)
 
-    def _view(self, view: str, p: ProgramBuilder) -> Entries:
-        return Entries(self, view)
+    def _view(self, view: str, p: ProgramBuilder) -> MapEntries:
+        return MapEntries(self, view)
 
     def _for_each(self, p: ProgramBuilder, function: Any) -> Any:
         """`for_each(f)`: `f(key, value)` for each entry; how many there were, as far as it went."""
@@ -162,10 +162,10 @@ class MapEntity(MapWord):
             )
         return number
 
-    def _snapshot(self, p: ProgramBuilder, entry: ir.Value, what: str) -> MaybeInt:
+    def _snapshot(self, p: ProgramBuilder, entry: ir.Value, what: str) -> OptionalInt:
         assert isinstance(self.value, IntType)
         value = self._value_or(p, entry, p.b.const(0))
-        return MaybeInt(entry, value, *_held(self.value), what)
+        return OptionalInt(entry, value, *_held(self.value), what)
 
     def _value_or(self, p: ProgramBuilder, entry: ir.Value, other: ir.Value) -> ir.Value:
         """Return the entry's number now, or `other` if there is no entry."""
@@ -191,7 +191,7 @@ class MapEntity(MapWord):
 
     def _set_element(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         """Write to an array's entry in place."""
-        if isinstance(value, PendingRecord) and not value.plain:
+        if isinstance(value, RecordLiteral) and not value.plain:
             # What it takes from memory may lie in the very entry.
             value = value.local(p)
         elif isinstance(self.value, TupleType) and not isinstance(value, Reference):
@@ -289,7 +289,7 @@ class MapEntity(MapWord):
                     p.b.write(value, p.b.const(0) if other is None else other.value)
                 if other is not None:
                     return Int(p.b.take(value), U64 if U64 in (other.type, self.value) else S64)
-                return MaybeInt(entry, p.b.take(value), *_held(self.value), what)
+                return OptionalInt(entry, p.b.take(value), *_held(self.value), what)
             slot = p.b.slot(-(-self.value.size // 8) * 8, name="popped")
             with p.b.if_(_present(p, entry)):
                 p.store_value(p.b.slot_address(slot), 0, self.value, p.load_value(self._place(entry), self.value))
@@ -326,7 +326,7 @@ class MapEntity(MapWord):
     @contextmanager
     def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
         """Address of the key: where it stands, if that is on the stack, else a copy."""
-        key = settled(p, key)
+        key = rvalue(p, key)
         if isinstance(key, tuple | list) and not isinstance(self.key, TupleType):
             p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
         if isinstance(key, Reference) and key.stands_ready(self.key):
@@ -343,7 +343,7 @@ class MapEntity(MapWord):
 
     def _update(self, p: ProgramBuilder, key: Any, value: Any, flags: int) -> ir.Value:
         """Insert or replace; what the helper returns."""
-        value = settled(p, value)
+        value = rvalue(p, value)
         with self._key(p, key) as key_address:
             if isinstance(value, Reference) and value.stands_ready(self.value):
                 value.check(p)
@@ -355,7 +355,7 @@ class MapEntity(MapWord):
 
     def _in_range(self, p: ProgramBuilder, index: Any) -> bool:
         """Whether an array's index is provably inside. A constant outside is refused."""
-        index = settled(p, index)
+        index = rvalue(p, index)
         if isinstance(index, int):
             if not 0 <= index < self.max_entries:
                 p.fail(f"index {int(index)} is outside {self.describe()}, which has {self.max_entries} entries")
@@ -370,7 +370,7 @@ class MapEntity(MapWord):
         inside = self._in_range(p, index)
         if self.max_entries == 1 and not self.traits.per_cpu and isinstance(index, int) and self.address is None:
             entry = p.b.emit(Op.MAP_VALUE, symbol=p.use_map(self.spec))
-            p.b.assume_present(entry)
+            p.b.assume_non_null(entry)
             return entry
         number = to_int(p, index).value
         low, high = p.b.bounds(number)
@@ -390,13 +390,13 @@ class MapEntity(MapWord):
 
     def _leave_if_missing(self, p: ProgramBuilder, entry: ir.Value) -> None:
         """Satisfy the verifier: an entry that must exist does not; never taken."""
-        if not p.b.is_present(entry):
+        if not p.b.is_non_null(entry):
             with p.b.if_(Compare(Relation.EQ, entry, p.b.const(0), null_check=True)):
                 p.leave_never()
 
 
 def _present(p: ProgramBuilder, entry: ir.Value) -> Test:
-    if p.b.is_present(entry):
+    if p.b.is_non_null(entry):
         return Always(holds=True)
     return Compare(Relation.NE, entry, p.b.const(0), null_check=True)
 

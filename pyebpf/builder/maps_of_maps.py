@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.builder.values.map_word import InnerMap, MapWord
+from pyebpf.builder.values.map_pointers import InnerMap, MapPointer
 from pyebpf.builder.values.methods import method_of
 from pyebpf.compiler.ir import Condition
 from pyebpf.dataclass import replace
@@ -32,7 +32,7 @@ class MapOfMapsEntity(MapEntity):
         name_source: str | Callable[[], str],
         kind: MapType,
         key: Type,
-        template: MapWord,
+        template: MapPointer,
         max_entries: int,
         flags: int = 0,
     ) -> None:

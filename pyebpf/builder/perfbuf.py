@@ -8,10 +8,10 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.lvalue import temporary
-from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import settled
-from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.operations import rvalue
+from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.specs import MapSpec
@@ -33,7 +33,7 @@ _CURRENT_CPU = 0xFFFF_FFFF
 NO_ROOM = "perf buffer full"
 
 
-class PerfBufferEntity(MapWord):
+class PerfBufferEntity(MapPointer):
     """Perf buffers, one a processor, of records of one type."""
 
     def __init__(self, name_source: str | Callable[[], str], record: Type) -> None:
@@ -53,8 +53,8 @@ class PerfBufferEntity(MapWord):
 
     def emit(self, p: ProgramBuilder, value: Any) -> None:
         """Send a copy of a record. Every byte is written. Without room the record is counted as dropped."""
-        value = settled(p, value)
-        given = value.type if isinstance(value, PendingRecord | Reference) else None
+        value = rvalue(p, value)
+        given = value.type if isinstance(value, RecordLiteral | Reference) else None
         if isinstance(value, Struct):
             given = value.layout
         if isinstance(self.record, StructType) and given != self.record:

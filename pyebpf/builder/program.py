@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.ssa.function import FunctionBuilder
-from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.entity import RunTimeValue
 from pyebpf.builder.values.operations import binary
 from pyebpf.builder.values.reading import read
 from pyebpf.builder.values.strings import StringSource
@@ -104,7 +104,7 @@ class ProgramBuilder:
         numbers = attach.numbers if attach is not None else None
         self.b = function(name, (ir.Kind.POINTER,) if numbers is None else (ir.Kind.SCALAR,) * numbers, where)
         if numbers is None:
-            self.b.assume_present(self.context)
+            self.b.assume_non_null(self.context)
         else:
             self.contextless.add(self.b)
         #: Reasons that this program counts in the map of drops, in order of first use: the index is the map's key.
@@ -177,7 +177,7 @@ class ProgramBuilder:
         self.declared[declared] = annotation, position
         if isinstance(value, StringSource):
             shape: Hashable = ("text", value.size)
-        elif isinstance(value, RunTime):
+        elif isinstance(value, RunTimeValue):
             shape = value.shape
         else:
             return value

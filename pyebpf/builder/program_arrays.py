@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import settled, to_int
+from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.compiler.ir import Condition
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32
@@ -24,7 +24,7 @@ __all__ = ["ProgramArrayEntity"]
 #: Helper number of enum bpf_func_id (since Linux 4.2).
 
 
-class ProgramArrayEntity(MapWord):
+class ProgramArrayEntity(MapPointer):
     """Programs by index."""
 
     def __init__(self, name_source: str | Callable[[], str], max_entries: int) -> None:
@@ -50,7 +50,7 @@ class ProgramArrayEntity(MapWord):
                 "a program whose records are too large for the stack gives their memory back at its end, and a tail "
                 "call leaves it for good: keep its large records in a map"
             )
-        index = settled(p, index)
+        index = rvalue(p, index)
         if isinstance(index, int) and not 0 <= index < self.max_entries:
             p.fail(f"index {int(index)} is outside {self.describe()}, which has {self.max_entries} entries")
         number = to_int(p, index).value

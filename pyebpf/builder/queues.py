@@ -9,10 +9,10 @@ from pyebpf.builder.maps import FULL
 from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.integers import read_int
 from pyebpf.builder.values.lvalue import Lvalue, temporary
-from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.none import MaybeInt
-from pyebpf.builder.values.operations import settled
+from pyebpf.builder.values.none import OptionalInt
+from pyebpf.builder.values.operations import rvalue
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U64, IntType
@@ -31,7 +31,7 @@ __all__ = ["BloomEntity", "QueueEntity"]
 _ANY, _EXIST = 0, 2
 
 
-class _Keyless(MapWord):
+class _Keyless(MapPointer):
     """A map of values without keys; `extra` as in MapSpec."""
 
     def __init__(
@@ -57,7 +57,7 @@ class _Keyless(MapWord):
         return p.b.emit(Op.SEXT, p.b.call(helper, handle, *arguments), size=4)
 
     def _push_value(self, p: ProgramBuilder, value: Any, flags: int) -> None:
-        value = settled(p, value)
+        value = rvalue(p, value)
         with temporary(p, self.value.size) as slot:
             address = p.b.slot_address(slot)
             p.store_value(address, 0, self.value, value)
@@ -96,7 +96,7 @@ class QueueEntity(_Keyless):
             value = read_int(p, p.b.slot_address(slot), 0, self.value).value
             wide = self.value.size == U64.size
             held = (U64 if not self.value.signed else S64) if wide else S64
-            return MaybeInt(null_check, value, held, None if wide else self.value, what)
+            return OptionalInt(null_check, value, held, None if wide else self.value, what)
         return p.load_value(Lvalue(slot=slot, owner=what, null_check=null_check), self.value)
 
 
@@ -110,7 +110,7 @@ class BloomEntity(_Keyless):
         self._push_value(p, value, _ANY)
 
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
-        item = settled(p, item)
+        item = rvalue(p, item)
         with temporary(p, self.value.size) as slot:
             address = p.b.slot_address(slot)
             p.store_value(address, 0, self.value, item)

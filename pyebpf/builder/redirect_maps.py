@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import settled, to_int
+from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.compiler.ir import Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32
@@ -45,7 +45,7 @@ class RedirectMapEntity(Entity):
         """`redirect(k, flags)`: XDP_REDIRECT, or the two low bits of `flags` where there is no such key."""
         if p.kind is not ProgramType.XDP:
             p.fail(f"redirect() of {self.describe()} is for XDP programs: in tc, write helpers.redirect(ifindex, 0)")
-        key = settled(p, key)
+        key = rvalue(p, key)
         if isinstance(key, int) and not 0 <= key <= U32.maximum:
             p.fail(f"{int(key)} is no key of {self.describe()}: keys are u32")
         handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
-from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import settled
-from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.operations import rvalue
+from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.specs import MapSpec
@@ -29,7 +29,7 @@ __all__ = ["NO_ROOM", "RingBufferEntity"]
 NO_ROOM = "ring buffer full"
 
 
-class RingBufferEntity(MapWord):
+class RingBufferEntity(MapPointer):
     """A ring buffer of records of one type. `size` is bytes: a power of two from 4096 on."""
 
     def __init__(self, name_source: str | Callable[[], str], record: Type, size: int, flags: int = 0) -> None:
@@ -54,8 +54,8 @@ class RingBufferEntity(MapWord):
 
         Every byte is written. Without room the record is counted as dropped.
         """
-        value = settled(p, value)
-        given = value.type if isinstance(value, PendingRecord | Reference) else None
+        value = rvalue(p, value)
+        given = value.type if isinstance(value, RecordLiteral | Reference) else None
         if isinstance(value, Struct):
             given = value.layout
         if isinstance(self.record, StructType) and given != self.record:

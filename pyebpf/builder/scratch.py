@@ -67,7 +67,7 @@ class ScratchFunctionBuilder(FunctionBuilder):
         if self.base is None or slot.name not in self._offsets:
             return super().slot_address(slot, offset)
         address = self.emit(Op.OFFSET, self.base, self.const(self._offsets[slot.name] + offset))
-        self.assume_present(address)
+        self.assume_non_null(address)
         return address
 
 

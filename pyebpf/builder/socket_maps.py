@@ -10,7 +10,7 @@ from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import temporary
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import settled, to_int
+from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.specs import MapSpec
@@ -120,7 +120,7 @@ class SocketMapEntity(Entity):
     @contextmanager
     def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
         """Address of the key: where it stands, if that is on the stack, else a copy."""
-        key = settled(p, key)
+        key = rvalue(p, key)
         if isinstance(key, Reference) and key.stands_ready(self.key):
             key.check(p)
             yield key.lvalue.exact(p)

@@ -13,8 +13,8 @@ from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.lvalue import moved
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import settled
-from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.operations import rvalue
+from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import note_change
 from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.specs import MapSpec
@@ -80,7 +80,7 @@ class StorageEntity(MapEntity):
         p.fail(f"{name}[k] may be missing: write {name}.get(k) and test it with `is None`")
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
-        if isinstance(value, PendingRecord) and not value.plain:
+        if isinstance(value, RecordLiteral) and not value.plain:
             value = value.local(p)  # what it takes from memory may lie in the very entry
         note_change(p, self.value)
         entry = self._made(p, index)
@@ -120,7 +120,7 @@ class StorageEntity(MapEntity):
         return p.b.call(called.id, self.handle(p), *arguments, result=result, comment=f"bpf_{called.name}")
 
     def _owner(self, p: ProgramBuilder, owner: Any) -> ir.Value:
-        owner = settled(p, owner)
+        owner = rvalue(p, owner)
         if not isinstance(owner, KernelReference) or owner.type.name not in self._owners.types:
             p.fail(f"{describe(owner)} has no value in {self.describe()}: give {self._owners.example}")
         if not owner.trusted:

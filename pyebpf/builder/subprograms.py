@@ -119,7 +119,7 @@ class Subprogram(Entity):
                 p.contextless.add(made)
                 p.global_functions.append(GlobalFunction(symbol, tuple(types)))
             else:
-                made.assume_present(p.context)
+                made.assume_non_null(p.context)
             given = zip(types.items(), made.parameters[len(first) :], strict=True)
             self.build(p, signature, {name: _from_register(p, value, type_) for (name, type_), value in given})
         built = p.subprograms[self] = BuiltSubprogram(symbol, signature, made.invalidated)

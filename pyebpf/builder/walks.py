@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.intrinsics.callbacks import ENTRY, call_for_each, check_walked, entry_arguments, function_number
-from pyebpf.builder.loops import hidden_zero
+from pyebpf.builder.loops import opaque_zero
 from pyebpf.builder.scratch import LARGE, ScratchFunctionBuilder, is_scratch
 from pyebpf.builder.ssa.conditions import All, Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join, Loop
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.builder.ssa.environment import Interval, Variable
-    from pyebpf.builder.values.entries import Entries
+    from pyebpf.builder.values.entries import MapEntries
 
 __all__ = ["Walk", "walk_entries"]
 
@@ -46,7 +46,7 @@ class _Body(FunctionBuilder):
     def __init__(self, name: str, outer: FunctionBuilder, prefix: str) -> None:
         super().__init__(name, (*ENTRY, Kind.POINTER), outer.where)
         for parameter in self.parameters:
-            self.assume_present(parameter)
+            self.assume_non_null(parameter)
         self.no_calls = outer.no_calls
         self.opaque = outer.opaque
         #: Names of slots are unique among the functions that reach them.
@@ -95,7 +95,7 @@ class _Body(FunctionBuilder):
         address = self.get(self.reached[slot], Kind.POINTER)
         if offset:
             address = self.emit(Op.OFFSET, address, self.const(offset))
-        self.assume_present(address)
+        self.assume_non_null(address)
         return address
 
     def written(self) -> set[int]:
@@ -181,8 +181,8 @@ class Walk:
                 body.environment.gone[inner.number] = gone
             if variable in assigned:
                 continue
-            if known.is_present(value.number):
-                body.assume_present(inner)
+            if known.is_non_null(value.number):
+                body.assume_non_null(inner)
             bounds = known.interval(value.number)
             if bounds is not None:
                 body.environment.narrow(inner, *bounds, always=True)
@@ -191,7 +191,7 @@ class Walk:
         else:
             self._context = body.cell()
             found = body.get(self._context, Kind.POINTER)
-            body.assume_present(found)
+            body.assume_non_null(found)
             p.contexts[body] = found
 
     def leave(self, returned: Callable[[], Sequence[Variable]]) -> None:
@@ -204,12 +204,14 @@ class Walk:
                 continue
             if not stop:
                 inner = [entered.inner for entered in self._entered]
-                body.refuse_stale({value.number: gone for value in inner if (gone := body.gone(value)) is not None})
+                body.reject_stale_uses(
+                    {value.number: gone for value in inner if (gone := body.invalidated_by(value)) is not None}
+                )
             for entered in self._entered:
                 value = body.environment.values.get(entered.variable)
                 if not entered.carried or value is None:
                     continue
-                entered.gone = body.gone(value) or entered.gone
+                entered.gone = body.invalidated_by(value) or entered.gone
                 if value != entered.inner:
                     body.put(entered.cell, value)
             body.ret(body.const(stop))
@@ -235,12 +237,12 @@ class Walk:
             self._fill(state)
             address = self.outer.emit(Op.FUNCTION, symbol=self.body.name)
             call_for_each(self.p, table, address, state, self.body.invalidated, what)
-            self.outer.hand_on_uses(self.body, {entered.inner.number: entered.outer for entered in self._entered})
+            self.outer.propagate_uses(self.body, {entered.inner.number: entered.outer for entered in self._entered})
             self._take_back(state)
 
     def _fill(self, state: ir.Value) -> None:
         p, b, body = self.p, self.outer, self.body
-        zero = hidden_zero(p)
+        zero = opaque_zero(p)
         written = body.written()
         for slot, cell in body.reached.items():
             address = b.slot_address(slot)
@@ -323,7 +325,7 @@ class Walk:
 @contextmanager
 def walk_entries(
     p: ProgramBuilder,
-    entries: Entries,
+    entries: MapEntries,
     carried: Sequence[Variable],
     used: Sequence[Variable],
     returned: Callable[[Walk], Sequence[Variable]],

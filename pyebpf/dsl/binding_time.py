@@ -16,7 +16,7 @@ from pyebpf.dataclass import dataclass
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from pyebpf.builder.values.entity import RunTime
+    from pyebpf.builder.values.entity import RunTimeValue
     from pyebpf.errors import Location
 
 __all__ = ["BindingTimes", "Reason"]
@@ -40,7 +40,7 @@ class BindingTimes:
         self._numbers: set[tuple[Hashable, str]] = set()
         self._optional_texts: set[tuple[Hashable, str]] = set()
         self._anywhere: set[tuple[Hashable, str]] = set()
-        self._optional: dict[tuple[Hashable, str], RunTime] = {}
+        self._optional: dict[tuple[Hashable, str], RunTimeValue] = {}
         #: Whether this build found a new one, so that it is not to be used.
         self.changed = False
 
@@ -101,11 +101,11 @@ class BindingTimes:
             self._numbers.add((function, name))
             self.changed = True
 
-    def optional(self, function: Hashable, name: str) -> RunTime | None:
+    def optional(self, function: Hashable, name: str) -> RunTimeValue | None:
         """The value, on other paths, of a name that is None on some; None for all other names."""
         return self._optional.get((function, name))
 
-    def mark_optional(self, function: Hashable, name: str, value: RunTime) -> None:
+    def mark_optional(self, function: Hashable, name: str, value: RunTimeValue) -> None:
         """Note that a name is None on some paths, and a value like this one on others."""
         if (function, name) not in self._optional or value.shape != self._optional[function, name].shape:
             self._optional[function, name] = value

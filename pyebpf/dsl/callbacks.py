@@ -60,10 +60,10 @@ def build_callback(
     with p.function(made):
         for parameter, kind in zip(made.parameters, kinds, strict=True):
             if kind is Kind.POINTER:
-                made.assume_present(parameter)
+                made.assume_non_null(parameter)
         if context:
             found = made.emit(Op.LOAD, made.parameters[-1], result=Kind.POINTER, size=_POINTER)
-            made.assume_present(found)
+            made.assume_non_null(found)
             p.contexts[made] = found
         key = ("callback", function.__qualname__, source.node.lineno, where)
         frame = Translator(p, source, Scope(function), key)

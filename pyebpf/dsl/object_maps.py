@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from pyebpf.builder.maps_of_maps import MapOfMapsEntity
 from pyebpf.builder.program_arrays import ProgramArrayEntity
 from pyebpf.builder.storage import StorageEntity
-from pyebpf.builder.values.map_word import MapWord
+from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.methods import method_of
 from pyebpf.dataclass import replace
 from pyebpf.dsl.buffers import record_type, ring_size
@@ -122,7 +122,7 @@ class Storage(Bound, StoredStorage[V], StorageEntity, Generic[V]):
         return f"<{self.kind.name.lower()} {self.current_name()}>"
 
 
-class UserRingBuffer(Bound, MapWord, Generic[V]):
+class UserRingBuffer(Bound, MapPointer, Generic[V]):
     """`bpf.user_ringbuf(T)`: records that user space sends and probes take out (since Linux 6.1)."""
 
     def __init__(self, record: Any, size: int, name: str) -> None:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.source import Source
 
-__all__ = ["MISSING", "Rebound", "Scope"]
+__all__ = ["MISSING", "ReboundName", "Scope"]
 
 MISSING: Any = object()
 
 
-class Rebound(Exception):
+class ReboundName(Exception):
     """A captured name has another value now. `before` and `after` are the two."""
 
     def __init__(self, before: Any, after: Any) -> None:
@@ -69,7 +69,7 @@ class Scope:
         if before is MISSING or before is now:
             return now
         if now is not MISSING and not _same(before, now) and name not in names_rebound_by_loops(source):
-            raise Rebound(before, now)
+            raise ReboundName(before, now)
         return before
 
 

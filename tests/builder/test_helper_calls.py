@@ -8,12 +8,12 @@ import pytest
 
 from pyebpf import helpers
 from pyebpf.builder.contexts import Context
-from pyebpf.builder.intrinsics.helper_calls import _CONSTANT_TEXTS
+from pyebpf.builder.intrinsics.helpers import _CONSTANT_TEXTS
 from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.ringbuf import RingBufferEntity
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelReference
-from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.records import Record, StructConstructor
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer
@@ -159,7 +159,7 @@ def test_a_look_up_by_the_helper_must_be_tested_for_none() -> None:
     key = StructConstructor(Pair).call(p, (1, 2), {})
     number = call(p, "map_lookup_percpu_elem", numbers, key, 0)
     pair = call(p, "map_lookup_percpu_elem", pairs, key, 0)
-    assert isinstance(number, MaybeInt)
+    assert isinstance(number, OptionalInt)
     assert isinstance(pair, Record)
     with pytest.raises(CompileError, match="may be None"):
         number.binary(p, "+", 1)
@@ -209,7 +209,7 @@ def test_every_helper_that_is_not_refused_knows_its_types() -> None:
             refusals.append((name, error.message))
             continue
         built += 1
-        assert result is None or isinstance(result, Int | MaybeInt | KernelReference)
+        assert result is None or isinstance(result, Int | OptionalInt | KernelReference)
     assert all(f"helpers.{name}() " in message for name, message in refusals)
     assert built > 150
 

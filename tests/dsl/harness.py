@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.annotations import KernelObject
 from pyebpf.builder.drop_counters import DropCounters
-from pyebpf.builder.intrinsics import kernel_words, words
+from pyebpf.builder.intrinsics import kernel, task
 from pyebpf.compiler import compile_module
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.unroll import unroll
@@ -58,8 +58,8 @@ def namespace() -> dict[str, Any]:
         "unroll": unroll,
     }
     names |= {type_.name: type_ for type_ in (u8, u16, u32, u64, s8, s16, s32, s64)}
-    names |= {name: getattr(words, name) for name in ("pid", "tid", "uid", "gid", "comm", "cpu", "now")}
-    names |= {name: getattr(kernel_words, name) for name in ("has_field", "enum", "has_enum", "user_string", "cast")}
+    names |= {name: getattr(task, name) for name in ("pid", "tid", "uid", "gid", "comm", "cpu", "now")}
+    names |= {name: getattr(kernel, name) for name in ("has_field", "enum", "has_enum", "user_string", "cast")}
     return names
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.intrinsics.words import comm, now, pid
+from pyebpf.builder.intrinsics.task import comm, now, pid
 from pyebpf.dsl.module import Module
 from pyebpf.errors import CompileError, InvalidValue, NotFound, NotLoaded, OnlyInProbe
 from pyebpf.module.probe import Probe
@@ -309,7 +309,7 @@ def test_compiling_does_not_depend_on_the_hash_seed(tmp_path: Any) -> None:
     script = tmp_path / "tool.py"
     script.write_text(
         """
-from pyebpf.builder.intrinsics.words import comm, now, pid
+from pyebpf.builder.intrinsics.task import comm, now, pid
 from pyebpf.dsl.module import Module
 from pyebpf.types import char, u32, u64
 from tests.dsl.fake_target import FakeTarget

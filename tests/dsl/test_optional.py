@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.builder.intrinsics.kernel_words import has_function
+from pyebpf.builder.intrinsics.kernel import has_function
 from pyebpf.errors import NotSupported
 from pyebpf.module.linking import link_module
 from tests.dsl.fake_target import FakeTarget

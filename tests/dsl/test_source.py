@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyebpf.builder.intrinsics.words import pid  # noqa: F401 - seen by the text given to define
+from pyebpf.builder.intrinsics.task import pid  # noqa: F401 - seen by the text given to define
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.source import find_source
 from pyebpf.errors import CompileError

@@ -14,7 +14,7 @@ import pyebpf.aggregations
 import pyebpf.builder
 import pyebpf.dsl
 from pyebpf.builder.ssa import conditions
-from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime
+from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue
 from pyebpf.errors import CompileError, OnlyInProbe
 from tests.dsl.harness import build, message
 from tests.dsl.test_meaning import results
@@ -184,12 +184,12 @@ HELD_IN_PYTHON = {
     "Aggregation",
     "ArenaEntity",
     "BloomEntity",
-    "HelperWord",
-    "MapWord",
+    "HelperFunction",
+    "MapPointer",
     "RedirectMapEntity",
     "SocketMapEntity",
     "Subprogram",
-    "Word",
+    "Intrinsic",
     "kfunc",
 }
 
@@ -217,7 +217,7 @@ def is_held(cls: type) -> bool:
 def test_every_class_of_values_is_looked_at() -> None:
     """The walk finds them all: run-time values among them, each of which refuses."""
     found = classes()
-    assert len([cls for cls in found if issubclass(cls, RunTime)]) >= 15
+    assert len([cls for cls in found if issubclass(cls, RunTimeValue)]) >= 15
     assert {cls.__name__ for cls in found if not issubclass(cls, NoPythonOperators) and not is_held(cls)} == set()
 
 

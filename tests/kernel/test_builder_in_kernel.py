@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyebpf.builder.drop_counters import DROPS_MAP
-from pyebpf.builder.intrinsics.words import comm
+from pyebpf.builder.intrinsics.task import comm
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.maps import FULL, OUT_OF_RANGE, MapEntity
 from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, Struct, u64
-from pyebpf.builder.intrinsics.words import process_number
+from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.values.comparisons import compare
 from tests.support.by_hand import HERE, HandBody, HandSubprogram, leave
 

@@ -207,7 +207,7 @@ class Row:
         return f"{self.name}: {self.tag}"
 
 
-NONE_CHECK_OFF = ((FunctionBuilder, "is_present", lambda *_: True),)
+NONE_CHECK_OFF = ((FunctionBuilder, "is_non_null", lambda *_: True),)
 BOUNDS_CHECK_OFF = (
     (FunctionBuilder, "bounds", lambda *_: (0, 0)),
     (restating, "restated", lambda _p, number, _low, _high: number),

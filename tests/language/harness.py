@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.drop_counters import DropCounters
-from pyebpf.builder.intrinsics import words
+from pyebpf.builder.intrinsics import task
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.dsl.module import Module
 from pyebpf.dsl.unroll import unroll
@@ -147,7 +147,7 @@ class Case:
             "unroll": unroll,
         }
         names |= {t.name: t for t in (S8, S16, S32, S64, U8, U16, U32, U64)}
-        names |= {name: getattr(words, name) for name in ("pid", "tid", "uid", "gid", "comm", "cpu", "now")}
+        names |= {name: getattr(task, name) for name in ("pid", "tid", "uid", "gid", "comm", "cpu", "now")}
         inside = textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
         text = f"{textwrap.dedent(outside)}\n@bpf.raw_tracepoint({targets})\ndef probe({parameters}):\n{inside}\n"
         self.text = text

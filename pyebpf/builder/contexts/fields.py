@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.arrays import Array
-from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime, describe
+from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue, describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, temporary, write_bytes
-from pyebpf.builder.values.operations import settled
+from pyebpf.builder.values.operations import rvalue
 from pyebpf.builder.values.writing import integer
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
@@ -122,7 +122,7 @@ class Bytes(ContextField):
         return Array(array_of(U8, self.size), Lvalue(slot=slot, owner=self.name, writable=False))
 
     def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
-        value = settled(p, value)
+        value = rvalue(p, value)
         if isinstance(value, bytes) and len(value) != self.size:
             p.fail(f"{value!r} does not fit {self.name}, which has {self.size} bytes")
         with temporary(p, self.size) as slot:
@@ -181,7 +181,7 @@ class NestedField(ContextField):
     def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
         address = p.b.load(base, self.offset, U64.size, kind=Kind.POINTER)
         if not self.nullable:
-            p.b.assume_present(address)
+            p.b.assume_non_null(address)
         return NestedStruct(
             self.table, Lvalue(base=address, owner=self.name, null_check=address if self.nullable else None)
         )
@@ -229,7 +229,7 @@ class FieldTable:
         found.write(p, base, value)
 
 
-class NestedStruct(RunTime):
+class NestedStruct(RunTimeValue):
     """Such a struct that a pointer leads to, as `ctx.sk` does. It can be given to helpers."""
 
     def __init__(self, table: FieldTable, lvalue: Lvalue) -> None:
@@ -257,7 +257,7 @@ class NestedStruct(RunTime):
         null_check = self.lvalue.null_check
         if null_check is None:
             p.fail(f"{self.describe()} is never None here")
-        if p.b.is_present(null_check):
+        if p.b.is_non_null(null_check):
             return Always(holds=False)
         return Compare(Relation.EQ, null_check, p.b.const(0), null_check=True)
 

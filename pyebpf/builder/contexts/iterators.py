@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import LoadAttributes, ProgramContext
-from pyebpf.builder.intrinsics.words import word
+from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import read_int
 from pyebpf.builder.values.kernel_objects import KernelReference, from_register
 from pyebpf.builder.values.lvalue import Lvalue, temporary
-from pyebpf.builder.values.none import MaybeInt
-from pyebpf.builder.values.operations import settled
-from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.none import OptionalInt
+from pyebpf.builder.values.operations import rvalue
+from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.errors import NotFound, OnlyInProbe, closest
@@ -47,7 +47,7 @@ class NullableReference(KernelReference):
         return NullableReference(parts[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
 
     def is_none(self, p: ProgramBuilder) -> Test:
-        if p.b.is_present(self.address):
+        if p.b.is_non_null(self.address):
             return Always(holds=False)
         return Compare(Relation.EQ, self.address, p.b.const(0), null_check=True)
 
@@ -55,7 +55,7 @@ class NullableReference(KernelReference):
         p.fail(f"the truth of {self.describe()} means None or not: write `is None` or `is not None`")
 
     def _check(self, p: ProgramBuilder) -> None:
-        if not p.b.is_present(self.address):
+        if not p.b.is_non_null(self.address):
             p.fail(f"{self.describe()} may be None: test it with `is None` first")
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
@@ -134,7 +134,7 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             p.b.write(number, found.value)
         with p.b.else_():
             p.b.write(number, p.b.const(0))
-        return MaybeInt(register, p.b.take(number), found.type, found.loaded, owner)
+        return OptionalInt(register, p.b.take(number), found.type, found.loaded, owner)
 
     def emit(self, p: ProgramBuilder, value: Any) -> None:
         """Write a copy of a record to what is being read.
@@ -142,8 +142,8 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
         Where it finds no room the kernel gives the reader what there is, and runs the program for this element again.
         """
         record = self.attach.record
-        value = settled(p, value)
-        given = value.type if isinstance(value, PendingRecord | Reference) else None
+        value = rvalue(p, value)
+        given = value.type if isinstance(value, RecordLiteral | Reference) else None
         if isinstance(value, Struct):
             given = value.layout
         if given != record:
@@ -165,7 +165,7 @@ def _emit(p: ProgramBuilder, record: Any) -> None:
     p.program_context.emit(p, record)
 
 
-@word(_emit)
+@intrinsic(_emit)
 def emit(record: Struct) -> None:
     """Give a record to who reads the iterator, in the order of the list. Only in programs of `@bpf.iter`."""
     raise OnlyInProbe

@@ -32,5 +32,5 @@ class NetfilterProgramContext(ProgramContext[Netfilter]):
             p.fail(f"a netfilter program's context has no field {name}{closest(name, _FIELDS)}: it has state and skb")
         offset, struct = _FIELDS[name]
         register = p.b.load(p.context, offset, 8, kind=Kind.POINTER)
-        p.b.assume_present(register)
+        p.b.assume_non_null(register)
         return KernelReference(register, p.target.type_named(struct), trusted=True)

@@ -53,5 +53,5 @@ def _kfunc(p: ProgramBuilder, name: str, result: ir.Kind = Kind.SCALAR) -> ir.Va
     context = (p.context,) if function.parameters else ()
     found = p.b.emit(Op.CALL_KFUNC, *context, result=result, imm=function.btf_id, symbol=name)
     if result is Kind.POINTER:
-        p.b.assume_present(found)
+        p.b.assume_non_null(found)
     return found

@@ -67,7 +67,7 @@ def _form(p: ProgramBuilder) -> ir.Value:
         number = b.emit(Op.AND, cookie(p).value, b.const(FORMS - 1))
         forms = b.emit(Op.MAP_VALUE, symbol=p.use_map(forms_spec()))
         p.usdt_form = b.emit(Op.OFFSET, forms, b.emit(Op.MUL, number, b.const(FORM_SIZE)))
-        b.assume_present(p.usdt_form)
+        b.assume_non_null(p.usdt_form)
     return p.usdt_form
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.contexts import sessions
 from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.contexts.registers import argument, named_register, result, typed
-from pyebpf.builder.intrinsics.words import process_number
+from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.ssa.conditions import All, Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.memory import Space

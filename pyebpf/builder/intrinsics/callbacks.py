@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.available import need_helper
-from pyebpf.builder.intrinsics.words import word
+from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue
@@ -144,7 +144,7 @@ def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
     return Int(done, S64)
 
 
-@word(_loop)
+@intrinsic(_loop)
 def loop(rounds: int, function: Callable[[int], None] | Callable[[int], bool]) -> int:
     """Call `function(i)` for i from 0 to `rounds` - 1, until it returns True; how many rounds it went (bpf_loop).
 

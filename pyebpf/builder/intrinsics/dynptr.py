@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.contexts.base import Context
 from pyebpf.builder.drop_counters import count_drop
-from pyebpf.builder.intrinsics.words import word
+from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.comparisons import minimum
-from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime, describe
+from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue, describe
 from pyebpf.builder.values.integers import Int, read_int
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.none import MaybeInt
-from pyebpf.builder.values.operations import binary, settled, to_int
-from pyebpf.builder.values.packet_bounds import packet_moved
-from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.none import OptionalInt
+from pyebpf.builder.values.operations import binary, rvalue, to_int
+from pyebpf.builder.values.packet_bounds import invalidate_packet_pointers
+from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference
 from pyebpf.builder.values.restating import restated
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
@@ -90,7 +90,7 @@ class Dynptr(Entity, NoPythonOperators):
         present = p.b.truth_value(Compare(Relation.EQ, failed, p.b.const(0)))
         if isinstance(found, IntType):
             number = read_int(p, address, 0, found)
-            return MaybeInt(present, number.value, number.type, number.loaded, f"{self.what}.read(…)")
+            return OptionalInt(present, number.value, number.type, number.loaded, f"{self.what}.read(…)")
         untrusted = self.what == _PACKET
         return p.load_value(
             Lvalue(slot=slot, owner=f"{self.what}.read(…)", null_check=present, untrusted=untrusted), found
@@ -110,9 +110,9 @@ class Dynptr(Entity, NoPythonOperators):
 
     def write(self, p: ProgramBuilder, offset: Any, value: Any, type_: Any = None) -> Int:
         """Write a copy of a record at `offset`, or a number as a `type_`. True if it lay inside."""
-        value = settled(p, value)
+        value = rvalue(p, value)
         found = type_of(type_) if type_ is not None else None
-        if found is None and isinstance(value, PendingRecord | Reference):
+        if found is None and isinstance(value, RecordLiteral | Reference):
             found = value.type
         if found is None and isinstance(value, Struct):
             found = value.layout
@@ -124,7 +124,7 @@ class Dynptr(Entity, NoPythonOperators):
         where, nothing = to_int(p, offset).value, p.b.const(0)
         status = p.b.call(DYNPTR_WRITE, self.address(p), where, address, p.b.const(found.size), nothing)
         if self.what == _PACKET:
-            packet_moved(p, "write() of the packet's dynptr")
+            invalidate_packet_pointers(p, "write() of the packet's dynptr")
         inside = Compare(Relation.EQ, p.b.emit(Op.SEXT, status, size=4), p.b.const(0))
         return Int(p.b.truth_value(inside), S64, BOOL)
 
@@ -222,7 +222,7 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
             symbol=name,
         )
         return made
-    if isinstance(value, RunTime) and not isinstance(value, Reference):
+    if isinstance(value, RunTimeValue) and not isinstance(value, Reference):
         value = value.local(p)
     if not isinstance(value, Reference) or value.lvalue.base is None or not value.lvalue.shared:
         p.fail(f"dynptr() takes the packet's context or a map's entry that is a record, not {describe(value)}")
@@ -234,7 +234,7 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
     return made
 
 
-@word(_dynptr)
+@intrinsic(_dynptr)
 def dynptr(memory: Any) -> Any:
     """A packet (`dynptr(ctx)`, since Linux 6.4) or a map's entry as memory with checked offsets.
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyebpf.builder.contexts.base import Context
 from pyebpf.builder.contexts.iterators import NullableReference
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime, describe
+from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue, describe
 from pyebpf.builder.values.kernel_objects import KernelReference, from_register, integer_type
 from pyebpf.builder.values.lvalue import Lvalue, moved, write_bytes
-from pyebpf.builder.values.operations import fits, settled, to_int
+from pyebpf.builder.values.operations import fits, rvalue, to_int
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.errors import NotFound, OnlyInProbe, closest
 
@@ -164,7 +164,7 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
         if len(names) > MOST_ARGUMENTS:
             p.fail(f"{self.name}() takes {len(names)} arguments: a program can pass {MOST_ARGUMENTS}")
         pairs = zip(function.parameters, arguments, strict=True)
-        values = [self._argument(p, parameter, settled(p, value)) for parameter, value in pairs]
+        values = [self._argument(p, parameter, rvalue(p, value)) for parameter, value in pairs]
         return self._result(p, function, values)
 
     def _why_not(self, error: NotFound) -> str:
@@ -197,7 +197,7 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
             address = p.b.slot_address(p.b.slot(-(-len(raw) // 8) * 8, name="literal"))
             write_bytes(p, address, 0, raw)
             return address
-        if isinstance(value, RunTime):
+        if isinstance(value, RunTimeValue):
             value = value.local(p)
         lvalue = getattr(value, "lvalue", None)
         if not isinstance(lvalue, Lvalue):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.builder.intrinsics.words import TASK_COMM_LEN, process_number
+from pyebpf.builder.intrinsics.task import TASK_COMM_LEN, process_number
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op

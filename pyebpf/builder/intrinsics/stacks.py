@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.builder.drop_counters import count_drop
+from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.intrinsics.processes import tell_process
 from pyebpf.builder.intrinsics.tracer_frames import own_frames
-from pyebpf.builder.intrinsics.words import word
-from pyebpf.builder.loops import hidden_zero, range_loop
+from pyebpf.builder.loops import opaque_zero, range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join
 from pyebpf.builder.values.integers import Int
@@ -206,9 +206,9 @@ def _claim(p: ProgramBuilder, unclaimed: Join) -> ir.Value:
     b.jump(unclaimed)
     b.start(claimed)
     # To the verifier any of them: it would follow what comes for each.
-    which = b.binary(Op.ADD, b.take(distance), hidden_zero(p))
+    which = b.binary(Op.ADD, b.take(distance), opaque_zero(p))
     buffer = b.emit(Op.OFFSET, base, b.binary(Op.AND, which, b.const((_LEVELS - 1) * _BUFFER)))
-    b.assume_present(buffer)
+    b.assume_non_null(buffer)
     return buffer
 
 
@@ -257,7 +257,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
     """A function of the stack's place (header, then frames) and the number of its frames."""
     b = p.b
     value, count = b.parameters
-    b.assume_present(value)
+    b.assume_non_null(value)
     most = each.words // _GROUP
     b.assume_bounds(count, 1, each.frames)
     b.store(value, 0, count, 8)
@@ -345,7 +345,7 @@ def _difference(p: ProgramBuilder, left: ir.Value, right: ir.Value, index: Int) 
     return found
 
 
-@word(_stack("kstack", 0))
+@intrinsic(_stack("kstack", 0))
 def kstack(depth: int = DEPTH, *, skip: int = 0) -> int:
     """Number of the current call stack in the kernel; negative if it has none.
 
@@ -356,7 +356,7 @@ def kstack(depth: int = DEPTH, *, skip: int = 0) -> int:
     raise OnlyInProbe
 
 
-@word(_stack("ustack", USER_STACK))
+@intrinsic(_stack("ustack", USER_STACK))
 def ustack(depth: int = DEPTH, *, skip: int = 0) -> int:
     """Number of the current call stack in user space, as `kstack` has them; negative if it has none.
 

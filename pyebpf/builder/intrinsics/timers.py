@@ -9,7 +9,7 @@ from pyebpf.builder.intrinsics.callbacks import timer_function
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import to_int
-from pyebpf.builder.values.special import Member
+from pyebpf.builder.values.special import SpecialField
 from pyebpf.compiler.ir import Op
 from pyebpf.types import S64
 from pyebpf.uapi.helper_ids import TIMER_CANCEL, TIMER_INIT, TIMER_SET_CALLBACK, TIMER_START
@@ -23,7 +23,7 @@ __all__ = ["Timer"]
 CLOCK_MONOTONIC = 1
 
 
-class Timer(Member):
+class Timer(SpecialField):
     """A `struct bpf_timer` in a map's entry; it lives as long as the map has its entry, and a loaded owner."""
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:

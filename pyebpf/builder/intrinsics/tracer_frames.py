@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.builder.loops import hidden_zero
+from pyebpf.builder.loops import opaque_zero
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
@@ -50,6 +50,6 @@ def own_frames(p: ProgramBuilder, frames: ir.Value) -> ir.Value | None:
                 with b.if_(Compare(Relation.ULT, before, b.const(index + 1))):
                     b.write(own, b.const(index + 1))
     # To the verifier any number of them: it would follow what comes for each.
-    found = b.binary(Op.AND, b.binary(Op.ADD, b.take(own), hidden_zero(p)), b.const(MOST_FRAMES))
+    found = b.binary(Op.AND, b.binary(Op.ADD, b.take(own), opaque_zero(p)), b.const(MOST_FRAMES))
     b.assume_bounds(found, 0, MOST_FRAMES)
     return found

@@ -184,7 +184,7 @@ class Environment:
         """Bounds of a value, by its number; None if nothing is known."""
         return self.bounds.get(number) or self.facts.bounds.get(number)
 
-    def is_present(self, number: int) -> bool:
+    def is_non_null(self, number: int) -> bool:
         """Whether an address, by its number, is known not to be NULL."""
         return number in self.present or number in self.facts.present
 
@@ -270,7 +270,7 @@ def merge(
         joined = new_value(variable.kind, variable.hint)
         merged.values[variable] = joined
         parameters.append((variable, joined))
-        if all(e.is_present(e.values[variable].number) for e in environments):
+        if all(e.is_non_null(e.values[variable].number) for e in environments):
             facts.present.add(joined.number)
         around = hull([e.interval(e.values[variable].number) for e in taken])
         if around is not None:

@@ -188,17 +188,17 @@ class FunctionBuilder:
         """Whether no branch stands between a value's definition and here: what holds here holds wherever it is used."""
         return value.number >= self._block.first
 
-    def is_present(self, value: ir.Value) -> bool:
+    def is_non_null(self, value: ir.Value) -> bool:
         """Whether every path here has found this address not to be NULL."""
         self._settle()
-        return self.environment.is_present(value.number)
+        return self.environment.is_non_null(value.number)
 
-    def assume_present(self, value: ir.Value) -> None:
+    def assume_non_null(self, value: ir.Value) -> None:
         """State that an address is never NULL by construction."""
         self._settle()
         self.environment.facts.present.add(value.number)
 
-    def gone(self, value: ir.Value) -> str | None:
+    def invalidated_by(self, value: ir.Value) -> str | None:
         """Why some path here has made this address invalid, or None."""
         self._settle()
         return self.environment.why_gone(value.number)
@@ -223,7 +223,7 @@ class FunctionBuilder:
         """Note that an address is used here: an earlier round of a loop may have made it invalid."""
         self._uses.append((value.number, what, self.where))
 
-    def hand_on_uses(self, inner: FunctionBuilder, passed: Mapping[int, ir.Value]) -> None:
+    def propagate_uses(self, inner: FunctionBuilder, passed: Mapping[int, ir.Value]) -> None:
         """Note as used here what `inner` uses of the values that it was passed, by their numbers there."""
         self._uses += [(passed[n].number, what, where) for n, what, where in inner._uses if n in passed]
 
@@ -299,7 +299,7 @@ class FunctionBuilder:
             case Compare():
                 self._branch_on(test, then, otherwise)
 
-    def may_go(self, spent: Join, otherwise: Join) -> None:
+    def nondeterministic_branch(self, spent: Join, otherwise: Join) -> None:
         """Go to `spent` once the kernel's budget for loops is used up, else to `otherwise` (`ir.MayGoto`)."""
         self._settle()
         known = self.environment
@@ -410,7 +410,7 @@ class FunctionBuilder:
         if self._block.reachable:
             after = self.environment
             stale = invalidated(environment, after, first, parameters)
-            self.refuse_stale(stale, uses_before)
+            self.reject_stale_uses(stale, uses_before)
             self._block.terminator = ir.Jump(
                 header.number, tuple(after.values.get(v) or parameters[v] for v in kept), self.where
             )
@@ -458,7 +458,7 @@ class FunctionBuilder:
             finished.append(ir.Block(number, block.parameters, tuple(block.instructions), block.terminator))
         return ir.Function(self.name, self.parameters, tuple(finished), tuple(self._slots), self._defined_at)
 
-    def refuse_stale(self, stale: Mapping[int, str], first: int = 0) -> None:
+    def reject_stale_uses(self, stale: Mapping[int, str], first: int = 0) -> None:
         """Refuse a use in a loop of what an earlier round may have made invalid; its uses begin with the `first`."""
         for number, what, where in self._uses[first:]:
             if number in stale:

@@ -9,7 +9,7 @@ from pyebpf.builder.values.atomics import augment
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.lvalue import Lvalue, copy, movable, pieces
 from pyebpf.builder.values.operations import to_int
-from pyebpf.builder.values.packet_bounds import proven
+from pyebpf.builder.values.packet_bounds import with_bounds_check
 from pyebpf.builder.values.references import Reference
 from pyebpf.builder.values.restating import element_offset
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -109,9 +109,9 @@ def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, 
         )
     base = lvalue.exact(p)
     address = p.b.emit(Op.OFFSET, base, element_offset(p, number.value, count, size))
-    p.b.assume_present(address)
+    p.b.assume_non_null(address)
     if lvalue.packet:
-        address = proven(p, address, size, base, lvalue.packet)
+        address = with_bounds_check(p, address, size, base, lvalue.packet)
     return Lvalue(
         base=address,
         owner=lvalue.owner,

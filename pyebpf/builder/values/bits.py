@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.values.operations import binary, settled, to_int
+from pyebpf.builder.values.operations import binary, rvalue, to_int
 from pyebpf.errors import InvalidValue
 from pyebpf.types import S64, U64
 from pyebpf.types.bits import Bits
@@ -31,7 +31,7 @@ def read_bits(p: ProgramBuilder, held: Any, bits: Bits) -> Any:
 
 def changed_bits(p: ProgramBuilder, held: Any, bits: Bits, value: Any) -> Any:
     """The field with these bits changed; of a number of each event the low bits count."""
-    value = settled(p, value)
+    value = rvalue(p, value)
     if isinstance(value, int):
         try:
             count: Any = bits.held(int(value)) << bits.shift

@@ -11,7 +11,7 @@ from pyebpf.builder.ssa.conditions import All, Always, Any as AnyOf, Test, negat
 from pyebpf.builder.values import integers
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int, constant
-from pyebpf.builder.values.operations import any_in_turn, binary, evaluated, holds_entities, settled, to_int, yields
+from pyebpf.builder.values.operations import any_in_turn, binary, evaluated, holds_entities, rvalue, to_int, yields
 from pyebpf.builder.values.optional import Maybe
 from pyebpf.builder.values.references import Reference
 from pyebpf.builder.values.strings import StringSource
@@ -38,7 +38,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 def compare(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
     """`left operator right` for == != < <= > >=."""
-    left, right = settled(p, left), settled(p, right)
+    left, right = rvalue(p, left), rvalue(p, right)
     if not holds_entities(left) and not holds_entities(right):
         return Always(bool(evaluated(p, _COMPARE[operator], left, right)))
     if isinstance(left, tuple | list) or isinstance(right, tuple | list):
@@ -54,9 +54,9 @@ def compare(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
 
 def contains(p: ProgramBuilder, item: Any, container: Any) -> Test:
     """`item in container`."""
-    item = settled(p, item)
+    item = rvalue(p, item)
     if isinstance(container, Maybe):
-        container = container.settle(p)
+        container = container.to_rvalue(p)
     if isinstance(container, TupleValue | TupleReference):
         return _in_elements(p, item, _taken(p, container).elements)
     if isinstance(container, Entity):
@@ -124,11 +124,11 @@ def maximum(p: ProgramBuilder, *operands: Any) -> Any:
 def _extreme(p: ProgramBuilder, name: str, operator: str, operands: tuple[Any, ...]) -> Any:
     if len(operands) == 1 and isinstance(operands[0], Iterable) and not isinstance(operands[0], Entity | Test):
         operands = tuple(operands[0])
-    settled_operands = [settled(p, operand) for operand in operands]
+    settled_operands = [rvalue(p, operand) for operand in operands]
     if len(settled_operands) == 1:
         elements = elements_of(_taken(p, settled_operands[0]))
         if elements is not None:
-            settled_operands = [settled(p, element) for element in elements]
+            settled_operands = [rvalue(p, element) for element in elements]
     if not any(map(holds_entities, settled_operands)):
         return evaluated(p, min if name == "min" else max, settled_operands)
     best = to_int(p, settled_operands[0])
@@ -261,7 +261,7 @@ def _exact(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
     """A comparison of two elements, even one that a type decides: the next ones may be what matters."""
     if elements_of(left) is not None or elements_of(right) is not None:
         return _sequences(p, operator, left, right)
-    left, right = settled(p, left), settled(p, right)
+    left, right = rvalue(p, left), rvalue(p, right)
     if isinstance(left, Int) and isinstance(right, int):
         return left.compare(p, operator, constant(p, right))
     if isinstance(left, int) and isinstance(right, Int):

@@ -1,6 +1,6 @@
 """`Entity`: whatever has a meaning of its own inside a probe, and what can be done with it there.
 
-Two families share this protocol. *Run-time values* (`RunTime`) stand for something that only each event knows: a
+Two families share this protocol. *Run-time values* (`RunTimeValue`) stand for something that only each event knows: a
 number, a record, a map's entry, a kernel object. *Words* are Python objects known while compiling that act in a
 probe: a map, `pid`, `u64`, a Struct class turned into its constructor. Every method takes the function being built,
 appends what it needs, and returns a run-time value, another entity, or a plain Python value where the answer is known
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
-    from pyebpf.builder.values.entries import Entries
+    from pyebpf.builder.values.entries import MapEntries
     from pyebpf.compiler import ir
 
-__all__ = ["Entity", "NoPythonOperators", "RunTime", "describe"]
+__all__ = ["Entity", "NoPythonOperators", "RunTimeValue", "describe"]
 
 
 class Entity:
@@ -113,7 +113,7 @@ class Entity:
         """Whether others may write what is in it meanwhile, so that `self[index] += value` is one operation."""
         return False
 
-    def entries(self, p: ProgramBuilder) -> Entries | None:
+    def entries(self, p: ProgramBuilder) -> MapEntries | None:
         """Return the entries that `for … in self:` visits each time that the program runs; None unless it is a map."""
         return None
 
@@ -133,7 +133,7 @@ class Entity:
         self._refuse(p, "leave", "is nothing to use with `with`")
 
 
-class RunTime(Entity, NoPythonOperators):
+class RunTimeValue(Entity, NoPythonOperators):
     """A value that only each event knows.
 
     A local variable holds its `parts` (SSA values) and its `shape`, all that is known while compiling: two values of
@@ -152,10 +152,10 @@ class RunTime(Entity, NoPythonOperators):
         """Everything else, compared by value."""
 
     @abstractmethod
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> RunTime:
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> RunTimeValue:
         """Return the value of this shape with these parts."""
 
-    def local(self, p: ProgramBuilder) -> RunTime:
+    def local(self, p: ProgramBuilder) -> RunTimeValue:
         """Return what an assignment to a local name binds: itself, unless reading must happen now."""
         return self
 

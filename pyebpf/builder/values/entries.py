@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from pyebpf.builder.maps import MapEntity
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["Entries"]
+__all__ = ["MapEntries"]
 
 
-class Entries(Entity, NoPythonOperators):
+class MapEntries(Entity, NoPythonOperators):
     """`m.items()`, `m.keys()`, `m.values()`, or `m` itself: what a `for` goes over."""
 
     def __init__(self, table: MapEntity, view: str) -> None:
@@ -23,7 +23,7 @@ class Entries(Entity, NoPythonOperators):
     def describe(self) -> str:
         return f"{self.table.map_name}.{self.view}()"
 
-    def entries(self, p: ProgramBuilder) -> Entries:
+    def entries(self, p: ProgramBuilder) -> MapEntries:
         return self
 
     def element(self, key: Any, value: Any) -> Any:

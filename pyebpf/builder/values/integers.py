@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.ssa import ranges
 from pyebpf.builder.ssa.conditions import All, Any as AnyOf, Compare, Test
 from pyebpf.builder.values.division import divide
-from pyebpf.builder.values.entity import Entity, RunTime, describe
+from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.methods import method_of
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import BOOL, S64, U64, IntType
@@ -48,7 +48,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _HIGHEST_SHIFT = 63
 
 
-class Int(RunTime):
+class Int(RunTimeValue):
     """A number that only each event knows.
 
     `type` is U64 or S64. `loaded` is the narrower type that it was loaded from or converted to, where one is known:

@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
-from pyebpf.builder.values.entity import RunTime, describe
+from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
-from pyebpf.builder.values.operations import settled, to_int
+from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
@@ -83,7 +83,7 @@ def integer_type(type_: KernelType) -> IntType | None:
     return INTEGERS[f"{'s' if type_.signed else 'u'}{8 * type_.size}"]
 
 
-class KernelReference(RunTime):
+class KernelReference(RunTimeValue):
     """A struct or union of the kernel's: an address, and what BTF says lies there.
 
     `trusted` ones the verifier knows. `space` is whose memory it is: a system call's arguments point to user memory.
@@ -173,7 +173,7 @@ class KernelReference(RunTime):
         return Int(bits, S64)
 
 
-class KernelArray(RunTime):
+class KernelArray(RunTimeValue):
     """An array in the kernel, or a pointer to something that is no struct: indexed, never sliced."""
 
     def __init__(
@@ -419,7 +419,7 @@ def user(p: ProgramBuilder, value: Any, target: Any = None) -> Any:
     found = None if target is None else target if isinstance(target, CharFactory) else type_of(target)
     if target is not None and found is None:
         p.fail(f"user(…, {target!r}): give an integer type, a Struct or char")
-    value = settled(p, value)
+    value = rvalue(p, value)
     if not hasattr(value, "as_int") and not isinstance(value, Int):
         p.fail(f"user() takes an address, not {describe(value)}")
     if isinstance(value, KernelReference) and found is None:

@@ -46,13 +46,13 @@ class Lvalue:
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
-        """The SSA values, as `RunTime.parts`."""
+        """The SSA values, as `RunTimeValue.parts`."""
         found = [value for value in (self.base, self.null_check, self.reach) if value is not None]
         return tuple(dict.fromkeys(found))
 
     @property
     def shape(self) -> Hashable:
-        """All but the parts, as `RunTime.shape`: two stack slots are two shapes."""
+        """All but the parts, as `RunTimeValue.shape`: two stack slots are two shapes."""
         same = self.base is not None and self.base == self.null_check
         present = self.null_check is not None
         reach = self.reach is not None
@@ -74,7 +74,7 @@ class Lvalue:
 
     def may_be_null(self, p: ProgramBuilder) -> bool:
         """Whether it may be None here."""
-        return self.null_check is not None and not p.b.is_present(self.null_check)
+        return self.null_check is not None and not p.b.is_non_null(self.null_check)
 
     def check(self, p: ProgramBuilder, what: str) -> None:
         """Refuse a use where there may be no value, or not the value that it was."""
@@ -85,7 +85,7 @@ class Lvalue:
     def check_valid(self, p: ProgramBuilder, what: str) -> None:
         """Refuse a use where it may be another value than it was."""
         if self.base is not None:
-            reason = p.b.gone(self.base)
+            reason = p.b.invalidated_by(self.base)
             if reason is not None:
                 p.fail(f"{what} is used after {reason}: copy what you need first")
             p.b.note_use(self.base, what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
-from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.entity import RunTimeValue
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import IntType
 
-__all__ = ["MaybeInt"]
+__all__ = ["OptionalInt"]
 
 
-class MaybeInt(RunTime):
+class OptionalInt(RunTimeValue):
     """A number, or None where `null_check` is NULL. Computing with it needs a check before."""
 
     REMEDY = "test it with `is None` first, or give get() what stands in for it: .get(k, 0)"
@@ -41,44 +41,44 @@ class MaybeInt(RunTime):
     def shape(self) -> Hashable:
         return ("int or None", self.type.name, self.loaded, self.source)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> MaybeInt:
-        return MaybeInt(parts[0], parts[1], self.type, self.loaded, self.source)
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> OptionalInt:
+        return OptionalInt(parts[0], parts[1], self.type, self.loaded, self.source)
 
     def describe(self) -> str:
         return self.source
 
-    def local(self, p: ProgramBuilder) -> RunTime:
+    def local(self, p: ProgramBuilder) -> RunTimeValue:
         """Where it was found not to be None, another name for it is a name for the number."""
-        return self.settle(p) if p.b.is_present(self.null_check) else self
+        return self.to_rvalue(p) if p.b.is_non_null(self.null_check) else self
 
-    def settle(self, p: ProgramBuilder) -> Int:
+    def to_rvalue(self, p: ProgramBuilder) -> Int:
         """Return the number, where every path to here has found that there is one."""
-        if not p.b.is_present(self.null_check):
+        if not p.b.is_non_null(self.null_check):
             p.fail(f"{self.source} may be None: {self.REMEDY}")
         return Int(self.value, self.type, self.loaded)
 
     def as_int(self, p: ProgramBuilder) -> Int:
-        """Return the number, as `settle`."""
-        return self.settle(p)
+        """Return the number, as `to_rvalue`."""
+        return self.to_rvalue(p)
 
     def is_none(self, p: ProgramBuilder) -> Test:
-        if p.b.is_present(self.null_check):
+        if p.b.is_non_null(self.null_check):
             return Always(holds=False)
         return Compare(Relation.EQ, self.null_check, p.b.const(0), null_check=True)
 
     def truth(self, p: ProgramBuilder) -> Test:
-        if not p.b.is_present(self.null_check):
+        if not p.b.is_non_null(self.null_check):
             p.fail(f"the truth of {self.source} cannot tell None from 0: write `is None` or `is not None`")
-        return self.settle(p).truth(p)
+        return self.to_rvalue(p).truth(p)
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
-        return self.settle(p).binary(p, operator, other, reflected=reflected)
+        return self.to_rvalue(p).binary(p, operator, other, reflected=reflected)
 
     def unary(self, p: ProgramBuilder, operator: str) -> Any:
-        return self.settle(p).unary(p, operator)
+        return self.to_rvalue(p).unary(p, operator)
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
-        return self.settle(p).compare(p, operator, other, reflected=reflected)
+        return self.to_rvalue(p).compare(p, operator, other, reflected=reflected)
 
     def convert(self, p: ProgramBuilder, type_: Any) -> Any:
-        return self.settle(p).convert(p, type_)
+        return self.to_rvalue(p).convert(p, type_)

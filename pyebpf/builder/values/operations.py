@@ -56,14 +56,14 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 _UNARY: dict[str, Callable[[Any], Any]] = {"-": python.neg, "+": python.pos, "~": python.invert}
 
 
-def settled(p: ProgramBuilder, operand: Any) -> Any:
+def rvalue(p: ProgramBuilder, operand: Any) -> Any:
     """Return what an operator computes with: a test's number, what may be None once it was checked not to be."""
     if isinstance(operand, Always):
         return operand.holds
     if isinstance(operand, Test):
         return Int(p.b.truth_value(operand), S64, BOOL)
-    settle = getattr(operand, "settle", None) if isinstance(operand, Entity) else None
-    return operand if settle is None else settle(p)
+    to_rvalue = getattr(operand, "to_rvalue", None) if isinstance(operand, Entity) else None
+    return operand if to_rvalue is None else to_rvalue(p)
 
 
 def evaluated(p: ProgramBuilder, function: Callable[..., Any], *operands: Any) -> Any:
@@ -78,7 +78,7 @@ def evaluated(p: ProgramBuilder, function: Callable[..., Any], *operands: Any) -
 
 def binary(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Any:
     """`left operator right` for + - * / // % ** @ << >> & | ^."""
-    left, right = settled(p, left), settled(p, right)
+    left, right = rvalue(p, left), rvalue(p, right)
     if not isinstance(left, Entity) and not isinstance(right, Entity):
         return evaluated(p, _BINARY[operator], left, right)
     if isinstance(left, Entity) and not yields(left, right):
@@ -96,7 +96,7 @@ def unary(p: ProgramBuilder, operator: str, operand: Any) -> Any:
     if operator == "not":
         test = negate(truth(p, operand))
         return test.holds if isinstance(test, Always) else test
-    operand = settled(p, operand)
+    operand = rvalue(p, operand)
     if isinstance(operand, Entity):
         return operand.unary(p, operator)
     return evaluated(p, _UNARY[operator], operand)
@@ -151,7 +151,7 @@ def any_in_turn(p: ProgramBuilder, tests: Iterable[Test]) -> Test:
 
 def to_int(p: ProgramBuilder, operand: Any) -> Int:
     """Return an operand as a number."""
-    operand = settled(p, operand)
+    operand = rvalue(p, operand)
     found = integers.number(p, operand)
     if found is None:
         p.fail(f"{describe(operand)} is no number")
@@ -160,7 +160,7 @@ def to_int(p: ProgramBuilder, operand: Any) -> Int:
 
 def convert(p: ProgramBuilder, type_: IntType, operand: Any) -> Any:
     """`T(operand)`: the low bits, read back by T's sign. A constant that does not fit is an error."""
-    operand = settled(p, operand)
+    operand = rvalue(p, operand)
     if isinstance(operand, Entity):
         return operand.convert(p, type_)
     if type_.is_bool:
@@ -186,7 +186,7 @@ def length(p: ProgramBuilder, operand: Any) -> Any:
 
 def absolute(p: ProgramBuilder, operand: Any) -> Any:
     """`abs(operand)`."""
-    operand = settled(p, operand)
+    operand = rvalue(p, operand)
     if isinstance(operand, Entity):
         return to_int(p, operand).absolute(p)
     return evaluated(p, abs, operand)

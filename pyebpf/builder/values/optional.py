@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
-from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.entity import RunTimeValue
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Maybe", "Nothing", "bare", "nothing_of", "with_flag"]
 
 
-class Nothing(RunTime):
+class Nothing(RunTimeValue):
     """None in a run-time variable."""
 
     def describe(self) -> str:
@@ -42,10 +42,10 @@ class Nothing(RunTime):
         return self
 
 
-class Maybe(RunTime):
+class Maybe(RunTimeValue):
     """A value where `flag` is 1; None where it is 0. `source` is what messages call it."""
 
-    def __init__(self, flag: ir.Value, inner: RunTime, source: str) -> None:
+    def __init__(self, flag: ir.Value, inner: RunTimeValue, source: str) -> None:
         self.flag = flag
         self.inner = inner
         self.source = source
@@ -64,91 +64,91 @@ class Maybe(RunTime):
     def rebuild(self, parts: tuple[ir.Value, ...]) -> Maybe:
         return Maybe(parts[0], self.inner.rebuild(parts[1:]), self.source)
 
-    def local(self, p: ProgramBuilder) -> RunTime:
-        return self.inner.local(p) if p.b.is_present(self.flag) else self
+    def local(self, p: ProgramBuilder) -> RunTimeValue:
+        return self.inner.local(p) if p.b.is_non_null(self.flag) else self
 
-    def settle(self, p: ProgramBuilder) -> Any:
+    def to_rvalue(self, p: ProgramBuilder) -> Any:
         """Return the value, where every path to here has found that there is one."""
-        if not p.b.is_present(self.flag):
+        if not p.b.is_non_null(self.flag):
             p.fail(f"{self.source} may be None: test it with `is None` first")
         return self.inner
 
     def as_int(self, p: ProgramBuilder) -> Int | None:
-        """Return the number, as `settle`; None if it is none."""
-        inner = self.settle(p)
+        """Return the number, as `to_rvalue`; None if it is none."""
+        inner = self.to_rvalue(p)
         return inner if isinstance(inner, Int) else None
 
     def is_none(self, p: ProgramBuilder) -> Test:
-        if p.b.is_present(self.flag):
+        if p.b.is_non_null(self.flag):
             return Always(holds=False)
         return Compare(Relation.EQ, self.flag, p.b.const(0), null_check=True)
 
     def truth(self, p: ProgramBuilder) -> Test:
-        if not p.b.is_present(self.flag):
+        if not p.b.is_non_null(self.flag):
             p.fail(f"the truth of {self.source} cannot tell None from 0: write `is None` or `is not None`")
         return self.inner.truth(p)
 
     # -- all else is the value's ---------------------------------------------------------------------------------------
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
-        return self.settle(p).binary(p, operator, other, reflected=reflected)
+        return self.to_rvalue(p).binary(p, operator, other, reflected=reflected)
 
     def unary(self, p: ProgramBuilder, operator: str) -> Any:
-        return self.settle(p).unary(p, operator)
+        return self.to_rvalue(p).unary(p, operator)
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
-        test: Test = self.settle(p).compare(p, operator, other, reflected=reflected)
+        test: Test = self.to_rvalue(p).compare(p, operator, other, reflected=reflected)
         return test
 
     def convert(self, p: ProgramBuilder, type_: Any) -> Any:
-        return self.settle(p).convert(p, type_)
+        return self.to_rvalue(p).convert(p, type_)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        return self.settle(p).attribute(p, name)
+        return self.to_rvalue(p).attribute(p, name)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
-        self.settle(p).set_attribute(p, name, value)
+        self.to_rvalue(p).set_attribute(p, name, value)
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
-        return self.settle(p).item(p, index)
+        return self.to_rvalue(p).item(p, index)
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
-        self.settle(p).set_item(p, index, value)
+        self.to_rvalue(p).set_item(p, index, value)
 
     def length(self, p: ProgramBuilder) -> Any:
-        return self.settle(p).length(p)
+        return self.to_rvalue(p).length(p)
 
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        return self.settle(p).call(p, arguments, keywords)
+        return self.to_rvalue(p).call(p, arguments, keywords)
 
 
-def bare(value: RunTime) -> RunTime:
+def bare(value: RunTimeValue) -> RunTimeValue:
     """Return the value as it is where it is not None."""
     if isinstance(value, Maybe):
         return value.inner
-    if isinstance(value, MaybeInt):
+    if isinstance(value, OptionalInt):
         return Int(value.value, value.type, value.loaded)
     if isinstance(value, Reference) and value.lvalue.null_check is not None:
         return type(value)(value.type, replace(value.lvalue, null_check=None))
     return value
 
 
-def with_flag(p: ProgramBuilder, value: RunTime, source: str) -> Maybe:
+def with_flag(p: ProgramBuilder, value: RunTimeValue, source: str) -> Maybe:
     """Return a value with a flag that tells whether it is there."""
     if isinstance(value, Maybe):
         return Maybe(value.flag, value.inner, source)
     missing: Test = Always(holds=False)
-    if isinstance(value, MaybeInt) or (isinstance(value, Reference) and value.lvalue.null_check is not None):
+    if isinstance(value, OptionalInt) or (isinstance(value, Reference) and value.lvalue.null_check is not None):
         missing = value.is_none(p)
     if isinstance(missing, Always):
         flag = p.b.const(1)
-        p.b.assume_present(flag)
+        p.b.assume_non_null(flag)
     else:
         flag = p.b.truth_value(negate(missing))
     return Maybe(flag, bare(value), source)
 
 
-def nothing_of(p: ProgramBuilder, prototype: RunTime, source: str) -> Maybe:
+def nothing_of(p: ProgramBuilder, prototype: RunTimeValue, source: str) -> Maybe:
     """Return None where another path gives a value like the prototype."""
     # Any address will do: where the flag is 0, nobody reads there. But in the body of a loop over a map verifiers have
     # forgotten the flag: they look whether as much could be read, and take an address of the stack for one that must

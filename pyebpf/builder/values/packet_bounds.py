@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["MOVES", "ORIGIN", "inside", "packet_moved", "proven"]
+__all__ = ["MOVES", "ORIGIN", "inside", "invalidate_packet_pointers", "with_bounds_check"]
 
 #: The origin of packets' addresses, as maps are for those of their entries.
 ORIGIN = "packets: the packet"
@@ -54,7 +54,7 @@ def inside(p: ProgramBuilder, address: ir.Value, size: int, where: str) -> Test:
     return Compare(Relation.ULE, moved(p, address, size), packet.data_end(p), guards=address)
 
 
-def proven(p: ProgramBuilder, address: ir.Value, size: int, other: ir.Value, where: str) -> ir.Value:
+def with_bounds_check(p: ProgramBuilder, address: ir.Value, size: int, other: ir.Value, where: str) -> ir.Value:
     """`address`, which is inside the packet, so that verifiers see it; they would not, of one computed from an index.
 
     `other` stands in for it where it is not, which never happens.
@@ -65,12 +65,12 @@ def proven(p: ProgramBuilder, address: ir.Value, size: int, other: ir.Value, whe
     with p.b.else_():
         p.b.write(found, other)
     element = p.b.take(found)
-    p.b.assume_present(element)
+    p.b.assume_non_null(element)
     p.b.assume_origin(element, ORIGIN)
     return element
 
 
-def packet_moved(p: ProgramBuilder, call: str) -> None:
+def invalidate_packet_pointers(p: ProgramBuilder, call: str) -> None:
     """Note that a call may have moved the packet: no address in it is good any more."""
     p.found.packet_moves = True
     p.b.invalidate_origin(ORIGIN, call)

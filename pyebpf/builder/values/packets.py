@@ -14,7 +14,7 @@ from pyebpf.builder.values.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import settled, to_int
+from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.builder.values.packet_bounds import ORIGIN
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import replace
@@ -107,7 +107,7 @@ class Packet(Entity, NoPythonOperators):
         found = _type(p, type, "load")
         if not self.copies:
             p.fail(f"{self.name} is read in place: write .header({found.name}, at=…)")
-        at = settled(p, at)
+        at = rvalue(p, at)
         if isinstance(at, int) and not 0 <= at <= _FURTHEST:
             p.fail(f"at={int(at)} lies outside every packet")
         helper, name = (
@@ -134,7 +134,7 @@ class Packet(Entity, NoPythonOperators):
         if variable is None:
             variable = p.b.packet_ends[offset] = p.b.variable(Kind.POINTER, ("data", "data_end")[which])
         value = None if p.known.packet_moves else p.b.read(variable)
-        if value is None or p.b.gone(value) is not None:
+        if value is None or p.b.invalidated_by(value) is not None:
             value = p.b.load(p.context, offset, self.width, kind=Kind.POINTER)
             p.b.assume_origin(value, ORIGIN)
             p.b.write(variable, value)
@@ -168,7 +168,7 @@ def _offset(p: ProgramBuilder, at: Any, most: int) -> tuple[int | ir.Value, ir.V
 
     Where nothing shows that it is, the number as given comes second: is it greater, unsigned, no header is there.
     """
-    at = settled(p, at)
+    at = rvalue(p, at)
     if isinstance(at, int):
         if not 0 <= at <= most:
             p.fail(f"at={int(at)} lies outside every packet: give 0 to {most}")

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.comparisons import compare
-from pyebpf.builder.values.entity import RunTime, describe
+from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.integers import Int, number
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
-from pyebpf.builder.values.operations import settled, to_int
+from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import closest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Pointer", "read_typed", "string_at"]
 
 
-class Pointer(RunTime):
+class Pointer(RunTimeValue):
     """An address. Reading through it copies: a bad address gives zeros, so no None check is needed."""
 
     def __init__(self, address: ir.Value, target: Type | CharFactory | None, space: Space) -> None:
@@ -126,7 +126,7 @@ def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, 
 
 def string_at(p: ProgramBuilder, word: str, pointer: Any, space: Space, size: int | None) -> Any:
     """Return the C string at an address, read where its destination is known; `size` stands in where there is none."""
-    pointer = settled(p, pointer)
+    pointer = rvalue(p, pointer)
     if isinstance(pointer, Pointer):
         if pointer.space is not space:
             other = "kernel_string" if word == "user_string" else "user_string"

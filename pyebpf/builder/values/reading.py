@@ -16,7 +16,7 @@ from pyebpf.types.special import SpecialType
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.lvalue import Lvalue
-    from pyebpf.builder.values.special import Member
+    from pyebpf.builder.values.special import SpecialField
     from pyebpf.types import Type
 
 __all__ = ["read"]
@@ -42,7 +42,7 @@ def read(p: ProgramBuilder, lvalue: Lvalue, type_: Type) -> Any:
     return Array(type_, lvalue)
 
 
-def _special(p: ProgramBuilder, type_: SpecialType, lvalue: Lvalue) -> Member:
+def _special(p: ProgramBuilder, type_: SpecialType, lvalue: Lvalue) -> SpecialField:
     # Few programs have such a member.
     from pyebpf.builder.intrinsics.timers import Timer
     from pyebpf.builder.values.special import SpinLock

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.values.atomics import augment
 from pyebpf.builder.values.bits import bits_of, changed_bits, read_bits
-from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTime
+from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.references import Reference, note_change
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyebpf.types import Type
     from pyebpf.types.structs import Field
 
-__all__ = ["PendingRecord", "Record", "StructConstructor", "is_fresh"]
+__all__ = ["Record", "RecordLiteral", "StructConstructor", "is_fresh"]
 
 
 class Record(Reference):
@@ -84,7 +84,7 @@ class Record(Reference):
                     p.store_value(address, offset + field.offset, field.type, part)
 
 
-class PendingRecord(RunTime):
+class RecordLiteral(RunTimeValue):
     """A record whose values are known but that is not in memory yet: it is built where it goes.
 
     Passed on as a value it takes its place there, on the stack, in a map's entry or in a ring buffer's reservation.
@@ -102,7 +102,7 @@ class PendingRecord(RunTime):
     def shape(self) -> Hashable:
         return ("pending record", id(self))
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> PendingRecord:
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> RecordLiteral:
         return self
 
     def describe(self) -> str:
@@ -141,7 +141,7 @@ class StructConstructor(Entity, NoPythonOperators):
     def describe(self) -> str:
         return f"the record type {self.type.name}"
 
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PendingRecord:
+    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> RecordLiteral:
         fields = self.type.fields
         name = self.type.name
         if len(arguments) > len(fields):
@@ -156,9 +156,9 @@ class StructConstructor(Entity, NoPythonOperators):
         missing = [field.name for field in fields if field.required and field.name not in values]
         if missing:
             p.fail(f"{name} needs a value for {', '.join(missing)}: every field without a default is given")
-        return PendingRecord(self.type, {field.name: values.get(field.name, field.default) for field in fields})
+        return RecordLiteral(self.type, {field.name: values.get(field.name, field.default) for field in fields})
 
 
 def is_fresh(value: Any) -> bool:
     """Whether a record has just been made, so that no name stands for it."""
-    return isinstance(value, PendingRecord) or (isinstance(value, Record) and value.fresh)
+    return isinstance(value, RecordLiteral) or (isinstance(value, Record) and value.fresh)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import All, Always, Compare, Test, negate
-from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.entity import RunTimeValue
 from pyebpf.builder.values.packet_bounds import inside
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.types import CharArray, StructType
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Reference", "note_change"]
 
 
-class Reference(RunTime):
+class Reference(RunTimeValue):
     """A value of `type` at `lvalue`. Names that share it are one value, as Python's; storing and emitting copies."""
 
     def __init__(self, type_: Any, lvalue: Lvalue) -> None:
@@ -66,7 +66,7 @@ class Reference(RunTime):
         null_check = self.lvalue.null_check
         if null_check is None:
             p.fail(f"{self.describe()} is never None")
-        if p.b.is_present(null_check):
+        if p.b.is_non_null(null_check):
             return Always(holds=False)
         if self.lvalue.packet:
             self.lvalue.check_valid(p, self.describe())

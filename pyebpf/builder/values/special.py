@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.types.special import SpecialType
 
-__all__ = ["TRACING_KINDS", "Member", "SpinLock"]
+__all__ = ["TRACING_TYPES", "SpecialField", "SpinLock"]
 
 #: Kinds of programs that may interrupt any other: the verifier lets them use neither locks nor timers.
-TRACING_KINDS = ("KPROBE", "TRACEPOINT", "PERF_EVENT", "RAW_TRACEPOINT", "RAW_TRACEPOINT_WRITABLE")
+TRACING_TYPES = ("KPROBE", "TRACEPOINT", "PERF_EVENT", "RAW_TRACEPOINT", "RAW_TRACEPOINT_WRITABLE")
 
 
-class Member(Entity, NoPythonOperators):
+class SpecialField(Entity, NoPythonOperators):
     """Such a member at its place in a map's entry."""
 
     def __init__(self, type_: SpecialType, lvalue: Lvalue) -> None:
@@ -41,11 +41,11 @@ class Member(Entity, NoPythonOperators):
 
     def check_kind(self, p: ProgramBuilder, what: str) -> None:
         """Refuse programs of kinds that may not use it."""
-        if p.kind.name in TRACING_KINDS:
+        if p.kind.name in TRACING_TYPES:
             p.fail(f"{what}: programs of the kind {p.kind_name} run in the middle of others, and may not use it")
 
 
-class SpinLock(Member):
+class SpinLock(SpecialField):
     """A `struct bpf_spin_lock` in a map's entry. Inside, fields of shared records are changed by plain instructions."""
 
     no_calls = (

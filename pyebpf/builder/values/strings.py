@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.builder.values.arrays import element_lvalue, equal_bytes, equal_lvalues
-from pyebpf.builder.values.entity import RunTime, describe
+from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.integers import Character, Int, relation
 from pyebpf.builder.values.lvalue import Lvalue, copy, movable, moved, pieces, zero
 from pyebpf.builder.values.methods import method_of
@@ -247,7 +247,7 @@ def _method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str
     return method_of(p, owner, name, methods)
 
 
-class StringSource(RunTime):
+class StringSource(RunTimeValue):
     """A string still to be read: `comm()`, `user_string(p)`.
 
     `read_into(p, address, size)` writes at most size - 1 bytes and a NUL to zeroed memory. `size` is what the author

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always, Test
-from pyebpf.builder.values.entity import RunTime, describe
+from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.records import Record
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TupleReference", "TupleValue", "built", "elements_of", "write_elements"]
 
 
-class TupleValue(RunTime):
+class TupleValue(RunTimeValue):
     """A tuple in a run-time variable: as many elements, each of one shape."""
 
     def __init__(self, elements: tuple[Any, ...], kind: Any = tuple) -> None:
@@ -39,7 +39,7 @@ class TupleValue(RunTime):
 
     @property
     def parts(self) -> tuple[ir.Value, ...]:
-        return tuple(part for element in self.elements if isinstance(element, RunTime) for part in element.parts)
+        return tuple(part for element in self.elements if isinstance(element, RunTimeValue) for part in element.parts)
 
     @property
     def shape(self) -> Hashable:
@@ -47,7 +47,7 @@ class TupleValue(RunTime):
             "tuple",
             self.kind,
             tuple(
-                element.shape if isinstance(element, RunTime) else ("constant", repr(element))
+                element.shape if isinstance(element, RunTimeValue) else ("constant", repr(element))
                 for element in self.elements
             ),
         )
@@ -56,7 +56,7 @@ class TupleValue(RunTime):
         rest = list(parts)
         rebuilt = []
         for element in self.elements:
-            if isinstance(element, RunTime):
+            if isinstance(element, RunTimeValue):
                 count = len(element.parts)
                 rebuilt.append(element.rebuild(tuple(rest[:count])))
                 del rest[:count]
@@ -64,7 +64,7 @@ class TupleValue(RunTime):
                 rebuilt.append(element)
         return TupleValue(tuple(rebuilt), self.kind)
 
-    def local(self, p: ProgramBuilder) -> RunTime:
+    def local(self, p: ProgramBuilder) -> RunTimeValue:
         """Integers become variables, so that another path may give others; the rest must be the same on each path."""
         return TupleValue(tuple(_local(p, element) for element in self.elements), self.kind)
 
@@ -150,7 +150,7 @@ def write_elements(p: ProgramBuilder, address: ir.Value, offset: int, type_: Tup
 
 
 def _local(p: ProgramBuilder, element: Any) -> Any:
-    if isinstance(element, RunTime):
+    if isinstance(element, RunTimeValue):
         return element.local(p)
     if isinstance(element, int):
         return to_int(p, element)

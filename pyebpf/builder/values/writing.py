@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.ssa.conditions import Test
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.lvalue import write_bytes, zero
-from pyebpf.builder.values.operations import fits, settled, to_int, truth
+from pyebpf.builder.values.operations import fits, rvalue, to_int, truth
 from pyebpf.builder.values.tuples import write_elements
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import InvalidValue
@@ -28,7 +28,7 @@ def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
         held = type_ if isinstance(type_, IntType) else U64
         p.b.store(address, offset, integer(p, held, value), held.size)
         return
-    value = settled(p, value)
+    value = rvalue(p, value)
     if isinstance(type_, SpecialType) and value is None:
         zero(p, address, offset, type_.size)  # the kernel keeps its own
     elif isinstance(value, Entity):
@@ -62,7 +62,7 @@ def integer(p: ProgramBuilder, type_: IntType, value: Any) -> ir.Value:
         number = to_int(p, value).value
     elif type_.is_bool:
         low, high = p.b.bounds(to_int(p, value).value)
-        number = to_int(p, value).value if (low, high) == (0, 1) else p.b.truth_value(truth(p, settled(p, value)))
+        number = to_int(p, value).value if (low, high) == (0, 1) else p.b.truth_value(truth(p, rvalue(p, value)))
     else:
         if not isinstance(value, Entity):
             p.fail(f"{value!r} does not fit {type_.name}: give an integer")

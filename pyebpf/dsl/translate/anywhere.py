@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.optional import Maybe, bare, with_flag
-from pyebpf.builder.values.records import PendingRecord, Record, is_fresh
+from pyebpf.builder.values.records import Record, RecordLiteral, is_fresh
 from pyebpf.dsl.translate.tuples import TupleValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.values.entity import RunTime
+    from pyebpf.builder.values.entity import RunTimeValue
     from pyebpf.dsl.translate.names import NameEntry, Names
 
 __all__ = ["AnywhereRecord", "anywhere", "anywhere_or_none", "are_joined", "check_alias", "record_by_turns"]
@@ -29,7 +29,7 @@ class AnywhereRecord(Record):
 
 def are_joined(values: Sequence[Any]) -> bool:
     """Whether the values are records of one type that one name can stand for by turns."""
-    records = [value for value in values if isinstance(value, Record | PendingRecord)]
+    records = [value for value in values if isinstance(value, Record | RecordLiteral)]
     return (
         bool(records)
         and len(records) == len(values)
@@ -42,10 +42,10 @@ def _is_plain(place: Lvalue) -> bool:
     return place.writable and not (place.packet or place.untrusted or place.fixed)
 
 
-def anywhere(p: ProgramBuilder, value: Record | PendingRecord) -> AnywhereRecord:
+def anywhere(p: ProgramBuilder, value: Record | RecordLiteral) -> AnywhereRecord:
     """The record by its address. It may be in a map, so that it is counted in by atomic operations."""
     fresh = is_fresh(value)
-    record = value.local(p) if isinstance(value, PendingRecord) else value
+    record = value.local(p) if isinstance(value, RecordLiteral) else value
     if isinstance(record, AnywhereRecord):
         return record
     record.check(p)
@@ -59,29 +59,29 @@ def anywhere(p: ProgramBuilder, value: Record | PendingRecord) -> AnywhereRecord
     return found
 
 
-def anywhere_or_none(p: ProgramBuilder, value: RunTime, source: str) -> Maybe:
+def anywhere_or_none(p: ProgramBuilder, value: RunTimeValue, source: str) -> Maybe:
     """A record that may be None by its address, with the flag that tells."""
     found = with_flag(p, value, source)
     assert isinstance(found.inner, Record)
     return Maybe(found.flag, anywhere(p, found.inner), source)
 
 
-def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
+def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
     """The value of a name that is given records by turns, once it has this one; None for what is no record."""
     if isinstance(value, Maybe) and isinstance(value.inner, Record):
         return anywhere_or_none(n.p, value, n.shown(name))
-    if not isinstance(value, Record | PendingRecord):
+    if not isinstance(value, Record | RecordLiteral):
         return None
     if isinstance(value, Record) and value.lvalue.may_be_null(n.p):
         return anywhere_or_none(n.p, value, n.shown(name))
-    if isinstance(value, PendingRecord) or value.lvalue.slot is not None or isinstance(value, AnywhereRecord):
+    if isinstance(value, RecordLiteral) or value.lvalue.slot is not None or isinstance(value, AnywhereRecord):
         carried = {variable for place in entry.places.values() for variable in place.variables}
         if any(loop.walk is not None and loop.carried & carried for loop in n.loops):
             n.fail(
                 f"{name} would stand for a record of the loop's body, which runs as a function of its own: make the "
                 "record before the loop, and assign its fields here"
             )
-    if isinstance(value, PendingRecord) and _in_loop(n) and not value.plain:
+    if isinstance(value, RecordLiteral) and _in_loop(n) and not value.plain:
         # What its fields are made of may be the record that was made here in the round before.
         value = value.local(n.p)
         slot = n.b.slot(-(-value.type.size // 8) * 8, name=value.type.name)

@@ -9,14 +9,14 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.intrinsics.words import Word
+from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.ssa.conditions import All, Always
 from pyebpf.builder.values import comparisons, operations
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, describe
-from pyebpf.builder.values.entries import Entries
+from pyebpf.builder.values.entries import MapEntries
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.map_word import MapWord
-from pyebpf.builder.values.records import PendingRecord, Record, StructConstructor
+from pyebpf.builder.values.map_pointers import MapPointer
+from pyebpf.builder.values.records import Record, RecordLiteral, StructConstructor
 from pyebpf.dsl.purity import Changing, Impure, impure_call
 from pyebpf.dsl.translate.closures import BoundFunction, LocalFunction, is_plain, realized
 from pyebpf.dsl.translate.compile_time import compile_time, needs_events, uses_bpf
@@ -57,7 +57,7 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
                 found = reduce_generator(f, callee, over, *(more or [0]))
             f.b.where = before
             return found
-    if isinstance(node.func, ast.Name) and not isinstance(callee, Word) and f.hides_word(node.func.id):
+    if isinstance(node.func, ast.Name) and not isinstance(callee, Intrinsic) and f.hides_word(node.func.id):
         name = node.func.id
         f.fail(f"{name} is a parameter or local here, which hides the word {name}(): give it another name", node.func)
     arguments: list[Any] = []
@@ -93,7 +93,7 @@ def _called(
         return inline(f, callee.function, [callee.owner, *arguments], keywords)
     if isinstance(callee, Entity):
         found = callee.call(f.p, arguments, keywords)
-        if statement and isinstance(found, Entries):
+        if statement and isinstance(found, MapEntries):
             f.fail(f"{found.describe()} alone does nothing: write `for … in {found.describe()}:`")
         return found
     if getattr(callee, "__module__", "") == "dataclasses" and callee.__name__ == "replace" and arguments:
@@ -141,7 +141,7 @@ def _called(
         return _converted(f, callee, arguments, keywords)
     if callee is unroll:
         return _unrolled(f, node, arguments)
-    if callee in _GO_OVER and any(isinstance(value, (Entries, MapWord)) for value in given):
+    if callee in _GO_OVER and any(isinstance(value, (MapEntries, MapPointer)) for value in given):
         f.fail(f"{callee.__name__}() can't go over a map on each event: write a `for` loop over it")
     over = OVER_SEQUENCES.get(callee) if _hashable(callee) else None
     if over is not None and any(map(is_run_time, given)):
@@ -195,8 +195,8 @@ def _over(f: Frame, over: Callable[..., Any], callee: Any, arguments: list[Any],
 
 def _replaced(f: Frame, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """`dataclasses.replace(r, name=value)` of a record: a new one; None for anything else."""
-    owner = operations.settled(f.p, arguments[0]) if isinstance(arguments[0], Entity) else arguments[0]
-    if not isinstance(owner, Record | PendingRecord) or len(arguments) > 1:
+    owner = operations.rvalue(f.p, arguments[0]) if isinstance(arguments[0], Entity) else arguments[0]
+    if not isinstance(owner, Record | RecordLiteral) or len(arguments) > 1:
         return None
     kept = owner.local(f.p)
     values = {field.name: attribute(f, kept, field.name) for field in owner.type.fields if field.name not in keywords}

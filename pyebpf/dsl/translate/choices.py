@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import operations
-from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.entity import RunTimeValue
 from pyebpf.builder.values.integers import Character, Int
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.optional import Maybe, bare, nothing_of, with_flag
-from pyebpf.builder.values.records import PendingRecord, Record, is_fresh
+from pyebpf.builder.values.records import Record, RecordLiteral, is_fresh
 from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.translate.tuples import TupleValue, described
 from pyebpf.types import U64, CharArray
@@ -52,7 +52,7 @@ def join_values(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) ->
         ways = _optional(f, ways, what)
         values = [value for value, _ in ways]
     for value in values:
-        if not isinstance(value, (RunTime, int)):
+        if not isinstance(value, (RunTimeValue, int)):
             f.fail(
                 f"{what} gives {described(value)} on one path, which is known only while compiling: write `if` "
                 "with a statement for each"
@@ -79,11 +79,11 @@ def _text(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> Strin
 
 def _records(f: Frame, ways: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
     """Records of one type by their addresses, where there is more than one; all else as it is."""
-    if sum(isinstance(value, Record | PendingRecord) for value, _ in ways) < 2:
+    if sum(isinstance(value, Record | RecordLiteral) for value, _ in ways) < 2:
         return ways
     from pyebpf.dsl.translate.anywhere import anywhere, anywhere_or_none, are_joined
 
-    given = [bare(value) if isinstance(value, RunTime) else value for value, _ in ways if value is not None]
+    given = [bare(value) if isinstance(value, RunTimeValue) else value for value, _ in ways if value is not None]
     if not are_joined(given) or len({value.shape for value in given}) == 1:
         return ways
     fresh = all(map(is_fresh, given))
@@ -113,7 +113,7 @@ def _optional(f: Frame, ways: list[tuple[Any, Join]], what: str) -> list[tuple[A
         if value is None:
             continue
         f.b.start(way)
-        one = value.local(f.p) if isinstance(value, RunTime) else operations.to_int(f.p, value)
+        one = value.local(f.p) if isinstance(value, RunTimeValue) else operations.to_int(f.p, value)
         if unsigned and isinstance(one, Int) and one.type != U64 and f.b.bounds(one.value)[0] >= 0:
             one = one.convert(f.p, U64)
         made[number] = with_flag(f.p, one, what)
@@ -132,7 +132,7 @@ def _optional(f: Frame, ways: list[tuple[Any, Join]], what: str) -> list[tuple[A
 
 def _run_time(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> Any:
     values = [value for value, _ in ways]
-    runtime = [value for value in values if isinstance(value, RunTime)]
+    runtime = [value for value in values if isinstance(value, RunTimeValue)]
     integers = all(isinstance(value, (Int, int)) for value in values)
     unsigned = integers and any(isinstance(value, Int) and value.type == U64 for value in runtime)
     if unsigned:
@@ -145,14 +145,14 @@ def _run_time(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> A
         f.fail(f"{what} gives a number from 2**63 on, a u64, and an s64: write u64(…) or s64(…)")
     characters = all(isinstance(value, Character) for value in values)
     variables: tuple[Variable, ...] | None = None
-    prototype: RunTime | None = None
+    prototype: RunTimeValue | None = None
     for value, way in ways:
         f.b.start(way)
-        one: RunTime
+        one: RunTimeValue
         if isinstance(value, Character) and not characters:
             # Beside a number a character is one, too.
             one = Int(value.value, value.type, value.loaded)
-        elif isinstance(value, RunTime):
+        elif isinstance(value, RunTimeValue):
             one = value.local(f.p) if not isinstance(value, Maybe) else value
         else:
             one = operations.to_int(f.p, value)
@@ -176,4 +176,4 @@ def _run_time(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> A
     found = prototype.rebuild(tuple(part for part in parts if part is not None))
     if isinstance(found, Record) and isinstance(prototype, Record):
         found.fresh = prototype.fresh
-    return found.inner if isinstance(found, Maybe) and f.b.is_present(found.flag) else found
+    return found.inner if isinstance(found, Maybe) and f.b.is_non_null(found.flag) else found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.values.entity import Entity, NoPythonOperators
-from pyebpf.builder.values.records import PendingRecord, Record
+from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.dataclass import replace
 from pyebpf.dsl.translate.compile_time import python_value
 from pyebpf.dsl.translate.inlining import inline
@@ -99,7 +99,7 @@ def define(f: Frame, node: ast.FunctionDef) -> None:
     f.assign(node.name, local_function(f, node))
 
 
-def record_member(f: Frame, owner: Record | PendingRecord, name: str) -> Any:
+def record_member(f: Frame, owner: Record | RecordLiteral, name: str) -> Any:
     """A property or method of a record's class; None for its fields and for what there is not."""
     found = owner.type.cls
     member = None if found is None or name in owner.type.by_name else _declared(found, name)
@@ -124,8 +124,8 @@ def _declared(cls: Any, name: str) -> Any:
     return None
 
 
-def _kept(f: Frame, owner: Record | PendingRecord) -> Any:
-    return owner.local(f.p) if isinstance(owner, PendingRecord) else owner
+def _kept(f: Frame, owner: Record | RecordLiteral) -> Any:
+    return owner.local(f.p) if isinstance(owner, RecordLiteral) else owner
 
 
 def realized(f: Frame, value: Any) -> Any:

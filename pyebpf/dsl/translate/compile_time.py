@@ -7,7 +7,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import Context
-from pyebpf.builder.intrinsics.words import Word
+from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.values.entity import Entity
 from pyebpf.dsl.purity import Impure, compute
 from pyebpf.dsl.scope import MISSING, Scope
@@ -59,7 +59,7 @@ def check_called(f: Frame, *values: Any) -> None:
     for value in values:
         if isinstance(value, tuple | list):
             check_called(f, *value)
-        if isinstance(value, Word):
+        if isinstance(value, Intrinsic):
             f.fail(f"{value.name} stands here without its parentheses: write {value.name}()")
 
 
@@ -82,7 +82,7 @@ def python_value(f: Frame, node: ast.expr) -> Any:
     for each in ast.walk(node):
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id not in bound:
             value = named(f, each)
-            if is_run_time(value) or isinstance(value, (Word, Context)):
+            if is_run_time(value) or isinstance(value, (Intrinsic, Context)):
                 refuse(f, node)
             names[each.id] = value
         elif isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):

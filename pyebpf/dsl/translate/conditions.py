@@ -11,7 +11,7 @@ from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import comparisons, operations
 from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.records import PendingRecord
+from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference
 from pyebpf.dsl.translate.compile_time import check_called, compile_time
 from pyebpf.dsl.translate.tuples import TupleValue, is_built, is_run_time
@@ -145,7 +145,7 @@ def _is_something(value: Entity) -> bool:
     """Whether a value is never None, whatever paths led to it."""
     if isinstance(value, Reference):
         return value.lvalue.null_check is None
-    return isinstance(value, Int | TupleValue | PendingRecord)
+    return isinstance(value, Int | TupleValue | RecordLiteral)
 
 
 def _membership(f: Frame, item: Any, container: Any) -> Test:

@@ -11,9 +11,9 @@ from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import operations
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.optional import Maybe
-from pyebpf.builder.values.records import PendingRecord, Record
+from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.purity import has_code
 from pyebpf.dsl.scope import MISSING
@@ -73,8 +73,8 @@ def _attribute(f: Frame, node: ast.Attribute) -> Any:
 def attribute(f: Frame, owner: Any, name: str) -> Any:
     """`owner.name`."""
     if isinstance(owner, Maybe):
-        owner = owner.settle(f.p)
-    if isinstance(owner, (Record, PendingRecord)):
+        owner = owner.to_rvalue(f.p)
+    if isinstance(owner, (Record, RecordLiteral)):
         member = record_member(f, owner, name)
         if member is not None:
             return member
@@ -141,7 +141,7 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
             f.b.where = f.at(value_node)
             as_test(f, value)
             f.b.where = f.at(node)
-            value = operations.settled(f.p, value)
+            value = operations.rvalue(f.p, value)
             if not isinstance(value, Int):
                 f.fail(f"`{word}` as a value is for integers, and {described(value)} is none: write `if`", value_node)
         decided, following = Join(), Join()
@@ -157,7 +157,7 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
             break
     if f.b.reachable:
         last = f.expression(node.values[-1])
-        last = operations.settled(f.p, last)
+        last = operations.rvalue(f.p, last)
         if isinstance(last, Entity) and not isinstance(last, Int) and ways:
             f.fail(f"`{word}` as a value is for integers, and {described(last)} is none: write `if`", node.values[-1])
         ways.append((last, leave(f)))
@@ -167,7 +167,7 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
 
 def _number_of(f: Frame, value: Any) -> Any:
     """A condition's number, here, and that of a look-up known to have found one; anything else as it is."""
-    if isinstance(value, MaybeInt):
+    if isinstance(value, OptionalInt):
         return value.local(f.p)
     return operations.to_int(f.p, value) if isinstance(value, Test) else value
 
@@ -207,7 +207,7 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
             )
         from pyebpf.dsl.translate.tables import table_item
 
-        return table_item(f, owner, operations.settled(f.p, index))
+        return table_item(f, owner, operations.rvalue(f.p, index))
     if run_time and not isinstance(owner, type):
         f.fail(
             f"a Python {type(owner).__name__} exists only while compiling, and the index only on each "

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
     from pyebpf.types import IntType
 
-__all__ = ["Around", "Frame"]
+__all__ = ["Frame", "LoopContext"]
 
 
 @dataclass(slots=True)
-class Around:
+class LoopContext:
     """A loop around the statement being translated.
 
     `unrolled` ones are gone at run time; `depth` is the frame's when the loop began; `carried` the variables that each

@@ -19,7 +19,7 @@ from pyebpf.dsl.translate.bodies import pass_on, returned_from
 from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, bounded, leaves
 from pyebpf.dsl.translate.compile_time import compile_time
 from pyebpf.dsl.translate.conditions import branch
-from pyebpf.dsl.translate.frame import Around
+from pyebpf.dsl.translate.frame import LoopContext
 from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, elements_of, lazily
 from pyebpf.dsl.translate.statements import assign_target
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
@@ -28,7 +28,7 @@ from pyebpf.dsl.unroll import Unrolled
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.builder.values.entries import Entries
+    from pyebpf.builder.values.entries import MapEntries
     from pyebpf.dsl.translate.frame import Frame
     from pyebpf.errors import Location
 
@@ -54,14 +54,14 @@ def _while(f: Frame, node: ast.While) -> None:
         _once(f, node, where)
         return
     ends = bounded(f, node)
-    f.settle(names)
+    f.to_rvalue(names)
     if ends is not None:
         _restate(f, node.test)
     carried = f.carried(names)
     # One more than the rounds themselves: the test that ends them comes after the count.
     loops = counted_loop(f.p, MOST_COUNTED + 1, carried) if ends is not None else limited_loop(f.p, carried)
     with loops as loop:
-        around = Around(
+        around = LoopContext(
             loop.end,
             loop.again,
             unrolled=False,
@@ -109,7 +109,7 @@ def _once(f: Frame, node: ast.While, where: Location) -> None:
     """A `while` whose body is never gone through twice: an `if`."""
     inside, end = Join(), Join("end of loop")
     branch(f, node.test, inside, end)
-    f.loops.append(Around(end, Join(), unrolled=False, depth=f.depth))
+    f.loops.append(LoopContext(end, Join(), unrolled=False, depth=f.depth))
     f.depth += 1
     f.b.start(inside)
     f.block(node.body)
@@ -208,11 +208,11 @@ def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
     where = f.at(node)
     f.mark(names, f"is assigned in the run-time `for` of line {node.lineno}", where)
     f.b.where = f.at(node.iter)
-    f.settle(names)
+    f.to_rvalue(names)
     carried = f.carried(names)
     markers = f.markers(names)
     with range_loop(f.p, start, stop, step, carried) as (loop, index):
-        around = Around(
+        around = LoopContext(
             loop.end,
             loop.again,
             unrolled=False,
@@ -229,12 +229,12 @@ def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
         f.b.where = where
 
 
-def _walk(f: Frame, node: ast.For, entries: Entries) -> None:
+def _walk(f: Frame, node: ast.For, entries: MapEntries) -> None:
     """A loop over a map, whose body is a function of its own."""
     names = assigned_names([node.target, *node.body])
     where = f.at(node)
     f.mark(names, f"is assigned in the `for` over a map of line {node.lineno}", where)
-    f.settle(names)
+    f.to_rvalue(names)
     carried = f.carried(names)
     read = dict.fromkeys(
         each.id for statement in node.body for each in ast.walk(statement) if isinstance(each, ast.Name)
@@ -243,7 +243,7 @@ def _walk(f: Frame, node: ast.For, entries: Entries) -> None:
     returned = functools.partial(returned_from, f)
     changes = any(map(_may_remove, node.body))
     with walk_entries(f.p, entries, carried, known, returned, changes=changes) as (walk, element):
-        around = Around(
+        around = LoopContext(
             walk.loop.end,
             walk.loop.again,
             unrolled=False,
@@ -318,7 +318,7 @@ def _unrolled(f: Frame, node: ast.For, elements: Iterable[Any]) -> None:
         if not f.b.reachable:
             break
         again = Join()
-        around = Around(end, again, unrolled=True, depth=f.depth)
+        around = LoopContext(end, again, unrolled=True, depth=f.depth)
         f.loops.append(around)
         f.b.where = f.at(node.target)
         _bind(f, node.target, element, run_time_targets)

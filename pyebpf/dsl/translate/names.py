@@ -6,22 +6,22 @@ import ast
 import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyebpf.builder.intrinsics.words import Word
+from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.ssa.conditions import Test
 from pyebpf.builder.ssa.environment import Variable
-from pyebpf.builder.values.entity import Entity, RunTime, describe
+from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.integers import Character, Int
 from pyebpf.builder.values.methods import Method
-from pyebpf.builder.values.none import MaybeInt
+from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.optional import Maybe, Nothing
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass, field
 from pyebpf.dsl.binding_time import BindingTimes, Reason
-from pyebpf.dsl.scope import Rebound
+from pyebpf.dsl.scope import ReboundName
 from pyebpf.dsl.translate import turns
 from pyebpf.dsl.translate.assigned import assigned_names
-from pyebpf.dsl.translate.held import HeldEntity, run_time_method
+from pyebpf.dsl.translate.constants import ConstantEntity, run_time_method
 from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
 from pyebpf.dsl.tree import walk
 from pyebpf.types import S64, U64
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.function import FunctionBuilder
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
-    from pyebpf.dsl.translate.frame import Around
+    from pyebpf.dsl.translate.frame import LoopContext
     from pyebpf.dsl.translate.texts import Texts
     from pyebpf.errors import Location
     from pyebpf.types import IntType
@@ -54,7 +54,7 @@ class NamePlace:
     `marker` tells, where there are none, that it is assigned.
     """
 
-    prototype: RunTime
+    prototype: RunTimeValue
     variables: tuple[Variable, ...]
     marker: Variable
 
@@ -111,7 +111,7 @@ class Names:
         self.targets: list[dict[str, Any]] = []
         #: The function around one that a probe defines inside itself.
         self.outer: Names | None = None
-        self.loops: list[Around] = []
+        self.loops: list[LoopContext] = []
         #: Run-time conditions and loops of this function that stand around the current statement.
         self.depth = 0
         self._names: dict[str, NameEntry] = {}
@@ -199,9 +199,9 @@ class Names:
             self.fail(f"{value} does not fit {declared.name}: it holds {declared.minimum} to {declared.maximum}")
         return declared.wrap(value)
 
-    def _variable_value(self, name: str, value: Any) -> RunTime:
+    def _variable_value(self, name: str, value: Any) -> RunTimeValue:
         """The value as a run-time variable holds it."""
-        if isinstance(value, RunTime):
+        if isinstance(value, RunTimeValue):
             return value.local(self.p)
         if isinstance(value, Test):
             return to_int(self.p, value)
@@ -213,7 +213,7 @@ class Names:
         if isinstance(value, tuple):
             return TupleValue(value, type(value)).local(self.p)
         if isinstance(value, Entity) and not isinstance(value, Method) and name not in self.annotations:
-            return HeldEntity(value)
+            return ConstantEntity(value)
         if isinstance(value, str):
             turns.mark_joined(self, name, self._names[name], value)
         if name == RETURN:
@@ -240,11 +240,11 @@ class Names:
         entry.only_constants &= constant
         return value
 
-    def _in_place_of_none(self, entry: NameEntry, value: Int) -> RunTime:
+    def _in_place_of_none(self, entry: NameEntry, value: Int) -> RunTimeValue:
         """After `x = m.get(k)`, `if x is None: x = 0`: the number stands where the look-up's does, and is not None."""
         place = entry.assigned(self.b.environment.values)
         found = None if place is None else place.prototype
-        if place is not None and isinstance(found, MaybeInt) and self._may_be_none(place):
+        if place is not None and isinstance(found, OptionalInt) and self._may_be_none(place):
             if found.type == U64 != value.type and value.literal is not None and value.literal >= 0:
                 value = Int(value.value, U64, literal=value.literal)
             low, high = self.b.bounds(value.value)
@@ -253,24 +253,24 @@ class Names:
                 return found.rebuild((self.p.context, value.value))
         return value
 
-    def settle(self, names: Iterable[str]) -> None:
+    def to_rvalue(self, names: Iterable[str]) -> None:
         """Before a loop that assigns the names: a look-up found to have a number is that number in the loop, too."""
         for name in names:
             entry = self._names.get(name)
             if entry is None or self.times.optional(self.key, name) is not None:
                 continue
-            if not any(isinstance(place.prototype, MaybeInt) for place in entry.places.values()):
+            if not any(isinstance(place.prototype, OptionalInt) for place in entry.places.values()):
                 continue
             value = self.read(name) if self.is_assigned(name) else None
-            if isinstance(value, MaybeInt) and self.b.is_present(value.null_check):
-                number = value.settle(self.p)
+            if isinstance(value, OptionalInt) and self.b.is_non_null(value.null_check):
+                number = value.to_rvalue(self.p)
                 self._join_integer(name, entry, number)
                 self._write(name, entry, number)
 
     def _may_be_none(self, place: NamePlace) -> bool:
         """Whether no test has found what a look-up's place holds here to be a number."""
         null_check = self.b.environment.values.get(place.variables[0])
-        return null_check is not None and not self.b.is_present(null_check)
+        return null_check is not None and not self.b.is_non_null(null_check)
 
     def _join_integer(self, name: str, entry: NameEntry, value: Int) -> None:
         if entry.integer is None:
@@ -287,7 +287,7 @@ class Names:
                 remedy = f"annotate it with its width, `{name}: u64` or `{name}: s64`, which `int` does not say"
             self.fail(f"{shown} is {entry.integer.name} on line {line} and {value.type.name} here: {remedy}")
 
-    def _write(self, name: str, entry: NameEntry, value: RunTime) -> None:
+    def _write(self, name: str, entry: NameEntry, value: RunTimeValue) -> None:
         place = entry.places.get(value.shape)
         if place is None:
             variables = tuple(Variable(part.kind, name) for part in value.parts)
@@ -325,12 +325,12 @@ class Names:
             place = entry.assigned(self.b.environment.values)
             parts = [] if place is None else [self.b.read(variable) for variable in place.variables]
             if place is not None and None not in parts:
-                if isinstance(place.prototype, HeldEntity):
+                if isinstance(place.prototype, ConstantEntity):
                     return place.prototype.entity
                 if isinstance(place.prototype, Nothing):
                     return None
                 found = place.prototype.rebuild(tuple(part for part in parts if part is not None))
-                if isinstance(found, Maybe) and self.b.is_present(found.flag):
+                if isinstance(found, Maybe) and self.b.is_non_null(found.flag):
                     found = found.inner
                 # Where the rest of the statement may write to the name's memory, what it was is kept.
                 moving = name in self.named and turns.is_own_text(entry, found)
@@ -369,7 +369,7 @@ class Names:
             return self.outer.read(name)
         try:
             return self.scope.look_up(name, self.source)
-        except Rebound as change:
+        except ReboundName as change:
             self.fail(
                 f"{name} was {_short(change.before)} when the probe was made, and is {_short(change.after)} "
                 "now: a probe keeps the value that it "
@@ -384,7 +384,7 @@ class Names:
 
     def hides_word(self, name: str) -> bool:
         """Whether a local name means something else than the word of that name outside."""
-        return name in self.local_names and isinstance(self.scope.outside(name), Word)
+        return name in self.local_names and isinstance(self.scope.outside(name), Intrinsic)
 
     def is_assigned(self, name: str) -> bool:
         """Whether reading a local would find a value."""
@@ -406,7 +406,7 @@ class Names:
             self._ended.add(name)
         for place in self._names[name].places.values() if name in self._names else ():
             found = place.prototype
-            if isinstance(found, HeldEntity) and found.entity is entity:
+            if isinstance(found, ConstantEntity) and found.entity is entity:
                 self.b.environment.values.pop(place.marker)
                 self._ended.add(name)
 

@@ -40,7 +40,7 @@ _MOST = 256
 def elements_of(f: Frame, value: Any, node: ast.AST | None = None) -> list[Any] | None:
     """The elements of a tuple, an array or what Python holds now; None of what has no known length."""
     if isinstance(value, Maybe):
-        value = value.settle(f.p)
+        value = value.to_rvalue(f.p)
     if isinstance(value, TupleReference):
         value = value.taken(f.p)
     if isinstance(value, TupleValue):

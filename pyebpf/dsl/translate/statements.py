@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.ssa.function import Join
-from pyebpf.builder.values.entity import Entity, RunTime, describe
+from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.optional import Maybe
@@ -93,7 +93,7 @@ def _assign(f: Frame, node: ast.Assign) -> None:
         # `a, b = b, a`: every value is taken before any name is bound, or any entry written.
         named = all(isinstance(each, ast.Name) for t in node.targets for each in getattr(t, "elts", [t]))
         value = tuple(_taken(f, part, named=named) for part in value)
-    elif len(node.targets) > 1 and isinstance(value, RunTime):
+    elif len(node.targets) > 1 and isinstance(value, RunTimeValue):
         value = value.local(f.p)
     for target in node.targets:
         assign_target(f, target, value)
@@ -101,7 +101,7 @@ def _assign(f: Frame, node: ast.Assign) -> None:
 
 def _taken(f: Frame, part: Any, *, named: bool) -> Any:
     """A value before the others are assigned: what stands in memory that they may write is copied."""
-    if not isinstance(part, RunTime):
+    if not isinstance(part, RunTimeValue):
         return part
     if isinstance(part, Reference) and not named and not part.lvalue.may_be_null(f.p):
         slot = f.b.slot(-(-part.type.size // 8) * 8, name="swapped")
@@ -136,7 +136,7 @@ def _augmented(f: Frame, node: ast.AugAssign) -> None:
             target,
         )
     if isinstance(owner, Maybe):
-        owner = owner.settle(f.p)
+        owner = owner.to_rvalue(f.p)
     # Read before the right side is evaluated, as Python does: a function called there may change what is read. What
     # other processors share is read by the operation itself.
     own = not owner.is_shared(f.p)
@@ -210,7 +210,7 @@ def _rebound_names(statements: list[ast.stmt]) -> list[str]:
 
 def _match(f: Frame, node: ast.Match) -> None:
     subject = f.expression(node.subject)
-    if isinstance(subject, RunTime):
+    if isinstance(subject, RunTimeValue):
         subject = subject.local(f.p)
         if isinstance(subject, Int) and is_boolean(node.subject):
             subject = Int(subject.value, subject.type, BOOL)

@@ -92,10 +92,10 @@ def _element(p: ProgramBuilder, type_: IntType | CharArray, values: Sequence[Any
     if count == 1:
         index = p.b.const(0)
     table = p.b.emit(Op.MAP_VALUE, symbol=p.use_map(_table(type_, values)))
-    p.b.assume_present(table)
+    p.b.assume_non_null(table)
     # What proves the index here, the verifier may have forgotten.
     address = p.b.emit(Op.OFFSET, table, element_offset(p, index, count, type_.size))
-    p.b.assume_present(address)
+    p.b.assume_non_null(address)
     found = p.load_value(Lvalue(base=address, owner="a table", writable=False), type_)
     if isinstance(found, Int) and max(values) <= S64.maximum:  # bounds are those of a number read as s64
         p.b.assume_bounds(found.value, min(values), max(values))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.function import FunctionBuilder
-    from pyebpf.builder.values.entity import RunTime
+    from pyebpf.builder.values.entity import RunTimeValue
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
 
@@ -53,11 +53,11 @@ class Texts:
         self.type = CharArray(length)
         self._slots: dict[FunctionBuilder, ir.Slot] = {}
 
-    def is_here(self, value: RunTime) -> bool:
+    def is_here(self, value: RunTimeValue) -> bool:
         """Whether a value stands in the name's memory."""
         return isinstance(value, String) and value.lvalue.slot in self._slots.values()
 
-    def here(self, p: ProgramBuilder, assigned: Iterable[RunTime]) -> String:
+    def here(self, p: ProgramBuilder, assigned: Iterable[RunTimeValue]) -> String:
         """The string there. `assigned` is what the name stands for already, which decides whose memory it is."""
         there = next((each for each in assigned if self.is_here(each)), None)
         if isinstance(there, String):
@@ -66,7 +66,7 @@ class Texts:
             self._slots[p.b] = p.b.slot(self.type.length, name="text")
         return String(self.type, Lvalue(slot=self._slots[p.b], owner="a local"))
 
-    def nothing(self, p: ProgramBuilder, assigned: Iterable[RunTime]) -> String:
+    def nothing(self, p: ProgramBuilder, assigned: Iterable[RunTimeValue]) -> String:
         """The string there, of a name that is None on this path.
 
         Its bytes are written, since verifiers before Linux 6.3 (6715df8d5d24) refuse to read what never was, and a
@@ -80,7 +80,7 @@ class Texts:
             zero(p, p.b.slot_address(slot), 0, slot.size)
         return there
 
-    def keep(self, p: ProgramBuilder, assigned: Iterable[RunTime], value: Any) -> String:
+    def keep(self, p: ProgramBuilder, assigned: Iterable[RunTimeValue], value: Any) -> String:
         """Copy a string there."""
         there = self.here(p, assigned)
         slot = there.lvalue.slot

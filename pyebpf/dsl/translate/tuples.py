@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyebpf.builder.ssa.conditions import Always, Test
-from pyebpf.builder.values.entity import Entity, RunTime, describe as described
+from pyebpf.builder.values.entity import Entity, RunTimeValue, describe as described
 from pyebpf.builder.values.tuples import TupleValue
 
 __all__ = ["TupleValue", "described", "is_built", "is_run_time"]
@@ -13,7 +13,7 @@ __all__ = ["TupleValue", "described", "is_built", "is_run_time"]
 
 def is_run_time(value: Any) -> bool:
     """Whether a value, or anything in a tuple, list or dictionary of values, is known only on each event."""
-    if isinstance(value, (RunTime, Test)):
+    if isinstance(value, (RunTimeValue, Test)):
         return not isinstance(value, Always)
     if isinstance(value, (tuple, list)):
         return any(map(is_run_time, value))

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import negate
-from pyebpf.builder.values.entity import RunTime
+from pyebpf.builder.values.entity import RunTimeValue
 from pyebpf.builder.values.integers import Character, Int
 from pyebpf.builder.values.optional import Maybe, Nothing, bare, nothing_of, with_flag
-from pyebpf.builder.values.records import PendingRecord, Record
+from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.builder.values.strings import String
 from pyebpf.dsl.translate.tuples import TupleValue
 from pyebpf.types import U64
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["elements_joined", "is_own_text", "mark_joined", "none_value", "optional_value", "own_memory"]
 
 
-def none_value(n: Names, name: str, entry: NameEntry) -> RunTime:
+def none_value(n: Names, name: str, entry: NameEntry) -> RunTimeValue:
     """None, as the name holds it."""
     if n.times.is_optional_text(n.key, name):
         texts = _texts(entry, n.times.text_length(n.key, name))
@@ -33,7 +33,7 @@ def none_value(n: Names, name: str, entry: NameEntry) -> RunTime:
     return Nothing() if like is None else nothing_of(n.p, like, n.shown(name))
 
 
-def optional_value(n: Names, name: str, value: RunTime) -> Maybe:
+def optional_value(n: Names, name: str, value: RunTimeValue) -> Maybe:
     """A value of a name that is None on other paths."""
     like = n.times.optional(n.key, name)
     found = with_flag(n.p, value, n.shown(name))
@@ -43,7 +43,7 @@ def optional_value(n: Names, name: str, value: RunTime) -> Maybe:
     return found
 
 
-def own_memory(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
+def own_memory(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
     """The value of a name that is given strings, or records, by turns, once it has this one; None for all others."""
     if n.times.text_length(n.key, name):
         return _text(n, name, entry, value)
@@ -69,9 +69,9 @@ def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
         return
     if _mark_elements(n, name, given):
         return
-    values = [bare(each) if isinstance(each, RunTime) else each for each in given if not isinstance(each, Nothing)]
+    values = [bare(each) if isinstance(each, RunTimeValue) else each for each in given if not isinstance(each, Nothing)]
     optional = len(values) < len(given) or any(_may_be_none(n, each) for each in given)
-    shapes = {value.shape: value for value in values if isinstance(value, RunTime)}
+    shapes = {value.shape: value for value in values if isinstance(value, RunTimeValue)}
     if optional and len(shapes) == 1 and all(map(_is_kept, values)):
         if n.times.optional(n.key, name) is None:
             n.times.mark_optional(n.key, name, values[0])
@@ -83,14 +83,14 @@ def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
         n.times.mark_text(n.key, name, max(rooms))
         if optional and all(rooms):
             n.times.mark_optional_text(n.key, name)
-    elif any(isinstance(value, Record | PendingRecord) for value in values):
+    elif any(isinstance(value, Record | RecordLiteral) for value in values):
         from pyebpf.dsl.translate.anywhere import are_joined
 
         if are_joined(values):
             n.times.mark_anywhere(n.key, name)
 
 
-def elements_joined(n: Names, name: str, value: RunTime) -> RunTime:
+def elements_joined(n: Names, name: str, value: RunTimeValue) -> RunTimeValue:
     """A tuple whose constants are u64 where another path gives such."""
     if not isinstance(value, TupleValue):
         return value
@@ -109,7 +109,7 @@ def _element(name: str, number: int) -> str:
 
 def _mark_elements(n: Names, name: str, given: list[Any]) -> bool:
     """Note where a name's tuples have a constant on one path and a u64 on another; fail where they can't be one."""
-    values = [bare(each) if isinstance(each, RunTime) else each for each in given if not isinstance(each, Nothing)]
+    values = [bare(each) if isinstance(each, RunTimeValue) else each for each in given if not isinstance(each, Nothing)]
     tuples = [each for each in values if isinstance(each, TupleValue)]
     if not tuples or len(tuples) < len(values):
         return False
@@ -138,12 +138,12 @@ def _may_be_none(n: Names, value: Any) -> bool:
 
 def _is_kept(value: Any) -> bool:
     """Whether a value is the same in each pass: memory on the stack is not."""
-    if not isinstance(value, RunTime):
+    if not isinstance(value, RunTimeValue):
         return False
     return bool(value.parts) and getattr(getattr(value, "lvalue", None), "slot", None) is None
 
 
-def _text(n: Names, name: str, entry: NameEntry, value: Any) -> RunTime | None:
+def _text(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
     from pyebpf.dsl.translate.texts import text_room
 
     optional = n.times.is_optional_text(n.key, name)
@@ -175,7 +175,7 @@ def _texts(entry: NameEntry, length: int) -> Any:
     return entry.texts
 
 
-def _assigned(n: Names, entry: NameEntry) -> list[RunTime]:
+def _assigned(n: Names, entry: NameEntry) -> list[RunTimeValue]:
     """The values that the name may stand for here."""
     place = entry.assigned(n.b.environment.values)
     return [] if place is None else [bare(place.prototype)]

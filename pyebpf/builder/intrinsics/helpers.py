@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.contexts import Context
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.builder.values.entity import Entity, RunTime, describe
+from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.integers import Int, read_int
 from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.lvalue import Lvalue, moved, write_bytes
-from pyebpf.builder.values.none import MaybeInt
-from pyebpf.builder.values.operations import fits, settled, to_int
-from pyebpf.builder.values.packet_bounds import MOVES, packet_moved
+from pyebpf.builder.values.none import OptionalInt
+from pyebpf.builder.values.operations import fits, rvalue, to_int
+from pyebpf.builder.values.packet_bounds import MOVES, invalidate_packet_pointers
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["HelperWord"]
+__all__ = ["HelperFunction"]
 
 
 #: BPF_F_RDONLY_PROG of BPF_MAP_CREATE.
@@ -80,7 +80,7 @@ _INSTEAD = {
 _SIZE = re.compile(r"(size|len|sz)$|^size_of_")
 
 
-class HelperWord(Entity):
+class HelperFunction(Entity):
     """`helpers.NAME`: called in a probe, one call of that helper."""
 
     def __init__(self, name: str) -> None:
@@ -110,7 +110,7 @@ class HelperWord(Entity):
         values = [call.argument(index, value) for index, value in enumerate(given)]
         result = call.result(values)
         if called.name in MOVES:
-            packet_moved(p, f"helpers.{called.name}()")
+            invalidate_packet_pointers(p, f"helpers.{called.name}()")
         return result
 
 
@@ -171,7 +171,7 @@ class _Call:
     def argument(self, index: int, value: Any) -> ir.Value:
         """Return what is passed for an argument."""
         parameter = self.helper.parameters[index]
-        value = settled(self.p, value)
+        value = rvalue(self.p, value)
         c_type = parameter.type.removeprefix("const ").strip()
         if not c_type.endswith("*"):
             return self._integer(index, _INTEGERS[c_type], value)
@@ -218,7 +218,7 @@ class _Call:
             if c_type not in ("void *", f"{value.type.c_name} *"):
                 self._fail(index, f"a {c_type}", value)
             return moved(p, value.address, value.offset) if value.trusted else to_int(p, value).value
-        if isinstance(value, RunTime) and not isinstance(value, Reference):
+        if isinstance(value, RunTimeValue) and not isinstance(value, Reference):
             value = value.local(p)
         lvalue = getattr(value, "lvalue", None)
         if not isinstance(lvalue, Lvalue):
@@ -249,7 +249,7 @@ class _Call:
             found = p.b.call(self.helper.id, *values, result=Kind.POINTER, comment=comment)
             if self.helper.name in _VALUES:
                 return self._map_value(found)
-            p.b.assume_present(found)
+            p.b.assume_non_null(found)
             struct = returns.removesuffix("*").strip()
             return KernelReference(found, p.target.type_named(struct), trusted=True)
         type_ = _INTEGERS[returns]
@@ -277,7 +277,7 @@ class _Call:
         with p.b.else_():
             p.b.write(value, p.b.const(0))
         joined = p.b.take(value)
-        return MaybeInt(found, joined, number.type, number.loaded, what)
+        return OptionalInt(found, joined, number.type, number.loaded, what)
 
 
 def _text_map(text: str) -> MapSpec:

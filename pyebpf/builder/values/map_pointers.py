@@ -1,4 +1,4 @@
-"""`MapWord`: what every map is to a probe, whatever its kind; `InnerMap`: one that was found in a map of maps."""
+"""`MapPointer`: what every map is to a probe, whatever its kind; `InnerMap`: one that was found in a map of maps."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
-from pyebpf.builder.values.entity import Entity, RunTime
+from pyebpf.builder.values.entity import Entity, RunTimeValue
 from pyebpf.compiler.ir import Condition as Relation, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.values.entries import Entries
+    from pyebpf.builder.values.entries import MapEntries
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
 
-__all__ = ["InnerMap", "MapWord"]
+__all__ = ["InnerMap", "MapPointer"]
 
 
-class MapWord(Entity):
+class MapPointer(Entity):
     """A map. `_name_source` is its name, or answers it when the map is first used."""
 
     _name_source: str | Callable[[], str]
@@ -45,14 +45,14 @@ class MapWord(Entity):
     def is_shared(self, p: ProgramBuilder) -> bool:
         return True
 
-    def entries(self, p: ProgramBuilder) -> Entries | None:
+    def entries(self, p: ProgramBuilder) -> MapEntries | None:
         p.fail(f"a `for` over {self.map_name}: the kernel walks hashes and arrays only")
 
 
-class InnerMap(RunTime):
+class InnerMap(RunTimeValue):
     """A map of the shape of `template` that a look-up found, or None. Messages and drop reasons call it `outer`."""
 
-    def __init__(self, address: ir.Value, template: MapWord, outer: str) -> None:
+    def __init__(self, address: ir.Value, template: MapPointer, outer: str) -> None:
         self.address = address
         self.template = template
         self.outer = outer
@@ -72,15 +72,15 @@ class InnerMap(RunTime):
         return f"the map found in {self.outer}"
 
     def is_none(self, p: ProgramBuilder) -> Test:
-        if p.b.is_present(self.address):
+        if p.b.is_non_null(self.address):
             return Always(holds=False)
         return Compare(Relation.EQ, self.address, p.b.const(0), null_check=True)
 
     def truth(self, p: ProgramBuilder) -> Test:
         p.fail(f"the truth of {self.describe()} may mean None: write `is None` or `is not None`")
 
-    def _map(self, p: ProgramBuilder) -> MapWord:
-        if not p.b.is_present(self.address):
+    def _map(self, p: ProgramBuilder) -> MapPointer:
+        if not p.b.is_non_null(self.address):
             p.fail(f"{self.outer}.get(…) may be None: test it with `is None` first")
         found = copy(self.template)
         found.address = self.address
@@ -108,5 +108,5 @@ class InnerMap(RunTime):
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
         return self._map(p).contains(p, item)
 
-    def entries(self, p: ProgramBuilder) -> Entries | None:
+    def entries(self, p: ProgramBuilder) -> MapEntries | None:
         return self._map(p).entries(p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.intrinsics.words import word
+from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.values import kernel_objects
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import string_at
@@ -43,7 +43,7 @@ def _has_field(p: ProgramBuilder, struct: Any, path: Any) -> bool:
     return p.target.has_field(struct, path)
 
 
-@word(_has_field)
+@intrinsic(_has_field)
 def has_field(struct: str, path: str) -> bool:
     """Whether the kernel compiled for has that struct and member.
 
@@ -64,7 +64,7 @@ def _has_tracepoint(p: ProgramBuilder, name: Any) -> bool:
     return True
 
 
-@word(_has_tracepoint)
+@intrinsic(_has_tracepoint)
 def has_tracepoint(name: str) -> bool:
     """Whether the kernel has a tracepoint, "category:name", or a raw tracepoint, "name". Known while compiling."""
     raise OnlyInProbe
@@ -80,7 +80,7 @@ def _has_function(p: ProgramBuilder, name: Any) -> bool:
         return False
 
 
-@word(_has_function)
+@intrinsic(_has_function)
 def has_function(name: str) -> bool:
     """Whether the kernel has a function, by its types (BTF) or in the list of those that can be probed.
 
@@ -97,7 +97,7 @@ def _enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> int:
         p.fail(str(error))
 
 
-@word(_enum)
+@intrinsic(_enum)
 def enum(name: str, enum: str = "") -> int:
     """Value of a kernel's enumerator, `enum("TCP_LISTEN")`, of any enum or of the one named. Known while compiling."""
     raise OnlyInProbe
@@ -112,7 +112,7 @@ def _has_enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> bool:
     return True
 
 
-@word(_has_enum)
+@intrinsic(_has_enum)
 def has_enum(name: str, enum: str = "") -> bool:
     """Whether the kernel has an enumerator, in any enum or in the one named. Known while compiling.
 
@@ -129,25 +129,25 @@ def _sizeof(p: ProgramBuilder, name: Any) -> int:
         p.fail(str(error))
 
 
-@word(_sizeof)
+@intrinsic(_sizeof)
 def sizeof(name: str) -> int:
     """Size in bytes of a kernel type, `sizeof("struct sock")`. Known while compiling."""
     raise OnlyInProbe
 
 
-@word(kernel_objects.cast)
+@intrinsic(kernel_objects.cast)
 def cast(type_name: str, value: Any) -> Any:
     """The same address seen as another kernel struct: `cast("struct tcp_sock", sk)`. The verifier's trust is lost."""
     raise OnlyInProbe
 
 
-@word(kernel_objects.container_of)
+@intrinsic(kernel_objects.container_of)
 def container_of(value: Any, struct: str, member: str) -> Any:
     """The struct that a kernel object is a member of: `container_of(inode, "struct socket_alloc", "vfs_inode")`."""
     raise OnlyInProbe
 
 
-@word(kernel_objects.kernel_symbol)
+@intrinsic(kernel_objects.kernel_symbol)
 def ksym(name: str, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
     """The kernel's symbol of that name: `ksym("runqueues").nr_running`, `ksym("jiffies", u64)`, `ksym("do_exit")`.
 
@@ -157,7 +157,7 @@ def ksym(name: str, type: Any = None) -> Any:  # noqa: A002 - the author's keywo
     raise OnlyInProbe
 
 
-@word(kernel_objects.user)
+@intrinsic(kernel_objects.user)
 def user(address: Any, target: Any = None) -> Any:
     """The same address in the process's memory, where BTF does not say so: `user(ubuf)[0]`, `user(n, u32)[0]`."""
     raise OnlyInProbe
@@ -168,7 +168,7 @@ def _current_task(p: ProgramBuilder) -> Any:
     return kernel_objects.KernelReference(p.b.call(GET_CURRENT_TASK, result=Kind.SCALAR), type_)
 
 
-@word(_current_task)
+@intrinsic(_current_task)
 def current_task() -> Any:
     """The current thread's struct task_struct."""
     raise OnlyInProbe
@@ -183,7 +183,7 @@ def _string(name: str, space: Space) -> Any:
     return build
 
 
-@word(_string("user_string", Space.USER))
+@intrinsic(_string("user_string", Space.USER))
 def user_string(pointer: Any, size: int | None = None) -> str:
     """The C string at an address of the current process. Its size comes from where it goes, else from `size`.
 
@@ -193,7 +193,7 @@ def user_string(pointer: Any, size: int | None = None) -> str:
     raise OnlyInProbe
 
 
-@word(_string("kernel_string", Space.KERNEL))
+@intrinsic(_string("kernel_string", Space.KERNEL))
 def kernel_string(pointer: Any, size: int | None = None) -> str:
     """The C string at an address in the kernel. Its size comes from where it goes, else from `size`."""
     raise OnlyInProbe

@@ -1,73 +1,36 @@
-"""The friendly words: `pid()`, `comm()`, `now()` and the like, usable inside probes only.
-
-A word is declared as a typed function for people and type checkers; what it appends to a program stands in the
-decorator. Called by Python itself it raises OnlyInProbe.
-"""
+"""Intrinsics of the current task, the processor, the clock and the traced function."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.values.entity import Entity
+from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.methods import invoke
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import S64, U64
+from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.helper_ids import (
     GET_CURRENT_COMM,
     GET_CURRENT_PID_TGID,
     GET_CURRENT_UID_GID,
+    GET_FUNC_IP,
     GET_NS_CURRENT_PID_TGID,
     GET_SMP_PROCESSOR_ID,
     KTIME_GET_NS,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Word", "comm", "cpu", "gid", "now", "pid", "process_number", "tid", "uid", "word"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
+__all__ = ["comm", "cpu", "function_ip", "gid", "now", "pid", "process_number", "tid", "uid"]
 
 TASK_COMM_LEN = 16
 
-
-class Word(Entity):
-    """A name that stands for code: calling it in a probe runs `build(p, *arguments, **keywords)` while compiling."""
-
-    def __init__(self, name: str, build: Callable[..., Any], documentation: str | None) -> None:
-        self.name = name
-        self.build = build
-        self.__doc__ = documentation
-        self.__name__ = name
-
-    def describe(self) -> str:
-        """Return the word, as written where it is an operand."""
-        return f"{self.name} without its parentheses"
-
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """Build the word's code; an argument that it does not take is an error."""
-        return invoke(p, f"{self.name}()", self.build, arguments, keywords)
-
-    def __call__(self, *_arguments: Any, **_keywords: Any) -> Any:
-        """Refuse: only a probe can ask."""
-        msg = f"{self.name}() has an answer only inside a probe, on each event"
-        raise OnlyInProbe(msg)
-
-
-def word(build: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a word: the decorated function gives its name, types and documentation, `build` its code."""
-
-    def declare(function: Callable[P, R]) -> Callable[P, R]:
-        return Word(function.__name__, build, function.__doc__)
-
-    return declare
+#: Types of programs that can ask for the traced function.
+_FUNCTION_TYPES = (ProgramType.KPROBE, ProgramType.TRACING)
 
 
 def _int(value: ir.Value, *, signed: bool = False) -> Int:
@@ -99,7 +62,7 @@ def _task_number(p: ProgramBuilder, *, process: bool) -> Int:
     return _int(p.b.load(answer, 4 if process else 0, 4), signed=True)
 
 
-@word(process_number)
+@intrinsic(process_number)
 def pid() -> int:
     """Process id (the kernel's tgid) of the current task, as the loading process sees it.
 
@@ -108,25 +71,25 @@ def pid() -> int:
     raise OnlyInProbe
 
 
-@word(lambda p: _task_number(p, process=False))
+@intrinsic(lambda p: _task_number(p, process=False))
 def tid() -> int:
     """Thread id (the kernel's pid) of the current task, as the loading process sees it."""
     raise OnlyInProbe
 
 
-@word(lambda p: _half(p, GET_CURRENT_UID_GID, upper=False))
+@intrinsic(lambda p: _half(p, GET_CURRENT_UID_GID, upper=False))
 def uid() -> int:
     """Real user id of the current task, in the initial user namespace."""
     raise OnlyInProbe
 
 
-@word(lambda p: _half(p, GET_CURRENT_UID_GID, upper=True))
+@intrinsic(lambda p: _half(p, GET_CURRENT_UID_GID, upper=True))
 def gid() -> int:
     """Real group id of the current task, in the initial user namespace."""
     raise OnlyInProbe
 
 
-@word(lambda p: _int(p.b.call(KTIME_GET_NS)))
+@intrinsic(lambda p: _int(p.b.call(KTIME_GET_NS)))
 def now() -> int:
     """Nanoseconds of the monotonic clock (a u64), which stands still in suspend.
 
@@ -141,7 +104,7 @@ def _cpu(p: ProgramBuilder) -> Int:
     return _int(value, signed=True)
 
 
-@word(_cpu)
+@intrinsic(_cpu)
 def cpu() -> int:
     """Number of the processor that runs the probe."""
     raise OnlyInProbe
@@ -155,7 +118,46 @@ def _comm(p: ProgramBuilder) -> Any:
     return StringSource("comm()", read_into, TASK_COMM_LEN, p.b.where)
 
 
-@word(_comm)
+@intrinsic(_comm)
 def comm() -> str:
     """Name of the current thread, at most 15 bytes."""
+    raise OnlyInProbe
+
+
+def _function_ip(p: ProgramBuilder) -> Int:
+    if p.kind not in _FUNCTION_TYPES:
+        p.fail("function_ip() is known where a probe is on functions: @bpf.kprobe, @bpf.fentry, @bpf.function …")
+    if not p.target.has(f"helper:get_func_ip@{p.kind.name.lower()}"):
+        return Int(_from_register(p), U64)
+    return Int(p.b.call(GET_FUNC_IP, p.context, comment="function_ip()"), U64)
+
+
+def _from_register(p: ProgramBuilder) -> ir.Value:
+    """The address by the program counter, which a kprobe leaves right behind its trap instruction.
+
+    For kernels without the helper: Linux commit 9ffd9f3ff719 ("bpf: Add bpf_get_func_ip helper for kprobe programs")
+    (v5.15).
+    """
+    from pyebpf.builder.contexts import registers
+    from pyebpf.specs.attach.kernel_functions import split
+    from pyebpf.specs.attach.kprobes import Kprobe
+
+    attach = p.program_context.attach
+    if not isinstance(attach, Kprobe) or attach.returns:
+        p.fail(
+            "this kernel tells only a probe at a function's entry, by @bpf.kprobe, which function that is (helper "
+            "bpf_get_func_ip, since Linux 5.15)"
+        )
+    if split(attach.target)[2]:
+        return p.b.const(0)
+    arch = registers.machine(p)
+    return p.b.emit(Op.ADD, registers.register(p, arch.instruction), p.b.const(-arch.trap_size))
+
+
+@intrinsic(_function_ip)
+def function_ip() -> int:
+    """Address of the function whose entry or return the probe was called for; `bpf.function_name` makes a name of it.
+
+    0 within a function, at an offset.
+    """
     raise OnlyInProbe

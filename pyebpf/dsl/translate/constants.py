@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.values.entity import Entity, RunTime
+from pyebpf.builder.values.entity import Entity, RunTimeValue
 from pyebpf.builder.values.methods import Method
 
 if TYPE_CHECKING:
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from pyebpf.compiler import ir
 
-__all__ = ["HeldEntity", "run_time_method"]
+__all__ = ["ConstantEntity", "run_time_method"]
 
 
-class HeldEntity(RunTime):
+class ConstantEntity(RunTimeValue):
     """An entity in a run-time variable: nothing of it changes at run time but whether the name has it."""
 
     def __init__(self, entity: Entity) -> None:
@@ -32,7 +32,7 @@ class HeldEntity(RunTime):
     def shape(self) -> Hashable:
         return ("entity", id(self.entity))
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> HeldEntity:  # noqa: ARG002 - the protocol's
+    def rebuild(self, parts: tuple[ir.Value, ...]) -> ConstantEntity:  # noqa: ARG002 - the protocol's
         return self
 
 
@@ -40,4 +40,8 @@ def run_time_method(value: Any) -> Method | None:
     """A method of what each event decides, also in a tuple: its owner is not what it was by the time of the call."""
     if isinstance(value, (tuple, list)):
         return next((found for found in map(run_time_method, value) if found is not None), None)
-    return value if isinstance(value, Method) and isinstance(getattr(value.build, "__self__", None), RunTime) else None
+    return (
+        value
+        if isinstance(value, Method) and isinstance(getattr(value.build, "__self__", None), RunTimeValue)
+        else None
+    )
