@@ -178,7 +178,7 @@ class Walk:
             if origin is not None:
                 body.assume_origin(inner, origin)
             if gone is not None:
-                body.environment.gone[inner.number] = gone
+                body.environment.lose(inner.number, gone)
             if variable in assigned:
                 continue
             if known.is_non_null(value.number):
@@ -271,7 +271,7 @@ class Walk:
             if origin is not None:
                 b.assume_origin(value, origin)
             if entered.gone is not None:
-                b.environment.gone[value.number] = entered.gone
+                b.environment.lose(value.number, entered.gone)
         if self._flag is not None:
             self._returned = b.load(state, self._flag, _CELL)
         for result in self._results:

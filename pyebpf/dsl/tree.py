@@ -12,19 +12,32 @@ if TYPE_CHECKING:
 __all__ = ["children", "statements_within", "walk"]
 
 
+#: Fields that hold no nodes, or such as hold none themselves and stand nowhere: contexts and operators.
+_WITHOUT_NODES = frozenset({"attr", "ctx", "id", "kind", "level", "module", "op", "ops", "type_comment"})
+
+
+#: Fields of each kind of node met so far that may hold others.
+_FIELDS: dict[type[ast.AST], list[str]] = {ast.Constant: []}
+
+
 def children(node: ast.AST) -> list[ast.AST]:
-    """`ast.iter_child_nodes`, but for `ast.Load` and its like."""
+    """`ast.iter_child_nodes`, but for contexts (`ast.Load`) and operators."""
+    kind = type(node)
+    fields = _FIELDS.get(kind)
+    if fields is None:
+        fields = _FIELDS[kind] = [name for name in kind._fields if name not in _WITHOUT_NODES]
     found: list[ast.AST] = []
-    for value in vars(node).values():
-        if isinstance(value, list):
-            found += [each for each in value if isinstance(each, ast.AST)]
-        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+    for name in fields:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
             found.append(value)
+        elif value and isinstance(value, list):
+            found += [each for each in value if isinstance(each, ast.AST)]
     return found
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """`ast.walk`, but for `ast.Load` and its like."""
+    """`ast.walk`, but for contexts and operators."""
     waiting = deque([node])
     while waiting:
         node = waiting.popleft()

@@ -95,7 +95,7 @@ class Values:
 
     def copy(self) -> Values:
         """Return variables of their own for another path of the same function."""
-        return Values(self._facts, self._entries.copy())
+        return Values(self._facts, self._entries)
 
     def _entry(self, variable: Variable) -> tuple[int, Variable, Value] | None:
         number = self._facts.numbers.get(variable)
@@ -124,16 +124,16 @@ class Values:
         entry = self._entries.get(number)
         if entry is None:
             facts.assignments += 1
-            self._entries[number] = (facts.assignments, variable, value)
+            self._entries = self._entries.with_item(number, (facts.assignments, variable, value))
         elif entry[2] is not value:
-            self._entries[number] = (entry[0], variable, value)
+            self._entries = self._entries.with_item(number, (entry[0], variable, value))
 
     def pop(self, variable: Variable) -> Value | None:
         """Leave the variable without a value, and return the one that it had."""
         entry = self._entry(variable)
         if entry is None:
             return None
-        self._entries.discard(self._facts.numbers[variable])
+        self._entries = self._entries.without(self._facts.numbers[variable])
         return entry[2]
 
     def differing(self, others: Sequence[Values]) -> list[Variable]:
@@ -173,10 +173,10 @@ class Environment:
         return Environment(
             self.facts,
             self.values.copy(),
-            self.present.copy(),
-            self.bounds.copy(),
-            self.invalidated.copy(),
-            self.gone.copy(),
+            self.present,
+            self.bounds,
+            self.invalidated,
+            self.gone,
             self.contradictions,
         )
 
@@ -191,7 +191,7 @@ class Environment:
     def invalidate(self, name: str, reason: str) -> None:
         """Add that all addresses of an origin that are known are invalid."""
         origin = self.facts.origin(name)
-        self.invalidated[origin.number] = (len(origin.addresses), reason)
+        self.invalidated = self.invalidated.with_item(origin.number, (len(origin.addresses), reason))
 
     def why_gone(self, number: int) -> str | None:
         """Why an address, by its number, is invalid; None if it is not."""
@@ -212,11 +212,15 @@ class Environment:
                 count, _ = self.invalidated[origin.number]
                 yield from islice(origin.addresses, known, count)
 
+    def lose(self, number: int, reason: str) -> None:
+        """Add that an address, by its number, is invalid."""
+        self.gone = self.gone.with_item(number, reason)
+
     def inherit(self, value: Value, source: Value, known: Environment) -> None:
         """Take over, for a value that may be `source` of another environment, why that is gone and where it is from."""
         reason = known.why_gone(source.number)
         if reason is not None and value.number not in self.gone:
-            self.gone[value.number] = reason
+            self.lose(value.number, reason)
         origin = self.facts.origins.get(source.number)
         if origin is not None:
             self.facts.comes_from(value.number, origin.name)
@@ -230,7 +234,10 @@ class Environment:
             self.contradictions += 1
             low = high = max(S64_MIN, min(low if low > old_high else high, S64_MAX))
         if (low, high) != (old_low, old_high):
-            (self.facts.bounds if always else self.bounds)[value.number] = (low, high)
+            if always:
+                self.facts.bounds[value.number] = (low, high)
+            else:
+                self.bounds = self.bounds.with_item(value.number, (low, high))
 
 
 def hull(intervals: Sequence[Interval | None]) -> Interval | None:
@@ -256,9 +263,10 @@ def merge(
     merged = first.copy()
     merged.contradictions = fewest
     for number in {number for other in others for number in first.gone.differing(other.gone)}:
-        merged.gone[number] = next(reason for e in reversed(environments) if (reason := e.gone.get(number)) is not None)
+        merged.lose(number, next(why for e in reversed(environments) if (why := e.gone.get(number)) is not None))
     for number in {number for other in others for number in first.invalidated.differing(other.invalidated)}:
-        merged.invalidated[number] = max(e.invalidated.get(number, (0, "")) for e in environments)
+        latest = max(e.invalidated.get(number, (0, "")) for e in environments)
+        merged.invalidated = merged.invalidated.with_item(number, latest)
     parameters: list[tuple[Variable, Value]] = []
     for variable in first.values.differing([other.values for other in others]):
         value = first.values[variable]
@@ -278,15 +286,15 @@ def merge(
         for e in environments:
             merged.inherit(joined, e.values[variable], e)
     for number in {number for other in others for number in first.present.differing(other.present)}:
-        merged.present.discard(number)
+        merged.present = merged.present.without(number)
     first, *others = taken
-    merged.bounds = first.bounds.copy()
+    merged.bounds = first.bounds
     for number in {number for other in others for number in first.bounds.differing(other.bounds)}:
         around = hull([e.interval(number) for e in taken]) if number in first.bounds else None
         if around is not None and around != facts.bounds.get(number):
-            merged.bounds[number] = around
+            merged.bounds = merged.bounds.with_item(number, around)
         else:
-            merged.bounds.discard(number)
+            merged.bounds = merged.bounds.without(number)
     return merged, parameters
 
 
@@ -321,9 +329,9 @@ def learn(environment: Environment, fact: Test) -> None:
         return
     left, right = environment.interval(fact.left.number), environment.interval(fact.right.number)
     if right == (0, 0) and fact.relation is Relation.NE and (fact.null_check or fact.left.kind is Kind.POINTER):
-        environment.present[fact.left.number] = True
+        environment.present = environment.present.with_item(fact.left.number, value=True)
     if fact.guards is not None and fact.relation is Relation.ULE:
-        environment.present[fact.guards.number] = True
+        environment.present = environment.present.with_item(fact.guards.number, value=True)
     low, high = (S64_MIN, S64_MAX) if right is None else right
     relation = fact.relation
     if relation is Relation.EQ and right is not None:

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 __all__ = ["FunctionBuilder", "Join", "Loop"]
 
 _CALLS = frozenset({Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
+#: The kinds of results that `OPS` fixes; None for no result.
+_KINDS: dict[Op, ir.Kind | None] = {
+    op: {
+        ir.Result.NONE: None,
+        ir.Result.SCALAR: Kind.SCALAR,
+        ir.Result.POINTER: Kind.POINTER,
+        ir.Result.MAP: Kind.MAP,
+    }[info.result]
+    for op, info in ir.OPS.items()
+    if info.result not in (ir.Result.SAME, ir.Result.DECLARED)
+}
 
 
 class FunctionBuilder:
@@ -98,20 +109,7 @@ class FunctionBuilder:
 
         An op without a result returns its first operand, so that callers need not tell the two apart.
         """
-        kind: ir.Kind | None
-        match ir.OPS[op].result:
-            case ir.Result.NONE:
-                kind = None
-            case ir.Result.SCALAR:
-                kind = Kind.SCALAR
-            case ir.Result.POINTER:
-                kind = Kind.POINTER
-            case ir.Result.MAP:
-                kind = Kind.MAP
-            case ir.Result.SAME:
-                kind = operands[0].kind
-            case _:
-                kind = result
+        kind = _KINDS[op] if op in _KINDS else operands[0].kind if op is Op.REFINE else result
         if self.no_calls and op in _CALLS:
             self.fail(self.no_calls)
         value = None if kind is None else self.new_value(kind, hint)

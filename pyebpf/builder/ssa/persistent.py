@@ -1,8 +1,8 @@
-"""A mapping of which copies cost nothing: a radix tree whose nodes are never changed, so that copies share them.
+"""A mapping that is never changed: a radix tree that shares all but one path with what is made from it.
 
 What is known at one point of a function goes along every path from there, and most of it is the same where the paths
 meet. Copying it at each branch and comparing all of it at each join takes time that grows with the square of the
-function's length; here a copy is one reference, and a comparison looks at what differs.
+function's length; here all paths have the same mapping, and a comparison looks at what differs.
 """
 
 from __future__ import annotations
@@ -31,16 +31,10 @@ class PersistentMap(Generic[V]):
 
     __slots__ = ("_root", "_shift")
 
-    def __init__(self) -> None:
-        self._root = _EMPTY
+    def __init__(self, root: _Node = _EMPTY, shift: int = 0) -> None:
+        self._root = root
         #: Bits by which a key is shifted for its place in the root.
-        self._shift = 0
-
-    def copy(self) -> PersistentMap[V]:
-        """Return a mapping of its own with the same content, in constant time."""
-        other: PersistentMap[V] = PersistentMap.__new__(PersistentMap)
-        other._root, other._shift = self._root, self._shift
-        return other
+        self._shift = shift
 
     @overload
     def get(self, key: int) -> V | None: ...
@@ -68,28 +62,17 @@ class PersistentMap(Generic[V]):
     def __contains__(self, key: int) -> bool:
         return self.get(key) is not None
 
-    def __setitem__(self, key: int, value: V) -> None:
-        while key >> self._shift >= _WIDTH:
-            self._root = [self._root if self._root is not _EMPTY else None, *_EMPTY[1:]]
-            self._shift += _BITS
-        self._put(key, value)
+    def with_item(self, key: int, value: V) -> PersistentMap[V]:
+        """Return a mapping in which a key stands for a value, whatever it stood for here."""
+        root, shift = self._root, self._shift
+        while key >> shift >= _WIDTH:
+            root = [root if root is not _EMPTY else None, *_EMPTY[1:]]
+            shift += _BITS
+        return _changed(root, shift, key, value)
 
-    def discard(self, key: int) -> None:
-        """Take a key out, if it is there."""
-        if key in self:
-            self._put(key, None)
-
-    def _put(self, key: int, value: V | None) -> None:
-        """Replace the nodes on the way to a key."""
-        shift = self._shift
-        node = self._root = self._root.copy()
-        while shift:
-            place = key >> shift & _MASK
-            below = node[place]
-            node[place] = below = (_EMPTY if below is None else below).copy()
-            node = below
-            shift -= _BITS
-        node[key & _MASK] = value
+    def without(self, key: int) -> PersistentMap[V]:
+        """Return a mapping without a key, be it here or not."""
+        return _changed(self._root, self._shift, key, None) if key in self else self
 
     def values(self) -> Iterator[V]:
         """All values, in the order of their keys."""
@@ -124,3 +107,17 @@ class PersistentMap(Generic[V]):
             for place, (a, b) in enumerate(zip(ones, twos, strict=True))
             if a is not b
         ]
+
+
+def _changed(root: _Node, shift: int, key: int, value: V | None) -> PersistentMap[V]:
+    """A tree with new nodes on the way to a key."""
+    made: PersistentMap[V] = PersistentMap(root.copy(), shift)
+    node = made._root
+    while shift:
+        place = key >> shift & _MASK
+        below = node[place]
+        node[place] = below = (_EMPTY if below is None else below).copy()
+        node = below
+        shift -= _BITS
+    node[key & _MASK] = value
+    return made

@@ -63,7 +63,7 @@ class Frame(Names):
         #: Whether what an inlined function returns is on every path a record just made.
         self.gives_fresh = True
         self.calls: tuple[Any, ...] = ()
-        self._places: dict[tuple[int, int, int], Location] = {}
+        self._places: dict[ast.AST, Location] = {}
 
     @property
     def walk(self) -> Walk | None:
@@ -78,10 +78,9 @@ class Frame(Names):
 
     def at(self, node: ast.AST) -> Location:
         """The place of a node."""
-        key = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0) or 0)
-        found = self._places.get(key)
+        found = self._places.get(node)
         if found is None:
-            found = self._places[key] = self.source.at(node)
+            found = self._places[node] = self.source.at(node)
         return found
 
     def fail(self, message: str, node: ast.AST | None = None) -> NoReturn:

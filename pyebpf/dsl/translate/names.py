@@ -139,7 +139,8 @@ class Names:
     def mark(self, names: Iterable[str], what: str, where: Location) -> None:
         """Note that names are run-time variables."""
         for name in names:
-            self.times.mark(self.key, name, Reason(what, where), relied_on=name in self._known)
+            if not self.times.is_run_time(self.key, name):
+                self.times.mark(self.key, name, Reason(what, where), relied_on=name in self._known)
 
     def assign(self, name: str, value: Any) -> None:
         """Bind a local name at the current place."""

@@ -124,8 +124,7 @@ def _annotated(f: Frame, node: ast.AnnAssign) -> None:
 def _augmented(f: Frame, node: ast.AugAssign) -> None:
     target, sign = node.target, BINARY[type(node.op)][0]
     if isinstance(target, ast.Name):
-        load = ast.copy_location(ast.Name(target.id, ast.Load()), target)
-        f.assign(target.id, binary(f, node.op, f.expression(load), f.expression(node.value)))
+        f.assign(target.id, binary(f, node.op, f.expression(target), f.expression(node.value)))
         return
     owner_node = target.value
     owner = f.expression(owner_node)
