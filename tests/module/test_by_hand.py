@@ -74,7 +74,9 @@ def counts(spec: ModuleSpec, dfds: list[int]) -> Mapping[int, int]:
     for dfd in dfds:
         machine.run(program, context(dfd))
     found = machine.maps[spec.maps[0].name]
-    return {key: int.from_bytes(found.read(key.to_bytes(4, "little"))[:8], "little") for key in set(dfds) if key < 100}
+    return {
+        key: int.from_bytes(found.entries()[key.to_bytes(4, "little")][:8], "little") for key in set(dfds) if key < 100
+    }
 
 
 def test_a_body_written_by_hand_is_linked_and_runs() -> None:
