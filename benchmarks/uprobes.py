@@ -17,7 +17,7 @@ from tests.support.traced import Traced, binary
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.dsl.decorators.base import TracingDecorator
+    from pyebpf.attach.decorators import TracingDecorator
 
 ROUNDS = 23  # other work on the machine only ever adds time: the least is the measure
 CALLS = 5_003

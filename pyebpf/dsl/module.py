@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf import aggregations
+from pyebpf.attach import DecoratorMethods
 from pyebpf.dsl.body import PythonBody, plain_function
-from pyebpf.dsl.decorators import DecoratorMethods
 from pyebpf.dsl.map_methods import MapMethods
 from pyebpf.errors import CompileError, Location
 from pyebpf.module.body import Body

@@ -6,11 +6,11 @@ import errno
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.netfilter import FAMILIES, HOOKS, Netfilter
 from pyebpf.errors import KernelError
 from pyebpf.kernel.namespaces import in_network_namespace
 from pyebpf.link.creation import make_link, refused
 from pyebpf.link.sockets import NO_NAMESPACE, open_namespace
-from pyebpf.specs.attach.netfilter import FAMILIES, HOOKS, Netfilter
 
 if TYPE_CHECKING:
     from pyebpf.link.base import Link

@@ -15,10 +15,10 @@ from pyebpf.specs.attach.sockets import FlowDissector, SkLookup, SkMsg, SkReusep
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
+    from pyebpf.attach.netfilter import Netfilter
     from pyebpf.link.creation import ErrnoMessages
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs.attach.netfilter import Netfilter
 
 __all__ = [
     "ATTACH",

@@ -9,24 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf import BPF
-from pyebpf.dsl import decorators
-from pyebpf.dsl.decorators import FAMILIES
+from pyebpf import BPF, attach
+from pyebpf.attach import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = Path(decorators.__file__).parent
+FOLDER = Path(attach.__file__).parent
 
 
 def test_each_file_is_a_family():
     """All of the folder but what families share."""
-    assert {path.stem for path in FOLDER.glob("*.py")} == {*FAMILIES, "__init__", "base"}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*FAMILIES, "__init__", "decorators"}
 
 
 @pytest.mark.parametrize("file", FAMILIES)
 def test_the_table_names_the_decorators_of_a_family(file):
     """Each public name of the class, and no other."""
     family, names = FAMILIES[file]
-    found = vars(getattr(import_module(f"pyebpf.dsl.decorators.{file}"), family))
+    found = vars(getattr(import_module(f"pyebpf.attach.{file}"), family))
     assert sorted(names.split()) == sorted(name for name in found if not name.startswith("_"))
 
 
@@ -45,8 +44,8 @@ import sys
 from pyebpf import BPF
 bpf = BPF()
 bpf.tracepoint("syscalls:sys_enter_close")
-prefix = "pyebpf.dsl.decorators."
+prefix = "pyebpf.attach."
 print(sorted(name.removeprefix(prefix) for name in sys.modules if name.startswith(prefix)))
 """
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    assert run.stdout == "['base', 'tracepoints']\n"
+    assert run.stdout == "['decorators', 'tracepoints']\n"

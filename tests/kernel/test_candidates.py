@@ -7,7 +7,7 @@ import mmap
 import pytest
 
 from pyebpf import BPF, u64
-from pyebpf.dsl.decorators.base import Decorators, attachments
+from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.errors import NotFound, NotSupported
 from pyebpf.module.probe import Candidate
 from pyebpf.specs import PerfEvent, Tracepoint

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PROGRAM_CONTEXTS", "Context", "LoadAttributes", "ProgramContext", "program_context"]
 
-#: For each class of pyebpf.specs.attach, its ProgramContext: the module beside this one, and the class in it.
+#: For classes of pyebpf.specs.attach their ProgramContext: the module beside this one, and the class in it. Those of
+#: pyebpf.attach have a method.
 PROGRAM_CONTEXTS = {
     "Breakpoint": ("perf_events", "PerfEventProgramContext"),
     "BtfTracepoint": ("tracepoints", "BtfTracepointProgramContext"),
@@ -32,7 +33,6 @@ PROGRAM_CONTEXTS = {
     "KprobeMulti": ("kprobes", "KprobeMultiProgramContext"),
     "Lsm": ("lsm", "LsmProgramContext"),
     "LsmCgroup": ("lsm", "LsmCgroupProgramContext"),
-    "Netfilter": ("netfilter", "NetfilterProgramContext"),
     "PerfEvent": ("perf_events", "PerfEventProgramContext"),
     "RawTracepoint": ("tracepoints", "RawTracepointProgramContext"),
     "Freplace": ("programs", "FreplaceProgramContext"),
@@ -61,6 +61,9 @@ def program_context(attach: AttachSpec | None) -> ProgramContext[Any]:
     """Return the meaning of an attachment to a program; without one nothing has a name."""
     if attach is None:
         return ProgramContext[Any](attach)
-    module, name = PROGRAM_CONTEXTS[type(attach).__name__]
-    found: ProgramContext[Any] = getattr(import_module(f"{__name__}.{module}"), name)(attach)
+    place = PROGRAM_CONTEXTS.get(type(attach).__name__)
+    if place is None:
+        own: ProgramContext[Any] = attach.program_context()
+        return own
+    found: ProgramContext[Any] = getattr(import_module(f"{__name__}.{place[0]}"), place[1])(attach)
     return found

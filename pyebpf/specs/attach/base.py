@@ -33,8 +33,8 @@ class KernelRequirement:
 class AttachSpec:
     """An attach point of a program: frozen data, one class a kind of attachment, `str()` for messages.
 
-    The program's side (context, parameters, result) is its class's `ProgramContext` in
-    `builder/contexts/`; how a loaded program gets there, its function in `link/`.
+    The program's side (context, parameters, result) is its `program_context()`; how a loaded program gets there, its
+    function in `link/`.
     """
 
     __slots__ = ()
@@ -86,6 +86,10 @@ class AttachSpec:
     def marks_owner(self) -> bool:
         """Whether the loaded program is named after this process, since nothing else says whose attachment it is."""
         return False
+
+    def program_context(self) -> Any:
+        """The attachment as the program sees it: a `pyebpf.builder.contexts.ProgramContext`."""
+        raise NotImplementedError
 
     def at(self, *place: Any, **options: Any) -> AttachSpec:  # noqa: ARG002 - open kinds take them
         """The same kind of attachment at a place named now: what `Probe.attach(...)` was given.

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.module.module import BaseModule
 
 if TYPE_CHECKING:
-    from pyebpf.dsl.decorators.cgroups import CgroupDecorators
-    from pyebpf.dsl.decorators.functions import FunctionDecorators
-    from pyebpf.dsl.decorators.iterators import IteratorDecorators
-    from pyebpf.dsl.decorators.lsm import LsmDecorators
-    from pyebpf.dsl.decorators.netfilter import NetfilterDecorators
-    from pyebpf.dsl.decorators.network import NetworkDecorators
-    from pyebpf.dsl.decorators.perf_events import PerfEventDecorators
-    from pyebpf.dsl.decorators.programs import ProgramDecorators
-    from pyebpf.dsl.decorators.sockets import SocketDecorators
-    from pyebpf.dsl.decorators.struct_ops import StructOpsDecorators
-    from pyebpf.dsl.decorators.tracepoints import TracepointDecorators
-    from pyebpf.dsl.decorators.user import UserDecorators
+    from pyebpf.attach.cgroups import CgroupDecorators
+    from pyebpf.attach.functions import FunctionDecorators
+    from pyebpf.attach.iterators import IteratorDecorators
+    from pyebpf.attach.lsm import LsmDecorators
+    from pyebpf.attach.netfilter import NetfilterDecorators
+    from pyebpf.attach.network import NetworkDecorators
+    from pyebpf.attach.perf_events import PerfEventDecorators
+    from pyebpf.attach.programs import ProgramDecorators
+    from pyebpf.attach.sockets import SocketDecorators
+    from pyebpf.attach.struct_ops import StructOpsDecorators
+    from pyebpf.attach.tracepoints import TracepointDecorators
+    from pyebpf.attach.user import UserDecorators
 
 __all__ = ["FAMILIES", "DecoratorMethods"]
 

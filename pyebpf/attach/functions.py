@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pyebpf.dsl.decorators.base import Decorators, attachments
+from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyebpf.dsl.decorators.base import TracingDecorator, VerdictDecorator
+    from pyebpf.attach.decorators import TracingDecorator, VerdictDecorator
     from pyebpf.specs import AttachSpec
 
 __all__ = ["FunctionDecorators"]

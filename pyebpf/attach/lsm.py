@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from pyebpf.dsl.decorators.base import Decorators, attachments
+from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.module.probe import Candidate
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.dsl.decorators.base import Decorators, optional_arguments
+from pyebpf.attach.decorators import Decorators, optional_arguments
 
 if TYPE_CHECKING:
     import os
 
-    from pyebpf.dsl.decorators.base import VerdictDecorator
-    from pyebpf.dsl.socket_maps import SocketMap
+    from pyebpf.attach.decorators import VerdictDecorator
+    from pyebpf.builder.socket_maps import SocketMapEntity
 
 __all__ = ["SocketDecorators"]
 
@@ -63,7 +63,7 @@ class SocketDecorators(Decorators):
         return self._verdict("flow_dissector", paths, [FlowDissector(path) for path in paths] or [FlowDissector()])
 
     @optional_arguments
-    def sk_msg(self, sockets: SocketMap[Any] | None = None) -> VerdictDecorator:
+    def sk_msg(self, sockets: SocketMapEntity | None = None) -> VerdictDecorator:
         """Run on what sockets of a sockmap or sockhash send: SK_PASS or SK_DROP; `map.redirect(k)` sends elsewhere.
 
         It is for sockets put into the map while it is attached. Without a map `probe.attach(map)` names it.
@@ -73,21 +73,21 @@ class SocketDecorators(Decorators):
         return self._verdict("sk_msg", _name(sockets), (SkMsg(sockets),))
 
     @optional_arguments
-    def sk_skb_stream_parser(self, sockets: SocketMap[Any] | None = None) -> VerdictDecorator:
+    def sk_skb_stream_parser(self, sockets: SocketMapEntity | None = None) -> VerdictDecorator:
         """Cut what sockets of a map receive into messages: the length of the next one; 0 for more data, or an errno."""
         return self._stream("stream_parser", sockets)
 
     @optional_arguments
-    def sk_skb_stream_verdict(self, sockets: SocketMap[Any] | None = None) -> VerdictDecorator:
+    def sk_skb_stream_verdict(self, sockets: SocketMapEntity | None = None) -> VerdictDecorator:
         """Run on each message that sockets of a map receive: SK_PASS or SK_DROP; `map.redirect(k)` sends elsewhere."""
         return self._stream("stream_verdict", sockets)
 
     @optional_arguments
-    def sk_skb_verdict(self, sockets: SocketMap[Any] | None = None) -> VerdictDecorator:
+    def sk_skb_verdict(self, sockets: SocketMapEntity | None = None) -> VerdictDecorator:
         """As `sk_skb_stream_verdict` where no parser is wanted: for UDP and Unix sockets, too."""
         return self._stream("verdict", sockets)
 
-    def _stream(self, hook: str, sockets: SocketMap[Any] | None) -> VerdictDecorator:
+    def _stream(self, hook: str, sockets: SocketMapEntity | None) -> VerdictDecorator:
         from pyebpf.specs.attach.sockets import SkSkb
 
         return self._verdict(f"sk_skb_{hook}", _name(sockets), (SkSkb(sockets, hook),))

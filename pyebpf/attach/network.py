@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.dsl.decorators.base import Decorators, attachments, optional_arguments
+from pyebpf.attach.decorators import Decorators, attachments, optional_arguments
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Candidate
 
 if TYPE_CHECKING:
-    from pyebpf.dsl.decorators.base import VerdictDecorator
+    from pyebpf.attach.decorators import VerdictDecorator
 
 __all__ = ["NetworkDecorators"]
 

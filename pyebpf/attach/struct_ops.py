@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from pyebpf.dsl.decorators.base import Decorators, attachments
+from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Candidate, Probe, Request
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyebpf.dsl.decorators.base import Decorators, attachments
+from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Candidate, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.dsl.decorators.base import TracingDecorator, VerdictDecorator
+    from pyebpf.attach.decorators import TracingDecorator, VerdictDecorator
     from pyebpf.specs.attach.uprobes import Uprobe
 
     P = TypeVar("P", bound=Uprobe)

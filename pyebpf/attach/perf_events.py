@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.dsl.decorators.base import Decorators
+from pyebpf.attach.decorators import Decorators
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.specs.attach.perf_events import Breakpoint, PerfEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.dsl.decorators.base import TracingDecorator
+    from pyebpf.attach.decorators import TracingDecorator
 
 __all__ = ["PerfEventDecorators"]
 

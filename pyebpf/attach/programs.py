@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
+from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.dataclass import dataclass
-from pyebpf.dsl.decorators.base import Decorators, attachments
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Candidate, Probe, Request
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from pyebpf.dsl.decorators.base import TracingDecorator
+    from pyebpf.attach.decorators import TracingDecorator
     from pyebpf.types import Struct, StructType
 
 __all__ = ["ProgramDecorators", "Returned", "SyscallProbe"]

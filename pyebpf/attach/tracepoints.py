@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.dsl.decorators.base import Decorators
+from pyebpf.attach.decorators import Decorators
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
 
 if TYPE_CHECKING:
-    from pyebpf.dsl.decorators.base import TracingDecorator
+    from pyebpf.attach.decorators import TracingDecorator
 
 __all__ = ["TracepointDecorators"]
 

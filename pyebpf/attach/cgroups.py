@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from pyebpf.dsl.decorators.base import Decorators, is_decorated
+from pyebpf.attach.decorators import Decorators, is_decorated
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
     from typing import ParamSpec, Protocol, Self
 
-    from pyebpf.dsl.decorators.base import VerdictDecorator
+    from pyebpf.attach.decorators import VerdictDecorator
     from pyebpf.module.probe import Probe
 
     P = ParamSpec("P")
