@@ -12,6 +12,7 @@ from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
 from pyebpf.verifier.messages import VERIFIER_MESSAGES
 from tests.kernel.test_elf_in_kernel import compiled
+from tests.support.needs import unless
 
 SOURCE = """
 #define SEC(name) __attribute__((section(name), used))
@@ -108,13 +109,17 @@ def test_a_field_that_the_kernel_keeps_is_refused_at_its_line(object_file, name)
     line, _, wanted = body.partition("  // <- ")
     specs = {spec.name: spec for spec in object_file.map_specs()}
     maps = {each: Map(specs[each]) for each in specs}
+    error = None
     try:
-        with pytest.raises(VerifierError) as caught:
-            Program(object_file.program_spec(name, kernel), maps, btf=lambda: kernel).close()
+        Program(object_file.program_spec(name, kernel), maps, btf=lambda: kernel).close()
+    except VerifierError as found:
+        error = found
     finally:
         for used in maps.values():
             used.close()
-    error = caught.value
+    if name == "special_kind":
+        unless(error, "verifier:no_timers_in_tracing")  # Linux 7.3 lets them run anywhere
+    assert error is not None
     names = wanted.partition("\n")[0].split() or [name.replace("_", "-")]
     rows = [row for row in VERIFIER_MESSAGES if row.name in names]
     assert any(row.cause in error.message and re.search(row.pattern, error.message) for row in rows), str(error)

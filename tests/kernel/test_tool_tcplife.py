@@ -356,10 +356,10 @@ for _ in range({each}):
     }
     for tool, sessions in wanted.items():
         found = Counter((r["PID"], r["TX_KB"] * 1024, r["RX_KB"] * 1024) for r in tool.objects())
-        assert found <= Counter(sessions)
         # A packet that arrives while the program runs finds it running (since Linux 6.1): where processors are emulated
-        # that happens, and is said.
-        assert len(sessions) - found.total() <= dropped(tool)
+        # that happens, and is reported. A session whose beginning was missed may have the owner of an older socket.
+        assert found.total() <= len(sessions)
+        assert (Counter(sessions) - found).total() <= dropped(tool)
     if not dropped(servers) + dropped(ends):
         assert sorted(r["RPORT"] for r in servers.objects()) == sorted(r["LPORT"] for r in ends.objects())
 
