@@ -61,7 +61,7 @@ def _signed(number: int) -> int:
 class _Refusing:
     """A stand-in for a program while a signature is read before anything is compiled."""
 
-    def fail(self, message: str, where: Any = None) -> NoReturn:  # noqa: ARG002 - a program's
+    def fail(self, message: str, where: Any = None) -> NoReturn:
         raise InvalidValue(message)
 
 

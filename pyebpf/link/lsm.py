@@ -6,11 +6,11 @@ import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.lsm import Lsm, LsmCgroup
 from pyebpf.errors import NotSupported
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.cgroups import attach_cgroup
-from pyebpf.specs.attach.lsm import Lsm, LsmCgroup
 from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:

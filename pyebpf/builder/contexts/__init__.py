@@ -31,8 +31,6 @@ PROGRAM_CONTEXTS = {
     "KernelIterator": ("iterators", "IteratorProgramContext"),
     "Kprobe": ("kprobes", "KprobeProgramContext"),
     "KprobeMulti": ("kprobes", "KprobeMultiProgramContext"),
-    "Lsm": ("lsm", "LsmProgramContext"),
-    "LsmCgroup": ("lsm", "LsmCgroupProgramContext"),
     "PerfEvent": ("perf_events", "PerfEventProgramContext"),
     "RawTracepoint": ("tracepoints", "RawTracepointProgramContext"),
     "Freplace": ("programs", "FreplaceProgramContext"),
