@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import LoadAttributes, ProgramContext
 from pyebpf.builder.intrinsics.base import intrinsic
-from pyebpf.builder.ssa.conditions import Always, Compare, Test
+from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import read_int
 from pyebpf.builder.values.kernel_objects import KernelReference, from_register
+from pyebpf.builder.values.kernel_references import NullableReference
 from pyebpf.builder.values.lvalue import Lvalue, temporary
 from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.operations import rvalue
@@ -22,49 +23,16 @@ from pyebpf.types import U32, IntType, Struct, array_of
 from pyebpf.uapi.helper_ids import SEQ_WRITE
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.target import KernelFunction, KernelType, Target
     from pyebpf.types import Type
 
-__all__ = ["IteratorProgramContext", "NullableReference", "emit"]
+__all__ = ["IteratorProgramContext", "emit"]
 
 #: Helper number of enum bpf_func_id (since Linux 5.7).
 #: In maps' iterators a value has this many bytes at least for each processor.
 SLOT = 8
-
-
-class NullableReference(KernelReference):
-    """A kernel object that may be NULL where the verifier knows it: read directly, once found not to be None."""
-
-    @property
-    def shape(self) -> Hashable:
-        return ("nullable", super().shape)
-
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> NullableReference:
-        return NullableReference(parts[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
-
-    def is_none(self, p: ProgramBuilder) -> Test:
-        if p.b.is_non_null(self.address):
-            return Always(holds=False)
-        return Compare(Relation.EQ, self.address, p.b.const(0), null_check=True)
-
-    def truth(self, p: ProgramBuilder) -> Test:
-        p.fail(f"the truth of {self.describe()} means None or not: write `is None` or `is not None`")
-
-    def _check(self, p: ProgramBuilder) -> None:
-        if not p.b.is_non_null(self.address):
-            p.fail(f"{self.describe()} may be None: test it with `is None` first")
-
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        self._check(p)
-        return super().attribute(p, name)
-
-    def as_int(self, p: ProgramBuilder) -> Any:
-        self._check(p)
-        return super().as_int(p)
 
 
 class IteratorProgramContext(ProgramContext[KernelIterator]):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.contexts.base import ProgramContext
-from pyebpf.builder.contexts.struct_ops import WritableReference
 from pyebpf.builder.contexts.tracepoints import raw_argument, raw_exists
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.kernel_objects import integer_type
+from pyebpf.builder.values.kernel_references import WritableReference
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.compiler.ir import Kind
 from pyebpf.errors import NotFound

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.contexts.base import Context
-from pyebpf.builder.contexts.iterators import NullableReference
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue, describe
 from pyebpf.builder.values.kernel_objects import KernelReference, from_register, integer_type
+from pyebpf.builder.values.kernel_references import NullableReference
 from pyebpf.builder.values.lvalue import Lvalue, moved, write_bytes
 from pyebpf.builder.values.operations import fits, rvalue, to_int
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
