@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.struct_ops import StructOpsMember
 from pyebpf.errors import KernelError, NotSupported
 from pyebpf.kernel import bpf, map_elements
 from pyebpf.link.base import Link, attach_error
 from pyebpf.objects import make_map
 from pyebpf.objects.struct_ops import table_bytes
 from pyebpf.specs import MapSpec
-from pyebpf.specs.attach.struct_ops import StructOpsMember
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_LINK

@@ -40,7 +40,6 @@ PROGRAM_CONTEXTS = {
     "SkSkb": ("sockets", "SkSkbProgramContext"),
     "SockOps": ("cgroups", "SockOpsProgramContext"),
     "SocketFilter": ("sockets", "SocketFilterProgramContext"),
-    "StructOpsMember": ("struct_ops", "StructOpsProgramContext"),
     "SyscallProgram": ("programs", "SyscallProgramContext"),
     "TailCalled": ("tail_calls", "TailCalledProgramContext"),
     "Tcx": ("skb", "TcProgramContext"),
