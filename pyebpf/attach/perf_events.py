@@ -1,19 +1,110 @@
-"""`@bpf.sample`, `@bpf.software_event`, `@bpf.hardware_event`, `@bpf.perf_event`, `@bpf.breakpoint`."""
+"""Perf events: counters, samples and breakpoints; programs see registers, period and address."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.attach.decorators import Decorators
+from pyebpf.builder.contexts.base import ProgramContext
+from pyebpf.builder.values.integers import Int
+from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest
-from pyebpf.specs.attach.perf_events import Breakpoint, PerfEvent
+from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.types import U64
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.attach.decorators import TracingDecorator
+    from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["PerfEventDecorators"]
+
+__all__ = [
+    "PERF_EVENT_FIELDS",
+    "REGISTERS",
+    "Breakpoint",
+    "PerfEvent",
+    "PerfEventDecorators",
+    "PerfEventProgramContext",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PerfEvent(AttachSpec):
+    """A perf event.
+
+    `type` and `config` of struct perf_event_attr; `frequency` in Hz or else `period` in events; one on each online
+    processor, or of one process `pid`.
+    """
+
+    type: int
+    config: int
+    period: int = 0
+    frequency: int = 0
+    pid: int = -1
+
+    kind = ProgramType.PERF_EVENT
+
+    def __str__(self) -> str:
+        rate = f"at {self.frequency} Hz" if self.frequency else f"every {self.period}"
+        return f"perf event {self._event()} {rate}"
+
+    def _event(self) -> str:
+        """As perf(1) calls it, where the kernel's enums have a name."""
+        from pyebpf.uapi.perf import Hardware, PerfType, Software
+
+        for type_, events in ((PerfType.HARDWARE, Hardware), (PerfType.SOFTWARE, Software)):
+            if self.type == type_ and any(self.config == each for each in events):
+                return events(self.config).name.lower().replace("_", "-")
+        return f"{self.type}:{self.config}"
+
+    def program_context(self) -> PerfEventProgramContext:
+        return PerfEventProgramContext(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint(AttachSpec):
+    """Each time that the processor touches a place in memory, by its debug registers.
+
+    `place` is an address, or a symbol: the kernel's, or with `pid` a process's ("name" or "FILE:name"). `access` is
+    "w" (writes), "rw" (reads and writes) or "x" (the instruction there is run); `length` in bytes: 1, 2, 4 or 8.
+    """
+
+    place: int | str
+    length: int = 8
+    access: str = "w"
+    pid: int = -1
+
+    kind = ProgramType.PERF_EVENT
+
+    def __str__(self) -> str:
+        where = f"{self.place:#x}" if isinstance(self.place, int) else self.place
+        return f"breakpoint {where}/{self.length}:{self.access}"
+
+    def program_context(self) -> PerfEventProgramContext:
+        return PerfEventProgramContext(self)
+
+
+#: struct bpf_perf_event_data after its registers, whose size depends on the machine: name and offset.
+PERF_EVENT_FIELDS = {"sample_period": 0, "addr": 8}
+#: Size of the user-visible registers, and where the instruction pointer stands in them.
+REGISTERS = {"x86_64": (168, 128), "aarch64": (272, 256)}
+
+
+Event: TypeAlias = PerfEvent | Breakpoint
+
+
+class PerfEventProgramContext(ProgramContext[Event]):
+    """Parameters are `ip`, `sample_period` and `addr`."""
+
+    def field(self, p: ProgramBuilder, name: str) -> Any:
+        registers, instruction_pointer = REGISTERS[p.target.arch]
+        offsets = {"ip": instruction_pointer, **{key: registers + offset for key, offset in PERF_EVENT_FIELDS.items()}}
+        if name not in offsets:
+            p.fail(f"a perf event's context has no field {name}{closest(name, offsets)}: it has {', '.join(offsets)}")
+        return Int(p.b.load(p.context, offsets[name], 8), U64)
+
 
 #: PERF_TYPE_SOFTWARE and its events, enum perf_sw_ids.
 SOFTWARE = 1

@@ -6,13 +6,13 @@ import errno
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.perf_events import Breakpoint, PerfEvent
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
 from pyebpf.kernel import perf
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.processes import threads
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
-from pyebpf.specs.attach.perf_events import Breakpoint, PerfEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

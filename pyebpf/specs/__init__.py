@@ -1,6 +1,6 @@
 """Frozen descriptions of maps, programs and attachments: what the compiler makes and the loader takes."""
 
-from pyebpf.specs.attach import AttachSpec, BtfTracepoint, PerfEvent, RawTracepoint, Tracepoint
+from pyebpf.specs.attach import AttachSpec, BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.specs.maps import MapSpec
 from pyebpf.specs.programs import Choice, Code, FunctionStart, ModuleSpec, ProgramSpec
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -14,7 +14,6 @@ __all__ = [
     "MapSpec",
     "MapType",
     "ModuleSpec",
-    "PerfEvent",
     "ProgramSpec",
     "ProgramType",
     "RawTracepoint",

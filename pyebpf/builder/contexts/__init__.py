@@ -15,7 +15,6 @@ __all__ = ["PROGRAM_CONTEXTS", "Context", "LoadAttributes", "ProgramContext", "p
 #: For classes of pyebpf.specs.attach their ProgramContext: the module beside this one, and the class in it. Those of
 #: pyebpf.attach have a method.
 PROGRAM_CONTEXTS = {
-    "Breakpoint": ("perf_events", "PerfEventProgramContext"),
     "BtfTracepoint": ("tracepoints", "BtfTracepointProgramContext"),
     "CgroupDevice": ("cgroups", "CgroupDeviceProgramContext"),
     "CgroupSkb": ("cgroups", "CgroupSkbProgramContext"),
@@ -31,7 +30,6 @@ PROGRAM_CONTEXTS = {
     "KernelIterator": ("iterators", "IteratorProgramContext"),
     "Kprobe": ("kprobes", "KprobeProgramContext"),
     "KprobeMulti": ("kprobes", "KprobeMultiProgramContext"),
-    "PerfEvent": ("perf_events", "PerfEventProgramContext"),
     "RawTracepoint": ("tracepoints", "RawTracepointProgramContext"),
     "Freplace": ("programs", "FreplaceProgramContext"),
     "SkLookup": ("sockets", "SkLookupProgramContext"),

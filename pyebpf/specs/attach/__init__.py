@@ -4,7 +4,6 @@ Those that most programs use are imported here; the others from their files, by 
 """
 
 from pyebpf.specs.attach.base import AttachSpec
-from pyebpf.specs.attach.perf_events import PerfEvent
 from pyebpf.specs.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
 
-__all__ = ["AttachSpec", "BtfTracepoint", "PerfEvent", "RawTracepoint", "Tracepoint"]
+__all__ = ["AttachSpec", "BtfTracepoint", "RawTracepoint", "Tracepoint"]
