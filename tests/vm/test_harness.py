@@ -272,9 +272,9 @@ def test_a_kernel_that_apt_does_not_reach_is_left_out_where_it_may_be(tmp_path, 
 
 
 def test_the_table_says_what_ran_where(tmp_path):
-    """A row a file, a column a kernel, plain ones first; skips by reason. The page around it stays."""
+    """A row a file, a column a kernel, plain ones first; skips by reason. The page around it and other columns stay."""
     page = tmp_path / "kernels.md"
-    page.write_text(f"Before.\n\n{table.BEGIN}\nold\n{table.END}\nAfter.\n")
+    page.write_text(f"Before.\n\n{table.BEGIN}\n{table.END}\nAfter.\n")
     rows = {
         "6.1.0-56-rt-amd64": [("a", "passed", ""), ("a", "skipped", "probe isa:v4: no")],
         "6.12.117+deb12-amd64": [("a", "passed", ""), ("b", "failed", "AssertionError")],
@@ -285,15 +285,23 @@ def test_the_table_says_what_ran_where(tmp_path):
             {"test": f"tests/kernel/test_{n}.py::t", "outcome": o, "reason": r, "seconds": 1} for n, o, r in tests
         ]
         (tmp_path / kernel).write_text("\n".join(map(json.dumps, [*lines, {"end": 0}])))
-    command = [sys.executable, "-m", "tests.vm.table", "--page", page, *(tmp_path / kernel for kernel in rows)]
-    subprocess.run(command, cwd=CHECKOUT, check=True)
+    command = [sys.executable, "-m", "tests.vm.table", "--page", page, "--commit"]
+    subprocess.run([*command, "1a2b3c4", *(tmp_path / kernel for kernel in rows)], cwd=CHECKOUT, check=True)
     assert page.read_text() == (
         f"Before.\n\n{table.BEGIN}\n"
-        "| tests/kernel/ | 6.12.117 | 6.1.0-56-rt |\n|---|---:|---:|\n"
+        "| tests/kernel/ | 6.12.117 | 6.1.0-56-rt |\n|---|---:|---:|\n| commit | 1a2b3c4 | 1a2b3c4 |\n"
         "| test_a | 1 | 1, 1 s |\n| test_b | 0, 1 f | - |\n| all | 1, 1 f | 1, 1 s |\n\n"
         "| probe that said no | tests skipped by kernel |\n|---|---|\n| `isa:v4` | 6.1.0-56-rt: 1 |\n"
         f"{table.END}\nAfter.\n"
     )
+    newer = tmp_path / "newer"
+    newer.write_text((tmp_path / "6.12.117+deb12-amd64").read_text().replace("6.12.117", "6.12.118"))
+    subprocess.run([*command, "5d6e7f8", newer], cwd=CHECKOUT, check=True)
+    assert (
+        "| tests/kernel/ | 6.12.118 | 6.1.0-56-rt |\n|---|---:|---:|\n| commit | 5d6e7f8 | 1a2b3c4 |\n"
+        in page.read_text()
+    )
+    assert "| `isa:v4` | 6.1.0-56-rt: 1 |\n" in page.read_text()
 
 
 def test_an_image_that_unpacks_itself_is_unpacked(tmp_path):
