@@ -22,7 +22,7 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.dsl.perf_buffer import PerfBuffer
+    from pyebpf.maps.perf_event_array import PerfBuffer
 
 ROUNDS = 33
 CALLS = 61

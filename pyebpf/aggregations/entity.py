@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pyebpf.builder.drop_counters import count_drop
-from pyebpf.builder.maps import FULL
+from pyebpf.builder.drop_counters import FULL, count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values.entity import Entity, RunTimeValue

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import os
 
     from pyebpf.attach.decorators import VerdictDecorator
-    from pyebpf.builder.socket_maps import SocketMapEntity
+    from pyebpf.builder.values.map_pointers import MapPointer
 
 __all__ = ["SocketDecorators"]
 
@@ -63,7 +63,7 @@ class SocketDecorators(Decorators):
         return self._verdict("flow_dissector", paths, [FlowDissector(path) for path in paths] or [FlowDissector()])
 
     @optional_arguments
-    def sk_msg(self, sockets: SocketMapEntity | None = None) -> VerdictDecorator:
+    def sk_msg(self, sockets: MapPointer | None = None) -> VerdictDecorator:
         """Run on what sockets of a sockmap or sockhash send: SK_PASS or SK_DROP; `map.redirect(k)` sends elsewhere.
 
         It is for sockets put into the map while it is attached. Without a map `probe.attach(map)` names it.
@@ -73,25 +73,25 @@ class SocketDecorators(Decorators):
         return self._verdict("sk_msg", _name(sockets), (SkMsg(sockets),))
 
     @optional_arguments
-    def sk_skb_stream_parser(self, sockets: SocketMapEntity | None = None) -> VerdictDecorator:
+    def sk_skb_stream_parser(self, sockets: MapPointer | None = None) -> VerdictDecorator:
         """Cut what sockets of a map receive into messages: the length of the next one; 0 for more data, or an errno."""
         return self._stream("stream_parser", sockets)
 
     @optional_arguments
-    def sk_skb_stream_verdict(self, sockets: SocketMapEntity | None = None) -> VerdictDecorator:
+    def sk_skb_stream_verdict(self, sockets: MapPointer | None = None) -> VerdictDecorator:
         """Run on each message that sockets of a map receive: SK_PASS or SK_DROP; `map.redirect(k)` sends elsewhere."""
         return self._stream("stream_verdict", sockets)
 
     @optional_arguments
-    def sk_skb_verdict(self, sockets: SocketMapEntity | None = None) -> VerdictDecorator:
+    def sk_skb_verdict(self, sockets: MapPointer | None = None) -> VerdictDecorator:
         """As `sk_skb_stream_verdict` where no parser is wanted: for UDP and Unix sockets, too."""
         return self._stream("verdict", sockets)
 
-    def _stream(self, hook: str, sockets: SocketMapEntity | None) -> VerdictDecorator:
+    def _stream(self, hook: str, sockets: MapPointer | None) -> VerdictDecorator:
         from pyebpf.specs.attach.sockets import SkSkb
 
         return self._verdict(f"sk_skb_{hook}", _name(sockets), (SkSkb(sockets, hook),))
 
 
 def _name(sockets: Any) -> tuple[str, ...]:
-    return () if sockets is None else (sockets.current_name(),)
+    return () if sockets is None else (sockets.map_name,)

@@ -17,9 +17,11 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["DROPS_MAP", "DropCounters", "DropReason", "count_drop"]
+__all__ = ["DROPS_MAP", "FULL", "DropCounters", "DropReason", "count_drop"]
 
 DROPS_MAP = ".drops"
+#: The reason of what finds no room in a map.
+FULL = "map full"
 
 
 @dataclass(frozen=True, slots=True)

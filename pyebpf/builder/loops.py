@@ -6,7 +6,7 @@ the most that there can be. Many rounds cost verification time, and states run o
 iterator* (since Linux commit 6018e1f407cc "bpf: implement numbers iterator" (in v6.4)) is taken where the kernel has
 one: the verifier walks its body until nothing new is learnt, each round costs a call, and a program must be GPL.
 bpf_loop would need the body as a function of its own and every variable in memory, which only loops over maps pay for
-(`pyebpf.builder.walks`).
+(`pyebpf.maps.for_each`).
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from types import FunctionType
     from typing import TypeAlias
 
-    from pyebpf.builder.arena import ArenaEntity
     from pyebpf.builder.contexts import ProgramContext
     from pyebpf.builder.subprograms import BuiltSubprogram, Subprogram
     from pyebpf.builder.values.lvalue import Lvalue
+    from pyebpf.builder.values.map_pointers import MapPointer
     from pyebpf.errors import Location
     from pyebpf.specs import AttachSpec, MapSpec
     from pyebpf.specs.programs import GlobalFunction
@@ -120,7 +120,7 @@ class ProgramBuilder:
         self.reads_target = False
         #: Names of the helpers it calls that only programs under the GPL may call.
         self.gpl_only: set[str] = set()
-        self.arena: ArenaEntity | None = None
+        self.arena: MapPointer | None = None
         #: The entry that tells where the arguments of this USDT probe are.
         self.usdt_form: ir.Value | None = None
         #: Functions that other programs may take the place of.

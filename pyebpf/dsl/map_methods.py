@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pyebpf.dsl.maps import ArrayMap, HashMap, PerCpuArrayMap, PerCpuHashMap
+from pyebpf.maps.array import ArrayMap
+from pyebpf.maps.keyed import HashMap
 from pyebpf.module.declared_arguments import checked_methods
 from pyebpf.module.module import BaseModule
 from pyebpf.uapi.bpf import MapType
@@ -14,15 +15,18 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from pyebpf.dsl.arena import Arena
-    from pyebpf.dsl.byte_ring import ByteRing
-    from pyebpf.dsl.object_maps import MapOfMaps, ProgramArray, Storage, UserRingBuffer
-    from pyebpf.dsl.perf_buffer import PerfBuffer
-    from pyebpf.dsl.queue_maps import BloomFilter, QueueMap
-    from pyebpf.dsl.redirect_maps import RedirectMap
-    from pyebpf.dsl.ring_buffer import RingBuffer
-    from pyebpf.dsl.socket_maps import SocketMap
-    from pyebpf.dsl.trie_map import TrieMap
+    from pyebpf.maps.arena import Arena
+    from pyebpf.maps.bloom_filter import BloomFilter
+    from pyebpf.maps.local_storage import Storage
+    from pyebpf.maps.lpm_trie import TrieMap
+    from pyebpf.maps.map_in_map import MapOfMaps
+    from pyebpf.maps.perf_event_array import PerfBuffer
+    from pyebpf.maps.prog_array import ProgramArray
+    from pyebpf.maps.queue import QueueMap
+    from pyebpf.maps.redirect import RedirectMap
+    from pyebpf.maps.ringbuf import ByteRing, RingBuffer
+    from pyebpf.maps.sockmap import SocketMap
+    from pyebpf.maps.user_ringbuf import UserRingBuffer
 
     #: A type, or a tuple of such.
     Of: TypeAlias = type[T] | tuple[Any, ...]
@@ -43,54 +47,52 @@ class MapMethods(BaseModule):
 
         When it is full new keys are dropped and counted.
         """
-        return self.declare(HashMap(MapType.HASH, key, value, size, name))
+        return self.declare(HashMap(name, MapType.HASH, key, value, size))
 
     def lru_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table that gives up the entries least recently used when it is full."""
-        return self.declare(HashMap(MapType.LRU_HASH, key, value, size, name))
+        return self.declare(HashMap(name, MapType.LRU_HASH, key, value, size))
 
-    def percpu_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> PerCpuHashMap[K, V]:
+    def percpu_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table with a value for each processor under each key. User space reads sums of integers."""
-        return self.declare(PerCpuHashMap(MapType.PERCPU_HASH, key, value, size, name))
+        return self.declare(HashMap(name, MapType.PERCPU_HASH, key, value, size))
 
-    def lru_percpu_hash(
-        self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = ""
-    ) -> PerCpuHashMap[K, V]:
+    def lru_percpu_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """`percpu_hash` that gives up the entries least recently used when it is full."""
-        return self.declare(PerCpuHashMap(MapType.LRU_PERCPU_HASH, key, value, size, name))
+        return self.declare(HashMap(name, MapType.LRU_PERCPU_HASH, key, value, size))
 
     def array(self, value: Of[V], *, size: int = 1, name: str = "", mappable: bool = False) -> ArrayMap[V]:
         """`size` values that always exist, zero at first, under the indices from 0.
 
         A `mappable` one has a `window()`: its memory in this process.
         """
-        return self.declare(ArrayMap(MapType.ARRAY, value, size, name, mappable=mappable))
+        return self.declare(ArrayMap(name, MapType.ARRAY, value, size, mappable=mappable))
 
     def lpm_trie(self, key: Any, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> TrieMap[Any, V]:
         """Values by network: a look-up finds the longest prefix of an address. `key` is such as `ipv4_prefix`."""
-        from pyebpf.dsl.trie_map import TrieMap
+        from pyebpf.maps.lpm_trie import TrieMap
 
-        return self.declare(TrieMap(key, value, size, name))
+        return self.declare(TrieMap(name, key, value, size))
 
     def queue(self, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> QueueMap[V]:
         """Values first in, first out, at most `size`. What finds no room is dropped and counted."""
-        from pyebpf.dsl.queue_maps import QueueMap
+        from pyebpf.maps.queue import QueueMap
 
-        return self.declare(QueueMap(MapType.QUEUE, value, size, name))
+        return self.declare(QueueMap(name, MapType.QUEUE, value, size))
 
     def stack(self, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> QueueMap[V]:
         """Values last in, first out, at most `size`. What finds no room is dropped and counted."""
-        from pyebpf.dsl.queue_maps import QueueMap
+        from pyebpf.maps.queue import QueueMap
 
-        return self.declare(QueueMap(MapType.STACK, value, size, name))
+        return self.declare(QueueMap(name, MapType.STACK, value, size))
 
     def bloom_filter(
         self, value: type[V], *, size: int = DEFAULT_SIZE, hashes: int = 5, name: str = ""
     ) -> BloomFilter[V]:
         """Whether a value was added: a False is certain; wrong Trues grow as more than `size` values are added."""
-        from pyebpf.dsl.queue_maps import BloomFilter
+        from pyebpf.maps.bloom_filter import BloomFilter
 
-        return self.declare(BloomFilter(value, size, hashes, name))
+        return self.declare(BloomFilter(name, value, size, hashes))
 
     def perf_buffer(self, record: type[V], *, pages: int = 8, overwrite: bool = False, name: str = "") -> PerfBuffer[V]:
         """Records through perf buffers of `pages` pages for each processor: for kernels older than the ring buffer.
@@ -98,116 +100,116 @@ class MapMethods(BaseModule):
         With `overwrite`, full buffers give up their oldest records: a flight recorder. Records that find no room are
         dropped and counted.
         """
-        from pyebpf.dsl.perf_buffer import PerfBuffer
+        from pyebpf.maps.perf_event_array import PerfBuffer
 
-        return self.declare(PerfBuffer(record, pages, overwrite, name))
+        return self.declare(PerfBuffer(name, record, pages, overwrite=overwrite))
 
-    def percpu_array(self, value: Of[V], *, size: int = 1, name: str = "") -> PerCpuArrayMap[V]:
+    def percpu_array(self, value: Of[V], *, size: int = 1, name: str = "") -> ArrayMap[V]:
         """`array` with a value for each processor. User space reads sums of integers."""
-        return self.declare(PerCpuArrayMap(MapType.PERCPU_ARRAY, value, size, name))
+        return self.declare(ArrayMap(name, MapType.PERCPU_ARRAY, value, size))
 
     def ringbuf(self, record: type[V], *, size: int = DEFAULT_RING, name: str = "") -> RingBuffer[V]:
         """A ring buffer of records, `size` bytes: a power of two from 4096 on, at least the kernel's page.
 
         When it is full records are dropped and counted.
         """
-        from pyebpf.dsl.ring_buffer import RingBuffer
+        from pyebpf.maps.ringbuf import RingBuffer
 
-        return self.declare(RingBuffer(record, size, name))
+        return self.declare(RingBuffer(name, record, size))
 
     # -- of other objects ----------------------------------------------------------------------------------------------
 
     def array_of_maps(self, shape: V, *, size: int, name: str = "") -> MapOfMaps[int, V]:
         """`size` maps under the indices from 0, none at first, all like the declared map `shape`."""
-        from pyebpf.dsl.object_maps import MapOfMaps
+        from pyebpf.maps.map_in_map import MapOfMaps
 
-        return self.declare(MapOfMaps(MapType.ARRAY_OF_MAPS, None, shape, size, name))
+        return self.declare(MapOfMaps(name, MapType.ARRAY_OF_MAPS, None, shape, size))
 
     def hash_of_maps(self, shape: V, *, key: type[K], size: int = DEFAULT_SIZE, name: str = "") -> MapOfMaps[K, V]:
         """Maps by key, at most `size`, all like the declared map `shape`."""
-        from pyebpf.dsl.object_maps import MapOfMaps
+        from pyebpf.maps.map_in_map import MapOfMaps
 
-        return self.declare(MapOfMaps(MapType.HASH_OF_MAPS, key, shape, size, name))
+        return self.declare(MapOfMaps(name, MapType.HASH_OF_MAPS, key, shape, size))
 
     def program_array(self, *, size: int, name: str = "") -> ProgramArray:
         """`size` places for programs that probes go on with: `steps.tail_call(i)`; `@steps.entry(i, like=probe)`."""
-        from pyebpf.dsl.object_maps import ProgramArray
+        from pyebpf.maps.prog_array import ProgramArray
 
-        return self.declare(ProgramArray(size, self, name))
+        return self.declare(ProgramArray(name, size, self))
 
     def task_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each thread (since Linux 5.11)."""
-        from pyebpf.dsl.object_maps import Storage
+        from pyebpf.maps.local_storage import Storage
 
-        return self.declare(Storage(MapType.TASK_STORAGE, value, name))
+        return self.declare(Storage(name, MapType.TASK_STORAGE, value))
 
     def sk_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each socket (since Linux 5.2)."""
-        from pyebpf.dsl.object_maps import Storage
+        from pyebpf.maps.local_storage import Storage
 
-        return self.declare(Storage(MapType.SK_STORAGE, value, name))
+        return self.declare(Storage(name, MapType.SK_STORAGE, value))
 
     def inode_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each inode, in LSM programs (since Linux 5.10)."""
-        from pyebpf.dsl.object_maps import Storage
+        from pyebpf.maps.local_storage import Storage
 
-        return self.declare(Storage(MapType.INODE_STORAGE, value, name))
+        return self.declare(Storage(name, MapType.INODE_STORAGE, value))
 
     def cgrp_storage(self, value: type[V], *, name: str = "") -> Storage[V]:
         """A value for each control group (since Linux 6.2)."""
-        from pyebpf.dsl.object_maps import Storage
+        from pyebpf.maps.local_storage import Storage
 
-        return self.declare(Storage(MapType.CGRP_STORAGE, value, name))
+        return self.declare(Storage(name, MapType.CGRP_STORAGE, value))
 
     def user_ringbuf(self, record: type[V], *, size: int = DEFAULT_RING, name: str = "") -> UserRingBuffer[V]:
         """Records from user space to probes, `size` bytes: a power of two from 4096 on, at least the kernel's page."""
-        from pyebpf.dsl.object_maps import UserRingBuffer
+        from pyebpf.maps.user_ringbuf import UserRingBuffer
 
-        return self.declare(UserRingBuffer(record, size, name))
+        return self.declare(UserRingBuffer(name, record, size))
 
     # -- of the network ------------------------------------------------------------------------------------------------
 
     def devmap(self, *, size: int, name: str = "") -> RedirectMap:
         """Interfaces under the indices from 0, none at first, for XDP programs to send frames out at."""
-        from pyebpf.dsl.redirect_maps import RedirectMap
+        from pyebpf.maps.redirect import RedirectMap
 
-        return self.declare(RedirectMap(MapType.DEVMAP, size, name))
+        return self.declare(RedirectMap(name, MapType.DEVMAP, size))
 
     def devmap_hash(self, *, size: int, name: str = "") -> RedirectMap:
         """Interfaces under any numbers, at most `size`."""
-        from pyebpf.dsl.redirect_maps import RedirectMap
+        from pyebpf.maps.redirect import RedirectMap
 
-        return self.declare(RedirectMap(MapType.DEVMAP_HASH, size, name))
+        return self.declare(RedirectMap(name, MapType.DEVMAP_HASH, size))
 
     def cpumap(self, *, size: int, name: str = "") -> RedirectMap:
         """Processors, by their numbers, for XDP programs to hand frames to; the value is how many may wait there."""
-        from pyebpf.dsl.redirect_maps import RedirectMap
+        from pyebpf.maps.redirect import RedirectMap
 
-        return self.declare(RedirectMap(MapType.CPUMAP, size, name))
+        return self.declare(RedirectMap(name, MapType.CPUMAP, size))
 
     def xskmap(self, *, size: int, name: str = "") -> RedirectMap:
         """AF_XDP sockets under the indices from 0, usually of the queue: frames go to user space as they are."""
-        from pyebpf.dsl.redirect_maps import RedirectMap
+        from pyebpf.maps.redirect import RedirectMap
 
-        return self.declare(RedirectMap(MapType.XSKMAP, size, name))
+        return self.declare(RedirectMap(name, MapType.XSKMAP, size))
 
     def sockmap(self, *, size: int, name: str = "") -> SocketMap[int]:
         """`size` sockets under the indices from 0, none at first, for sk_msg, sk_skb, sk_lookup and sock_ops."""
-        from pyebpf.dsl.socket_maps import SocketMap
+        from pyebpf.maps.sockmap import SocketMap
 
-        return self.declare(SocketMap(MapType.SOCKMAP, None, size, name))
+        return self.declare(SocketMap(name, MapType.SOCKMAP, None, size))
 
     def sockhash(self, *, key: type[K], size: int, name: str = "") -> SocketMap[K]:
         """Sockets by key, at most `size`."""
-        from pyebpf.dsl.socket_maps import SocketMap
+        from pyebpf.maps.sockmap import SocketMap
 
-        return self.declare(SocketMap(MapType.SOCKHASH, key, size, name))
+        return self.declare(SocketMap(name, MapType.SOCKHASH, key, size))
 
     def reuseport_sockarray(self, *, size: int, name: str = "") -> SocketMap[int]:
         """`size` listening or UDP sockets with SO_REUSEPORT under the indices from 0, for sk_reuseport programs."""
-        from pyebpf.dsl.socket_maps import SocketMap
+        from pyebpf.maps.sockmap import SocketMap
 
-        return self.declare(SocketMap(MapType.REUSEPORT_SOCKARRAY, None, size, name))
+        return self.declare(SocketMap(name, MapType.REUSEPORT_SOCKARRAY, None, size))
 
     # -- of bytes ------------------------------------------------------------------------------------------------------
 
@@ -216,15 +218,15 @@ class MapMethods(BaseModule):
 
         `with ring.reserve(n) as data:` makes one; when there is no room it is dropped and counted.
         """
-        from pyebpf.dsl.byte_ring import ByteRing
+        from pyebpf.maps.ringbuf import ByteRing
 
-        return self.declare(ByteRing(size, name))
+        return self.declare(ByteRing(name, size))
 
     def arena(self, *, pages: int, name: str = "") -> Arena:
         """Memory of so many pages, all zero, that programs and this process read and write (since Linux 6.9).
 
         A program can use one arena.
         """
-        from pyebpf.dsl.arena import Arena
+        from pyebpf.maps.arena import Arena
 
-        return self.declare(Arena(pages, name))
+        return self.declare(Arena(name, pages))

@@ -1,17 +1,33 @@
-"""Maps of maps."""
+"""Maps of maps: a look-up in a probe finds a map, whose operations then are those of its kind."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.map_pointers import InnerMap
+from pyebpf.builder.values.methods import method_of
+from pyebpf.compiler.ir import Condition
+from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue
 from pyebpf.maps import over
+from pyebpf.maps.declared import LoadedMap
+from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.mapping import StoredObjectArray
 from pyebpf.maps.store import Stored
+from pyebpf.specs.map_traits import Entries, Value
+from pyebpf.types import U32
+from pyebpf.uapi.bpf import MapType
 
-__all__ = ["StoredMapOfMaps"]
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.specs import MapSpec
+
+__all__ = ["MapOfMaps", "StoredMapOfMaps"]
 
 K = TypeVar("K")
+M = TypeVar("M")
 
 
 class StoredMapOfMaps(StoredObjectArray[K]):
@@ -47,8 +63,64 @@ class StoredMapOfMaps(StoredObjectArray[K]):
     def values(self) -> NoReturn:
         self.items()
 
-    def pop(self, key: K, default: Any = None) -> NoReturn:  # noqa: ARG002 - the mapping's interface
+    def pop(self, key: K, default: Any = None) -> NoReturn:
         raise InvalidValue(f"map {self.store.spec.name} holds maps: read [k] first, then `del`")
+
+
+class MapOfMaps(StoredMapOfMaps[K], KeyedMap[K, Any], Generic[K, M]):
+    """`bpf.array_of_maps(shape)` and `bpf.hash_of_maps(shape, key=K)`.
+
+    In a probe `.get(k)` is a map of that shape, or None. In user space `outer[k] = m` puts a map in, `outer[k]` opens
+    the one that is there (the caller's to close), `del` takes it out; `ids()` lists what is there.
+    """
+
+    def __init__(self, name: str, kind: MapType, key: Any, shape: Any, size: int) -> None:
+        traits = shape.spec.traits if isinstance(shape, LoadedMap) else None
+        if traits is None or (traits.value, traits.entries) != (Value.ANY, Entries.COUNT):
+            raise InvalidValue(
+                f"bpf.{kind.name.lower()}({shape!r}): the inner maps' shape is a declared map with keys, or a queue"
+            )
+        super().__init__(name, kind, U32 if kind is MapType.ARRAY_OF_MAPS else key, U32, size)
+        self.template: LoadedMap = shape
+
+    if TYPE_CHECKING:
+
+        def get(self, key: K, /) -> M | None:  # type: ignore[override]  # as a probe writes it
+            """The map under a key, or None."""
+
+    # -- in probes -----------------------------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> MapSpec:
+        inner = replace(self.template.spec, initial=(), frozen=False)
+        return replace(super().spec, value=None, inner=inner, typed=False)
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        return method_of(p, self, name, {"get": self._get_map})
+
+    def _get_map(self, p: ProgramBuilder, key: Any) -> InnerMap:
+        if self.kind is MapType.ARRAY_OF_MAPS and isinstance(key, int) and not 0 <= key < self.max_entries:
+            p.fail(f"index {int(key)} is outside {self.describe()}, which has {self.max_entries} entries")
+        return InnerMap(self._find(p, key), self.template, self.map_name)
+
+    def item(self, p: ProgramBuilder, index: Any) -> NoReturn:
+        name = self.map_name
+        p.fail(f"{name}[k] may be missing: write {name}.get(k) and test it with `is None`")
+
+    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> NoReturn:
+        self._user_side(p)
+
+    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> NoReturn:
+        self.item(p, index)
+
+    def delete_item(self, p: ProgramBuilder, index: Any) -> NoReturn:
+        self._user_side(p)
+
+    def _user_side(self, p: ProgramBuilder) -> NoReturn:
+        p.fail(f"{self.describe()} holds maps: user space puts them in and takes them out, probes look them up")
+
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        return Compare(Condition.NE, self._find(p, item), p.b.const(0), null_check=True)
 
 
 def _opened(store: Any) -> Any:

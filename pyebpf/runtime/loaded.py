@@ -104,9 +104,9 @@ class Loaded:
 
     def _open_arena(self, name: str) -> None:
         """Map an arena, which programs that use it need before they are loaded, and tell them where."""
-        from pyebpf.builder.arena import base_name
         from pyebpf.kernel.memory import PAGE_SIZE
         from pyebpf.kernel.syscall import address_of
+        from pyebpf.maps.arena import base_name
 
         memory = self.maps[name].window().memory
         for offset in range(0, len(memory), PAGE_SIZE):

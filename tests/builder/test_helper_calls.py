@@ -9,8 +9,6 @@ import pytest
 from pyebpf import helpers
 from pyebpf.builder.contexts import Context
 from pyebpf.builder.intrinsics.helpers import _CONSTANT_TEXTS
-from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.ringbuf import RingBufferEntity
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.none import OptionalInt
@@ -19,6 +17,8 @@ from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import CompileError, OnlyInProbe
+from pyebpf.maps.keyed import KeyedMap
+from pyebpf.maps.ringbuf import RingBufferEntity
 from pyebpf.target import KernelType
 from pyebpf.types import S64, U32, U64, Struct, u32, u64
 from pyebpf.uapi.bpf import MapType
@@ -120,7 +120,7 @@ def test_maps_and_the_context_are_passed() -> None:
     """A map's handle, a ring buffer's where the kernel says `void *`, and `ctx`."""
     p = make()
     ring = RingBufferEntity("ring", U64, 4096)
-    stacks = MapEntity("stacks", MapType.STACK_TRACE, U32, U64, 8)
+    stacks = KeyedMap("stacks", MapType.STACK_TRACE, U32, U64, 8)
     call(p, "ringbuf_query", ring, 0)
     p.ret(call(p, "get_stackid", Context(), stacks, 1 << 8))
     module = p.finish()
@@ -154,8 +154,8 @@ def test_addresses_may_be_numbers_where_the_helper_checks_them() -> None:
 def test_a_look_up_by_the_helper_must_be_tested_for_none() -> None:
     """map_lookup_percpu_elem gives a number or a record, or None."""
     p = make()
-    numbers = MapEntity("numbers", MapType.PERCPU_ARRAY, U32, U64, 3)
-    pairs = MapEntity("pairs", MapType.PERCPU_ARRAY, U32, Pair.layout, 3)
+    numbers = KeyedMap("numbers", MapType.PERCPU_ARRAY, U32, U64, 3)
+    pairs = KeyedMap("pairs", MapType.PERCPU_ARRAY, U32, Pair.layout, 3)
     key = StructConstructor(Pair).call(p, (1, 2), {})
     number = call(p, "map_lookup_percpu_elem", numbers, key, 0)
     pair = call(p, "map_lookup_percpu_elem", pairs, key, 0)
@@ -198,7 +198,7 @@ def test_every_helper_that_is_not_refused_knows_its_types() -> None:
             if (name, parameter.name) in _CONSTANT_TEXTS:
                 arguments.append("text")
             elif c_type == "struct bpf_map *" or parameter.name in ("ringbuf", "map"):
-                arguments.append(MapEntity("m", MapType.HASH, U32, U64, 8))
+                arguments.append(KeyedMap("m", MapType.HASH, U32, U64, 8))
             elif c_type.endswith("*"):
                 arguments.append(record)
             else:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.ringbuf import RingBufferEntity
 from pyebpf.builder.values.comparisons import compare
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.records import StructConstructor
 from pyebpf.errors import CompileError
+from pyebpf.maps.keyed import KeyedMap
+from pyebpf.maps.ringbuf import RingBufferEntity
 from pyebpf.types import BE32, S64, U16, U32, U64, CharArray, Struct, u16, u32, u64
 from pyebpf.uapi.bpf import MapType
 from tests.builder.harness import Probe
@@ -27,12 +27,12 @@ class Value(Struct):
     count: u16
 
 
-def hashed(key: Any = U32, value: Any = U64) -> MapEntity:
-    return MapEntity("opens", MapType.HASH, key, value, 10)
+def hashed(key: Any = U32, value: Any = U64) -> KeyedMap:
+    return KeyedMap("opens", MapType.HASH, key, value, 10)
 
 
-def array(value: Any = U64, entries: int = 4) -> MapEntity:
-    return MapEntity("sizes", MapType.ARRAY, U32, value, entries)
+def array(value: Any = U64, entries: int = 4) -> KeyedMap:
+    return KeyedMap("sizes", MapType.ARRAY, U32, value, entries)
 
 
 def method(p: Probe, owner: Any, name: str, *arguments: Any) -> Any:
@@ -150,9 +150,8 @@ def test_refused_with_the_remedy(what: str) -> None:
 
 def test_a_map_tells_its_spec_when_its_name_is_known() -> None:
     """The name may come later than the map."""
-    names: list[str] = []
-    owner = MapEntity(lambda: names[0], MapType.LRU_HASH, U32, U64, 10, 2)
-    names.append("late")
+    owner = KeyedMap("", MapType.LRU_HASH, U32, U64, 10, 2)
+    owner.name = "late"
     p = Probe()
     owner.augment_item(p, 1, "+", 1)
     assert list(p.maps) == ["late", ".drops"]

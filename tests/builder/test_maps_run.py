@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pyebpf.builder.drop_counters import DROPS_MAP
-from pyebpf.builder.maps import MapEntity
-from pyebpf.builder.ringbuf import RingBufferEntity
 from pyebpf.builder.values.comparisons import compare, contains
 from pyebpf.builder.values.operations import binary, is_none, to_int
 from pyebpf.builder.values.records import StructConstructor
+from pyebpf.maps.keyed import KeyedMap
+from pyebpf.maps.ringbuf import RingBufferEntity
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, field, u8, u32, u64
 from pyebpf.uapi.bpf import MapType
 from tests.builder.fake_kernel import FakeKernel
@@ -56,7 +56,7 @@ def method(p: Probe, owner: Any, name: str, *arguments: Any) -> Any:
 @pytest.mark.parametrize(("operator", "wanted"), [("+", 9), ("-", -9), ("|", 7), ("^", 3), ("&", 0)])
 def test_an_augmented_entry_starts_from_zero(operator: str, wanted: int) -> None:
     p = Probe(Everything())
-    values = MapEntity("values", MapType.HASH, U32, S32, 4)
+    values = KeyedMap("values", MapType.HASH, U32, S32, 4)
     values.augment_item(p, 1, operator, p.number(0))
     p.ret(0)
     run = Run(p)
@@ -68,9 +68,9 @@ def test_an_augmented_entry_starts_from_zero(operator: str, wanted: int) -> None
 def test_what_does_not_fit_is_counted_for_each_map_and_reason() -> None:
     p = Probe()
     key = p.number(0, U64)
-    full = MapEntity("full", MapType.HASH, U32, U64, 2)
-    added = MapEntity("added", MapType.HASH, U32, U64, 2)
-    cells = MapEntity("cells", MapType.ARRAY, U32, U64, 3)
+    full = KeyedMap("full", MapType.HASH, U32, U64, 2)
+    added = KeyedMap("added", MapType.HASH, U32, U64, 2)
+    cells = KeyedMap("cells", MapType.ARRAY, U32, U64, 3)
     events = RingBufferEntity("events", U64, 4096)
     full.augment_item(p, key, "+", 1)
     full.set_item(p, key, 5)
@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_counted_for_each_map_and_reason() -> None:
 
 def test_get_pop_del_and_in_see_what_is_there() -> None:
     p = Probe()
-    values = MapEntity("values", MapType.HASH, U32, U32, 4)
+    values = KeyedMap("values", MapType.HASH, U32, U32, 4)
     key = p.number(0, U32)
     found = method(p, values, "get", key)
     with p.b.if_(is_none(p, found)):
@@ -117,7 +117,7 @@ def test_get_pop_del_and_in_see_what_is_there() -> None:
 
 def test_records_are_stored_popped_and_sent_whole() -> None:
     p = Probe()
-    rows = MapEntity("rows", MapType.HASH, Small.layout, Row.layout, 4)
+    rows = KeyedMap("rows", MapType.HASH, Small.layout, Row.layout, 4)
     events = RingBufferEntity("events", Row.layout, 4096)
     key = StructConstructor(Small).call(p, (1, p.number(0)), {}).local(p)
     row = StructConstructor(Row).call(p, (1, 2, [3, 4, 5, 6, 7, p.number(1)], b"abcde", "name"), {})
@@ -139,7 +139,7 @@ def test_records_are_stored_popped_and_sent_whole() -> None:
 def test_an_entry_is_read_and_changed_where_it_stands() -> None:
     """Fields of a shared record change by one atomic operation each, elements of its arrays too."""
     p = Probe()
-    rows = MapEntity("rows", MapType.ARRAY, U32, Row.layout, 2)
+    rows = KeyedMap("rows", MapType.ARRAY, U32, Row.layout, 2)
     index = p.number(0, U64)
     with p.b.if_(compare(p, ">=", index, 6)):
         p.ret(-1)
@@ -186,7 +186,7 @@ def test_writing_an_entry_from_itself_reads_it_first() -> None:
         right: str = field(CharArray(8))
 
     p = Probe()
-    pairs = MapEntity("pairs", MapType.ARRAY, U32, Pair.layout, 1)
+    pairs = KeyedMap("pairs", MapType.ARRAY, U32, Pair.layout, 1)
     pairs.set_item(p, 0, Pair("left", "right"))
     pair = pairs.item(p, 0)
     swapped = StructConstructor(Pair).call(p, (pair.attribute(p, "right"), pair.attribute(p, "left")), {})

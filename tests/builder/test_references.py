@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.values.comparisons import compare
 from pyebpf.builder.values.operations import binary, is_none, truth
 from pyebpf.builder.values.records import Record, StructConstructor
 from pyebpf.errors import CompileError
+from pyebpf.maps.keyed import KeyedMap
 from pyebpf.types import U32, U64, CharArray, Struct, field, u32, u64
 from pyebpf.uapi.bpf import MapType
 from tests.builder.harness import Probe
@@ -23,16 +23,16 @@ class Start(Struct):
     cells: list[int] = field(U32[3])
 
 
-def look_up(p: Probe, owner: MapEntity, key: Any = 1) -> Any:
+def look_up(p: Probe, owner: KeyedMap, key: Any = 1) -> Any:
     return owner.attribute(p, "get").call(p, (key,), {})
 
 
-def starts() -> MapEntity:
-    return MapEntity("starts", MapType.HASH, U32, Start.layout, 10)
+def starts() -> KeyedMap:
+    return KeyedMap("starts", MapType.HASH, U32, Start.layout, 10)
 
 
-def counts() -> MapEntity:
-    return MapEntity("counts", MapType.HASH, U32, U64, 10)
+def counts() -> KeyedMap:
+    return KeyedMap("counts", MapType.HASH, U32, U64, 10)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_record_of_ones_own_is_never_none() -> None:
         truth(p, record)
 
 
-def present(p: Probe, owner: MapEntity, key: Any = 1) -> Record:
+def present(p: Probe, owner: KeyedMap, key: Any = 1) -> Record:
     entry = look_up(p, owner, key)
     with p.b.if_(is_none(p, entry)):
         p.ret(0)
@@ -153,7 +153,7 @@ def test_a_reference_stays_if_the_path_that_removed_an_entry_left() -> None:
 
 def test_references_of_other_maps_and_later_ones_stay() -> None:
     p = Probe()
-    owner, other = starts(), MapEntity("others", MapType.HASH, U32, Start.layout, 10)
+    owner, other = starts(), KeyedMap("others", MapType.HASH, U32, Start.layout, 10)
     entry = present(p, other)
     owner.delete_item(p, 1)
     entry.attribute(p, "at")

@@ -13,6 +13,7 @@ import pytest
 import pyebpf.aggregations
 import pyebpf.builder
 import pyebpf.dsl
+import pyebpf.maps
 from pyebpf.builder.ssa import conditions
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue
 from pyebpf.errors import CompileError, OnlyInProbe
@@ -182,12 +183,8 @@ def test_what_a_string_is_compared_with_tells_its_size(expression: str, size: in
 #: What authors hold in Python: maps, words, functions, types. All else stands for what only each event knows.
 HELD_IN_PYTHON = {
     "Aggregation",
-    "ArenaEntity",
-    "BloomEntity",
     "HelperFunction",
     "MapPointer",
-    "RedirectMapEntity",
-    "SocketMapEntity",
     "Subprogram",
     "Intrinsic",
     "kfunc",
@@ -201,7 +198,7 @@ def every(cls: type) -> set[type]:
 
 def classes() -> list[type]:
     """Every class of the builder and the translator that may stand in an expression."""
-    for package in (pyebpf.builder, pyebpf.dsl, pyebpf.aggregations):
+    for package in (pyebpf.builder, pyebpf.dsl, pyebpf.maps, pyebpf.aggregations):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     found = every(Entity) | every(NoPythonOperators) | set(typing.get_args(conditions.Test))

@@ -19,8 +19,7 @@ from pyebpf.aggregations import (
     stats,
     total,
 )
-from pyebpf.builder.drop_counters import DROPS_MAP
-from pyebpf.builder.maps import FULL
+from pyebpf.builder.drop_counters import DROPS_MAP, FULL
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler import compile_module
 from pyebpf.features import Features

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyebpf.builder.drop_counters import DROPS_MAP
+from pyebpf.builder.drop_counters import DROPS_MAP, FULL
 from pyebpf.builder.intrinsics.task import comm
 from pyebpf.builder.loops import range_loop
-from pyebpf.builder.maps import FULL, OUT_OF_RANGE, MapEntity
-from pyebpf.builder.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.builder.values.comparisons import compare, contains, maximum, minimum
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.operations import absolute, binary, is_none, to_int
@@ -22,6 +20,8 @@ from pyebpf.builder.values.records import StructConstructor
 from pyebpf.compiler import compile_module
 from pyebpf.compiler.ir import Op
 from pyebpf.events import RingBuffer
+from pyebpf.maps.keyed import OUT_OF_RANGE, KeyedMap
+from pyebpf.maps.ringbuf import NO_ROOM, RingBufferEntity
 from pyebpf.objects import Map, Program
 from pyebpf.runtime.host import host_target
 from pyebpf.specs import ProgramSpec
@@ -95,7 +95,7 @@ def test_the_integer_table_holds_in_the_kernel(target: Any, machine_release: str
     compared = 0
     for start in range(0, len(jobs), 31):
         p = Probe()
-        results = MapEntity("results", MapType.ARRAY, U32, U64, 31)
+        results = KeyedMap("results", MapType.ARRAY, U32, U64, 31)
         taken: list[tuple[int, str, IntType, IntType]] = []
         for symbol, left_type, right_type in jobs[start : start + 31]:
             if symbol in ("//", "%") and U64 in (left_type, right_type) and (left_type.signed or right_type.signed):
@@ -136,7 +136,7 @@ def test_the_integer_table_holds_in_the_kernel(target: Any, machine_release: str
 def test_counts_in_hashes_are_exact(target: Any, kind: MapType, type_: IntType) -> None:
     """23 additions and 6 subtractions under one key, 1 under another."""
     p = Probe()
-    counts = MapEntity("counts", kind, U32, type_, 64)
+    counts = KeyedMap("counts", kind, U32, type_, 64)
     counts.augment_item(p, p.number(0, U32), "+", p.number(1, S64))
     p.ret(0)
     with loaded(p, target) as program:
@@ -152,9 +152,9 @@ def test_counts_in_hashes_are_exact(target: Any, kind: MapType, type_: IntType) 
 def test_what_a_full_hash_could_not_count_is_counted_as_lost(target: Any) -> None:
     """Room for 5, and 23 keys: 18 losses of each kind of write."""
     p = Probe()
-    counts = MapEntity("counts", MapType.HASH, U32, U64, 5)
-    starts = MapEntity("starts", MapType.HASH, U32, U64, 5)
-    added = MapEntity("added", MapType.HASH, U32, U64, 5)
+    counts = KeyedMap("counts", MapType.HASH, U32, U64, 5)
+    starts = KeyedMap("starts", MapType.HASH, U32, U64, 5)
+    added = KeyedMap("added", MapType.HASH, U32, U64, 5)
     key = p.number(0, U32)
     counts.augment_item(p, key, "+", 1)
     starts.set_item(p, key, 3)
@@ -174,7 +174,7 @@ def test_what_a_full_hash_could_not_count_is_counted_as_lost(target: Any) -> Non
 def test_counts_outside_an_array_are_counted_as_lost(target: Any, kind: MapType) -> None:
     """An index beyond 32 bits does not fold back into the range."""
     p = Probe()
-    counts = MapEntity("counts", kind, U32, U64, 7)
+    counts = KeyedMap("counts", kind, U32, U64, 7)
     counts.augment_item(p, p.number(0, U64), "+", 1)
     p.ret(0)
     with loaded(p, target) as program:
@@ -191,7 +191,7 @@ def test_counts_outside_an_array_are_counted_as_lost(target: Any, kind: MapType)
 def test_array_entries_are_read_and_written_by_index(target: Any, kind: MapType, entries: int) -> None:
     """Constant indices, direct access of a single entry, and a masked index."""
     p = Probe()
-    values = MapEntity("values", kind, U32, S32, entries)
+    values = KeyedMap("values", kind, U32, S32, entries)
     values.set_item(p, 0, p.number(0, S32))
     values.augment_item(p, 0, "-", 5)
     masked = binary(p, "&", p.number(1, U64), entries - 1)
@@ -205,9 +205,9 @@ def test_array_entries_are_read_and_written_by_index(target: Any, kind: MapType,
 def test_get_takes_a_snapshot_and_del_removes(target: Any) -> None:
     """get, get with a default, in, pop and del, of a map of integers."""
     p = Probe()
-    values = MapEntity("values", MapType.HASH, U32, U32, 8)
+    values = KeyedMap("values", MapType.HASH, U32, U32, 8)
     key = p.number(0, U32)
-    answer = MapEntity("answer", MapType.ARRAY, U32, U64, 5)
+    answer = KeyedMap("answer", MapType.ARRAY, U32, U64, 5)
     before = values.attribute(p, "get").call(p, (key,), {})
     answer.set_item(p, 0, values.attribute(p, "get").call(p, (key, 99), {}))
     answer.set_item(p, 1, contains(p, key, values))
@@ -237,7 +237,7 @@ def test_get_takes_a_snapshot_and_del_removes(target: Any) -> None:
 def test_the_only_entry_of_an_array_is_always_there(target: Any, kind: MapType) -> None:
     """get, a second check, and `in`, where the entry is addressed directly."""
     p = Probe()
-    only = MapEntity("only", kind, U32, U64, 1)
+    only = KeyedMap("only", kind, U32, U64, 1)
     only.set_item(p, 0, 41)
     found = only.attribute(p, "get").call(p, (0,), {})
     with p.b.if_(is_none(p, found)):
@@ -269,7 +269,7 @@ def test_records_go_through_maps_and_ring_buffers_whole(target: Any) -> None:
     p = Probe()
     name = Path("/proc/thread-self/comm").read_text(encoding="utf-8").strip()
     inner, outer = StructConstructor(Inner), StructConstructor(Outer)
-    stored = MapEntity("stored", MapType.HASH, Inner.layout, Outer.layout, 8)
+    stored = KeyedMap("stored", MapType.HASH, Inner.layout, Outer.layout, 8)
     events = RingBufferEntity("events", Outer.layout, 4096)
     key = inner.call(p, (3, p.number(0, U32)), {})
     value = outer.call(
@@ -318,7 +318,7 @@ def test_a_ring_buffer_without_room_counts_each_loss(target: Any) -> None:
 def test_strings_have_a_length_and_items(target: Any, length: int) -> None:
     """len(), s[i], ==, startswith, in stack memory, for every length that fits."""
     p = Probe()
-    source = MapEntity("source", MapType.ARRAY, U32, CharArray(length), 1)
+    source = KeyedMap("source", MapType.ARRAY, U32, CharArray(length), 1)
     slot = p.b.slot(72)
     place = p.b.slot_address(slot)
     text = source.item(p, 0)
@@ -346,7 +346,7 @@ def test_array_fields_are_indexed_within_bounds(target: Any) -> None:
         raw: bytes = field(U8[5])
 
     p = Probe()
-    rows = MapEntity("rows", MapType.ARRAY, U32, Row.layout, 2)
+    rows = KeyedMap("rows", MapType.ARRAY, U32, Row.layout, 2)
     row = rows.item(p, 1)
     index = p.number(0, U64)
     with p.b.if_(compare(p, ">=", index, 6)):
@@ -368,7 +368,7 @@ def test_loops_that_may_be_left_early_pass_the_verifier(target: Any, start: Any,
     """A count for each round in a map, left where the event says so."""
     p = Probe()
     n = minimum(p, p.number(0, U64), 64)
-    rounds = MapEntity("rounds", MapType.ARRAY, U32, U64, 1)
+    rounds = KeyedMap("rounds", MapType.ARRAY, U32, U64, 1)
     with range_loop(p, n if start == "n" else start, n if stop == "n" else stop, step) as (loop, index):
         with p.b.if_(compare(p, "==", index, p.number(1, S64))):
             p.b.break_(loop)
@@ -393,7 +393,7 @@ def test_a_hundred_thousand_rounds_are_iterated(carry: bool) -> None:
     needs("kfunc:bpf_iter_num_new")
     p = Probe(target)
     n = minimum(p, p.number(0, U64), 100_003)
-    rounds = MapEntity("rounds", MapType.ARRAY, U32, U64, 1000)
+    rounds = KeyedMap("rounds", MapType.ARRAY, U32, U64, 1000)
     total = p.b.variable(hint="total")
     p.b.write(total, p.b.const(0))
     with range_loop(p, 3, n, 2, [total]) as (loop, index):

@@ -13,11 +13,11 @@ import pytest
 from pyebpf import helpers
 from pyebpf.builder.contexts import Context
 from pyebpf.builder.intrinsics.stacks import kstack, ustack
-from pyebpf.builder.maps import MapEntity
 from pyebpf.builder.values.operations import is_none
 from pyebpf.builder.values.records import StructConstructor
 from pyebpf.compiler import compile_module
 from pyebpf.features import Features
+from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.stack_trace import StackTraces
 from pyebpf.objects import Map, Program
 from pyebpf.specs import ProgramSpec
@@ -49,7 +49,7 @@ class Running:
     def __init__(self, size: int = 8, type_: IntType = S64) -> None:
         self.p = Probe()
         self.p.target = Host()  # type: ignore[assignment]  # features and namespace are all that is asked
-        self.results = MapEntity("results", MapType.ARRAY, U32, type_, size)
+        self.results = KeyedMap("results", MapType.ARRAY, U32, type_, size)
 
     def call(self, name: str, *arguments: Any) -> Any:
         return getattr(helpers, name).call(self.p, arguments, {})
@@ -100,7 +100,7 @@ def test_helpers_give_what_the_kernel_says(target: Any) -> None:
 def test_helpers_take_maps_and_their_entries(target: Any) -> None:
     """map_update_elem and map_lookup_elem with a record as key."""
     r = Running(type_=U64)
-    pairs = MapEntity("pairs", MapType.HASH, Pair.layout, U64, 8)
+    pairs = KeyedMap("pairs", MapType.HASH, Pair.layout, U64, 8)
     key = StructConstructor(Pair).call(r.p, (3, 4), {}).local(r.p)
     missing = r.call("map_lookup_elem", pairs, key)
     with r.p.b.if_(is_none(r.p, missing)):

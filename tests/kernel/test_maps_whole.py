@@ -9,9 +9,9 @@ from collections import OrderedDict
 
 import pytest
 
-from pyebpf.dsl.maps import HashMap
 from pyebpf.errors import InvalidValue
 from pyebpf.kernel import map_elements
+from pyebpf.maps.keyed import HashMap
 from pyebpf.objects import Map
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64
@@ -29,7 +29,7 @@ def counts(request):
         if request.param == "kernel":
             yield made
         else:
-            declared = HashMap(MapType.HASH, U32, U64, ENTRIES, "counts")
+            declared = HashMap("counts", MapType.HASH, U32, U64, ENTRIES)
             declared.bind(made)
             yield declared
 

@@ -11,9 +11,9 @@ import pytest
 
 from pyebpf.builder.intrinsics.callbacks import loop
 from pyebpf.builder.values.comparisons import compare
-from pyebpf.dsl.maps import HashMap
 from pyebpf.dsl.module import Module
 from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe
+from pyebpf.maps.keyed import HashMap
 from pyebpf.module.module import BaseModule
 from pyebpf.module.probe import Attachment, Candidate, Probe, Request, request_decorator
 from pyebpf.specs import Tracepoint
@@ -53,7 +53,7 @@ def counting(opens: Any) -> HandBody:
 
 
 def table(name: str = "") -> HashMap[int, int]:
-    return HashMap(MapType.HASH, U32, U64, 10, name)
+    return HashMap(name, MapType.HASH, U32, U64, 10)
 
 
 def ask_openat(module: BaseModule, body: HandBody) -> Probe[Any, Any]:
@@ -103,7 +103,7 @@ def test_linking_it_needs_no_python_syntax() -> None:
     """Neither `ast` nor the front end for Python is imported, by the package."""
     program = """
 import sys
-from pyebpf.builder.maps import MapEntity
+from pyebpf.maps.keyed import KeyedMap
 from pyebpf.module.module import BaseModule
 from pyebpf.module.probe import Attachment, Request, Candidate, request_decorator
 from pyebpf.specs import Tracepoint
@@ -114,7 +114,7 @@ sys.path.insert(0, ".")
 from tests.dsl.fake_target import FakeTarget
 from tests.support.by_hand import HandBody, leave
 
-opens = MapEntity("opens", MapType.HASH, U32, U64, 10)
+opens = KeyedMap("opens", MapType.HASH, U32, U64, 10)
 def build(p):
     opens.augment_item(p, p.parameter("dfd"), "+", 1)
     leave(p)

@@ -1,4 +1,4 @@
-"""Functions that the kernel calls back with a map's entries: `table.for_each(function)`, and timers' functions."""
+"""Functions that the kernel calls back: `loop(n, function)`, and timers' functions."""
 
 from __future__ import annotations
 
@@ -14,23 +14,19 @@ from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import S64, U32
-from pyebpf.uapi.bpf import MapType
-from pyebpf.uapi.helper_ids import FOR_EACH_MAP_ELEM, LOOP
+from pyebpf.uapi.helper_ids import LOOP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from pyebpf.builder.maps import MapEntity
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
 
 __all__ = [
     "ENTRY",
-    "call_for_each",
-    "check_walked",
+    "callback",
     "entry_arguments",
-    "for_each",
     "function_number",
     "loop",
     "timer_function",
@@ -38,16 +34,6 @@ __all__ = [
 
 #: BPF_MAX_LOOPS.
 MOST_ROUNDS = 1 << 23
-
-#: Kinds whose entries the helper walks.
-WALKED = (
-    MapType.HASH,
-    MapType.LRU_HASH,
-    MapType.PERCPU_HASH,
-    MapType.LRU_PERCPU_HASH,
-    MapType.ARRAY,
-    MapType.PERCPU_ARRAY,
-)
 
 #: The arguments that the kernel passes: the map, the addresses of key and value.
 ENTRY = (Kind.POINTER, Kind.POINTER, Kind.POINTER)
@@ -75,45 +61,11 @@ def entry_arguments(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.V
     return arguments
 
 
-def _function(p: ProgramBuilder, function: Any, what: str, of: str = "a key and a value") -> FunctionType:
+def callback(p: ProgramBuilder, function: Any, what: str, of: str = "a key and a value") -> FunctionType:
+    """The function that is given; fails for anything else."""
     if not isinstance(function, FunctionType):
         p.fail(f"{what} takes a function of {of}, not {describe(function)}")
     return function
-
-
-def check_walked(p: ProgramBuilder, table: MapEntity, what: str) -> None:
-    """Refuse to walk a map that this kernel can't walk here."""
-    if table.kind not in WALKED:
-        p.fail(f"{what}: the kernel walks hashes and arrays only")
-    need_helper(p, "for_each_map_elem", what, "look entries up one at a time, by .get(k)")
-
-
-def call_for_each(
-    p: ProgramBuilder,
-    table: MapEntity,
-    function: ir.Value,
-    passed: ir.Value,
-    invalidated: Mapping[str, str],
-    what: str,
-) -> ir.Value:
-    """Call `function`, by its address, with each entry of a map and `passed`; how many there were.
-
-    `invalidated` are the maps whose entries it makes invalid, with the reasons.
-    """
-    seen = p.b.call(FOR_EACH_MAP_ELEM, table.handle(p), function, passed, p.b.const(0), comment=what)
-    for origin, reason in invalidated.items():
-        p.b.invalidate_origin(origin, f"{what} and its {reason}")
-    return seen
-
-
-def for_each(p: ProgramBuilder, table: MapEntity, function: Any) -> Int:
-    """Call `function(key, value)` for each entry, until it returns True; how many were seen."""
-    what = f"{table.map_name}.for_each()"
-    check_walked(p, table, what)
-    address, passed, invalidated = p.build_callback(
-        _function(p, function, what), ENTRY, entry_arguments(p, table.spec), f"a function for {what}"
-    )
-    return Int(call_for_each(p, table, address, passed, invalidated, what), S64)
 
 
 def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
@@ -135,7 +87,7 @@ def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
         p.b.assume_bounds(index, 0, max(high - 1, 0))
         return [Int(index, S64, U32)]
 
-    called = _function(p, function, what, "a number")
+    called = callback(p, function, what, "a number")
     address, passed, invalidated = p.build_callback(called, (Kind.SCALAR,), arguments, f"a function for {what}")
     done = p.b.call(LOOP, count.value, address, passed, p.b.const(0), comment=what)
     for origin, reason in invalidated.items():
@@ -158,7 +110,7 @@ def timer_function(p: ProgramBuilder, function: Any, spec: MapSpec) -> ir.Value 
 
     None inside that very function: the timer that it starts again has it already.
     """
-    function = _function(p, function, "timer.start()")
+    function = callback(p, function, "timer.start()")
     key = function, spec.name
     symbol = p.timer_functions.get(key)
     if symbol is not None:

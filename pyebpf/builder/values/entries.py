@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.values.entity import Entity, NoPythonOperators
 
 if TYPE_CHECKING:
-    from pyebpf.builder.maps import MapEntity
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.map_pointers import MapPointer
 
 __all__ = ["MapEntries"]
 
@@ -16,7 +16,7 @@ __all__ = ["MapEntries"]
 class MapEntries(Entity, NoPythonOperators):
     """`m.items()`, `m.keys()`, `m.values()`, or `m` itself: what a `for` goes over."""
 
-    def __init__(self, table: MapEntity, view: str) -> None:
+    def __init__(self, table: MapPointer, view: str) -> None:
         self.table = table
         self.view = view
 

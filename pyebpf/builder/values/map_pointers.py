@@ -10,7 +10,7 @@ from pyebpf.builder.values.entity import Entity, RunTimeValue
 from pyebpf.compiler.ir import Condition as Relation, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.entries import MapEntries
@@ -21,9 +21,9 @@ __all__ = ["InnerMap", "MapPointer"]
 
 
 class MapPointer(Entity):
-    """A map. `_name_source` is its name, or answers it when the map is first used."""
+    """A map. `name` is empty until it has one: its author's, or the one that a module gives it."""
 
-    _name_source: str | Callable[[], str]
+    name: str
     #: The address of a map that only each event knows; None: it is the map of `spec`.
     address: ir.Value | None = None
 
@@ -35,8 +35,12 @@ class MapPointer(Entity):
 
     @property
     def map_name(self) -> str:
-        """The map's name in the kernel."""
-        return self._name_source if isinstance(self._name_source, str) else self._name_source()
+        """The map's name in the kernel, or what stands in for it until a module is compiled."""
+        return self.name or "(unnamed)"
+
+    def specs(self) -> Sequence[MapSpec]:
+        """Every map that is to be made for it."""
+        return (self.spec,)
 
     def handle(self, p: ProgramBuilder) -> ir.Value:
         """Return the map as helpers take it."""
@@ -84,7 +88,7 @@ class InnerMap(RunTimeValue):
             p.fail(f"{self.outer}.get(…) may be None: test it with `is None` first")
         found = copy(self.template)
         found.address = self.address
-        found._name_source = f"{self.outer}[…]"
+        found.name = f"{self.outer}[…]"
         return found
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:

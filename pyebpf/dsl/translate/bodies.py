@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.builder.ssa.environment import Variable
-    from pyebpf.builder.walks import Walk
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.maps.for_each import Walk
     from pyebpf.types import IntType
 
 __all__ = ["body", "declared_type", "end_of_function", "pass_on", "return_statement", "returned_from"]

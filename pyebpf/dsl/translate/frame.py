@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.environment import Variable
     from pyebpf.builder.ssa.function import Join
-    from pyebpf.builder.walks import Walk
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
     from pyebpf.errors import Location
+    from pyebpf.maps.for_each import Walk
     from pyebpf.types import IntType
 
 __all__ = ["Frame", "LoopContext"]

@@ -13,7 +13,6 @@ from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.restating import masked
 from pyebpf.builder.values.strings import String, StringSource
-from pyebpf.builder.walks import walk_entries
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.bodies import pass_on, returned_from
 from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, bounded, leaves
@@ -24,6 +23,7 @@ from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, elements_of, lazily
 from pyebpf.dsl.translate.statements import assign_target
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.dsl.unroll import Unrolled
+from pyebpf.maps.for_each import walk_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

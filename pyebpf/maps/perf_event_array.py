@@ -1,31 +1,33 @@
-"""The perf buffer in a probe: copies of records to the buffer of the processor that the program runs on."""
+"""Perf buffers: copies of records to the buffer of the processor that the program runs on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.lvalue import temporary
-from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import rvalue
 from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.errors import InvalidValue
+from pyebpf.maps.buffer import Buffer, record_type
 from pyebpf.specs import MapSpec
-from pyebpf.types import Struct, StructType
+from pyebpf.types import Struct
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.helper_ids import PERF_EVENT_OUTPUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.types import Type
 
-__all__ = ["NO_ROOM", "PerfBufferEntity"]
+__all__ = ["NO_ROOM", "PerfBuffer"]
+
+T = TypeVar("T")
 
 #: Helper number of enum bpf_func_id (since Linux 4.4), and its flag BPF_F_CURRENT_CPU.
 _CURRENT_CPU = 0xFFFF_FFFF
@@ -33,12 +35,34 @@ _CURRENT_CPU = 0xFFFF_FFFF
 NO_ROOM = "perf buffer full"
 
 
-class PerfBufferEntity(MapPointer):
-    """Perf buffers, one a processor, of records of one type."""
+class PerfBuffer(Buffer[T]):
+    """`bpf.perf_buffer(T)`: records that probes emit, one buffer a processor, in order for each."""
 
-    def __init__(self, name_source: str | Callable[[], str], record: Type) -> None:
-        self._name_source = name_source
-        self.record = record
+    def __init__(self, name: str, record: Any, pages: int, *, overwrite: bool) -> None:
+        self.name = name
+        #: The type that records are decoded to.
+        self.record_class: Any = record_type(record, "perf_buffer")
+        if pages < 1 or pages & (pages - 1):
+            raise InvalidValue(f"bpf.perf_buffer(pages={pages!r}): give a power of two")
+        #: Options of the reader.
+        self.reader_options: dict[str, Any] = {"pages": pages, "overwrite": overwrite}
+        self.record = self.record_class.layout
+
+    def __repr__(self) -> str:
+        return f"<PerfBuffer {self.map_name} of {self.record_class.__name__}>"
+
+    @property
+    def lost_per_cpu(self) -> Mapping[int, int]:
+        """Records that found no room (or were overwritten), by processor, as far as the buffers were read."""
+        found: Mapping[int, int] = self.reader.lost_per_cpu
+        return found
+
+    if TYPE_CHECKING:
+
+        def emit(self, record: T) -> None:
+            """In a probe: send a record to user space. When the buffer is full the record is lost, and counted."""
+
+    # -- in probes -----------------------------------------------------------------------------------------------------
 
     @property
     def spec(self) -> MapSpec:
@@ -49,15 +73,15 @@ class PerfBufferEntity(MapPointer):
         return f"the perf buffer {self.map_name}"
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        return method_of(p, self, name, {"emit": self.emit})
+        return method_of(p, self, name, {"emit": self._emit})
 
-    def emit(self, p: ProgramBuilder, value: Any) -> None:
+    def _emit(self, p: ProgramBuilder, value: Any) -> None:
         """Send a copy of a record. Every byte is written. Without room the record is counted as dropped."""
         value = rvalue(p, value)
         given = value.type if isinstance(value, RecordLiteral | Reference) else None
         if isinstance(value, Struct):
             given = value.layout
-        if isinstance(self.record, StructType) and given != self.record:
+        if given != self.record:
             p.fail(f"{self.describe()} takes {self.record.name} records, not {describe(value)}")
         if isinstance(value, Reference):
             value.check(p)

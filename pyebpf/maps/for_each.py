@@ -15,29 +15,44 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.intrinsics.callbacks import ENTRY, call_for_each, check_walked, entry_arguments, function_number
+from pyebpf.builder.available import need_helper
+from pyebpf.builder.intrinsics.callbacks import ENTRY, callback, entry_arguments, function_number
 from pyebpf.builder.loops import opaque_zero
 from pyebpf.builder.scratch import LARGE, ScratchFunctionBuilder, is_scratch
 from pyebpf.builder.ssa.conditions import All, Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join, Loop
+from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, pieces, temporary
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
 from pyebpf.dataclass import dataclass
+from pyebpf.types import S64
+from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.helper_ids import FOR_EACH_MAP_ELEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyebpf.builder.maps import MapEntity
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.builder.ssa.environment import Interval, Variable
     from pyebpf.builder.values.entries import MapEntries
+    from pyebpf.builder.values.map_pointers import MapPointer
 
-__all__ = ["Walk", "walk_entries"]
+__all__ = ["Walk", "for_each", "walk_entries"]
 
 _CELL = 8
+
+#: Kinds whose entries the helper walks.
+WALKED = (
+    MapType.HASH,
+    MapType.LRU_HASH,
+    MapType.PERCPU_HASH,
+    MapType.LRU_PERCPU_HASH,
+    MapType.ARRAY,
+    MapType.PERCPU_ARRAY,
+)
 
 
 class _Body(FunctionBuilder):
@@ -230,7 +245,7 @@ class Walk:
         body.put(self._flag, body.const(1))
         body.ret(body.const(1))
 
-    def go(self, table: MapEntity, what: str) -> None:
+    def go(self, table: MapPointer, what: str) -> None:
         """In the caller again: fill the state, walk, and take back what the body has changed."""
         with temporary(self.p, self.body.size, on_stack=True) as slot:
             state = self.outer.slot_address(slot)
@@ -355,3 +370,38 @@ def walk_entries(
         yield walk, entries.element(key, value)
         walk.leave(lambda: returned(walk))
     walk.go(table, what)
+
+
+def check_walked(p: ProgramBuilder, table: MapPointer, what: str) -> None:
+    """Refuse to walk a map that this kernel can't walk here."""
+    if table.spec.kind not in WALKED:
+        p.fail(f"{what}: the kernel walks hashes and arrays only")
+    need_helper(p, "for_each_map_elem", what, "look entries up one at a time, by .get(k)")
+
+
+def call_for_each(
+    p: ProgramBuilder,
+    table: MapPointer,
+    function: ir.Value,
+    passed: ir.Value,
+    invalidated: Mapping[str, str],
+    what: str,
+) -> ir.Value:
+    """Call `function`, by its address, with each entry of a map and `passed`; how many there were.
+
+    `invalidated` are the maps whose entries it makes invalid, with the reasons.
+    """
+    seen = p.b.call(FOR_EACH_MAP_ELEM, table.handle(p), function, passed, p.b.const(0), comment=what)
+    for origin, reason in invalidated.items():
+        p.b.invalidate_origin(origin, f"{what} and its {reason}")
+    return seen
+
+
+def for_each(p: ProgramBuilder, table: MapPointer, function: Any) -> Int:
+    """Call `function(key, value)` for each entry, until it returns True; how many were seen."""
+    what = f"{table.map_name}.for_each()"
+    check_walked(p, table, what)
+    address, passed, invalidated = p.build_callback(
+        callback(p, function, what), ENTRY, entry_arguments(p, table.spec), f"a function for {what}"
+    )
+    return Int(call_for_each(p, table, address, passed, invalidated, what), S64)

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import temporary
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.builder.values.references import Reference
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Kind
+from pyebpf.maps.declared import LoadedMap, bpf_type
+from pyebpf.maps.mapping import StoredObjectArray
 from pyebpf.specs import MapSpec
-from pyebpf.types import S64, U64
+from pyebpf.specs.maps import map_size
+from pyebpf.types import S64, U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import HELPER_IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+    from typing import Protocol
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
-    from pyebpf.types import Type
 
-__all__ = ["SocketMapEntity"]
+    class HasDescriptor(Protocol):
+        """A socket."""
+
+        def fileno(self) -> int: ...
+
+
+__all__ = ["SocketMap"]
+
+K = TypeVar("K")
 
 #: BPF_F_INGRESS of the redirecting helpers.
 _INGRESS = 1
@@ -39,22 +49,51 @@ _REDIRECT = {
 _ASSIGN = (ProgramType.SK_LOOKUP, ProgramType.SCHED_CLS)
 
 
-class SocketMapEntity(Entity):
-    """A sockmap, a sockhash or a reuseport_sockarray."""
+class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
+    """`bpf.sockmap(size=N)`, `bpf.sockhash(key=K)`, `bpf.reuseport_sockarray(size=N)`.
 
-    def __init__(self, name_source: Callable[[], str], kind: MapType, key: Type, max_entries: int) -> None:
-        self._name_source = name_source
+    In user space `sockets[k] = socket` puts one in, `del sockets[k]` takes it out; it goes by itself when it is closed.
+    """
+
+    def __init__(self, name: str, kind: MapType, key: Any, size: int) -> None:
+        self.name = name
         self.kind = kind
-        self.key = key
-        self.max_entries = max_entries
+        self.key = U32 if key is None else bpf_type(key, "key")
+        self.max_entries = map_size(size)
+
+    def cookies(self) -> dict[K, int]:
+        """The entries: each socket's cookie (SO_COOKIE), by key."""
+        return self.snapshot()
+
+    if TYPE_CHECKING:
+
+        def redirect(self, key: K, *, ingress: bool = False) -> int:
+            """In sk_msg and sk_skb programs: hand the data to that socket; SK_PASS, or SK_DROP if there is none.
+
+            With `ingress` as if the socket had received it, else as if it had sent it.
+            """
+
+        def update(self, key: K, flags: int = 0) -> int:  # type: ignore[override]  # as a probe writes it
+            """In sock_ops programs: put the socket of the event into the map; 0 or a negative errno."""
+
+        def select(self, key: K) -> int:
+            """In sk_reuseport programs: that socket gets it; 0 or a negative errno, such as that of no such entry."""
+
+        def assign(self, key: K, flags: int = 0) -> int:
+            """In sk_lookup and tc programs: that socket gets it; 0 or a negative errno, such as that of no such entry.
+
+            `flags` are BPF_SK_LOOKUP_F_*.
+            """
+
+    # -- in probes -----------------------------------------------------------------------------------------------------
 
     @property
     def spec(self) -> MapSpec:
         """The spec of the map that the loader makes."""
-        return MapSpec(self._name_source(), self.kind, self.key, U64, self.max_entries)
+        return MapSpec(self.map_name, self.kind, self.key, U64, self.max_entries)
 
     def describe(self) -> str:
-        return f"the map of sockets {self._name_source()}"
+        return f"the map of sockets {self.map_name}"
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         methods = {"redirect": self._redirect, "update": self._update, "select": self._select, "assign": self._assign}
@@ -71,10 +110,10 @@ class SocketMapEntity(Entity):
             p.fail("ingress= is True (as if the socket had received it) or False (as if it sent it)")
         flags = p.b.const(_INGRESS if ingress else 0)
         if self.kind is MapType.SOCKMAP:
-            result = self._call(p, helpers[0], p.context, self._handle(p), to_int(p, key).value, flags)
+            result = self._call(p, helpers[0], p.context, self.handle(p), to_int(p, key).value, flags)
         else:
             with self._key(p, key) as address:
-                result = self._call(p, helpers[1], p.context, self._handle(p), address, flags)
+                result = self._call(p, helpers[1], p.context, self.handle(p), address, flags)
         p.b.assume_bounds(result, 0, 1)
         return Int(result, S64)
 
@@ -84,14 +123,14 @@ class SocketMapEntity(Entity):
             p.fail(f"update() is for sock_ops programs, of a sockmap or sockhash: {self.describe()}")
         helper = "sock_map_update" if self.kind is MapType.SOCKMAP else "sock_hash_update"
         with self._key(p, key) as address:
-            return Int(self._call(p, helper, p.context, self._handle(p), address, to_int(p, flags).value), S64)
+            return Int(self._call(p, helper, p.context, self.handle(p), address, to_int(p, flags).value), S64)
 
     def _select(self, p: ProgramBuilder, key: Any) -> Int:
         """`select(k)`: that socket gets what an sk_reuseport program looks at. 0, or a negative errno."""
         if p.kind is not ProgramType.SK_REUSEPORT:
             p.fail(f"select() is for sk_reuseport programs: {self.describe()}")
         with self._key(p, key) as address:
-            return Int(self._call(p, "sk_select_reuseport", p.context, self._handle(p), address, p.b.const(0)), S64)
+            return Int(self._call(p, "sk_select_reuseport", p.context, self.handle(p), address, p.b.const(0)), S64)
 
     def _assign(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
         """`assign(k)`: that socket gets the packet or connection. 0, or a negative errno (ENOENT: no such entry)."""
@@ -99,7 +138,7 @@ class SocketMapEntity(Entity):
             p.fail(f"assign() is for sk_lookup and tc programs, from a sockmap or sockhash: {self.describe()}")
         number = to_int(p, flags).value
         with self._key(p, key) as address:
-            found = self._call(p, "map_lookup_elem", self._handle(p), address, result=Kind.POINTER)
+            found = self._call(p, "map_lookup_elem", self.handle(p), address, result=Kind.POINTER)
         result = p.b.variable(hint="assigned")
         with p.b.if_(Compare(Relation.NE, found, p.b.const(0), null_check=True)):
             p.b.write(result, self._call(p, "sk_assign", p.context, found, number))
@@ -113,9 +152,6 @@ class SocketMapEntity(Entity):
 
     def _call(self, p: ProgramBuilder, helper: str, *arguments: ir.Value, result: Kind = Kind.SCALAR) -> ir.Value:
         return p.b.call(HELPER_IDS[helper], *arguments, result=result, comment=f"bpf_{helper}")
-
-    def _handle(self, p: ProgramBuilder) -> ir.Value:
-        return p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
 
     @contextmanager
     def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:

@@ -4,39 +4,54 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.compiler.ir import Op
+from pyebpf.maps.declared import LoadedMap
+from pyebpf.maps.mapping import StoredObjectArray
 from pyebpf.specs import MapSpec
+from pyebpf.specs.maps import map_size
 from pyebpf.types import S64, U32
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import HELPER_IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["RedirectMapEntity"]
+__all__ = ["RedirectMap"]
 
 
-class RedirectMapEntity(Entity):
-    """A devmap, cpumap or xskmap."""
+class RedirectMap(LoadedMap, StoredObjectArray[int]):
+    """`bpf.devmap(size=N)`, `bpf.cpumap(size=N)`, `bpf.xskmap(size=N)`.
 
-    def __init__(self, name_source: Callable[[], str], kind: MapType, max_entries: int) -> None:
-        self._name_source = name_source
+    In user space `ports[0] = "eth1"` (or an interface's index), `queues[3] = 192` (frames that may wait for processor
+    3), `sockets[0] = socket`; `del` takes it out again.
+    """
+
+    def __init__(self, name: str, kind: MapType, size: int) -> None:
+        self.name = name
         self.kind = kind
-        self.max_entries = max_entries
+        self.max_entries = map_size(size)
+
+    if TYPE_CHECKING:
+
+        def redirect(self, key: int, flags: int = 0) -> int:
+            """In XDP programs: send the frame to what stands under the key. Return what this returns.
+
+            XDP_REDIRECT, or the two low bits of `flags` where nothing does: XDP_ABORTED, or XDP_PASS if given. In a
+            devmap, BPF_F_BROADCAST (8) sends it to every interface there, with BPF_F_EXCLUDE_INGRESS (16) but its own.
+            """
+
+    # -- in probes -----------------------------------------------------------------------------------------------------
 
     @property
     def spec(self) -> MapSpec:
         """The spec of the map that the loader makes."""
-        return MapSpec(self._name_source(), self.kind, U32, U32, self.max_entries)
+        return MapSpec(self.map_name, self.kind, U32, U32, self.max_entries)
 
     def describe(self) -> str:
-        return f"the {self.kind.name.lower()} {self._name_source()}"
+        return f"the {self.kind.name.lower()} {self.map_name}"
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"redirect": self._redirect})
@@ -48,7 +63,7 @@ class RedirectMapEntity(Entity):
         key = rvalue(p, key)
         if isinstance(key, int) and not 0 <= key <= U32.maximum:
             p.fail(f"{int(key)} is no key of {self.describe()}: keys are u32")
-        handle = p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
+        handle = self.handle(p)
         number = to_int(p, key).value
         if p.b.bounds(number)[0] < 0 or p.b.bounds(number)[1] > U32.maximum:
             number = p.b.emit(Op.ZEXT, number, size=4)

@@ -1,12 +1,12 @@
-"""Maps in a probe: look-ups, counts that lose nothing, entries written and removed."""
+"""`KeyedMap`: look-ups in probes, counts that lose nothing, entries written and removed; the kinds of hash tables."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
-from pyebpf.builder.drop_counters import count_drop
+from pyebpf.builder.drop_counters import FULL, count_drop
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import atomics
@@ -14,7 +14,6 @@ from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.entries import MapEntries
 from pyebpf.builder.values.integers import Int, read_int
 from pyebpf.builder.values.lvalue import Lvalue, temporary
-from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.operations import fits, rvalue, to_int
@@ -22,8 +21,11 @@ from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference, note_change
 from pyebpf.builder.values.tuples import built
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.maps.declared import LoadedMap, bpf_type
+from pyebpf.maps.mapping import StoredMapping
 from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import MAP_TRAITS
+from pyebpf.specs.maps import map_size
 from pyebpf.types import S64, U32, U64, IntType, TupleType
 from pyebpf.types.special import has_special
 from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
@@ -33,53 +35,53 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
-    from pyebpf.types import Type
     from pyebpf.uapi.bpf import MapType
 
-__all__ = ["FULL", "OUT_OF_RANGE", "MapEntity"]
+__all__ = ["OUT_OF_RANGE", "HashMap", "KeyedMap"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
 
 _ANY, _NOEXIST = 0, 1
 _EEXIST = 17
 
 #: Drop reasons.
-FULL = "map full"
 OUT_OF_RANGE = "index out of range"
 
 _USER_SIDE = ("clear", "interval", "per_cpu", "popitem", "setdefault", "update")
 _VIEWS = ("items", "keys", "values")
 
 
-class MapEntity(MapPointer):
-    """A map of the hash, array, per-CPU or LRU kinds.
-
-    `name_source` is the name, or answers it when the map is first used. `max_entries` counts entries.
-    """
+class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
+    """A map of the hash, array, per-CPU or LRU kinds. `max_entries` counts entries."""
 
     REMEDIES: ClassVar[Mapping[str, str]] = {"length": "count the entries in a `for` loop"}
 
-    def __init__(
-        self,
-        name_source: str | Callable[[], str],
-        kind: MapType,
-        key: Type,
-        value: Type,
-        max_entries: int,
-        flags: int = 0,
-    ) -> None:
-        self._name_source = name_source
+    def __init__(self, name: str, kind: MapType, key: Any, value: Any, max_entries: int, flags: int = 0) -> None:
+        self.name = name
         self.kind = kind
         self.traits = MAP_TRAITS[kind]
-        self.key = key
-        self.value = value
-        self.max_entries = max_entries
+        self.key = bpf_type(key, "key")
+        self.value = bpf_type(value, "value")
+        self.max_entries = map_size(max_entries)
         self.flags = flags
-        #: Whether the kernel gets BTF of key and value, for tools such as bpftool.
-        self.typed = False
+
+    if TYPE_CHECKING:
+
+        def for_each(self, function: Callable[[K, V], None] | Callable[[K, V], bool]) -> int:
+            """In a probe: call `function(key, value)` for each entry until it returns True; how many there were."""
+
+        @overload
+        def get(self, key: K, /) -> V | None: ...
+        @overload
+        def get(self, key: K, default: V | T, /) -> V | T: ...
+        def get(self, key: K, default: Any = None, /) -> Any: ...
 
     @property
     def spec(self) -> MapSpec:
         """The spec of the map that the loader makes."""
-        return MapSpec(self.map_name, self.kind, self.key, self.value, self.max_entries, self.flags, typed=self.typed)
+        return MapSpec(self.map_name, self.kind, self.key, self.value, self.max_entries, self.flags, typed=True)
 
     def describe(self) -> str:
         return f"the map {self.map_name}"
@@ -126,7 +128,7 @@ class MapEntity(MapPointer):
 
     def _for_each(self, p: ProgramBuilder, function: Any) -> Any:
         """`for_each(f)`: `f(key, value)` for each entry; how many there were, as far as it went."""
-        from pyebpf.builder.intrinsics.callbacks import for_each
+        from pyebpf.maps.for_each import for_each
 
         return for_each(p, self, function)
 
@@ -393,6 +395,10 @@ class MapEntity(MapPointer):
         if not p.b.is_non_null(entry):
             with p.b.if_(Compare(Relation.EQ, entry, p.b.const(0), null_check=True)):
                 p.leave_never()
+
+
+class HashMap(KeyedMap[K, V]):
+    """`bpf.hash(key=K, value=V)`, `lru_hash`, `percpu_hash`, `lru_percpu_hash`."""
 
 
 def _present(p: ProgramBuilder, entry: ir.Value) -> Test:

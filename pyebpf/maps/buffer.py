@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pyebpf.dsl.maps import Bound
 from pyebpf.errors import InvalidValue
+from pyebpf.maps.declared import LoadedMap
 from pyebpf.types import Struct
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ __all__ = ["Buffer", "record_type", "ring_size"]
 T = TypeVar("T")
 
 
-class Buffer(Bound, Generic[T]):
+class Buffer(LoadedMap, Generic[T]):
     """A buffer that probes write and user space reads: `for`, `async for`, or `poll()`."""
 
     @property
