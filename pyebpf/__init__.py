@@ -31,9 +31,6 @@ if TYPE_CHECKING:
         RawTracepointContext as RawTracepointContext,
         TracepointContext as TracepointContext,
     )
-    from pyebpf.builder.contexts.iterators import (
-        emit as emit,
-    )
     from pyebpf.builder.intrinsics.callbacks import (
         loop as loop,
     )
@@ -57,6 +54,9 @@ if TYPE_CHECKING:
     )
     from pyebpf.builder.intrinsics.kfuncs import (
         kfunc as kfunc,
+    )
+    from pyebpf.builder.intrinsics.seq_file import (
+        emit as emit,
     )
     from pyebpf.builder.intrinsics.stacks import (
         kstack as kstack,
@@ -199,7 +199,6 @@ _MODULES = {
         "TracepointContext",
     ),
     "builder.intrinsics.callbacks": ("loop",),
-    "builder.contexts.iterators": ("emit",),
     "builder.intrinsics.dynptr": ("dynptr",),
     "builder.intrinsics.kernel": (
         "cast",
@@ -216,6 +215,7 @@ _MODULES = {
         "user",
         "user_string",
     ),
+    "builder.intrinsics.seq_file": ("emit",),
     "builder.network_contexts": ("SkBuff", "XdpContext"),
     "builder.socket_contexts": (
         "DeviceContext",

@@ -8,13 +8,13 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.attach.iterators import CGROUP_ORDERS, KernelIterator
 from pyebpf.errors import KernelError, NotFound, NotSupported
 from pyebpf.kernel import bpf
 from pyebpf.kernel.cgroups import cgroup2_mounts
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
-from pyebpf.specs.attach.iterators import CGROUP_ORDERS, KernelIterator
 from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from contextlib import suppress
 from struct import pack_into
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.attach.iterators import KernelIterator
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.maps import over
-from pyebpf.specs.attach.iterators import KernelIterator
 from pyebpf.testing.events import Programs
 from pyebpf.types import U32
 

@@ -27,7 +27,6 @@ PROGRAM_CONTEXTS = {
     "Fexit": ("trampolines", "FexitProgramContext"),
     "FlowDissector": ("sockets", "FlowDissectorProgramContext"),
     "FmodRet": ("trampolines", "FmodRetProgramContext"),
-    "KernelIterator": ("iterators", "IteratorProgramContext"),
     "Kprobe": ("kprobes", "KprobeProgramContext"),
     "KprobeMulti": ("kprobes", "KprobeMultiProgramContext"),
     "RawTracepoint": ("tracepoints", "RawTracepointProgramContext"),

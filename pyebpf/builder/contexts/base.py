@@ -143,6 +143,10 @@ class ProgramContext(Generic[S]):
         """Return the target's `name`: a parameter of that name, or an attribute of `ctx`."""
         p.fail(f"{name}: this program's context has no named fields")
 
+    def emit(self, p: ProgramBuilder, value: Any) -> None:
+        """`emit(value)`: in programs of iterators, a record for who reads one."""
+        p.fail("emit() gives a record to who reads an iterator: in this program write ring.emit(…) to a ring buffer")
+
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         """`ctx.name`."""
         return annotated(p, self.field(p, plain_name(name)), None)
