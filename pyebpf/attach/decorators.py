@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
         def __call__(self, *places: A.args, **options: A.kwargs) -> VerdictDecorator: ...
 
 
-__all__ = ["Decorators", "attachments", "is_decorated", "optional_arguments"]
+__all__ = ["Decorators", "attachments", "is_decorated", "network_namespace", "optional_arguments"]
 
 
 class optional_arguments(Generic[A]):  # noqa: N801 - used as a decorator of methods
@@ -145,3 +146,14 @@ class Decorators:
         if not any(candidate.attachments for candidate in candidates):
             raise InvalidValue(f"@bpf.{decorator}() names no target")
         return request_decorator(self._module, Request(decorator, targets, candidates))
+
+
+def network_namespace(place: Any) -> str:
+    """The file of a network namespace: a path, or a name that `ip netns` knows. Raises InvalidValue."""
+    try:
+        path = os.fspath(place)
+    except TypeError:
+        path = ""
+    if not isinstance(path, str) or not path:
+        raise InvalidValue(f"{place!r} names no network namespace: give a file such as /proc/self/ns/net")
+    return path if "/" in path else f"/run/netns/{path}"

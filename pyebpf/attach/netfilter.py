@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.attach.decorators import Decorators
+from pyebpf.attach.decorators import Decorators, network_namespace
 from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.compiler.ir import Kind
@@ -113,13 +113,11 @@ class NetfilterDecorators(Decorators):
         under /run/netns; without, in that of the thread that attaches. A smaller `priority` runs first. With
         `defragment` it sees whole packets.
         """
-        from pyebpf.specs.attach import sockets
-
         _known("family", family, FAMILIES)
         _known("hook", hook, HOOKS)
         if not _FIRST <= priority <= _LAST:
             raise InvalidValue(f"@bpf.netfilter(priority={priority}): give {_FIRST} to {_LAST}")
-        netns = "" if namespace is None else sockets.namespace(namespace)
+        netns = "" if namespace is None else network_namespace(namespace)
         place = Netfilter(family, hook, priority, defragment, netns)
         return self._verdict("netfilter", (family, hook), (place,))
 

@@ -6,12 +6,12 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.attach.sockets import FlowDissector, SkLookup, SkMsg, SkReuseport, SkSkb, SocketFilter
 from pyebpf.errors import InvalidValue, KernelError, NotFound
 from pyebpf.kernel import bpf
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.creation import SpecificError, make_link, open_place, refused
-from pyebpf.specs.attach.sockets import FlowDissector, SkLookup, SkMsg, SkReuseport, SkSkb, SocketFilter
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
