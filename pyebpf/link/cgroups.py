@@ -6,10 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import NotFound
-from pyebpf.kernel.cgroups import cgroup2_mounts
-from pyebpf.link.creation import SpecificError, make_link, open_place
-from pyebpf.specs.attach.cgroups import (
+from pyebpf.attach.cgroups import (
     CgroupDevice,
     CgroupSkb,
     CgroupSock,
@@ -18,13 +15,16 @@ from pyebpf.specs.attach.cgroups import (
     CgroupSysctl,
     SockOps,
 )
+from pyebpf.errors import NotFound
+from pyebpf.kernel.cgroups import cgroup2_mounts
+from pyebpf.link.creation import SpecificError, make_link, open_place
 
 if TYPE_CHECKING:
+    from pyebpf.attach.cgroups import CgroupAttachSpec
     from pyebpf.link.base import Link
     from pyebpf.link.creation import ErrnoMessages
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
-    from pyebpf.specs.attach.cgroups import CgroupAttachSpec
 
 __all__ = ["ATTACH", "attach_cgroup"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf import BPF, NotFound, u32, u64
-from pyebpf.specs.attach.cgroups import HOOKS
+from pyebpf.attach.cgroups import HOOKS
 from pyebpf.uapi.flags import BPF_SOCK_OPS_TCP_CONNECT_CB
 from tests.support.needs import needs
 

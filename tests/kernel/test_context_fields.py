@@ -7,12 +7,12 @@ import re
 import pytest
 
 from pyebpf import BPF, CompileError, NotFound, u8, u64
+from pyebpf.attach.cgroups import HOOKS
 from pyebpf.builder import network_contexts, socket_contexts
 from pyebpf.builder.contexts import structs
 from pyebpf.builder.contexts.fields import Bytes, FieldTable, IntegerField, NestedField, WordArrayField
 from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.runtime.host import host_target
-from pyebpf.specs.attach.cgroups import HOOKS
 from tests.support.needs import needs
 
 TABLES = {name: value for name, value in vars(structs).items() if isinstance(value, FieldTable)}

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from pyebpf import BPF, NotSupported
-from pyebpf.specs.attach.cgroups import HOOKS
+from pyebpf.attach.cgroups import HOOKS
 from tests.support.needs import lacks
 
 #: Decorator, its arguments, the feature, and the line less what is done and this kernel's release.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf.specs.attach.cgroups import HOOKS
+from pyebpf.attach.cgroups import HOOKS
 from tests.kernel.test_sockets import group_of, ports_answer, thirteen_packets
 from tests.support.needs import needs
 from tests.support.traffic import datagrams, inside, udp

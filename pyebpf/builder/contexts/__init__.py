@@ -16,12 +16,6 @@ __all__ = ["PROGRAM_CONTEXTS", "Context", "LoadAttributes", "ProgramContext", "p
 #: pyebpf.attach have a method.
 PROGRAM_CONTEXTS = {
     "BtfTracepoint": ("tracepoints", "BtfTracepointProgramContext"),
-    "CgroupDevice": ("cgroups", "CgroupDeviceProgramContext"),
-    "CgroupSkb": ("cgroups", "CgroupSkbProgramContext"),
-    "CgroupSock": ("cgroups", "CgroupSockProgramContext"),
-    "CgroupSockAddr": ("cgroups", "CgroupSockAddrProgramContext"),
-    "CgroupSockopt": ("cgroups", "CgroupSockoptProgramContext"),
-    "CgroupSysctl": ("cgroups", "CgroupSysctlProgramContext"),
     "Clsact": ("skb", "TcProgramContext"),
     "Fentry": ("trampolines", "FentryProgramContext"),
     "Fexit": ("trampolines", "FexitProgramContext"),
@@ -30,7 +24,6 @@ PROGRAM_CONTEXTS = {
     "KprobeMulti": ("kprobes", "KprobeMultiProgramContext"),
     "RawTracepoint": ("tracepoints", "RawTracepointProgramContext"),
     "Freplace": ("programs", "FreplaceProgramContext"),
-    "SockOps": ("cgroups", "SockOpsProgramContext"),
     "SyscallProgram": ("programs", "SyscallProgramContext"),
     "TailCalled": ("tail_calls", "TailCalledProgramContext"),
     "Tcx": ("skb", "TcProgramContext"),
