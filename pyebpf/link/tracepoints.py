@@ -74,7 +74,7 @@ def attach_raw_tracepoint(program: Program, target: RawTracepoint, _: Host) -> L
     except OSError as error:
         meaning = (
             "the tracepoint is not writable, or not as far as the program writes"
-            if program.spec.kind is ProgramType.RAW_TRACEPOINT_WRITABLE
+            if program.spec.type is ProgramType.RAW_TRACEPOINT_WRITABLE
             else "not a raw-tracepoint program"
         ) + (", or a kernel without cookies here" if program.spec.cookie else "")
         raise attach_error(error, program.name, str(target), meanings={errno.EINVAL: meaning}) from error

@@ -77,7 +77,7 @@ class Program:
 
     def __repr__(self) -> str:
         state = "closed" if self._descriptor.closed else f"fd {self._descriptor.fileno()}"
-        return f"<Program {self.spec.name}, {self.spec.kind.name}, {state}>"
+        return f"<Program {self.spec.name}, {self.spec.type.name}, {state}>"
 
     @property
     def name(self) -> str:
@@ -113,7 +113,7 @@ class Program:
                 data_out=data_out,
                 context=context,
                 repeat=repeat,
-                in_place=self.spec.kind in (ProgramType.SYSCALL, ProgramType.RAW_TRACEPOINT),
+                in_place=self.spec.type in (ProgramType.SYSCALL, ProgramType.RAW_TRACEPOINT),
             )
         except OSError as error:
             raise diagnose(
@@ -151,7 +151,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
 
         module = module_btf(spec.attach_module)
     attach_fd, attach_btf = module.fileno() if module is not None else 0, spec.attach_btf
-    if spec.kind is ProgramType.EXT:
+    if spec.type is ProgramType.EXT:
         attach_fd, attach_btf = _replaced(spec.attach)
     ifindex = 0
     if spec.attach is not None and spec.attach.device:
@@ -170,7 +170,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
 
         def attempt(log_level: int, log_size: int) -> bpf.LoadResult:
             return bpf.prog_load(
-                spec.kind,
+                spec.type,
                 code,
                 license=spec.license,
                 name=kernel_name(name),
@@ -275,7 +275,7 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
             what,
             meanings={
                 errno.EINVAL: (
-                    f"the kernel takes no {spec.kind.name} program with attach type {spec.expected_attach_type},"
+                    f"the kernel takes no {spec.type.name} program with attach type {spec.expected_attach_type},"
                     f" BTF id {spec.attach_btf}, flags {spec.flags:#x}"
                 ),
                 errno.E2BIG: f"too long: {sum(i.slots for i in instructions)} instructions",

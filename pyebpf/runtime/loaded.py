@@ -269,7 +269,7 @@ def _sharing(spec: ProgramSpec) -> tuple[Any, ...]:
     return (
         id(spec.code),
         spec.name,
-        spec.kind,
+        spec.type,
         spec.expected_attach_type,
         spec.attach_btf,
         spec.attach_module,

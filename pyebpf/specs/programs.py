@@ -64,12 +64,12 @@ class ProgramSpec:
     """One program, ready to load.
 
     `attach_btf` is a BTF id to attach to (0 for none) and `expected_attach_type` enum bpf_attach_type's number, where
-    the kind wants them; `attach_module` the kernel module whose BTF has that id, empty for vmlinux. `cookie` is read
+    the type wants them; `attach_module` the kernel module whose BTF has that id, empty for vmlinux. `cookie` is read
     back by the helper get_attach_cookie.
     """
 
     name: str
-    kind: ProgramType
+    type: ProgramType
     code: Code
     attach: AttachSpec | None = None
     expected_attach_type: int = 0

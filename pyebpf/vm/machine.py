@@ -186,7 +186,7 @@ class Machine:
         """Translate a program: a spec, instructions and labels, or bytes. Running it again then costs nothing."""
         if isinstance(program, ProgramSpec):
             names = {each.name: each.start for each in program.code.subprograms}
-            return LoadedProgram(self, program.code.instructions, names, program.kind, program.cookie)
+            return LoadedProgram(self, program.code.instructions, names, program.type, program.cookie)
         if isinstance(program, bytes | bytearray):
             program = decode(bytes(program), raw=True)
         return LoadedProgram(self, _plain(link(program)), {}, kind)

@@ -82,7 +82,7 @@ class Numbers:
 
     def __init__(self) -> None:
         self.open = 0
-        self.lvalue = Region.unwritten("number", 4)
+        self.place = Region.unwritten("number", 4)
         self.rest: Any = iter(())
 
     def new(self, _run: Any, _iterator: Any, start: int, stop: int) -> int:
@@ -92,8 +92,8 @@ class Numbers:
 
     def next(self, _run: Any, _iterator: Any) -> Any:
         for number in self.rest:
-            self.lvalue.store(0, number.to_bytes(4, "little"))
-            return Pointer(self.lvalue, 0)
+            self.place.store(0, number.to_bytes(4, "little"))
+            return Pointer(self.place, 0)
         return 0
 
     def destroy(self, _run: Any, _iterator: Any) -> int:

@@ -145,7 +145,7 @@ def test_decorators_stack() -> None:
         "@raw_tracepoint('sched_switch')",
     ]
     programs = bpf.compile(FakeTarget()).programs
-    assert [(program.kind, program.attach) for program in programs] == [
+    assert [(program.type, program.attach) for program in programs] == [
         (ProgramType.TRACEPOINT, Tracepoint("syscalls", "sys_enter_openat")),
         (ProgramType.TRACEPOINT, Tracepoint("syscalls", "sys_enter_open")),
         (ProgramType.TRACING, BtfTracepoint("sched_process_exit")),

@@ -161,7 +161,7 @@ IMPURE: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "expected", "lvalue"), IMPURE, ids=[source for source, _, _ in IMPURE])
+@pytest.mark.parametrize(("source", "expected", "place"), IMPURE, ids=[source for source, _, _ in IMPURE])
 def test_what_differs_from_run_to_run_is_refused(source: str, expected: str, place: str) -> None:
     """Nothing of it is computed, and the error at its place names what to write instead."""
     with pytest.raises(CompileError) as caught:

@@ -91,7 +91,7 @@ def test_a_body_written_by_hand_is_linked_and_runs() -> None:
     spec = module.compile(FakeTarget())
     assert [each.name for each in spec.maps] == ["opens", ".drops"]
     (program,) = spec.programs
-    assert (program.name, program.kind, program.attach) == ("count_opens", ProgramType.TRACEPOINT, OPENAT)
+    assert (program.name, program.type, program.attach) == ("count_opens", ProgramType.TRACEPOINT, OPENAT)
     assert {each.where for each in program.code.instructions} == {HERE}
     assert [(each.probe, each.request) for each in spec.choices] == [
         ("count_opens", "@tracepoint('syscalls:sys_enter_openat')")

@@ -79,7 +79,7 @@ def test_programs_by_section(whole):
         ("on_open", "tracepoint/syscalls/sys_enter_openat"), ("on_enter", "raw_tp/sys_enter"), ("filter", "socket"),
     ]  # fmt: skip
     module = whole.module_spec()
-    assert [(p.kind, p.attach) for p in module.programs] == [
+    assert [(p.type, p.attach) for p in module.programs] == [
         (ProgramType.TRACEPOINT, Tracepoint("syscalls", "sys_enter_openat")),
         (ProgramType.RAW_TRACEPOINT, RawTracepoint("sys_enter")),
         (ProgramType.SOCKET_FILTER, None),
@@ -227,7 +227,7 @@ def test_optional_programs(compile_c):
     whole = read_object(compile_c(source, name="optional"))
     assert [(program.name, program.optional) for program in whole.programs] == [("f", True), ("g", True), ("h", False)]
     assert [program.name for program in whole.module_spec().programs] == ["h"]
-    assert whole.program_spec("f").kind is ProgramType.SOCKET_FILTER
+    assert whole.program_spec("f").type is ProgramType.SOCKET_FILTER
     assert whole.program_spec("g").attach == Tracepoint("a", "b")
 
 
@@ -296,7 +296,7 @@ def test_targets_by_btf(compile_c):
     }
     assert specs["switched"].attach == BtfTracepoint("sched_switch")
     assert {spec.attach_btf for spec in whole.module_spec().programs} == {0}
-    assert (specs["opened"].kind, specs["opened"].expected_attach_type) == (ProgramType.LSM, AttachType.LSM_MAC)
+    assert (specs["opened"].type, specs["opened"].expected_attach_type) == (ProgramType.LSM, AttachType.LSM_MAC)
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,10 @@ def test_the_type_of_a_program_can_be_given(whole):
     with pytest.raises(NotFound, match=re.escape("program own: section 'of_my_own' names no kind of program")):
         whole.program_spec("own")
     own = whole.program_spec("own", kind=ProgramType.XDP, attach_type=AttachType.XDP_CPUMAP)
-    assert (own.kind, own.expected_attach_type, own.flags) == (ProgramType.XDP, AttachType.XDP_CPUMAP, 0)
-    assert whole.program_spec("filter", kind=ProgramType.SCHED_CLS).kind is ProgramType.SCHED_CLS
+    assert (own.type, own.expected_attach_type, own.flags) == (ProgramType.XDP, AttachType.XDP_CPUMAP, 0)
+    assert whole.program_spec("filter", kind=ProgramType.SCHED_CLS).type is ProgramType.SCHED_CLS
     module = whole.module_spec(kinds={**KINDS, "spoiled": None})
-    assert sorted((p.name, p.kind.name) for p in module.programs) == [
+    assert sorted((p.name, p.type.name) for p in module.programs) == [
         ("filter", "SOCKET_FILTER"),
         ("names", "SOCKET_FILTER"),
         ("numbered", "SCHED_CLS"),

@@ -32,7 +32,7 @@ def described(spec: ModuleSpec) -> str:
 
     lines = [f"map {m.name} {m.kind.name} {m.key} {m.value} {m.max_entries} {m.flags} {m.initial!r}" for m in spec.maps]
     for program in spec.programs:
-        lines.append(f"program {program.name} {program.kind.name} {program.attach} {program.attach_btf}")
+        lines.append(f"program {program.name} {program.type.name} {program.attach} {program.attach_btf}")
         lines.append(listing(program.code.instructions))
         lines += [f"{each.name} {each.start}" for each in program.code.subprograms]
     return "\n".join(lines)

@@ -87,7 +87,7 @@ def udp_frame(port: int, payload: bytes = b"x" * 22, options: int = 0, ttl: int 
     return Ethernet().to_bytes() + head + UDP(1024, port, 8 + len(payload), 0).to_bytes() + payload
 
 
-def rvalue(made: socket.socket, expected: int) -> int:
+def settled(made: socket.socket, expected: int) -> int:
     """How many packets arrived, once `expected` did and nothing more came for a moment."""
     count, deadline = 0, time.monotonic() + 10
     while count < expected and time.monotonic() < deadline:
@@ -100,10 +100,10 @@ def connect(here: Namespace, there: Namespace) -> None:
     here.connect(there)
     with receiver(there, 7901) as first:
         send(here, ("10.251.0.2", 7901), 1)
-        assert rvalue(first, 1) == 1
+        assert settled(first, 1) == 1
     with receiver(here, 7901) as second:
         send(there, ("10.251.0.1", 7901), 1)
-        assert rvalue(second, 1) == 1
+        assert settled(second, 1) == 1
 
 
 def udp(port: int = 0, *, shared: bool = False) -> socket.socket:
