@@ -125,7 +125,7 @@ def analyse(function: MachineFunction) -> Liveness:
     crossing: set[int] = set()
     for number, each in local.items():
         if each.calls:
-            crossing.update(_crossing(each, live_out[number]) - constants.keys())
+            crossing.update(_crossing(each, live_out[number], constants))
     return Liveness(function, before, loops, live_in, live_out, local, frozenset(crossing))
 
 
@@ -152,13 +152,13 @@ def _local(block: MachineBlock) -> Local:
     return Local(uses, born, calls)
 
 
-def _crossing(local: Local, live_out: dict[int, int]) -> set[int]:
+def _crossing(local: Local, live_out: Mapping[int, int], constants: Container[int]) -> set[int]:
     """Values alive across some call of a block: one strictly between the definition and the last use."""
     calls, born = local.calls, local.born
     crossing = {value for value in live_out if born.get(value, -1) < calls[-1]}
     for value, places in local.uses.items():
         index = bisect_right(calls, born.get(value, -1))
-        if index < len(calls) and calls[index] < places[0]:
+        if index < len(calls) and calls[index] < places[0] and value not in constants:
             crossing.add(value)
     return crossing
 
