@@ -42,45 +42,41 @@ def place(items: Sequence[Item], *, gotol: bool = False) -> Placed:
     (a conditional one the opposite condition around a `gotol`) if `gotol` allows that instruction, else AssemblyError.
     Local calls and function loads keep their symbols: `resolve` fills them in, for instance from `labels`.
     """
+    jumps = {
+        index: item
+        for index, item in enumerate(items)
+        if isinstance(item, Instruction) and item.symbol is not None and item.op.form in JUMPS
+    }
     far: set[int] = set()
     while True:
         labels, positions = _positions(items, far)
+        distances = {index: _target(labels, jump) - positions[index] - 1 for index, jump in jumps.items()}
         more = {
             index
-            for index, item in enumerate(items)
-            if index not in far
-            and isinstance(item, Instruction)
-            and item.symbol is not None
-            and item.op.form in JUMPS
-            and item.op.form is not Form.JUMP_LONG
-            and not -0x8000 <= _target(labels, item) - positions[index] - 1 <= 0x7FFF
+            for index, distance in distances.items()
+            if not -0x8000 <= distance <= 0x7FFF and index not in far and jumps[index].op.form is not Form.JUMP_LONG
         }
         if not more:
             break
         if not gotol:
             index = min(more)
-            jump = items[index]
-            assert isinstance(jump, Instruction)
-            distance = _target(labels, jump) - positions[index] - 1
             raise AssemblyError(
-                f"{jump.op.name}: label {jump.symbol!r} is {distance} slots away and 16 bits reach -32768..32767"
-                " (allow gotol, or split the function)"
+                f"{jumps[index].op.name}: label {jumps[index].symbol!r} is {distances[index]} slots away and 16 bits "
+                "reach -32768..32767 (allow gotol, or split the function)"
             )
         far |= more
     out: list[Instruction] = []
     for index, item in enumerate(items):
         if isinstance(item, Label):
             continue
-        if item.symbol is None or item.op.form not in JUMPS:
+        if index not in jumps:
             out.append(item)
-            continue
-        distance = _target(labels, item) - positions[index] - 1
-        if index in far:
-            out += _long(item, distance)
+        elif index in far:
+            out += _long(item, distances[index])
         elif item.op.form is Form.JUMP_LONG:
-            out.append(replace(item, imm=distance, symbol=None))
+            out.append(replace(item, imm=distances[index], symbol=None))
         else:
-            out.append(replace(item, offset=distance, symbol=None))
+            out.append(Instruction(item.op, item.dst, item.src, distances[index], item.imm, None, item.where))
     return Placed(tuple(out), labels)
 
 

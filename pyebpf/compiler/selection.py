@@ -104,6 +104,8 @@ _CAST = find_op("addr_space_cast", Form.CAST)
 #: From address space 1, a process's view of an arena, to 0.
 _FROM_USER = 1
 _CONSTANTS = frozenset({IrOp.CONST, IrOp.MAP, IrOp.MAP_VALUE, IrOp.SLOT, IrOp.FUNCTION, IrOp.KSYM})
+#: Operations that give an address derived from their first operand.
+_DERIVING = frozenset({IrOp.OFFSET, IrOp.REFINE})
 _CALLS = {IrOp.CALL: _CALL, IrOp.CALL_LOCAL: _CALL_LOCAL, IrOp.CALL_KFUNC: _CALL_KFUNC}
 
 
@@ -127,14 +129,11 @@ class _Selector:
         self.slots = slots
         self.swap = "be" if little_endian else "le"
         self.definitions: dict[int, ir.Instruction] = {}
-        highest = -1
-        for value in function.values():
-            highest = max(highest, value.number)
         for block in function.blocks:
             for instruction in block.instructions:
-                if instruction.result is not None and instruction.op in _CONSTANTS:
+                if instruction.op in _CONSTANTS and instruction.result is not None:
                     self.definitions[instruction.result.number] = instruction
-        self.next_virtual = FIRST_VIRTUAL + highest + 1
+        self.next_virtual = FIRST_VIRTUAL + function.highest() + 1
         #: ANDs that nothing uses but the branch that ends their block, which tests the bits itself.
         self.bit_tests = self._find_bit_tests()
         self.constants: dict[int, Node] = {}
@@ -147,7 +146,7 @@ class _Selector:
             assert instruction.result is not None
             self.constants[FIRST_VIRTUAL + instruction.result.number] = self._constant(instruction)
         blocks = []
-        before = predecessors({block.number: block.successors() for block in function.blocks})
+        before = predecessors(function.successors())
         next_block = max(block.number for block in function.blocks) + 1
         for block in function.blocks:
             nodes: list[Node] = []
@@ -172,7 +171,7 @@ class _Selector:
     # -- values ------------------------------------------------------------------------------------------------------
 
     def _registers(self, values: tuple[ir.Value, ...]) -> tuple[int, ...]:
-        return tuple(FIRST_VIRTUAL + value.number for value in values)
+        return tuple([FIRST_VIRTUAL + value.number for value in values]) if values else ()
 
     def _fresh(self) -> int:
         self.next_virtual += 1
@@ -185,24 +184,29 @@ class _Selector:
 
     def _find_bit_tests(self) -> dict[int, ir.Instruction]:
         """Find blocks that end with `(a & b) != 0` or `== 0` and whose AND has no other use."""
-        uses: dict[int, int] = {}
-        for block in self.function.blocks:
-            for instruction in block.instructions:
-                for value in instruction.operands:
-                    uses[value.number] = uses.get(value.number, 0) + 1
-            for value in block.terminator.uses():
-                uses[value.number] = uses.get(value.number, 0) + 1
         tests: dict[int, ir.Instruction] = {}
         for block in self.function.blocks:
             branch = block.terminator
-            if not isinstance(branch, ir.Branch) or branch.condition not in (Condition.EQ, Condition.NE):
-                continue
-            if self._number(branch.right) != 0 or uses[branch.left.number] > 1:
-                continue
+            if (
+                isinstance(branch, ir.Branch)
+                and branch.condition in (Condition.EQ, Condition.NE)
+                and self._number(branch.right) == 0
+            ):
+                for instruction in block.instructions:
+                    if instruction.op is IrOp.AND and instruction.result == branch.left:
+                        tests[branch.left.number] = instruction
+        if not tests:
+            return tests
+        uses = dict.fromkeys(tests, 0)
+        for block in self.function.blocks:
             for instruction in block.instructions:
-                if instruction.op is IrOp.AND and instruction.result == branch.left:
-                    tests[branch.left.number] = instruction
-        return tests
+                for value in instruction.operands:
+                    if value.number in uses:
+                        uses[value.number] += 1
+            for value in block.terminator.uses():
+                if value.number in uses:
+                    uses[value.number] += 1
+        return {number: test for number, test in tests.items() if uses[number] == 1}
 
     def _find_contexts(self) -> frozenset[int]:
         """Values that may point into the context, where Linux 6.1 refuses stores of immediates."""
@@ -211,20 +215,21 @@ class _Selector:
         if not contexts:
             return frozenset()
         targets = {block.number: block.parameters for block in function.blocks}
+        #: Values with those that they may be derived from, or be.
+        derived: list[tuple[int, int]] = []
+        for block in function.blocks:
+            derived += [
+                (instruction.result.number, instruction.operands[0].number)
+                for instruction in block.instructions
+                if instruction.op in _DERIVING and instruction.result is not None
+            ]
+            if isinstance(block.terminator, ir.Jump):
+                pairs = zip(targets[block.terminator.target], block.terminator.arguments, strict=True)
+                derived += [(parameter.number, value.number) for parameter, value in pairs]
         changed = True
         while changed:
             before = len(contexts)
-            for block in function.blocks:
-                for instruction in block.instructions:
-                    if (
-                        instruction.op in (IrOp.OFFSET, IrOp.REFINE)
-                        and instruction.result is not None
-                        and instruction.operands[0].number in contexts
-                    ):
-                        contexts.add(instruction.result.number)
-                if isinstance(block.terminator, ir.Jump):
-                    pairs = zip(targets[block.terminator.target], block.terminator.arguments, strict=True)
-                    contexts.update(parameter.number for parameter, value in pairs if value.number in contexts)
+            contexts.update([number for number, source in derived if source in contexts])
             changed = len(contexts) > before
         return frozenset(contexts)
 
@@ -271,8 +276,17 @@ class _Selector:
             return
         where, comment = instruction.where, instruction.comment
         result = NONE if instruction.result is None else FIRST_VIRTUAL + instruction.result.number
-        operands = self._registers(instruction.operands)
         emit = self.nodes.append
+        if op in _CALLS:
+            # A kernel function of known BTF id is called by it; its name is for readers.
+            imm, symbol = instruction.imm, "" if op is IrOp.CALL or instruction.imm else instruction.symbol
+            arguments = self._registers(instruction.operands)
+            emit(Node(_CALLS[op], result, NONE, NONE, 0, imm, symbol, arguments, None, where, comment))
+            return
+        if op is IrOp.STORE:
+            self._store(instruction)
+            return
+        operands = self._registers(instruction.operands)
         if op in _REGISTER:
             self._arithmetic(instruction, result)
         elif op is IrOp.REFINE:
@@ -304,17 +318,9 @@ class _Selector:
             load = (_LOAD_SIGNED if instruction.signed else _LOAD)[instruction.size]
             base, offset = self._address(instruction.operands[0], instruction.imm, where)
             emit(Node(load, result, src=base, offset=offset, where=where, comment=comment))
-        elif op is IrOp.STORE:
-            self._store(instruction)
-        elif op is IrOp.ATOMIC:
-            self._atomic(instruction, result)
         else:
-            # A kernel function of known BTF id is called by it; its name is for readers.
-            symbol = "" if op is IrOp.CALL or instruction.imm else instruction.symbol
-            call = _CALLS[op]
-            emit(
-                Node(call, result, imm=instruction.imm, symbol=symbol, arguments=operands, where=where, comment=comment)
-            )
+            assert op is IrOp.ATOMIC
+            self._atomic(instruction, result)
 
     def _arithmetic(self, instruction: ir.Instruction, result: int) -> None:
         op, (left, right) = instruction.op, instruction.operands
