@@ -476,8 +476,10 @@ class FunctionBuilder:
     def _settle(self) -> None:
         """Close an `if_` that no `else_` followed."""
         if self._pending is not None:
-            with self.else_():
-                pass
+            (otherwise, end), self._pending = self._pending, None
+            self.start(otherwise)
+            self.jump(end)
+            self.start(end)
 
     def _branch_on(self, test: Compare, then: Join, otherwise: Join) -> None:
         block, environment = self._block, self.environment

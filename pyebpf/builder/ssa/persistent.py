@@ -7,6 +7,8 @@ function's length; here all paths have the same mapping, and a comparison looks 
 
 from __future__ import annotations
 
+from itertools import compress
+from operator import is_not
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ D = TypeVar("D")
 _BITS = 5
 _WIDTH = 1 << _BITS
 _MASK = _WIDTH - 1
+_PLACES = range(_WIDTH)
 #: A node: values in the lowest level, nodes above it; None for what is not there.
 _Node = list[Any]
 _EMPTY: _Node = [None] * _WIDTH
@@ -95,18 +98,12 @@ class PersistentMap(Generic[V]):
         pairs: list[tuple[int, _Node, _Node]] = [(0, one, two)]
         while shift:
             pairs = [
-                (prefix | place << shift, a or _EMPTY, b or _EMPTY)
+                (prefix | place << shift, ones[place] or _EMPTY, twos[place] or _EMPTY)
                 for prefix, ones, twos in pairs
-                for place, (a, b) in enumerate(zip(ones, twos, strict=True))
-                if a is not b
+                for place in compress(_PLACES, map(is_not, ones, twos))
             ]
             shift -= _BITS
-        return [
-            prefix | place
-            for prefix, ones, twos in pairs
-            for place, (a, b) in enumerate(zip(ones, twos, strict=True))
-            if a is not b
-        ]
+        return [prefix | place for prefix, ones, twos in pairs for place in compress(_PLACES, map(is_not, ones, twos))]
 
 
 def _changed(root: _Node, shift: int, key: int, value: V | None) -> PersistentMap[V]:

@@ -39,7 +39,8 @@ def _thread(function: Function) -> list[Block]:
     """Blocks whose terminators go where control ends up."""
     idle = _idle(function)
     blocks = {block.number: block for block in function.blocks}
-    numbers = constants(function) if idle else {}
+    tests = any(isinstance(blocks[number].terminator, Branch) for number in idle)
+    numbers = constants(function) if tests else {}
     leads = _leads(blocks, idle)
 
     def onward(jump: Jump) -> Jump:
@@ -72,17 +73,13 @@ def _thread(function: Function) -> list[Block]:
         if isinstance(terminator, (Branch, MayGoto)) and (
             terminator.then in idle or terminator.otherwise in idle or terminator.then == terminator.otherwise
         ):
-            ways = [onward(Jump(target)) for target in (terminator.then, terminator.otherwise)]
-            # These edges carry nothing.
-            then, otherwise = (
-                way.target if not way.arguments else target
-                for way, target in zip(ways, (terminator.then, terminator.otherwise), strict=True)
-            )
-            if then == otherwise:
-                return Jump(then, (), terminator.where)
-            if (then, otherwise) != (terminator.then, terminator.otherwise):
-                return replace(terminator, then=then, otherwise=otherwise)
+            return _to(terminator, past(terminator.then), past(terminator.otherwise))
         return terminator
+
+    def past(target: int) -> int:
+        """Where an edge without arguments goes: it cannot carry any."""
+        way = onward(Jump(target)) if target in idle else None
+        return target if way is None or way.arguments else way.target
 
     shared = _equal_returns(function, idle)
     blocks_after = []
@@ -120,14 +117,22 @@ def _equal_returns(function: Function, idle: Collection[int]) -> dict[int, int]:
 
 
 def _redirect(terminator: Terminator, targets: Mapping[int, int]) -> Terminator:
-    if isinstance(terminator, Jump) and terminator.target in targets:
-        return replace(terminator, target=targets[terminator.target])
-    if isinstance(terminator, (Branch, MayGoto)):
-        then, otherwise = (targets.get(target, target) for target in (terminator.then, terminator.otherwise))
-        if then == otherwise:
-            return Jump(then, (), terminator.where)
-        if (then, otherwise) != (terminator.then, terminator.otherwise):
-            return replace(terminator, then=then, otherwise=otherwise)
+    if isinstance(terminator, Jump):
+        if terminator.target in targets:
+            return replace(terminator, target=targets[terminator.target])
+    elif isinstance(terminator, (Branch, MayGoto)):
+        then, otherwise = terminator.then, terminator.otherwise
+        if then in targets or otherwise in targets:
+            return _to(terminator, targets.get(then, then), targets.get(otherwise, otherwise))
+    return terminator
+
+
+def _to(terminator: Branch | MayGoto, then: int, otherwise: int) -> Terminator:
+    """A terminator with these ways; a jump if they are one."""
+    if then == otherwise:
+        return Jump(then, (), terminator.where)
+    if (then, otherwise) != (terminator.then, terminator.otherwise):
+        return replace(terminator, then=then, otherwise=otherwise)
     return terminator
 
 

@@ -112,7 +112,8 @@ class Rewriter:
         self._numbers: dict[int, int] = {}
         self._bits: dict[int, int] = {}
         self._verified_bits: dict[int, int] = {}
-        self._highest = function.highest()
+        #: The highest number of a value; not looked for before a new one is wanted.
+        self._highest = -1
         self._out: list[Instruction] = []
         self._current: Instruction | None = None
         self._where: Location | None = None
@@ -192,6 +193,8 @@ class Rewriter:
 
     def fresh(self) -> int:
         """A number for a new value."""
+        if self._highest < 0:
+            self._highest = self.function.highest()
         self._highest += 1
         return self._highest
 
