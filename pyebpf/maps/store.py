@@ -86,6 +86,9 @@ class MapStore(Protocol):
     def fileno(self) -> int:
         """The descriptor. Raises NotLoaded where there is none."""
 
+    def window(self, *, writable: bool = True) -> Any:
+        """The memory of an array or arena in this process. Raises NotLoaded where there is none."""
+
 
 def each_entry(batches: Iterable[Batch]) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of every entry."""

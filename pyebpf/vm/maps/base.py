@@ -177,6 +177,10 @@ class VmMap:
         """There is no descriptor."""
         raise NotLoaded(f"map {self.name} is simulated: it has no descriptor")
 
+    def window(self, *, writable: bool = True) -> Any:  # noqa: ARG002 - the interface's
+        """There is no memory to map."""
+        raise NotLoaded(f"map {self.name} is simulated: it has no memory in this process")
+
 
 def exists_error(flags: int, *, exists: bool) -> int:
     """Check BPF_NOEXIST and BPF_EXIST: 0 or a negative error number."""
