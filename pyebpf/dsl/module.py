@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyebpf import aggregations
 from pyebpf.attach import DecoratorMethods
 from pyebpf.dsl.body import PythonBody, plain_function
-from pyebpf.maps.declarations import MapMethods
 from pyebpf.errors import CompileError, Location
+from pyebpf.maps.declarations import MapMethods
 from pyebpf.module.body import Body
 from pyebpf.module.lazy_method import LazyMethod
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, NotLoaded
-from pyebpf.vm.maps.arrays import PerfEventArrayMap
-from pyebpf.vm.maps.buffers import RingBufferMap
+from pyebpf.vm.maps.perf_event_array import PerfEventArrayMap
+from pyebpf.vm.maps.ringbuf import RingBufferMap
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from pyebpf.types import Struct
     from pyebpf.vm import VmMap
-    from pyebpf.vm.maps.buffers import UserRingBufferMap
+    from pyebpf.vm.maps.user_ringbuf import UserRingBufferMap
 
 __all__ = ["EventSource", "UserRing"]
 

@@ -19,7 +19,7 @@ from pyebpf.testing.kernel_objects import KernelMemory
 from pyebpf.testing.usdt import UsdtEvents
 from pyebpf.uapi.bpf import MapType
 from pyebpf.vm import Machine
-from pyebpf.vm.maps.buffers import UserRingBufferMap
+from pyebpf.vm.maps.user_ringbuf import UserRingBufferMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -8,8 +8,8 @@ from pyebpf.errors import VmError
 from pyebpf.vm import cpumasks, kobjects
 from pyebpf.vm.helpers.dynptr import Dynptr, dynptr_at, make_dynptr
 from pyebpf.vm.helpers.maps import MAX_LOOPS
+from pyebpf.vm.maps.arena import ArenaMap
 from pyebpf.vm.maps.base import E2BIG, EFAULT, EINVAL
-from pyebpf.vm.maps.others import ArenaMap
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:

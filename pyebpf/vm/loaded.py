@@ -10,7 +10,7 @@ from pyebpf.errors import VmError
 from pyebpf.uapi.helper_ids import TAIL_CALL
 from pyebpf.uapi.helpers import helper_name
 from pyebpf.vm.flow import FRAME_SIZE
-from pyebpf.vm.maps.others import ArenaMap
+from pyebpf.vm.maps.arena import ArenaMap
 from pyebpf.vm.memory import Region
 from pyebpf.vm.translate import SCOPE, SOURCE_NAME, translate
 
@@ -223,7 +223,7 @@ class LoadedProgram:
         return None if result is None else result & _ALL
 
     def _tail_call(self, _context: int, at: int, index: int) -> Callable[..., int] | None:
-        from pyebpf.vm.maps.arrays import ProgramArrayMap
+        from pyebpf.vm.maps.prog_array import ProgramArrayMap
 
         found = self.machine.map_at(at)
         if not isinstance(found, ProgramArrayMap):

@@ -15,8 +15,9 @@ from pyebpf.uapi.helpers import helper
 from pyebpf.vm.contexts import Packet, plain_context
 from pyebpf.vm.loaded import MAX_STEPS, LoadedProgram
 from pyebpf.vm.maps import VmMap, make_map
-from pyebpf.vm.maps.arrays import PerfEventArrayMap, ProgramArrayMap
-from pyebpf.vm.maps.buffers import RingBufferMap
+from pyebpf.vm.maps.perf_event_array import PerfEventArrayMap
+from pyebpf.vm.maps.prog_array import ProgramArrayMap
+from pyebpf.vm.maps.ringbuf import RingBufferMap
 from pyebpf.vm.memory import Memory, Region
 from pyebpf.vm.routes import Routes
 from pyebpf.vm.sockets import Sockets

@@ -12,7 +12,7 @@ from pyebpf.types import U32, U64, ArrayType
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import HELPER_IDS
 from pyebpf.vm import Machine, run
-from pyebpf.vm.maps import KINDS
+from pyebpf.vm.maps import CLASSES
 
 ENOENT, E2BIG, EAGAIN, EEXIST, EINVAL, ENOSPC, EOPNOTSUPP = 2, 7, 11, 17, 22, 28, 95
 ANY, NOEXIST, EXIST = 0, 1, 2
@@ -176,7 +176,7 @@ def test_perf_event_arrays():
 
 def test_every_kind_of_the_specs_has_an_emulation():
     """Also those that only user space looks into."""
-    assert {kind.name for kind in MapType if kind and kind not in KINDS} == set()
+    assert {kind.name for kind in MapType if kind and kind not in CLASSES} == set()
 
 
 def test_maps_of_maps():

@@ -9,7 +9,7 @@ from pyebpf.errors import VmError
 from pyebpf.vm.helpers.output import ring_at, ringbuf_discard, ringbuf_submit
 from pyebpf.vm.helpers.registry import emulates
 from pyebpf.vm.maps.base import E2BIG, EINVAL
-from pyebpf.vm.maps.buffers import UserRingBufferMap
+from pyebpf.vm.maps.user_ringbuf import UserRingBufferMap
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pyebpf.errors import VmError
 from pyebpf.vm.contexts import SKB, XDP
 from pyebpf.vm.helpers.registry import emulates
 from pyebpf.vm.maps.base import EINVAL, ENOENT
-from pyebpf.vm.maps.others import RedirectMap
+from pyebpf.vm.maps.redirect import RedirectMap
 
 if TYPE_CHECKING:
     from pyebpf.vm.contexts import Packet

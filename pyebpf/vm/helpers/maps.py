@@ -8,7 +8,10 @@ from pyebpf.errors import VmError
 from pyebpf.uapi.flags import BPF_F_RDONLY_PROG
 from pyebpf.vm.helpers.registry import emulates
 from pyebpf.vm.maps.base import E2BIG, EAGAIN, EBUSY, EINVAL, ENOENT
-from pyebpf.vm.maps.others import BloomFilterMap, CgroupArrayMap, PerCpuStorageMap, RedirectMap, StorageMap
+from pyebpf.vm.maps.bloom_filter import BloomFilterMap
+from pyebpf.vm.maps.cgroup_array import CgroupArrayMap
+from pyebpf.vm.maps.local_storage import PerCpuStorageMap, StorageMap
+from pyebpf.vm.maps.redirect import RedirectMap
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.errors import VmError
 from pyebpf.vm.helpers.registry import emulates
 from pyebpf.vm.maps.base import EFAULT, EINVAL
-from pyebpf.vm.maps.buffers import StackTraceMap
+from pyebpf.vm.maps.stack_trace import StackTraceMap
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine

@@ -1,68 +1,55 @@
-"""Maps on Python's dictionaries, with the kernel's rules; one class a kind."""
+"""Maps on Python's dictionaries, with the kernel's rules; one file a kind."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue
 from pyebpf.uapi.bpf import MapType
-from pyebpf.vm.maps.arrays import ArrayMap, PerCpuArrayMap, PerfEventArrayMap, ProgramArrayMap
 from pyebpf.vm.maps.base import VmMap
-from pyebpf.vm.maps.buffers import QueueMap, RingBufferMap, StackMap, StackTraceMap, UserRingBufferMap
-from pyebpf.vm.maps.hashes import HashMap, LruHashMap, LruPerCpuHashMap, PerCpuHashMap
-from pyebpf.vm.maps.others import (
-    ArenaMap,
-    BloomFilterMap,
-    CgroupArrayMap,
-    LpmTrieMap,
-    MapOfMaps,
-    PerCpuStorageMap,
-    RedirectMap,
-    StorageMap,
-    StructOpsMap,
-)
 
 if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.vm.memory import Memory
 
-__all__ = ["KINDS", "VmMap", "make_map"]
+__all__ = ["CLASSES", "VmMap", "make_map"]
 
-KINDS: dict[int, type[VmMap]] = {
-    MapType.HASH: HashMap,
-    MapType.ARRAY: ArrayMap,
-    MapType.PROG_ARRAY: ProgramArrayMap,
-    MapType.PERF_EVENT_ARRAY: PerfEventArrayMap,
-    MapType.PERCPU_HASH: PerCpuHashMap,
-    MapType.PERCPU_ARRAY: PerCpuArrayMap,
-    MapType.STACK_TRACE: StackTraceMap,
-    MapType.LRU_HASH: LruHashMap,
-    MapType.LRU_PERCPU_HASH: LruPerCpuHashMap,
-    MapType.QUEUE: QueueMap,
-    MapType.STACK: StackMap,
-    MapType.RINGBUF: RingBufferMap,
-    MapType.USER_RINGBUF: UserRingBufferMap,
-    MapType.LPM_TRIE: LpmTrieMap,
-    MapType.BLOOM_FILTER: BloomFilterMap,
-    MapType.ARENA: ArenaMap,
-    MapType.CGROUP_ARRAY: CgroupArrayMap,
-    MapType.PERCPU_CGROUP_STORAGE: PerCpuStorageMap,
-    MapType.STRUCT_OPS: StructOpsMap,
-    **dict.fromkeys((MapType.ARRAY_OF_MAPS, MapType.HASH_OF_MAPS), MapOfMaps),
-    **dict.fromkeys((MapType.DEVMAP, MapType.DEVMAP_HASH, MapType.CPUMAP, MapType.XSKMAP), RedirectMap),
-    **dict.fromkeys((MapType.SOCKMAP, MapType.SOCKHASH, MapType.REUSEPORT_SOCKARRAY), RedirectMap),
-    **dict.fromkeys((MapType.TASK_STORAGE, MapType.SK_STORAGE, MapType.INODE_STORAGE), StorageMap),
-    **dict.fromkeys((MapType.CGRP_STORAGE, MapType.CGROUP_STORAGE), StorageMap),
+CLASSES: dict[MapType, tuple[str, str]] = {
+    MapType.HASH: ("hash", "HashMap"),
+    MapType.ARRAY: ("array", "ArrayMap"),
+    MapType.PROG_ARRAY: ("prog_array", "ProgramArrayMap"),
+    MapType.PERF_EVENT_ARRAY: ("perf_event_array", "PerfEventArrayMap"),
+    MapType.PERCPU_HASH: ("hash", "PerCpuHashMap"),
+    MapType.PERCPU_ARRAY: ("array", "PerCpuArrayMap"),
+    MapType.STACK_TRACE: ("stack_trace", "StackTraceMap"),
+    MapType.LRU_HASH: ("hash", "LruHashMap"),
+    MapType.LRU_PERCPU_HASH: ("hash", "LruPerCpuHashMap"),
+    MapType.QUEUE: ("queue", "QueueMap"),
+    MapType.STACK: ("queue", "StackMap"),
+    MapType.RINGBUF: ("ringbuf", "RingBufferMap"),
+    MapType.USER_RINGBUF: ("user_ringbuf", "UserRingBufferMap"),
+    MapType.LPM_TRIE: ("lpm_trie", "LpmTrieMap"),
+    MapType.BLOOM_FILTER: ("bloom_filter", "BloomFilterMap"),
+    MapType.ARENA: ("arena", "ArenaMap"),
+    MapType.CGROUP_ARRAY: ("cgroup_array", "CgroupArrayMap"),
+    MapType.PERCPU_CGROUP_STORAGE: ("local_storage", "PerCpuStorageMap"),
+    MapType.STRUCT_OPS: ("base", "VmMap"),
+    **dict.fromkeys((MapType.ARRAY_OF_MAPS, MapType.HASH_OF_MAPS), ("map_in_map", "MapOfMaps")),
+    **dict.fromkeys((MapType.DEVMAP, MapType.DEVMAP_HASH, MapType.CPUMAP, MapType.XSKMAP), ("redirect", "RedirectMap")),
+    **dict.fromkeys((MapType.SOCKMAP, MapType.SOCKHASH, MapType.REUSEPORT_SOCKARRAY), ("redirect", "RedirectMap")),
+    **dict.fromkeys((MapType.TASK_STORAGE, MapType.SK_STORAGE, MapType.INODE_STORAGE), ("local_storage", "StorageMap")),
+    **dict.fromkeys((MapType.CGRP_STORAGE, MapType.CGROUP_STORAGE), ("local_storage", "StorageMap")),
 }
-"""Classes by enum bpf_map_type."""
+"""File and class by map type; a class is imported when such a map is made."""
 
 
 def make_map(spec: MapSpec, memory: Memory, cpus: int) -> VmMap:
     """An emulated map with its initial entries. InvalidValue: a kind that has no emulation."""
-    kind = KINDS.get(spec.kind)
-    if kind is None:
+    if spec.kind not in CLASSES:
         raise InvalidValue(f"map {spec.name}: the vm has no maps of kind {spec.kind.name}")
-    made = kind(spec, memory, cpus)
+    file, name = CLASSES[spec.kind]
+    made: VmMap = getattr(import_module(f"pyebpf.vm.maps.{file}"), name)(spec, memory, cpus)
     slot = made.value_size + 7 & ~7
     for key, value in spec.initial:
         error = made.write(key, value.ljust(slot, b"\0") * cpus if spec.traits.per_cpu else value)

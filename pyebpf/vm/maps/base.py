@@ -57,6 +57,10 @@ class VmMap:
         self.processors = cpus if spec.traits.per_cpu else 1
         self.address = memory.add(Region("map_ptr", spec.name, bytearray(1)))
         memory.maps[self.address] = self
+        self.begin()
+
+    def begin(self) -> None:
+        """Make what a kind has of its own."""
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind.name} {self.name} of the vm>"

@@ -1,20 +1,18 @@
-"""Maps whose keys are indices: array, per-CPU array, program array, perf event array."""
+"""Arrays: values that always exist. kernel/bpf/arraymap.c."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyebpf.types import U64
-from pyebpf.uapi.flags import BPF_ANY, BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_NOEXIST
+from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_NOEXIST
 from pyebpf.vm.maps.base import E2BIG, EEXIST, EINVAL, VmMap, refuse_flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyebpf.specs import MapSpec
-    from pyebpf.vm.memory import Memory, Region
+    from pyebpf.vm.memory import Region
 
-__all__ = ["ArrayMap", "PerCpuArrayMap", "PerfEventArrayMap", "ProgramArrayMap"]
+__all__ = ["ArrayMap", "PerCpuArrayMap"]
 
 _INDEX = 4
 
@@ -26,8 +24,7 @@ def _slot(size: int) -> int:
 class ArrayMap(VmMap):
     """`max_entries` values that always exist, zero at first. kernel/bpf/arraymap.c."""
 
-    def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
-        super().__init__(spec, memory, cpus)
+    def begin(self) -> None:
         self._values: dict[int, Region] = {}
 
     def region(self, index: int) -> Region:
@@ -123,46 +120,3 @@ class PerCpuArrayMap(ArrayMap):
                 part = value[cpu * size : cpu * size + self.value_size]
                 self.region(index * self.cpus + cpu).data[:] = part
         return error
-
-
-class PerfEventArrayMap(VmMap):
-    """A perf event array: what programs output, in `events` as (processor, bytes). Every processor has its event."""
-
-    def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
-        super().__init__(spec, memory, cpus)
-        self.max_entries = spec.max_entries or cpus
-        self.events: list[tuple[int, bytes]] = []
-
-
-class ProgramArrayMap(VmMap):
-    """Programs to tail-call, by index: entries are what the machine made of them."""
-
-    def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
-        super().__init__(spec, memory, cpus)
-        self.programs: dict[int, Any] = {}
-        self.value_type = U64  # an id, as programs have no descriptors
-        self._known: dict[int, Any] = {}
-
-    def object_number(self, value: Any) -> int:
-        """The id of a program."""
-        self._known[id(value)] = value
-        return id(value)
-
-    def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:  # noqa: ARG002 - always replaced
-        index = int.from_bytes(key, "little")
-        if index >= self.max_entries:
-            return -E2BIG
-        self.programs[index] = self._known[int.from_bytes(value, "little")]
-        return 0
-
-    def delete_elem(self, key: bytes) -> bool:
-        return self.programs.pop(int.from_bytes(key, "little"), None) is not None
-
-    def lookup_elem(self, key: bytes) -> bytes | None:
-        return self.entries().get(key)
-
-    def entries(self) -> dict[bytes, bytes]:
-        return {
-            index.to_bytes(_INDEX, "little"): id(program).to_bytes(U64.size, "little")
-            for index, program in sorted(self.programs.items())
-        }

@@ -17,8 +17,7 @@ from pyebpf.vm.maps.base import E2BIG, EINVAL, ENOENT, VmMap, exists_error, refu
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyebpf.specs import MapSpec
-    from pyebpf.vm.memory import Memory, Region
+    from pyebpf.vm.memory import Region
 
 __all__ = ["HashMap", "LruHashMap", "LruPerCpuHashMap", "PerCpuHashMap"]
 
@@ -26,12 +25,11 @@ __all__ = ["HashMap", "LruHashMap", "LruPerCpuHashMap", "PerCpuHashMap"]
 class HashMap(VmMap):
     """BPF_MAP_TYPE_HASH: -E2BIG when full."""
 
-    def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
-        super().__init__(spec, memory, cpus)
+    def begin(self) -> None:
         self._entries: dict[bytes, Region] = {}
         self._free: list[Region] = []
         self._spare: Region | None = None
-        self._preallocated = not spec.flags & BPF_F_NO_PREALLOC
+        self._preallocated = not self.spec.flags & BPF_F_NO_PREALLOC
 
     def _new(self, value: bytes) -> Region:
         if not self._free or not self._preallocated:
@@ -110,8 +108,7 @@ class PerCpuHashMap(VmMap):
 
     _evicts = False
 
-    def __init__(self, spec: MapSpec, memory: Memory, cpus: int) -> None:
-        super().__init__(spec, memory, cpus)
+    def begin(self) -> None:
         self._entries: dict[bytes, list[Region]] = {}
         self._free: list[list[Region]] = []
         self._slot = self.value_size + 7 & ~7

@@ -1,0 +1,15 @@
+"""Perf event arrays."""
+
+from __future__ import annotations
+
+from pyebpf.vm.maps.base import VmMap
+
+__all__ = ["PerfEventArrayMap"]
+
+
+class PerfEventArrayMap(VmMap):
+    """A perf event array: what programs output, in `events` as (processor, bytes). Every processor has its event."""
+
+    def begin(self) -> None:
+        self.max_entries = self.spec.max_entries or self.cpus
+        self.events: list[tuple[int, bytes]] = []
