@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.btf.nodes import Func, FuncProto, Kind
+from pyebpf.btf.nodes import Func, FuncProto, Kind, Ptr, Typedef
 from pyebpf.btf.nullable import NULLABLE_ARGUMENTS
 from pyebpf.btf.reader import NULLABLE_SUFFIX
 from pyebpf.btf.record import Record
@@ -37,10 +37,11 @@ class RawTracepoint(Record):
 
 
 def raw_tracepoint(btf: Btf, name: str) -> RawTracepoint:
-    """Find a raw tracepoint. Raises NotFound with the closest names.
+    """Find a raw tracepoint. Raises NotFound with the closest names, BtfError for a typedef of something else.
 
     The typedef's prototype names nothing, so names come from the function `__traceiter_NAME` (since Linux 5.10) or
-    `__bpf_trace_NAME`. Each of these has a first parameter `__data` that no program sees.
+    `__bpf_trace_NAME`. Each of these has a first parameter `__data` that no program sees. Where BTF has neither, as
+    in Linux 5.10 for those of power management, the arguments are arg1, arg2 and so on.
     """
     typedefs = btf.find(PREFIX + name, (Kind.TYPEDEF,))
     if not typedefs:
@@ -53,7 +54,7 @@ def raw_tracepoint(btf: Btf, name: str) -> RawTracepoint:
             proto = btf.type_by_id(node.type)
             if isinstance(proto, FuncProto) and proto.params:
                 return RawTracepoint(name, typedefs[-1], _arguments(btf, name, id_, proto))
-    raise BtfError(f"BTF has the raw tracepoint {name!r} but no function that names its arguments")
+    return RawTracepoint(name, typedefs[-1], _numbered(btf, name, typedefs[-1]))
 
 
 def _arguments(btf: Btf, name: str, function: int, proto: FuncProto) -> tuple[TracepointArgument, ...]:
@@ -66,6 +67,20 @@ def _arguments(btf: Btf, name: str, function: int, proto: FuncProto) -> tuple[Tr
         label = param.name.removesuffix(NULLABLE_SUFFIX)
         arguments.append(TracepointArgument(label, param.type, of_module or number in nullable or label in by_verifier))
     return tuple(arguments)
+
+
+def _numbered(btf: Btf, name: str, typedef: int) -> tuple[TracepointArgument, ...]:
+    """The arguments by the typedef, a pointer to a function: types without names."""
+    alias = btf.type_by_id(typedef)
+    pointer = btf.type_by_id(alias.type) if isinstance(alias, Typedef) else None
+    proto = btf.type_by_id(pointer.type) if isinstance(pointer, Ptr) else None
+    if not isinstance(proto, FuncProto):
+        raise BtfError(f"BTF's {PREFIX}{name} is no pointer to a function")
+    # Which of them the verifier takes for NULL perhaps is known by name only.
+    nullable = name in NULLABLE_ARGUMENTS or (btf.base is not None and typedef >= btf.start)
+    return tuple(
+        TracepointArgument(f"arg{number}", param.type, nullable) for number, param in enumerate(proto.params[1:], 1)
+    )
 
 
 def raw_tracepoint_names(btf: Btf) -> Iterable[str]:

@@ -25,7 +25,8 @@ the length of MEMORY, bytes in hexadecimal; without it both are 0. A refused
 access prints what the verifier would say, exit status 1.
 
   --kernel  load it into this kernel, as a function of a program of type
-            syscall, instead of interpreting it; needs root
+            syscall (of a raw tracepoint before Linux 5.14), instead of
+            interpreting it; needs root
 """
 
 _HEX = re.compile(rb"[0-9a-fA-F\s]*")
@@ -107,10 +108,12 @@ def _in_kernel(program: tuple[Instruction, ...], memory: bytes) -> int:
     from contextlib import ExitStack
 
     from pyebpf.asm.build import R0, R1, R2, call_local, exit_, lddw, load_map_value, mov64, stx
+    from pyebpf.features import Features, Support
     from pyebpf.objects import Map, Program
     from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
     from pyebpf.types import U8, U32, U64, ArrayType
     from pyebpf.uapi.bpf import MapType, ProgramType
+    from pyebpf.uapi.flags import BPF_F_SLEEPABLE
     from pyebpf.vm.flow import functions_of
 
     caller = (
@@ -126,13 +129,16 @@ def _in_kernel(program: tuple[Instruction, ...], memory: bytes) -> int:
     names = ["program", *(f"function_{index}" for index in range(1, len(starts)))]
     functions = tuple(FunctionStart(name, start) for name, start in zip(names, starts, strict=True))
     code = Code((*caller, *program), (FunctionStart("caller", 0), *functions))
-    sleepable = 1 << 4
+    # PROG_TEST_RUN runs programs of raw tracepoints since Linux 5.10.
+    kind, flags = ProgramType.SYSCALL, BPF_F_SLEEPABLE
+    if Features().ask("program:syscall") is Support.NO:
+        kind, flags = ProgramType.RAW_TRACEPOINT, 0
     with ExitStack() as stack:
         maps = {"result": stack.enter_context(Map(MapSpec("result", MapType.ARRAY, U32, U64, 1)))}
         if memory:
             spec = MapSpec("memory", MapType.ARRAY, U32, ArrayType(U8, len(memory)), 1, initial=((bytes(4), memory),))
             maps["memory"] = stack.enter_context(Map(spec))
-        loaded = stack.enter_context(Program(ProgramSpec("exec", ProgramType.SYSCALL, code, flags=sleepable), maps))
+        loaded = stack.enter_context(Program(ProgramSpec("exec", kind, code, flags=flags), maps))
         loaded.test_run()
         value: int = maps["result"][0]
         return value

@@ -23,10 +23,10 @@ class Features:
     """Probes with three answers: yes, no, could not tell. Only the first two are remembered, for the process.
 
     A feature is named with its kind: "isa:sdiv" and "isa:v4", "map:ringbuf" and "map:growing_hash",
-    "map:queue@sleepable" (in programs that may sleep), "program:tracing", "helper:loop" (any tracing program) and
-    "helper:get_current_comm@xdp", "kfunc:bpf_iter_num_new", "attach:fentry", and "load:fentry" for what `promise`
-    asks. Nothing is inferred from anything else, and never from the kernel's version. `btf` gives vmlinux's BTF,
-    without which some probes can't tell.
+    "map:queue@sleepable" (in programs that may sleep), "program:tracing" and "program:xdp@frags" (with that flag),
+    "helper:loop" (any tracing program) and "helper:get_current_comm@xdp", "kfunc:bpf_iter_num_new", "attach:fentry",
+    and "load:fentry" for what `promise` asks. Nothing is inferred from anything else, and never from the kernel's
+    version. `btf` gives vmlinux's BTF, without which some probes can't tell.
     """
 
     def __init__(self, btf: Callable[[], Btf] | None = None) -> None:
@@ -67,9 +67,14 @@ class Features:
                     return sleepable_map(MapType[_member(name, what.removesuffix("@sleepable"), MapType.__members__)])
                 return map_type(MapType[_member(name, what, MapType.__members__)])
             case "program":
-                from pyebpf.features.kinds import program_type
+                from pyebpf.features.kinds import XDP_FLAGS, program_type, xdp_flag
                 from pyebpf.uapi.bpf import ProgramType
 
+                if what.startswith("xdp@"):
+                    flag = what.removeprefix("xdp@")
+                    if flag not in XDP_FLAGS:
+                        raise _unknown(name, flag, XDP_FLAGS)
+                    return xdp_flag(flag)
                 return program_type(ProgramType[_member(name, what, ProgramType.__members__)], self._btf)
             case "helper":
                 return self._helper(what)

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
 
-__all__ = ["growing_hash", "helper", "kernel_function", "map_type", "program_type", "sleepable_map"]
+__all__ = [
+    "XDP_FLAGS",
+    "growing_hash",
+    "helper",
+    "kernel_function",
+    "map_type",
+    "program_type",
+    "sleepable_map",
+    "xdp_flag",
+]
 
 
 def program_type(kind: ProgramType, btf: Callable[[], Btf] | None) -> Support:
@@ -40,6 +49,24 @@ def program_type(kind: ProgramType, btf: Callable[[], Btf] | None) -> Support:
     if forbidden(outcome):
         return Support.NO
     return Support.UNKNOWN if target is None else from_errno(outcome.errno)
+
+
+#: Flags of PROG_LOAD for XDP programs: HAS_FRAGS and DEV_BOUND_ONLY.
+XDP_FLAGS = {"frags": 1 << 5, "hints": 1 << 6}
+_LOOPBACK = 1
+
+
+def xdp_flag(name: str) -> Support:
+    """Whether XDP programs load with a flag, one of XDP_FLAGS.
+
+    Loopback's driver knows nothing of frames, which a kernel with hints says: EOPNOTSUPP.
+    """
+    outcome = attempt(
+        finish(), ProgramType.XDP, load=Load(flags=XDP_FLAGS[name]), ifindex=_LOOPBACK if name == "hints" else 0
+    )
+    if outcome.errno in {0, errno.EOPNOTSUPP}:
+        return Support.YES
+    return from_errno(outcome.errno)
 
 
 class _Shape(NamedTuple):

@@ -81,6 +81,7 @@ def attempt(
     func_info: bytes = b"",
     line_info: bytes = b"",
     fd_array: bytes = b"",
+    ifindex: int = 0,
 ) -> Outcome:
     """Load a program and close it again."""
     how = load if load is not None else LOADS.get(kind, Load())
@@ -95,6 +96,7 @@ def attempt(
         func_info=func_info,
         line_info=line_info,
         fd_array=fd_array,
+        ifindex=ifindex,
         log_level=1,
         log_size=_LOG_SIZE,
     )

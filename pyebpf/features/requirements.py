@@ -1,9 +1,10 @@
-"""Places that this kernel lacks: the line that says which Linux has them, once something else failed there."""
+"""What this kernel lacks: the line that says which Linux has it, once something else failed there."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotSupported
@@ -12,8 +13,10 @@ from pyebpf.uapi.errnos import errno_name
 
 if TYPE_CHECKING:
     from pyebpf.specs import AttachSpec
+    from pyebpf.specs.attach.base import KernelRequirement
+    from pyebpf.uapi.bpf import MapType, ProgramType
 
-__all__ = ["lacking"]
+__all__ = ["lacking", "lacking_map", "lacking_program", "lacking_types"]
 
 
 def lacking(place: AttachSpec, doing: str, number: int) -> NotSupported | None:
@@ -22,11 +25,57 @@ def lacking(place: AttachSpec, doing: str, number: int) -> NotSupported | None:
     None where it has the place, or could not tell.
     """
     wanted = place.requirement
-    # To a kernel what it does not know is a wrong number; what it knows may be one, too, so that it is asked.
-    if wanted is None or number != errno.EINVAL or Features().ask(wanted.feature) is not Support.NO:
+    return _missing(wanted, doing, number) if wanted is not None else None
+
+
+def lacking_program(kind: ProgramType, doing: str, number: int) -> NotSupported | None:
+    """As `lacking`, of a program that is for no place: where this kernel lacks its kind."""
+    from pyebpf.specs.attach.base import SYSCALL_PROGRAMS
+    from pyebpf.uapi.bpf import ProgramType
+
+    return _missing(SYSCALL_PROGRAMS, doing, number) if kind is ProgramType.SYSCALL else None
+
+
+def lacking_map(kind: MapType, doing: str, number: int) -> NotSupported | None:
+    """As `lacking`, of a map: where this kernel lacks its kind."""
+    from pyebpf.specs.map_traits import MAP_TRAITS
+
+    if not _lacks(f"map:{kind.name.lower()}", number):
         return None
     return NotSupported(
-        f"{doing}: this kernel ({os.uname().release}) has no {wanted.name}, for which it takes Linux {wanted.release} "
-        f"or later{f' with {wanted.config}' if wanted.config else ''}: {wanted.alternative} ({errno_name(number)})",
+        f"{doing}: {_this_kernel()} has no maps of kind {kind.name}, for which it takes Linux "
+        f"{MAP_TRAITS[kind].since} or later ({errno_name(number)})",
         number,
     )
+
+
+#: The release that brought a kind of types to BTF, by its number, after Linux 5.10.
+_TYPES_SINCE = {16: ("FLOAT", "5.13"), 17: ("DECL_TAG", "5.16"), 18: ("TYPE_TAG", "5.17"), 19: ("ENUM64", "6.0")}
+
+
+def lacking_types(log: str) -> str:
+    """The kind of types that this kernel does not know, by its log of BTF, with the release; empty if it knows all."""
+    found = re.search(r"Invalid btf_info:([0-9a-f]{7,8})$", log.strip())
+    kind = _TYPES_SINCE.get(int(found[1], 16) >> 24 & 0x1F) if found else None
+    if kind is None:
+        return ""
+    return f"{_this_kernel()} has no BTF types of kind {kind[0]}, for which it takes Linux {kind[1]} or later"
+
+
+def _missing(wanted: KernelRequirement, doing: str, number: int) -> NotSupported | None:
+    if not _lacks(wanted.feature, number):
+        return None
+    return NotSupported(
+        f"{doing}: {_this_kernel()} has no {wanted.name}, for which it takes Linux {wanted.release} or later"
+        f"{f' with {wanted.config}' if wanted.config else ''}: {wanted.alternative} ({errno_name(number)})",
+        number,
+    )
+
+
+def _lacks(feature: str, number: int) -> bool:
+    # To a kernel what it does not know is a wrong number; what it knows may be one, too, so that it is asked.
+    return number == errno.EINVAL and Features().ask(feature) is Support.NO
+
+
+def _this_kernel() -> str:
+    return f"this kernel ({os.uname().release})"

@@ -183,7 +183,9 @@ def _write_batch(command: int, fd: int, keys: bytes, values: bytes, count: int, 
         bpf(command, address_of(buffer), len(buffer))
     except OSError as refusal:
         error = refusal.errno or errno.EINVAL
-    return _U32.unpack_from(buffer, _COUNT_AT)[0] if error not in {errno.EFAULT, errno.EPERM} else 0, error
+    done: int = _U32.unpack_from(buffer, _COUNT_AT)[0]
+    # A refusal before the first element leaves the count as it was given; one behind the last there is none.
+    return 0 if error and done == count else done, error
 
 
 def map_update_batch(fd: int, keys: bytes, values: bytes, count: int, flags: int = 0) -> tuple[int, int]:

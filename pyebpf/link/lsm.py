@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyebpf.attach.lsm import Lsm, LsmCgroup
 from pyebpf.errors import NotSupported
 from pyebpf.kernel import bpf
+from pyebpf.kernel.privileges import security_modules
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.cgroups import attach_cgroup
 from pyebpf.uapi.errnos import ENOTSUPP
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ATTACH", "attach_lsm"]
 
-_ACTIVE = Path("/sys/kernel/security/lsm")
-
 
 def attach_lsm(program: Program, target: Lsm, _: Host) -> Link:
     """Attach `program` (kind LSM) to its hook. Raises NotSupported, NotPermitted, KernelError."""
     what = str(target)
-    active = _active()
-    if active and "bpf" not in active.split(","):
+    active = security_modules()
+    if active and "bpf" not in active:
         # The link would be made all the same, and its program never be called.
-        raise NotSupported(f"{what}: bpf is not among the security modules: boot with lsm={active},bpf")
+        raise NotSupported(f"{what}: bpf is not among the security modules: boot with lsm={','.join(active)},bpf")
     try:
         descriptor = bpf.link_create(program.fileno(), 0, target.attach_type, what=what)
     except OSError as error:
@@ -52,14 +50,6 @@ def _refusal(error: OSError, program: Program, target: Lsm) -> KernelError:
         return NotSupported(f"attaching {program.name} to {what}: {reason}", ENOTSUPP)
     meanings = {errno.EBUSY: "this program is there already", errno.E2BIG: "the hook has as many programs as it can"}
     return attach_error(error, program.name, what, meanings=meanings)
-
-
-def _active() -> str:
-    """The modules in effect, comma-separated; empty where securityfs is not mounted."""
-    try:
-        return _ACTIVE.read_text().strip()
-    except OSError:
-        return ""
 
 
 ATTACH = {

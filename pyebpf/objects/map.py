@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.dataclass import replace
-from pyebpf.errors import InvalidValue, KernelError, NotLoaded
+from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported
 from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.diagnosis import diagnose
@@ -106,6 +106,10 @@ class KernelMap:
 
                 if full := shortage(f"creating map {spec.name}"):
                     raise full from error
+            from pyebpf.features.requirements import lacking_map
+
+            if missing := lacking_map(spec.kind, f"creating map {spec.name}", error.errno or 0):
+                raise missing from error
             raise diagnose(
                 error,
                 f"creating map {spec.name}",
@@ -143,7 +147,9 @@ class KernelMap:
             return value_size  # only other tools would have read it
         if btf is None:
             loaded = bpf.btf_load(types.btf, log_level=1, log_size=PAGE_SIZE)
-            reason = loaded.log.strip().rpartition("\n")[2]
+            from pyebpf.features.requirements import lacking_types
+
+            reason = lacking_types(loaded.log) or loaded.log.strip().rpartition("\n")[2]
             raise diagnose(loaded.errno, f"loading BTF of map {self.spec.name}: {reason}", needs=("CAP_BPF",))
         held.append(btf)
         options["btf_fd"] = btf.fileno()
@@ -392,6 +398,16 @@ class KernelMap:
         return make_map(inner if descriptor is None else replace(inner, initial=(), frozen=False), descriptor)
 
     def _diagnose(self, error: OSError, doing: str) -> KernelError:
+        if error.errno == errno.EBADF and self.spec.kind is MapType.INODE_STORAGE:
+            from pyebpf.kernel.privileges import security_modules
+
+            active = security_modules()
+            if active and "bpf" not in active:
+                return NotSupported(
+                    f"{doing} map {self.spec.name}: inodes have values where bpf is among the security modules: "
+                    f"boot with lsm={','.join(active)},bpf",
+                    errno.EBADF,
+                )
         return diagnose(
             error,
             f"{doing} map {self.spec.name}",

@@ -143,6 +143,8 @@ def _vmlinux() -> Btf:
 
 
 def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_array: bytes) -> Descriptor:
+    from pyebpf.verifier.log import has_states
+
     code = encode(instructions)
     debug = debug_info(spec.code)
     module = None
@@ -200,6 +202,10 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
                 break
             # Linux 6.1 does not tell the true size.
             size = min(max(2 * size, result.true_size), _MOST_LOG)
+        if not has_states(result.log):
+            fuller = attempt(2, size)
+            if fuller.errno != errno.ENOSPC and fuller.log:
+                result = fuller
         raise _refusal(spec, instructions, result.log, first_errno)
     finally:
         for descriptor in (btf, module):
@@ -263,9 +269,12 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
 
             if full := shortage(what):
                 return full
-        from pyebpf.features.requirements import lacking
+        from pyebpf.features.requirements import lacking, lacking_program
 
-        missing = lacking(spec.attach, what, number) if spec.attach is not None else None
+        if spec.attach is not None:
+            missing = lacking(spec.attach, what, number)
+        else:
+            missing = lacking_program(spec.kind, what, number)
         if missing is not None:
             return missing
         if number == errno.EOPNOTSUPP and spec.attach is not None and spec.attach.device:

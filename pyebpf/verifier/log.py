@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyebpf.verifier.messages import VerifierMessage
 
-__all__ = ["Explanation", "describe", "explain"]
+__all__ = ["Explanation", "describe", "explain", "has_states"]
 
 # 7: (79) r2 = *(u64 *)(r1 +8)      ; R1=ctx() R2_w=scalar()
 _INSTRUCTION = re.compile(r"^(?P<slot>\d{1,10}): \((?P<opcode>[0-9a-f]{2})\) (?P<rest>.*)$")
@@ -244,6 +244,16 @@ def _end(log: str) -> str:
     if len(log) <= _TAIL:
         return log
     return log[log.find("\n", len(log) - _TAIL) + 1 or len(log) - _TAIL :]
+
+
+def has_states(log: str) -> bool:
+    """Whether the log tells what registers hold at each instruction, as the first level's does since Linux 5.17.
+
+    Before, it does so where paths part, and the second level's everywhere.
+    """
+    start = log[:_TAIL]
+    walked = re.search(r"^\d+: \(", start, re.MULTILINE)
+    return walked is None or re.search(r"^0: R1=", start, re.MULTILINE) is not None
 
 
 def explain(log: str) -> Explanation | None:

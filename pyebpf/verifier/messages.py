@@ -1,6 +1,6 @@
 """The verifier's messages as data: what it prints, and what that means for the author of a probe.
 
-Texts are those of kernel/bpf/verifier.c and kernel/bpf/btf.c from Linux 6.1 to 6.18, which reword some of them. The
+Texts are those of kernel/bpf/verifier.c and kernel/bpf/btf.c from Linux 5.10 to 7.3, which reword some of them. The
 first row whose pattern is found in a line of the message counts, so narrow rows stand before wide ones.
 """
 
@@ -66,7 +66,7 @@ _ROWS = (
     ("frame-pointer", r"frame pointer is read only", "R10 cannot be written: copy it and move the copy"),
     (
         "not-constant",
-        rf"{_R} (is not a (?:known )?const(?:ant)?|must be a known constant|has to be a constant)",
+        rf"{_R} (is not a (?:known )?const(?:ant)?|must be a known constant|has to be a constant|unbounded size\b)",
         "the helper wants a size or flag that is known while compiling",
     ),
     # --- bounds ---
@@ -192,7 +192,7 @@ _ROWS = (
     ),
     (
         "context-store",
-        rf"BPF_(ST|STX|ATOMIC) stores into {_R} \w+ is not allowed",
+        rf"BPF_(ST|STX|ATOMIC|XADD) stores into {_R} \w+ is not allowed",
         "this store does not work on such memory: store from a register, or not atomically",
     ),
     (
@@ -273,7 +273,7 @@ _ROWS = (
     ),
     (
         "jump-into-load",
-        r"jump into the middle of ldimm64 insn (?P<instruction>\d{1,10})",
+        r"jump into the middle of ldimm64 insn (?P<instruction>\d{1,10})|invalid BPF_LD_IMM insn",
         "a jump leads into the second half of this instruction",
     ),
     (
@@ -352,7 +352,7 @@ _ROWS = (
     (
         "release",
         (
-            rf"{_R} (must (be referenced|have zero offset) when passed|type=\w* expected=(alloc_mem|ringbuf_mem)\b)"
+            rf"{_R} (must (be referenced|have zero offset) when passed|type=\w* expected=((alloc_|ringbuf_)mem\b|mem$))"
             r"|reference has not been acquired|release .*unacquired|arg \d+ is an unacquired reference"
             r"|release kernel function \w+ expects refcounted|cannot release unowned"
         ),
@@ -387,6 +387,11 @@ _ROWS = (
         "programs without CAP_PERFMON compare addresses only with 0 and with the packet's end",
     ),
     # --- code that means nothing to this kernel ---
+    (
+        "kfunc-call",
+        r"BPF_CALL uses reserved fields",
+        "programs call kernel functions (kfunc) since Linux 5.13, those of modules since 5.16",
+    ),
     (
         "opcode",
         r"unknown opcode (?P<opcode>[0-9a-f]{2})\b|invalid BPF_\w+ (insn|opcode|mode)|uses reserved fields",

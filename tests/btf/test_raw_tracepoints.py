@@ -34,10 +34,25 @@ def test_all_names_are_listed(sample):
     assert list(raw_tracepoint_names(sample.btf)) == ["job"]
 
 
-def test_a_typedef_without_its_function_is_an_error():
+def test_arguments_without_names_are_numbered():
+    """Those of a typedef whose functions BTF lacks; all of them nullable where the table knows the tracepoint."""
     b = BtfBuilder()
-    b.add_typedef("btf_trace_gone", b.add_ptr(b.add_func_proto(0)))
-    with pytest.raises(BtfError, match="no function that names its arguments"):
+    number, void = b.add_int("int", 4, signed=True), b.add_ptr(0)
+    proto = b.add_func_proto(0, [("", void), ("", number), ("", void)])
+    for name in ("cpu_idle", "kfree_skb"):
+        b.add_typedef(f"btf_trace_{name}", b.add_ptr(proto))
+    btf = Btf(b.to_bytes())
+    assert raw_tracepoint(btf, "cpu_idle").arguments == (
+        TracepointArgument("arg1", number, nullable=False),
+        TracepointArgument("arg2", void, nullable=False),
+    )
+    assert all(argument.nullable for argument in raw_tracepoint(btf, "kfree_skb").arguments)
+
+
+def test_a_typedef_of_something_else_is_an_error():
+    b = BtfBuilder()
+    b.add_typedef("btf_trace_gone", b.add_int("int", 4))
+    with pytest.raises(BtfError, match="btf_trace_gone is no pointer to a function"):
         raw_tracepoint(Btf(b.to_bytes()), "gone")
 
 

@@ -79,6 +79,7 @@ def in_both(items, body=(), maps=(), cpus=2):
 
     `body` is a subprogram of that name. The interpreter has `cpus` processors.
     """
+    needs("program:syscall")
     end = [load_map_value(R1, "result"), stx(8, R1, 0, R0), mov64(R0, 0), exit_()]
     program = spec([*items, *end, *body], *(["body"] if body else []))
     specs = [RESULT, *maps]
@@ -283,6 +284,7 @@ def test_arena_casts():
 
 def test_kernel_symbols():
     """The address of a function or a variable of the kernel, by its BTF id; the interpreter is told what it is."""
+    needs("program:syscall")
     btf = Btf(read_btf())
     # Linux 6.1 takes variables only; a kernel without CONFIG_KALLSYMS_ALL cannot find them, but functions.
     candidates = [btf.function("schedule").id, *btf.find("runqueues", {Kind.VAR})]

@@ -9,7 +9,7 @@ import pytest
 
 from pyebpf import BPF, CompileError, OnlyInProbe, Struct, VerifierError, char, field, kfunc, s64, u32, u64
 from tests.kernel.test_struct_ops import SIZE, transfer
-from tests.support.needs import needs
+from tests.support.needs import lacks, needs
 from tests.support.waiting import PATIENCE, wait_until
 
 
@@ -63,7 +63,7 @@ def test_a_task_by_its_number():
 
 def test_in_a_congestion_control():
     """A table's functions hand over to the kernel's own: the transfer is carried by Reno, called from Python."""
-    needs("attach:struct_ops")
+    needs("attach:struct_ops", "kernel:5.13")
     bpf = BPF()
     counts = bpf.array(value=u64, size=3)
     table = bpf.struct_ops("tcp_congestion_ops", name="py_kfunc")
@@ -93,6 +93,20 @@ def test_in_a_congestion_control():
         wait_until(lambda: counts[2] == 1)
         assert counts[1] == SIZE + 2
         assert counts[0] > 0
+
+
+def test_where_no_program_calls_any():
+    """Before Linux 5.13 the verifier knows no such call: the line says since when."""
+    lacks("kernel:5.13")
+    bpf = BPF()
+
+    @bpf.xdp
+    def slow(ctx):
+        kfunc("tcp_reno_ssthresh")(None)
+        return 2
+
+    with pytest.raises(VerifierError, match=r"programs call kernel functions \(kfunc\) since Linux 5\.13"):
+        bpf.load()
 
 
 def refusal(function, error=CompileError):

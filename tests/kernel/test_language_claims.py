@@ -9,6 +9,7 @@ import os
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, array, be16, char, field, kstack, pid, ptr, s64, u8, u32, u64, user
+from tests.support.needs import needs
 
 ME = os.getpid()
 PAGE = mmap.PAGESIZE
@@ -25,6 +26,7 @@ class Key(Struct):
 
 
 def run(make):
+    needs("program:syscall")
     bpf = BPF()
     program = make(bpf)
     with bpf:
@@ -93,6 +95,7 @@ def test_a_function_called_for_each_entry_has_the_context():
 
     Not at syscalls:sys_enter_*: there Linux 6.1 looks for the kernel's stack where user space was left, and finds none.
     """
+    needs("helper:for_each_map_elem@raw_tracepoint")
     bpf = BPF()
     table = bpf.hash(key=u32, value=u64)
     stacks = bpf.hash(key=s64, value=u64)

@@ -103,6 +103,7 @@ def test_dynptrs_of_entries_that_may_be_none():
 
 def test_a_map_has_another_name():
     """Where every path gives the same one; else it is said that there are two."""
+    needs("program:syscall")
     bpf = BPF()
     small = bpf.hash(key=u32, value=u64, name="small")
 

@@ -7,6 +7,7 @@ import pytest
 from pyebpf import BPF, Struct, be16, be32, be64, field, s8, s16, s32, s64, u8, u16
 from tests.kernel.test_language_records import outer
 from tests.language.harness import Host, Oldest
+from tests.support.needs import needs
 
 
 class Narrow(Struct):
@@ -235,6 +236,7 @@ def called(ctx: Called) -> int:
 @pytest.mark.parametrize(("sign", "expected"), [("+=", 11), ("-=", 9), ("<<=", 20)])
 def test_a_context_is_read_before_what_is_added_is_computed(place, sign, expected):
     """It is the program's own: 10, read before, and not the 99 that the function writes there."""
+    needs("program:syscall")
     bpf = BPF()
     called = bpf.define(CALLED.replace("PLACE", place).replace("SIGN", sign)).called
     with bpf:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, s64, u32, u64
+from tests.support.needs import needs
 
 
 class Sums(Struct):
@@ -26,6 +27,7 @@ class Sums(Struct):
 
 def test_locals_that_are_too_many_fit_as_fields_of_one_record():
     """Three loops inside each other change fourteen locals: refused at the innermost; the same in a record runs."""
+    needs("program:syscall")
     bpf = BPF()
     table = bpf.hash(key=u32, value=u64)
 

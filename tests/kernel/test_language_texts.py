@@ -29,6 +29,7 @@ class Short(Struct):
 
 def told_by(make, **contents):
     """Run what `make(bpf, told)` gives, with maps filled by name; what the program told."""
+    needs("program:syscall")
     bpf = BPF()
     told = bpf.array(value=Told, name="told")
     program = make(bpf, told)

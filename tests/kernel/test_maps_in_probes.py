@@ -11,6 +11,7 @@ import pytest
 from pyebpf import BPF, CompileError, Struct, char, comm, field, pid, u8, u32, u64
 from pyebpf.types import S32, type_of
 from pyebpf.types.prefix import ipv4_prefix, ipv6_prefix
+from tests.support.needs import needs
 
 ME = os.getpid()
 
@@ -101,6 +102,7 @@ def test_a_pop_that_may_be_none_must_be_checked():
 
 def test_a_filter_is_asked_on_both_sides():
     """What user space added a probe finds, and the other way round."""
+    needs("map:bloom_filter")
     bpf = BPF()
     wanted = bpf.bloom_filter(u32, size=101)
     hits = bpf.array(value=u64, size=2)

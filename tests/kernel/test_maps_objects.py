@@ -21,6 +21,7 @@ from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotPer
 from pyebpf.features import Features, Support
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.privileges import security_modules
 from pyebpf.objects import Map, Program, make_map, open_map
 from pyebpf.objects.dump import dump, dump_json
 from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
@@ -76,6 +77,7 @@ def test_a_queue_gives_the_oldest_and_a_stack_the_newest():
 
 def test_a_bloom_filter_never_misses_what_was_added():
     """1,009 values in; of 1,009 others few are taken for them."""
+    needs("map:bloom_filter")
     with make_map(MapSpec("seen", MapType.BLOOM_FILTER, None, U64, 1009, extra=7)) as seen:
         for number in range(1009):
             seen.add(number)
@@ -195,6 +197,10 @@ def test_storage_belongs_to_its_object():
             if make is None:
                 with pytest.raises(KernelError):
                     values[0x7FFF] = Flow(1, 2, "x")
+                continue
+            if kind is MapType.INODE_STORAGE and "bpf" not in (security_modules() or ("bpf",)):
+                with make() as owner, pytest.raises(NotSupported, match="where bpf is among the security modules"):
+                    values[owner] = Flow(80, 17, "http")
                 continue
             with make() as owner:
                 assert owner not in values

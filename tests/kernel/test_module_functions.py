@@ -58,7 +58,7 @@ def decorated(bpf: BPF, how: str, *functions: str) -> Any:
 @pytest.mark.parametrize("how", ENTRY)
 def test_the_entry_is_counted_until_it_is_detached(how: str) -> None:
     """23 openings, by the inode that the second argument leads to; 7 more that nobody counts."""
-    needs(f"attach:{ENTRY[how]}")
+    needs(f"attach:{ENTRY[how]}", "setting:/sys/kernel/btf/tun")
     bpf = BPF()
     inodes = bpf.hash(key=u64, value=u64)
 
@@ -77,7 +77,7 @@ def test_the_entry_is_counted_until_it_is_detached(how: str) -> None:
 @pytest.mark.parametrize("how", RETURN)
 def test_the_return_has_the_result(how: str) -> None:
     """19 results of -EBADFD; nothing once it is detached."""
-    needs(f"attach:{RETURN[how]}")
+    needs(f"attach:{RETURN[how]}", "setting:/sys/kernel/btf/tun")
     bpf = BPF()
     results = bpf.hash(key=s64, value=u64)
 

@@ -120,6 +120,7 @@ def track(port):
 @pytest.mark.parametrize("kind", ["xdp", "tc"])
 def test_connections_are_looked_up_and_given_back(kind):
     """17 packets of a tracked connection are found and 13 of none are not; no look-up keeps a hold on what it found."""
+    needs("kernel:5.18")
     bpf, seen = looking(kind)
     with namespace() as space, inside(space), bpf:
         track(KNOWN)
@@ -136,6 +137,7 @@ def test_connections_are_looked_up_and_given_back(kind):
 @pytest.mark.machine(modules=("nf_conntrack_netlink",))
 def test_it_is_a_feature_like_any_other():
     """Asked of the verifier, with the types of the module that has the function."""
+    needs("kernel:5.18")  # when nf_conntrack got it
     assert Features(kernel_btf).ask("kfunc:bpf_xdp_ct_lookup") is Support.YES
     assert Features(kernel_btf).ask("kfunc:nf_conntrack_in") is Support.NO
     assert Features(kernel_btf).ask("kfunc:bpf_xdp_ct_lokup") is Support.NO
@@ -144,7 +146,7 @@ def test_it_is_a_feature_like_any_other():
 @pytest.mark.machine(modules=("tcp_dctcp",))
 def test_in_a_congestion_control():
     """DCTCP's rule in a table of Python's: with no marked packets the window stays as it is."""
-    needs("attach:struct_ops")
+    needs("attach:struct_ops", "kernel:5.16")
     bpf = BPF()
     counts = bpf.array(value=u64, size=2)
     table = bpf.struct_ops("tcp_congestion_ops", name="py_module")

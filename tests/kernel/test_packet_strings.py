@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, be16, char, field, s64, u8, u16, u64
+from tests.support.needs import needs
 
 
 class Inner(Struct):
@@ -50,6 +51,7 @@ def packet(name, tag=b"t\0ag!", kind=5):
 
 def test_a_name_is_what_c_reads():
     """Length, equality, beginnings, single bytes, keys and records: all up to the NUL, in place and in copies."""
+    needs("helper:xdp_load_bytes@xdp")
     bpf = BPF()
     out = bpf.array(value=s64, size=16)
     names = bpf.hash(key=char[8], value=u64)

@@ -104,10 +104,12 @@ def test_writes_are_counted_exactly(child):
         child.tell("r")
         assert count[0] == WRITES
         child.tell("t")
-        assert count[0] == 2 * WRITES
+        # Before Linux 5.13 events follow the threads of the moment only.
+        expected = WRITES if bpf.notes else 2 * WRITES
+        assert count[0] == expected
         bpf.detach()
         child.tell("w")
-        assert count[0] == 2 * WRITES
+        assert count[0] == expected
 
 
 def test_symbols_of_a_process(child):

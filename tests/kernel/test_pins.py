@@ -20,7 +20,7 @@ from pyebpf.packet import IPPROTO_UDP, IPv4
 from tests.support.command import ROOT
 from tests.support.needs import needs
 from tests.support.traffic import inside, receiver, send, settled
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.machine(modules=("veth",))
 
@@ -220,10 +220,12 @@ def test_a_link_outlives_its_process_by_its_own_pin(pair, bpffs):
     here, there = pair
     with receiver(there, PORT) as arrived, inside(there):
         with counting(XDP_DROP, "veth0") as bpf:
+            number = bpf.links[0].id
             bpf.links[0].pin(f"{bpffs}/link")
         send(here, ("10.251.0.2", PORT), 3)
         assert settled(arrived, 0) == 0
         with calls.obj_get(f"{bpffs}/link"):
             Path(bpffs, "link").unlink()
+        wait_until(lambda: all(each.id != number for each in pyebpf.links()))
         send(here, ("10.251.0.2", PORT), 5)
         assert settled(arrived, 5) == 5

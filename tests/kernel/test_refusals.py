@@ -18,6 +18,7 @@ from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.builder.values import restating
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.verifier.messages import VERIFIER_MESSAGES
+from tests.support.needs import needs
 from tests.support.refused import Edit, marked, provoke
 
 if TYPE_CHECKING:
@@ -285,6 +286,8 @@ def cause_of(name: str) -> str:
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_a_refusal_points_to_its_python_line(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line with the place, the kernel's words and the likely cause; the source with a caret; the whole log."""
+    if row.program is SYSCALL:
+        needs("program:syscall")
     for owner, name, instead in row.off:
         monkeypatch.setattr(owner, name, instead)
     error = provoke(row.declare, *row.edits, program=row.program, maps=row.maps)

@@ -26,6 +26,7 @@ from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper
 from pyebpf.verifier.messages import VERIFIER_MESSAGES
+from tests.support.needs import needs
 from tests.support.refused import here, marked, refusal
 
 if TYPE_CHECKING:
@@ -347,6 +348,7 @@ class Row:
     kind: ProgramType = ProgramType.TRACEPOINT
     options: dict[str, Any] = field(default_factory=dict)
     words: str = ""
+    needs: str = ""
 
     def __str__(self) -> str:
         return self.program.__name__
@@ -376,10 +378,10 @@ ROWS = (
     Row("jump-into-load", into_a_wide_load, "into a wide load"),
     Row("instruction-kind", packet_load),
     Row("return-range", result_out_of_range, kind=ProgramType.TRACING, options={"iterator": "bpf_iter_task"}),
-    Row("return-range", callback_out_of_range, "callback's result"),
+    Row("return-range", callback_out_of_range, "callback's result", needs="helper:loop@tracepoint"),
     Row("call-depth|back-edge", recursion, "recursion"),  # Linux 6.1 sees it before the walk
     Row("lock-map", lock_without_one, kind=XDP),
-    Row("kfunc-kind", kernel_function_not_for_it),
+    Row("kfunc-kind", kernel_function_not_for_it, needs="kernel:5.13"),
     Row("too-complex", branches),
 )
 UNPRIVILEGED = (
@@ -417,6 +419,7 @@ def check(row: Row, error: VerifierError | None) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_a_refusal_points_to_the_line_that_assembled_it(row: Row) -> None:
     """The kernel's words, the likely cause, the line that made the instruction."""
+    needs(*row.needs.split())
     with Loaded() as loaded:
         check(row, refusal(loaded, spec_of(row)))
 

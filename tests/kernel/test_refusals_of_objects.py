@@ -7,12 +7,12 @@ import re
 import pytest
 
 from pyebpf.btf import Btf
-from pyebpf.errors import VerifierError
+from pyebpf.errors import KernelError, VerifierError
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.objects import Map, Program
 from pyebpf.verifier.messages import VERIFIER_MESSAGES
 from tests.kernel.test_elf_in_kernel import compiled
-from tests.support.needs import unless
+from tests.support.needs import lacks, needs, unless
 
 SOURCE = """
 #define SEC(name) __attribute__((section(name), used))
@@ -101,9 +101,20 @@ def object_file(tmp_path_factory):
     return compiled(SOURCE, tmp_path_factory.mktemp("kept"))
 
 
+def test_a_kernel_that_keeps_no_pointers_says_so(object_file):
+    """Its BTF lacks the kind of types that marks them: named, with its release."""
+    lacks("helper:kptr_xchg@sched_cls")
+    (spec,) = (each for each in object_file.map_specs() if each.name == "tasks")
+    with pytest.raises(
+        KernelError, match=r"has no BTF types of kind TYPE_TAG, for which it takes Linux 5\.17 or later"
+    ):
+        Map(spec)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_field_that_the_kernel_keeps_is_refused_at_its_line(object_file, name):
     """The kernel's own words, what they mean, and the line that is marked in the source."""
+    needs("helper:kptr_xchg@sched_cls")
     kernel = Btf(read_btf())
     body = SOURCE[SOURCE.index(f"int {name}(") :].partition("\n}\n")[0]
     line, _, wanted = body.partition("  // <- ")

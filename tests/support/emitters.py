@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import Instruction, Label, build, layout
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R10
+from pyebpf.features import Features
 from pyebpf.objects import KernelMap, Map, Program, make_map
 from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64
@@ -30,10 +31,17 @@ def numbered() -> list[Item]:
     """On the stack, from -40 on: the run's number, counted from 0 in the map `serial`; 0x41; 0x41. Ends at "end"."""
     return [
         build.st(4, R10, -4, 0), build.load_map(R1, "serial"), build.mov64(R2, R10), build.add64(R2, -4),
-        call("map_lookup_elem"), build.jump_if("jeq", R0, 0, "end"), build.mov64(R1, 1),
-        build.atomic("add", 8, R0, 0, R1, fetch=True), build.stx(8, R10, -40, R1),
+        call("map_lookup_elem"), build.jump_if("jeq", R0, 0, "end"), *_counted(), build.stx(8, R10, -40, R1),
         build.st(8, R10, -32, 0x41), build.st(8, R10, -24, 0x41),
     ]  # fmt: skip
+
+
+def _counted() -> list[Item]:
+    """R1: the number at R0, which is one more afterwards."""
+    if Features().has("isa:atomic"):
+        return [build.mov64(R1, 1), build.atomic("add", 8, R0, 0, R1, fetch=True)]
+    # Before Linux 5.12 in two steps: no two runs are at the same time here.
+    return [build.ldx(8, R1, R0), build.mov64(R2, 1), build.atomic("add", 8, R0, 0, R2)]
 
 
 def end() -> list[Item]:

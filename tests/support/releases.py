@@ -21,22 +21,28 @@ _SINCE: dict[tuple[int, int], str] = {
     "attach:sk_skb_parser attach:sk_skb_stream_verdict attach:socket_filter attach:struct_ops attach:tp_btf "
     "attach:uprobe attach:uprobe_semaphore attach:uretprobe attach:xdp attach:xdp_netlink isa:jmp32 isa:v1 "
     "program:tracepoint",
-    (5, 11): "helper:get_current_task_btf@raw_tracepoint",
+    (5, 11): "helper:get_current_task_btf@raw_tracepoint helper:task_storage_get@tracing",
     (5, 12): "helper:check_mtu@sched_cls isa:atomic isa:v3",
     (5, 13): "attach:sk_skb helper:for_each_map_elem@cgroup_skb helper:for_each_map_elem@cgroup_sock_addr "
     "helper:for_each_map_elem@raw_tracepoint helper:for_each_map_elem@tracepoint",
     (5, 14): "helper:for_each_map_elem@syscall program:syscall",
-    (5, 15): "attach:perf helper:get_attach_cookie@kprobe helper:get_func_ip@kprobe",
-    (5, 17): "helper:loop helper:loop@socket_filter helper:loop@syscall helper:strncmp@raw_tracepoint",
-    (5, 18): "helper:xdp_load_bytes@xdp",
-    (5, 19): "helper:dynptr_from_mem@syscall helper:kptr_xchg@sched_cls helper:ringbuf_reserve_dynptr@syscall",
+    (5, 15): "attach:perf helper:get_attach_cookie@kprobe helper:get_func_ip@kprobe helper:timer_init@tracing",
+    (
+        5,
+        17,
+    ): "helper:loop helper:loop@raw_tracepoint helper:loop@socket_filter helper:loop@syscall helper:loop@tracepoint "
+    "helper:strncmp@raw_tracepoint",
+    (5, 18): "helper:xdp_load_bytes@xdp member:bpf_tunnel_key.local_ipv4 program:xdp@frags",
+    (5, 19): "helper:dynptr_from_mem@syscall helper:kptr_xchg@sched_cls "
+    "helper:ringbuf_reserve_dynptr@raw_tracepoint helper:ringbuf_reserve_dynptr@syscall",
     (6, 0): "helper:tcp_raw_gen_syncookie_ipv4@sched_cls",
     # LSM programs are Linux 5.7's, those of a control group 6.0's; Debian has built them in since 6.1.
-    (6, 1): "attach:lsm attach:lsm_cgroup helper:set_retval@cgroup_sock_addr helper:user_ringbuf_drain@tracepoint "
+    (6, 1): "attach:lsm attach:lsm_cgroup helper:set_retval@cgroup_sock_addr helper:spin_lock@tracing "
+    "helper:user_ringbuf_drain@raw_tracepoint helper:user_ringbuf_drain@tracepoint "
     "iterator:cgroup member:bpf_iter_link_info.task",
     (6, 2): "helper:cgrp_storage_get@tracing kfunc:bpf_rcu_read_lock kfunc:bpf_rdonly_cast kfunc:bpf_task_acquire "
     "kfunc:bpf_task_from_pid",
-    (6, 3): "kfunc:bpf_cpumask_create kfunc:bpf_xdp_metadata_rx_hash",
+    (6, 3): "kfunc:bpf_cpumask_create kfunc:bpf_xdp_metadata_rx_hash program:xdp@hints",
     (6, 4): "attach:netfilter attach:struct_ops_link kfunc:bpf_cgroup_from_id kfunc:bpf_dynptr_from_skb "
     "kfunc:bpf_dynptr_from_xdp kfunc:bpf_iter_num_new",
     (6, 5): "kfunc:bpf_cpumask_any_and_distribute kfunc:bpf_cpumask_any_distribute kfunc:bpf_cpumask_first_and",

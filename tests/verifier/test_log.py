@@ -8,7 +8,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from pyebpf.verifier.log import describe, explain
+from pyebpf.verifier.log import describe, explain, has_states
 from pyebpf.verifier.messages import VERIFIER_MESSAGES
 
 GROUPS = {"register", "instruction", "opcode", "descriptor", "end", "call", "address"}
@@ -254,8 +254,14 @@ def test_rows_have_names_of_their_own_and_patterns_that_compile():
             "beyond-struct",
         ),
         ("BPF_ST stores into R1 ctx is not allowed", "context-store"),
+        ("BPF_XADD stores into R1 ctx is not allowed", "context-store"),
+        ("R2 unbounded size, use 'var &= const' or 'if (var < const)'", "not-constant"),
+        ("R1 type=inv expected=mem", "release"),
+        ("R1 type=inv expected=fp, pkt, map_value, mem", "argument-type"),
+        ("invalid BPF_LD_IMM insn", "jump-into-load"),
         ("unknown opcode cf", "opcode"),
         ("BPF_ALU uses reserved fields", "opcode"),
+        ("BPF_CALL uses reserved fields", "kfunc-call"),
         ("invalid atomic operand size", "atomic-width"),
         ("missing btf func_info", "missing-func-info"),
         ("calling kernel function bpf_task_release is not allowed", "kfunc-kind"),
@@ -308,3 +314,10 @@ def test_known_messages_have_their_row(message, name):
     found = explain(f"0: R1=ctx() R10=fp0\n3: (95) exit\n{message}\nprocessed 3 insns (limit 1000000)\n")
     assert found is not None
     assert found.name == name
+
+
+def test_logs_of_old_kernels_have_states_where_paths_part_only():
+    """The first level's: of Linux 6.1, of 5.10, and of a refusal before any instruction was walked."""
+    assert has_states("func#0 @0\n0: R1=ctx(off=0,imm=0) R10=fp0\n0: (bf) r6 = r1\n")
+    assert not has_states("; line\n0: (bf) r6 = r1\n1: (55) if r0 != 0x0 goto pc+1\n\nfrom 1 to 3: R6=ctx(id=0)\n")
+    assert has_states("back-edge from insn 3 to 1\n")

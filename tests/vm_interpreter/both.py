@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.asm import encode, listing, place, resolve
 from pyebpf.kernel import bpf, map_elements
+from pyebpf.objects import elements
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.vm import Machine
 from tests.vm_interpreter.generator import CONTEXT, MAIN, MAPS, PACKET, VALUE
@@ -96,12 +97,10 @@ class Both:
         fd, size = self.descriptors[spec.name].fileno(), spec.value.size * (self.cpus if spec.traits.per_cpu else 1)
         if spec.kind is MapType.ARRAY and spec.max_entries == 1:
             return {bytes(4): map_elements.map_lookup_elem(fd, bytes(4), size)}
-        try:
-            keys, values, count, _ = map_elements.map_lookup_batch(fd, None, 64, spec.key.size, size)
-        except FileNotFoundError:
-            return {}  # an empty trie
         return {
-            keys[n * spec.key.size : (n + 1) * spec.key.size]: values[n * size : (n + 1) * size] for n in range(count)
+            keys[n * spec.key.size : (n + 1) * spec.key.size]: values[n * size : (n + 1) * size]
+            for keys, values, count in elements.read_any(fd, spec.key.size, size, spec.max_entries)
+            for n in range(count)
         }
 
 

@@ -84,6 +84,10 @@ class TrampolineProgramContext(FunctionProgramContext[Trampoline]):
             return None
         if not names:
             return not_loaded(self.function)
+        if name in names and not where:
+            return NotFound(
+                f"BTF has no function {name} of module {module}: modules have BTF since Linux 5.11; use @bpf.kprobe"
+            )
         return NotFound(f"no function {name} in module {module}{where or closest(name, names)}")
 
     def other_attribute(self, p: ProgramBuilder, name: str) -> Any:

@@ -390,6 +390,21 @@ def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
     p.fail(f'cast("{name}", …): give a struct, a union or a pointer type')
 
 
+class SymbolAddress(Int):
+    """The address of a symbol of which BTF has no type."""
+
+    __slots__ = ("symbol",)
+
+    def __init__(self, address: ir.Value, symbol: str) -> None:
+        super().__init__(address, U64)
+        self.symbol = symbol
+
+    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+        if name in {"bit_length", "bit_count"}:
+            return super().attribute(p, name)
+        p.fail(f"this kernel's BTF has no variable {self.symbol}: ksym() gives its address, which has no {name}")
+
+
 def kernel_symbol(p: ProgramBuilder, name: Any, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
     """`ksym("name")`: what the kernel has under a name, read as BTF or the author says; else its address."""
     if not isinstance(name, str):
@@ -403,7 +418,7 @@ def kernel_symbol(p: ProgramBuilder, name: Any, type: Any = None) -> Any:  # noq
     if isinstance(type, IntType):
         return Pointer(address, type, Space.KERNEL).item(p, 0)
     if type is None and variable is None:
-        return Int(address, U64)
+        return SymbolAddress(address, name)
     if not isinstance(type, str | None):
         p.fail(f"ksym(…, {describe(type)}): give an integer type, or the name of a C type as text")
     try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["AttachSpec", "KernelRequirement"]
+__all__ = ["SYSCALL_PROGRAMS", "AttachSpec", "KernelRequirement"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,12 @@ class KernelRequirement:
     release: str
     config: str
     alternative: str
+
+
+SYSCALL_PROGRAMS = KernelRequirement(
+    "program:syscall", "syscall programs", "5.14", "", "do it in Python, or in a probe on an event"
+)
+"""Also those that are loaded for no attach point."""
 
 
 class AttachSpec:

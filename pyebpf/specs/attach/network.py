@@ -26,6 +26,14 @@ _TCX = KernelRequirement("attach:tcx", "tcx links", "6.6", "CONFIG_NET_XGRESS", 
 _NETKIT = KernelRequirement(
     "attach:netkit", "netkit links", "6.7", "CONFIG_NETKIT", "@bpf.tc at both ends of a veth pair sees the same packets"
 )
+#: Since Linux commits c2f2cdbeffda ("bpf: introduce BPF_F_XDP_HAS_FRAGS flag in prog_flags loading the ebpf program")
+#: (v5.18) and 2b3486bc2d23 ("bpf: Introduce device-bound XDP programs") (v6.3).
+_FRAGS = KernelRequirement(
+    "program:xdp@frags", "XDP programs with frags=True", "5.18", "", "lower the interface's MTU, or use @bpf.tc"
+)
+_HINTS = KernelRequirement(
+    "program:xdp@hints", "XDP programs with hints=True", "6.3", "", "do without what the driver knows of a frame"
+)
 
 
 def _interface(where: str, interface: object) -> str:
@@ -66,6 +74,12 @@ class Xdp(AttachSpec):
     @property
     def device(self) -> str:
         return self.interface if self.hints else ""
+
+    @property
+    def requirement(self) -> KernelRequirement | None:
+        if self.hints:
+            return _HINTS
+        return _FRAGS if self.frags else None
 
     @property
     def target(self) -> str:

@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
+from pyebpf.specs.attach.base import SYSCALL_PROGRAMS, AttachSpec
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 if TYPE_CHECKING:
+    from pyebpf.specs.attach.base import KernelRequirement
     from pyebpf.types import StructType
 
 __all__ = ["SyscallProgram"]
-
-
-_REQUIREMENT = KernelRequirement(
-    "program:syscall", "syscall programs", "5.14", "", "do it in Python, or in a probe on an event"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ class SyscallProgram(AttachSpec):
 
     @property
     def requirement(self) -> KernelRequirement:
-        return _REQUIREMENT
+        return SYSCALL_PROGRAMS
 
     @property
     def is_open(self) -> bool:
