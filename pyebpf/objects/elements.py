@@ -12,7 +12,7 @@ from pyebpf.uapi.errnos import ENOTSUPP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["drain", "keys", "once", "read", "read_any", "read_each", "remove", "take", "write"]
+__all__ = ["drain", "keys", "once", "read", "read_any", "read_each", "remove", "take", "update", "write"]
 
 _BATCH_BYTES = 1 << 20
 _FIRST_BATCH = 64  # below a bucket's population the kernel answers ENOSPC: doubled until it fits
@@ -145,13 +145,24 @@ def write(fd: int, count: int, keys_: bytes, values: bytes, flags: int = 0) -> N
         number_of = min(some, count - done)
         part = keys_[done * key_size : (done + number_of) * key_size]
         data = values[done * value_size : (done + number_of) * value_size]
-        written, number = map_elements.map_update_batch(fd, part, data, number_of, flags)
-        if number in _NO_BATCH and not written:
-            for at in range(number_of):
-                key = part[at * key_size : (at + 1) * key_size]
-                map_elements.map_update_elem(fd, key, data[at * value_size : (at + 1) * value_size], flags)
-        elif number:
+        _, number = update(fd, part, data, number_of, flags)
+        if number:
             raise OSError(number, os.strerror(number))
+
+
+def update(fd: int, keys_: bytes, values: bytes, count: int, flags: int = 0) -> tuple[int, int]:
+    """As `map_elements.map_update_batch`: how many were set, and the errno that stopped it; key by key without it."""
+    done, number = map_elements.map_update_batch(fd, keys_, values, count, flags)
+    if done or number not in _NO_BATCH:
+        return done, number
+    key_size, value_size = len(keys_) // count, len(values) // count
+    for at in range(count):
+        key, value = keys_[at * key_size : (at + 1) * key_size], values[at * value_size : (at + 1) * value_size]
+        try:
+            map_elements.map_update_elem(fd, key, value, flags)
+        except OSError as error:
+            return at, error.errno or 0
+    return count, 0
 
 
 def remove(fd: int, keys_: Sequence[bytes]) -> int:

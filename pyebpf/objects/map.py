@@ -194,7 +194,7 @@ class KernelMap:
         elif spec.initial:
             keys = b"".join(key for key, _ in spec.initial)
             values = b"".join(self._spread(value) for _, value in spec.initial)
-            done, error = map_elements.map_update_batch(self.fileno(), keys, values, len(spec.initial))
+            done, error = elements.update(self.fileno(), keys, values, len(spec.initial))
             if error:
                 raise diagnose(
                     error, f"filling map {spec.name} (entry {done} of {len(spec.initial)})", needs=("CAP_BPF",)
