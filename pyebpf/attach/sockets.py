@@ -11,7 +11,7 @@ from pyebpf.builder.contexts.skb import ENDS, SkBuffProgramContext
 from pyebpf.builder.values.packets import Packet
 from pyebpf.dataclass import dataclass, field, replace
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
@@ -222,6 +222,12 @@ class SkMsg(_OnMap):
         return SkMsgProgramContext(self)
 
 
+#: Since Linux commit a7ba4558e69a ("sock_map: Introduce BPF_SK_SKB_VERDICT") (v5.13).
+_VERDICTS = KernelRequirement(
+    "attach:sk_skb", "sk_skb verdicts on all kinds of sockets", "5.13", "", "of TCP, @bpf.sk_skb_stream_verdict judges"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SkSkb(_OnMap):
     """Data that the sockets of a map receive: `hook` is a key of `STREAMS`."""
@@ -236,6 +242,10 @@ class SkSkb(_OnMap):
     @property
     def attach_type(self) -> int:
         return STREAMS[self.hook]
+
+    @property
+    def requirement(self) -> KernelRequirement | None:
+        return _VERDICTS if self.hook == "verdict" else None
 
     def at(self, *place: Any, **options: Any) -> SkSkb:
         """`probe.attach(map)`."""

@@ -1,4 +1,4 @@
-"""What this kernel lacks: the line that says which Linux has it, once something else failed there."""
+"""Features that this kernel lacks: the line that says which Linux has them, once something else failed there."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ _ROWS = (
     ("uninitialised", rf"{_R} !read_ok", "it holds nothing here: never written on this path, or lost in a call before"),
     (
         "argument-type",
-        rf"{_R} type=\w* expected=(?!alloc_mem\b|ringbuf_mem\b)",
+        rf"{_R} type=\w* expected=(?!alloc_mem\b|ringbuf_mem\b|mem$)",
         "a call got an argument of another kind than the helper takes",
     ),
     ("frame-pointer", r"frame pointer is read only", "R10 cannot be written: copy it and move the copy"),

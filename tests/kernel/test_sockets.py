@@ -31,6 +31,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.packet import Ethernet
+from tests.support.release import kernel_release
 from tests.support.traffic import datagrams, inside, udp
 
 SO_LOCK_FILTER = 44
@@ -336,16 +337,18 @@ def dissecting():
 def test_dissected():
     """What the program writes is what the kernel has: offsets, protocol, addresses and ports."""
     bpf, counts, _ = dissecting()
+    # Before Linux 6.1 a run tells no more than whether the packet is dissected.
+    told = int if kernel_release() >= (6, 1) else lambda verdict: int(verdict == BPF_OK)
     with bpf:
         program = next(iter(bpf.programs.values()))
         packet = bytes(12) + b"\x08\0" + b"\x45" + bytes(19) + b"\0\x35\x13\x88" + bytes(20)
         run = program.test_run(data=packet, data_out=64)
-        assert run.retval == BPF_OK
+        assert run.retval == told(BPF_OK)
         assert run.data[0:10] == b"\x0e\0\x22\0\0\x08\0\0\0\x11"
         assert run.data[12:24] == b"\0\x35\x13\x88\x0a\xfb\0\x01" + bytes(4)
         run = program.test_run(data=packet.replace(b"\0\x35", b"\0\x36"), data_out=64)
-        assert run.retval == BPF_DROP
-        assert program.test_run(data=bytes(60), data_out=64).retval == BPF_FLOW_DISSECTOR_CONTINUE
+        assert run.retval == told(BPF_DROP)
+        assert program.test_run(data=bytes(60), data_out=64).retval == told(BPF_FLOW_DISSECTOR_CONTINUE)
         assert dict(counts) == {5000: 2}
 
 

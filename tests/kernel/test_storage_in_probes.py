@@ -263,6 +263,7 @@ def test_a_file_has_what_user_space_gives_it(tmp_path):
 
 def test_owners_are_what_the_verifier_trusts():
     """An address, or an object of another kind, is refused with where to take one from."""
+    needs("helper:task_storage_get@tracepoint")
     bpf = BPF()
     counts = bpf.task_storage(value=u64, name="counts")
 

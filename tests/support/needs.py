@@ -156,7 +156,8 @@ PROBES: dict[str, Callable[[str], bool]] = {
     "device": _device,
     "function": _function,
     "iterator": _iterator,
-    # What no probe can find out, since a kernel without it goes down: "kernel:6.1" and later ones have it.
+    # What no probe of pyebpf asks: a kernel without it goes down, or refuses what the test is about: "kernel:6.1" and
+    # later ones have it.
     "kernel": lambda release: kernel_release() >= tuple(map(int, release.split("."))),
     "member": _member,
     "module": _module,
