@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "describe", "explain", "has_states"]
 
-# 7: (79) r2 = *(u64 *)(r1 +8)      ; R1=ctx() R2_w=scalar()
-_INSTRUCTION = re.compile(r"^(?P<slot>\d{1,10}): \((?P<opcode>[0-9a-f]{2})\) (?P<rest>.*)$")
+# 7: (79) r2 = *(u64 *)(r1 +8)      ; R1=ctx() R2_w=scalar()  -  3: BUG_ld_00, what is no instruction, in Linux 5.10
+_INSTRUCTION = re.compile(r"^(?P<slot>\d{1,10}): (?:\((?P<opcode>[0-9a-f]{2})\) |(?=BUG_\w+$))(?P<rest>.*)$")
 # 3: R0=scalar() R10=fp0  -  from 3 to 5: R0=...  -  frame1: R1=...  -  R6=... after "caller:"
 _STATE = re.compile(r"^(?:(?:from \d+ to )?\d+: )?(?:\([^)]*\) )?(?:safe )?(?:frame\d+: )?\s*(?:R\d+|fp-\d+)(?:_\w+)?=")
 _REGISTER = re.compile(r"\b(R\d{1,2})(?:_[rwpPD]+)?=((?:[^\s()]|\((?:[^()]|\([^()]*\))*\))+)")
@@ -44,7 +44,7 @@ _TAIL = 1 << 20  # characters: the message stands at the end, and states are giv
 _LONGEST = 400  # characters, of a message and of a state
 _MOST_MESSAGES = 8  # lines in a row
 _MOST_LINES = 2  # of a message; what stands before is about other paths
-_CALL = 0x85
+_CALL = "85"
 _CLOBBERED = ("R0", "R1", "R2", "R3", "R4", "R5")
 
 
@@ -206,7 +206,7 @@ def _scan(lines: Iterator[str]) -> _LogState:
             text, _, pending = instruction["rest"].partition(" ; ")
             state.slot, state.text = int(instruction["slot"]), text.strip()
             state.messages.clear()
-            after_call = int(instruction["opcode"], 16) == _CALL
+            after_call = instruction["opcode"] == _CALL
             continue
         if _STATE.match(line):
             state.registers = dict(_REGISTER.findall(line))

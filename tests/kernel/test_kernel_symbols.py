@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from pyebpf import BPF, CompileError, NotFound, VerifierError, ksym, pid, s64, u32, u64
+from pyebpf.btf import Kind
+from pyebpf.runtime.host import kernel_btf
 from pyebpf.target import Recorder
-from tests.support.needs import lacks, needs
+from tests.support.needs import lacks, needs, unless
 
 
 def told(make, size=4):
@@ -21,6 +23,11 @@ def told(make, size=4):
     with bpf:
         program.run()
         return list(out.values())
+
+
+def described(name):
+    """Whether the kernel's BTF has a variable."""
+    return bool(kernel_btf().find(name, (Kind.VAR,)))
 
 
 def listed(name):
@@ -142,8 +149,23 @@ def test_a_kernel_that_keeps_no_addresses_of_variables_says_so():
         bpf.load()
 
 
+def test_a_variable_that_btf_lacks_is_an_address():
+    """As in Debian's 5.10: it has no members, and a line says why."""
+    unless(not described("runqueues"), "kernel without BTF of variables")
+    bpf = BPF()
+    out = bpf.array(value=s64, name="out")
+
+    @bpf.raw_tracepoint("sys_enter")
+    def on_call() -> None:
+        out[0] = ksym("runqueues").nr_running
+
+    with pytest.raises(CompileError, match="this kernel's BTF has no variable runqueues: ksym\\(\\) gives its address"):
+        bpf.specs()
+
+
 def test_what_was_asked_compiles_again_without_the_kernel():
     """The type of a variable, and that there is none, are facts like others."""
+    unless(described("runqueues"), "kernel with BTF of variables")
     from pyebpf.kernel.tracefs import Tracefs
     from pyebpf.runtime.host import host_target
 

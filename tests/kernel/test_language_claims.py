@@ -137,6 +137,7 @@ def test_memory_of_the_process_as_another_type():
 
 def test_arrays_and_strings_as_keys_and_values():
     """What is no number is a reference to the entry; user space has lists, bytes and str."""
+    needs("program:syscall")
     bpf = BPF()
     rows = bpf.hash(key=array(u8, 4), value=array(u64, 4))
     names = bpf.hash(key=be16, value=char[16])

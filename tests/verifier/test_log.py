@@ -316,6 +316,13 @@ def test_known_messages_have_their_row(message, name):
     assert found.name == name
 
 
+def test_the_second_half_of_a_load_is_the_instruction_meant():
+    """Linux 5.10 walks into it, and calls it no instruction."""
+    found = explain("0: R1=ctx() R10=fp0\n1: (55) if r0 != 0x0 goto pc+1\n3: BUG_ld_00\ninvalid BPF_LD_IMM insn\n")
+    assert found is not None
+    assert (found.name, found.instruction) == ("jump-into-load", 3)
+
+
 def test_logs_of_old_kernels_have_states_where_paths_part_only():
     """The first level's: of Linux 6.1, of 5.10, and of a refusal before any instruction was walked."""
     assert has_states("func#0 @0\n0: R1=ctx(off=0,imm=0) R10=fp0\n0: (bf) r6 = r1\n")
