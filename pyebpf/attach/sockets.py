@@ -223,7 +223,7 @@ class SkMsg(_OnMap):
 
 
 #: Since Linux commit a7ba4558e69a ("sock_map: Introduce BPF_SK_SKB_VERDICT") (v5.13).
-_VERDICTS = KernelRequirement(
+_VERDICT_WITHOUT_PARSER = KernelRequirement(
     "attach:sk_skb", "sk_skb verdicts on all kinds of sockets", "5.13", "", "of TCP, @bpf.sk_skb_stream_verdict judges"
 )
 
@@ -245,7 +245,7 @@ class SkSkb(_OnMap):
 
     @property
     def requirement(self) -> KernelRequirement | None:
-        return _VERDICTS if self.hook == "verdict" else None
+        return _VERDICT_WITHOUT_PARSER if self.hook == "verdict" else None
 
     def at(self, *place: Any, **options: Any) -> SkSkb:
         """`probe.attach(map)`."""

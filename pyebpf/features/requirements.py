@@ -28,23 +28,23 @@ def lacking(place: AttachSpec, doing: str, number: int) -> NotSupported | None:
     return _missing(wanted, doing, number) if wanted is not None else None
 
 
-def lacking_program(kind: ProgramType, doing: str, number: int) -> NotSupported | None:
-    """As `lacking`, of a program that is for no place: where this kernel lacks its kind."""
+def lacking_program(type_: ProgramType, doing: str, number: int) -> NotSupported | None:
+    """As `lacking`, of a program that is for no place: where this kernel lacks its type."""
     from pyebpf.specs.attach.base import SYSCALL_PROGRAMS
     from pyebpf.uapi.bpf import ProgramType
 
-    return _missing(SYSCALL_PROGRAMS, doing, number) if kind is ProgramType.SYSCALL else None
+    return _missing(SYSCALL_PROGRAMS, doing, number) if type_ is ProgramType.SYSCALL else None
 
 
-def lacking_map(kind: MapType, doing: str, number: int) -> NotSupported | None:
-    """As `lacking`, of a map: where this kernel lacks its kind."""
+def lacking_map(type_: MapType, doing: str, number: int) -> NotSupported | None:
+    """As `lacking`, of a map: where this kernel lacks its type."""
     from pyebpf.specs.map_traits import MAP_TRAITS
 
-    if not _lacks(f"map:{kind.name.lower()}", number):
+    if not _lacks(f"map:{type_.name.lower()}", number):
         return None
     return NotSupported(
-        f"{doing}: {_this_kernel()} has no maps of kind {kind.name}, for which it takes Linux "
-        f"{MAP_TRAITS[kind].since} or later ({errno_name(number)})",
+        f"{doing}: {_this_kernel()} has no maps of type {type_.name}, for which it takes Linux "
+        f"{MAP_TRAITS[type_].since} or later ({errno_name(number)})",
         number,
     )
 

@@ -274,7 +274,7 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
         if spec.attach is not None:
             missing = lacking(spec.attach, what, number)
         else:
-            missing = lacking_program(spec.kind, what, number)
+            missing = lacking_program(spec.type, what, number)
         if missing is not None:
             return missing
         if number == errno.EOPNOTSUPP and spec.attach is not None and spec.attach.device:
