@@ -40,6 +40,8 @@ class DropCounters:
 
     def __init__(self) -> None:
         self._indices: dict[DropReason, int] = {}
+        #: The map for all of them.
+        self._spec: MapSpec | None = None
 
     @property
     def reasons(self) -> tuple[DropReason, ...]:
@@ -48,13 +50,14 @@ class DropCounters:
 
     def index(self, reason: DropReason) -> int:
         """Return the index of a reason; a new one gets the next."""
-        return self._indices.setdefault(reason, len(self._indices))
+        if reason not in self._indices:
+            self._indices[reason] = len(self._indices)
+            self._spec = MapSpec(DROPS_MAP, MapType.ARRAY, U32, ArrayType(U64, len(self._indices)), 1)
+        return self._indices[reason]
 
     def spec(self) -> MapSpec | None:
         """The map, once every program is built; None if nothing can be dropped."""
-        if not self._indices:
-            return None
-        return MapSpec(DROPS_MAP, MapType.ARRAY, U32, ArrayType(U64, len(self._indices)), 1)
+        return self._spec
 
 
 def count_drop(p: ProgramBuilder, reason: str, map_name: str = "") -> None:

@@ -244,14 +244,15 @@ class _Allocator:
         """Make a constant again, or load a spilled value."""
         constant = self.constants.get(value)
         if constant is not None:
-            made = Node(constant.op, register, imm=constant.imm, symbol=constant.symbol, where=self.where)
+            imm, symbol = constant.imm, constant.symbol
+            made = Node(constant.op, register, NONE, NONE, 0, imm, symbol, (), None, self.where)
             self.out.append(Placed(made, constant))
         else:
             assert value in self.spilled, f"{value} is nowhere"
             self.out.append(Placed(Node(LOAD_SLOT, register, src=FRAME, where=self.where), slot_of=value))
 
     def _move(self, register: int, source: int) -> None:
-        self.out.append(Placed(Node(MOVE, register, src=source, where=self.where)))
+        self.out.append(Placed(Node(MOVE, register, NONE, source, 0, 0, "", (), None, self.where)))
 
     # -- operations ----------------------------------------------------------------------------------------------------
 

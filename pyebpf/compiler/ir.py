@@ -290,6 +290,10 @@ class Branch:
     otherwise: int
     where: Location | None = field(default=None, compare=False, repr=False)
 
+    def with_ways(self, then: int, otherwise: int) -> Branch:
+        """Return the same test before other blocks."""
+        return Branch(self.condition, self.left, self.right, then, otherwise, self.where)
+
     def uses(self) -> tuple[Value, ...]:
         """Values that it reads."""
         return self.left, self.right
@@ -310,6 +314,10 @@ class MayGoto:
     then: int
     otherwise: int
     where: Location | None = field(default=None, compare=False, repr=False)
+
+    def with_ways(self, then: int, otherwise: int) -> MayGoto:
+        """Return the same question before other blocks."""
+        return MayGoto(then, otherwise, self.where)
 
     def uses(self) -> tuple[Value, ...]:
         """Reads nothing."""
@@ -383,7 +391,12 @@ class Function:
 
     def successors(self) -> dict[int, tuple[int, ...]]:
         """Numbers of the blocks that may come right behind each block, by its number."""
-        return {block.number: block.terminator.successors() for block in self.blocks}
+        return {
+            block.number: (terminator.target,)
+            if isinstance(terminator := block.terminator, Jump)
+            else block.successors()
+            for block in self.blocks
+        }
 
     def highest(self) -> int:
         """The highest number of a value; -1 if there is none."""

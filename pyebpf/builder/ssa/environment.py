@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.persistent import PersistentMap
@@ -29,6 +29,8 @@ __all__ = [
     "learn",
     "merge",
 ]
+
+V = TypeVar("V")
 
 S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -262,9 +264,9 @@ def merge(
     taken = [each for each in environments if each.contradictions == fewest]
     merged = first.copy()
     merged.contradictions = fewest
-    for number in {number for other in others for number in first.gone.differing(other.gone)}:
+    for number in _differing([each.gone for each in environments]):
         merged.lose(number, next(why for e in reversed(environments) if (why := e.gone.get(number)) is not None))
-    for number in {number for other in others for number in first.invalidated.differing(other.invalidated)}:
+    for number in _differing([each.invalidated for each in environments]):
         latest = max(e.invalidated.get(number, (0, "")) for e in environments)
         merged.invalidated = merged.invalidated.with_item(number, latest)
     parameters: list[tuple[Variable, Value]] = []
@@ -273,7 +275,7 @@ def merge(
         if not all(variable in other.values for other in others):
             merged.values.pop(variable)
             continue
-        if all(other.values[variable] == value for other in others):
+        if all(other.values[variable].number == value.number for other in others):
             continue
         joined = new_value(variable.kind, variable.hint)
         merged.values[variable] = joined
@@ -285,17 +287,25 @@ def merge(
             facts.bounds[joined.number] = around
         for e in environments:
             merged.inherit(joined, e.values[variable], e)
-    for number in {number for other in others for number in first.present.differing(other.present)}:
+    for number in _differing([each.present for each in environments]):
         merged.present = merged.present.without(number)
-    first, *others = taken
-    merged.bounds = first.bounds
-    for number in {number for other in others for number in first.bounds.differing(other.bounds)}:
-        around = hull([e.interval(number) for e in taken]) if number in first.bounds else None
+    bounds = merged.bounds = taken[0].bounds
+    for number in _differing([each.bounds for each in taken]):
+        around = hull([e.interval(number) for e in taken]) if number in bounds else None
         if around is not None and around != facts.bounds.get(number):
             merged.bounds = merged.bounds.with_item(number, around)
         else:
             merged.bounds = merged.bounds.without(number)
     return merged, parameters
+
+
+def _differing(maps: Sequence[PersistentMap[V]]) -> set[int]:
+    """Keys that stand for different objects in the first of the mappings and in another."""
+    found: set[int] = set()
+    for other in maps[1:]:
+        if other is not maps[0]:
+            found.update(maps[0].differing(other))
+    return found
 
 
 def invalidated(

@@ -44,7 +44,10 @@ class MapPointer(Entity):
 
     def handle(self, p: ProgramBuilder) -> ir.Value:
         """Return the map as helpers take it."""
-        return p.b.emit(Op.MAP, symbol=p.use_map(self.spec)) if self.address is None else self.address
+        if self.address is not None:
+            return self.address
+        name = self.map_name
+        return p.b.emit(Op.MAP, symbol=name if name in p.maps else p.use_map(self.spec))
 
     def is_shared(self, p: ProgramBuilder) -> bool:
         return True

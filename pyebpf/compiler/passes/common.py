@@ -67,19 +67,24 @@ def merge_equal(function: Function) -> Function:
         added = []
         block = blocks[number]
         instructions = []
+        changed = False
         for old in block.instructions:
             instruction = with_replaced(old, replaced)
+            changed |= instruction is not old
             result = instruction.result
             if result is not None and (instruction.op in _MERGED or is_stable(instruction)):
                 key = _key(instruction)
                 known = available.get(key)
                 if known is not None:
                     replaced[result.number] = known
+                    changed = True
                     continue
                 available[key] = result
                 added.append(key)
             instructions.append(instruction)
-        done[number] = Block(number, block.parameters, tuple(instructions), block.terminator)
+        if changed:
+            block = Block(number, block.parameters, tuple(instructions), block.terminator)
+        done[number] = block
         work.append((number, added))
         work.extend((child, None) for child in reversed(children[number]))
     return replace(function, blocks=tuple([_with_terminator(done[number], replaced) for number in order]))

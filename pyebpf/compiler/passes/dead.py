@@ -54,18 +54,24 @@ def drop_dead(function: Function) -> Function:
 
 def _keep(block: Block, live: set[int], parameters: dict[int, tuple[Value, ...]]) -> Block:
     instructions = []
+    changed = False
     for instruction in block.instructions:
         result = instruction.result
         if result is None or result.number in live:
             instructions.append(instruction)
-        elif instruction.op not in _WITHOUT_EFFECT and not is_stable(instruction):
+            continue
+        changed = True
+        if instruction.op not in _WITHOUT_EFFECT and not is_stable(instruction):
             instructions.append(replace(instruction, result=None))
     terminator = block.terminator
     if isinstance(terminator, Jump) and terminator.arguments:
         pairs = zip(parameters[terminator.target], terminator.arguments, strict=True)
-        kept = tuple([value for parameter, value in pairs if parameter.number in live])
-        terminator = Jump(terminator.target, kept, terminator.where)
+        kept = [value for parameter, value in pairs if parameter.number in live]
+        if len(kept) < len(terminator.arguments):
+            terminator = Jump(terminator.target, tuple(kept), terminator.where)
     own = block.parameters
     if own:
         own = tuple([value for value in own if value.number in live])
+    if terminator is block.terminator and len(own) == len(block.parameters) and not changed:
+        return block
     return Block(block.number, own, tuple(instructions), terminator)

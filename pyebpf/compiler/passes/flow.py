@@ -119,7 +119,7 @@ def _equal_returns(function: Function, idle: Collection[int]) -> dict[int, int]:
 def _redirect(terminator: Terminator, targets: Mapping[int, int]) -> Terminator:
     if isinstance(terminator, Jump):
         if terminator.target in targets:
-            return replace(terminator, target=targets[terminator.target])
+            return Jump(targets[terminator.target], terminator.arguments, terminator.where)
     elif isinstance(terminator, (Branch, MayGoto)):
         then, otherwise = terminator.then, terminator.otherwise
         if then in targets or otherwise in targets:
@@ -132,7 +132,7 @@ def _to(terminator: Branch | MayGoto, then: int, otherwise: int) -> Terminator:
     if then == otherwise:
         return Jump(then, (), terminator.where)
     if (then, otherwise) != (terminator.then, terminator.otherwise):
-        return replace(terminator, then=then, otherwise=otherwise)
+        return terminator.with_ways(then, otherwise)
     return terminator
 
 

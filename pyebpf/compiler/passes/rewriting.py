@@ -129,6 +129,7 @@ class Rewriter:
                 jumps.setdefault(block.terminator.target, []).append(block.terminator)
         done: set[int] = set()
         blocks = []
+        rerouted = False
         for block in function.blocks:
             self._out = []
             parameters = block.parameters
@@ -139,10 +140,12 @@ class Rewriter:
                 self._instruction(instruction)
             self._current = None
             terminator = self._terminator(block.terminator)
+            if terminator is not block.terminator and terminator.successors() != successors[block.number]:
+                rerouted = True
             blocks.append(Block(block.number, parameters, tuple(self._out), terminator))
             done.add(block.number)
         blocks = self._without_dropped(blocks)
-        if any(block.terminator.successors() != successors[block.number] for block in blocks):
+        if rerouted:
             # A branch that became a jump may leave blocks unreached, or another order.
             by_number = {block.number: block for block in blocks}
             order = reverse_post_order(blocks[0].number, {number: b.successors() for number, b in by_number.items()})
@@ -233,8 +236,8 @@ class Rewriter:
                 self.replaced[parameter.number] = self.const(number)
             else:
                 if ready:
-                    self._bits[parameter.number] = max(self.bits(value) for value in given)
-                    self._verified_bits[parameter.number] = max(self.verified_bits(value) for value in given)
+                    self._bits[parameter.number] = max([self.bits(value) for value in given])
+                    self._verified_bits[parameter.number] = max([self.verified_bits(value) for value in given])
                 kept.append(parameter)
         return tuple(kept)
 
@@ -405,7 +408,8 @@ def substitute(terminator: Terminator, replaced: Mapping[int, Value]) -> Termina
         left, right = terminator.left, terminator.right
         if left.number in replaced or right.number in replaced:
             left, right = replaced.get(left.number, left), replaced.get(right.number, right)
-            return replace(terminator, left=left, right=right)
+            then, otherwise = terminator.then, terminator.otherwise
+            return Branch(terminator.condition, left, right, then, otherwise, terminator.where)
     elif isinstance(terminator, Return) and terminator.value.number in replaced:
         return Return(replaced[terminator.value.number], terminator.where)
     return terminator
