@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.attach.network import Clsact, Tcx, Xdp
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.owners import owned_name, owner_of
 from pyebpf.link.creation import NEEDS, SpecificError, make_link, refused
 from pyebpf.link.guarded import GuardedLink
-from pyebpf.specs.attach.network import Clsact, Tcx, Xdp
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.flags import BPF_F_AFTER, BPF_F_BEFORE, BPF_F_ID
 

@@ -16,7 +16,6 @@ __all__ = ["PROGRAM_CONTEXTS", "Context", "LoadAttributes", "ProgramContext", "p
 #: pyebpf.attach have a method.
 PROGRAM_CONTEXTS = {
     "BtfTracepoint": ("tracepoints", "BtfTracepointProgramContext"),
-    "Clsact": ("skb", "TcProgramContext"),
     "Fentry": ("trampolines", "FentryProgramContext"),
     "Fexit": ("trampolines", "FexitProgramContext"),
     "FmodRet": ("trampolines", "FmodRetProgramContext"),
@@ -26,7 +25,6 @@ PROGRAM_CONTEXTS = {
     "Freplace": ("programs", "FreplaceProgramContext"),
     "SyscallProgram": ("programs", "SyscallProgramContext"),
     "TailCalled": ("tail_calls", "TailCalledProgramContext"),
-    "Tcx": ("skb", "TcProgramContext"),
     "Tracepoint": ("tracepoints", "TracepointProgramContext"),
     "Uprobe": ("user", "UprobeProgramContext"),
     "UprobeMulti": ("user", "UprobeProgramContext"),
@@ -34,7 +32,6 @@ PROGRAM_CONTEXTS = {
     "Usdt": ("usdt", "UsdtProgramContext"),
     "UsdtMulti": ("usdt", "UsdtProgramContext"),
     "WritableRawTracepoint": ("writable", "WritableRawTracepointProgramContext"),
-    "Xdp": ("xdp", "XdpProgramContext"),
 }
 
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.values.lvalue import Lvalue
-from pyebpf.builder.values.packets import Packet, metadata
+from pyebpf.builder.values.packets import Packet
 from pyebpf.errors import closest
 from pyebpf.specs import AttachSpec
-from pyebpf.specs.attach.network import Clsact, Tcx
 from pyebpf.types import BE16, BE32, U8, U32, U64, ArrayType, IntType
 from pyebpf.uapi.bpf import ProgramType
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.types import Type
 
-__all__ = ["SKB_FIELDS", "SkBuffProgramContext", "TcProgramContext"]
+__all__ = ["META_ENDS", "SKB_FIELDS", "SkBuffProgramContext"]
 
 S = TypeVar("S", bound=AttachSpec)
 
@@ -110,12 +109,3 @@ class SkBuffProgramContext(ProgramContext[S], Generic[S]):
             p.fail(f"{name}: {p.kind_name} programs do not see this field of the sk_buff")
         known = ("packet", *(each for each in SKB_FIELDS if each not in hidden))
         p.fail(f"an sk_buff has no field {name}{closest(name, known)}: it has {', '.join(known)}")
-
-
-class TcProgramContext(SkBuffProgramContext[Tcx | Clsact]):
-    """tc: everything may be read and written, also what XDP left in front of the frame."""
-
-    changes = True
-
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        return metadata(META_ENDS) if name == "data_meta" else super().attribute(p, name)
