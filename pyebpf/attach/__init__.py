@@ -9,15 +9,16 @@ from pyebpf.module.module import BaseModule
 
 if TYPE_CHECKING:
     from pyebpf.attach.cgroups import CgroupDecorators
+    from pyebpf.attach.freplace import FreplaceDecorators
     from pyebpf.attach.functions import FunctionDecorators
     from pyebpf.attach.iterators import IteratorDecorators
     from pyebpf.attach.lsm import LsmDecorators
     from pyebpf.attach.netfilter import NetfilterDecorators
     from pyebpf.attach.network import NetworkDecorators
     from pyebpf.attach.perf_events import PerfEventDecorators
-    from pyebpf.attach.programs import ProgramDecorators
     from pyebpf.attach.sockets import SocketDecorators
     from pyebpf.attach.struct_ops import StructOpsDecorators
+    from pyebpf.attach.syscall import SyscallDecorators
     from pyebpf.attach.tracepoints import TracepointDecorators
     from pyebpf.attach.user import UserDecorators
 
@@ -35,6 +36,7 @@ FAMILIES = {
             cgroup_getsockname_unix cgroup_getsockopt cgroup_setsockopt cgroup_sysctl cgroup_device cgroup_sock_ops
         """,
     ),
+    "freplace": ("FreplaceDecorators", "freplace"),
     "functions": (
         "FunctionDecorators",
         """
@@ -46,7 +48,6 @@ FAMILIES = {
     "netfilter": ("NetfilterDecorators", "netfilter"),
     "network": ("NetworkDecorators", "xdp tc netkit"),
     "perf_events": ("PerfEventDecorators", "sample software_event hardware_event perf_event breakpoint"),
-    "programs": ("ProgramDecorators", "syscall freplace raw_tracepoint_writable"),
     "sockets": (
         "SocketDecorators",
         """
@@ -55,7 +56,8 @@ FAMILIES = {
         """,
     ),
     "struct_ops": ("StructOpsDecorators", "struct_ops"),
-    "tracepoints": ("TracepointDecorators", "tracepoint raw_tracepoint btf_tracepoint"),
+    "syscall": ("SyscallDecorators", "syscall"),
+    "tracepoints": ("TracepointDecorators", "tracepoint raw_tracepoint raw_tracepoint_writable btf_tracepoint"),
     "user": ("UserDecorators", "uprobe uretprobe uprobe_session usdt"),
 }
 
@@ -76,15 +78,16 @@ if TYPE_CHECKING:
     class DecoratorMethods(
         BaseModule,
         CgroupDecorators,
+        FreplaceDecorators,
         FunctionDecorators,
         IteratorDecorators,
         LsmDecorators,
         NetfilterDecorators,
         NetworkDecorators,
         PerfEventDecorators,
-        ProgramDecorators,
         SocketDecorators,
         StructOpsDecorators,
+        SyscallDecorators,
         TracepointDecorators,
         UserDecorators,
     ):

@@ -46,6 +46,16 @@ class TracepointDecorators(Decorators):
         _bare("btf_tracepoint", targets)
         return self._tracing("btf_tracepoint", targets, map(BtfTracepoint, targets), optional=optional)
 
+    def raw_tracepoint_writable(self, *targets: str, optional: bool = False) -> TracingDecorator:
+        """`raw_tracepoint` at one that was declared writable, such as "nbd_send_request" (since Linux 5.2).
+
+        What the first argument points to is read and written directly: `request.flags = 0`; a number is `error[0]`.
+        """
+        from pyebpf.specs.attach.tracepoints import WritableRawTracepoint
+
+        places = map(WritableRawTracepoint, targets)
+        return self._tracing("raw_tracepoint_writable", targets, places, optional=optional)
+
 
 def _bare(decorator: str, targets: tuple[str, ...]) -> None:
     for target in targets:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.freplace import Freplace
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
-from pyebpf.specs.attach.freplace import Freplace
 
 if TYPE_CHECKING:
     from pyebpf.link.host import Host

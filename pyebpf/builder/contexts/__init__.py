@@ -22,8 +22,6 @@ PROGRAM_CONTEXTS = {
     "Kprobe": ("kprobes", "KprobeProgramContext"),
     "KprobeMulti": ("kprobes", "KprobeMultiProgramContext"),
     "RawTracepoint": ("tracepoints", "RawTracepointProgramContext"),
-    "Freplace": ("programs", "FreplaceProgramContext"),
-    "SyscallProgram": ("programs", "SyscallProgramContext"),
     "TailCalled": ("tail_calls", "TailCalledProgramContext"),
     "Tracepoint": ("tracepoints", "TracepointProgramContext"),
     "Uprobe": ("user", "UprobeProgramContext"),
