@@ -135,8 +135,8 @@ def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], take
         taken.add("-d")
     else:
         add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
-    add(group, "-d", "--duration", "duration", type=seconds, metavar="SECONDS", help="end after so many seconds")
-    add(group, "-v", "--verbose", "verbose", action="store_true", help="say which attachments were chosen and why")
+    add(group, "-d", "--duration", "duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
+    add(group, "-v", "--verbose", "verbose", action="store_true", help="list the attachments, and why they were chosen")
     add(group, "", "--dump", "dump", action="store_true", help="print the bytecode, load nothing")
     if isinstance(tool, SummaryTool):
         parser.add_argument(
@@ -154,7 +154,7 @@ def _add_stacks(parser: argparse.ArgumentParser, form: argparse._MutuallyExclusi
     form.add_argument("--speedscope", metavar="FILE", help="write JSON for www.speedscope.app; - as above")
     parser.add_argument("-d", "--delimited", action="store_true", help="a line between user and kernel frames")
     parser.add_argument("-a", "--annotated", action="store_true", help="mark the kernel's functions with _[k]")
-    parser.add_argument("seconds", nargs="?", type=seconds, help="end after so many seconds (default: at Ctrl-C)")
+    parser.add_argument("seconds", nargs="?", type=seconds, help="end after this many seconds (default: at Ctrl-C)")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

@@ -67,7 +67,7 @@ class Options:
         "--max-probes",
         default=MAX_PROBES,
         metavar="N",
-        help=f"refuse a pattern that matches more (default {MAX_PROBES})",
+        help=f"reject a pattern that matches more functions (default {MAX_PROBES})",
         minimum=1,
     )
 

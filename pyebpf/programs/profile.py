@@ -42,7 +42,7 @@ class Options:
         "--frequency",
         default=49,
         metavar="HZ",
-        help="samples a second (default 49)",
+        help="samples per second (default 49)",
         minimum=1,
         maximum=1_000_000,
     )
@@ -56,7 +56,7 @@ class Options:
         "--stack-storage-size",
         default=STACKS,
         metavar="N",
-        help=f"how many different stacks are kept (default {STACKS})",
+        help=f"limit of different stacks (default {STACKS})",
         minimum=1,
         maximum=1 << 24,
     )

@@ -111,7 +111,7 @@ class Options:
     reasons: tuple[str, ...] = option(
         "-r", "--reason", default=(), metavar="REASON[,REASON]", help="only these reasons, such as NO_SOCKET"
     )
-    all: bool = flag("-a", "--all", help="also segments freed without a loss: of closed sockets, and duplicates")
+    all: bool = flag("-a", "--all", help="also segments whose data is not lost: of closed sockets, and duplicates")
 
 
 def build(options: Options) -> BPF:

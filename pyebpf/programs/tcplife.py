@@ -112,7 +112,7 @@ class Options:
         maximum=65535,
     )
     elapsed: bool = flag("-t", "--elapsed", help="print the seconds since the first session reported")
-    wide: bool = flag("-w", "--wide", help="wide columns, that IPv6 addresses fit in, and the version of IP")
+    wide: bool = flag("-w", "--wide", help="columns wide enough for IPv6 addresses, and the IP version")
 
 
 def build(options: Options) -> BPF:
