@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pyebpf.attach.struct_ops import StructOpsDecorators
     from pyebpf.attach.syscall import SyscallDecorators
     from pyebpf.attach.tracepoints import TracepointDecorators
-    from pyebpf.attach.user import UserDecorators
+    from pyebpf.attach.uprobes import UprobeDecorators
+    from pyebpf.attach.usdt import UsdtDecorators
 
 __all__ = ["FAMILIES", "DecoratorMethods"]
 
@@ -58,7 +59,8 @@ FAMILIES = {
     "struct_ops": ("StructOpsDecorators", "struct_ops"),
     "syscall": ("SyscallDecorators", "syscall"),
     "tracepoints": ("TracepointDecorators", "tracepoint raw_tracepoint raw_tracepoint_writable btf_tracepoint"),
-    "user": ("UserDecorators", "uprobe uretprobe uprobe_session usdt"),
+    "uprobes": ("UprobeDecorators", "uprobe uretprobe uprobe_session"),
+    "usdt": ("UsdtDecorators", "usdt"),
 }
 
 
@@ -89,7 +91,8 @@ if TYPE_CHECKING:
         StructOpsDecorators,
         SyscallDecorators,
         TracepointDecorators,
-        UserDecorators,
+        UprobeDecorators,
+        UsdtDecorators,
     ):
         """All decorators, as a type checker sees them."""
 

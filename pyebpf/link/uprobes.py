@@ -10,6 +10,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from pyebpf.arch import host
+from pyebpf.attach.uprobes import COOKIE_MAP, Uprobe, UprobeMulti, UprobeSession, cookie_spec
 from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.kernel import bpf
 from pyebpf.kernel.pmu import open_probe
@@ -18,15 +19,14 @@ from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 from pyebpf.objects import Map, Program
-from pyebpf.specs.attach.uprobes import COOKIE_MAP, Uprobe, UprobeMulti, UprobeSession, cookie_spec
 from pyebpf.uapi.attach_types import AttachType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from pyebpf.attach.usdt import Usdt
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.link.host import Host
-    from pyebpf.specs.attach.usdt import Usdt
     from pyebpf.symbols.user_functions import ProbeOffset
 
 __all__ = [

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.arch import host as host_architecture
 from pyebpf.arch.operands import parse_argument, parse_arguments
-from pyebpf.elf.usdt_notes import usdt_probes
-from pyebpf.errors import InvalidValue, KernelError, NotFound, closest
-from pyebpf.link.uprobes import ProbeLocations, attach_places
-from pyebpf.objects import Map
-from pyebpf.specs.attach.usdt import (
+from pyebpf.attach.usdt import (
     ARGUMENT,
     COUNT,
     FORM_SIZE,
@@ -24,6 +20,10 @@ from pyebpf.specs.attach.usdt import (
     Usdt,
     UsdtMulti,
 )
+from pyebpf.elf.usdt_notes import usdt_probes
+from pyebpf.errors import InvalidValue, KernelError, NotFound, closest
+from pyebpf.link.uprobes import ProbeLocations, attach_places
+from pyebpf.objects import Map
 from pyebpf.symbols.libraries import find_binary
 from pyebpf.symbols.user_functions import ProbeOffset, open_binary
 from pyebpf.uapi.attach_types import AttachType

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.arch import architecture
 from pyebpf.attach.network import Clsact, Tcx, Xdp
+from pyebpf.attach.uprobes import Uprobe, UprobeSession
 from pyebpf.builder.contexts.kernel_functions import callee, system_call
 from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs.attach.kernel_functions import split
 from pyebpf.specs.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.specs.attach.trampolines import Fentry, Fexit, FmodRet
-from pyebpf.specs.attach.uprobes import Uprobe, UprobeSession
 from pyebpf.types import IntType
 
 if TYPE_CHECKING:

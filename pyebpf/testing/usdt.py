@@ -5,9 +5,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.usdt import ARGUMENT, COUNT, FORM_SIZE, FORMS_MAP, NO_REGISTER, Usdt, probe_name
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.maps import over
-from pyebpf.specs.attach.usdt import ARGUMENT, COUNT, FORM_SIZE, FORMS_MAP, NO_REGISTER, Usdt, probe_name
 from pyebpf.testing.events import FunctionEvents
 
 if TYPE_CHECKING:

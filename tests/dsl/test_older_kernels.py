@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyebpf import helpers
+from pyebpf.attach.uprobes import COOKIE_MAP
 from pyebpf.errors import CompileError
-from pyebpf.specs.attach.uprobes import COOKIE_MAP
 from pyebpf.uapi.helper_ids import GET_ATTACH_COOKIE
 from pyebpf.uapi.helpers import helper_release
 from tests.dsl.fake_target import FakeTarget

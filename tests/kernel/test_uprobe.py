@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pyebpf import BPF, NotLoaded, Struct, field, ptr, s8, s16, s32, s64, u8, u32, u64, user_string
+from pyebpf.attach.uprobes import Uprobe
 from pyebpf.errors import CompileError, InvalidValue, MalformedData, NotFound, NotSupported
 from pyebpf.features import Support, _remembered
 from pyebpf.link.uprobes import attach_places, locate
-from pyebpf.specs.attach.uprobes import Uprobe
 from pyebpf.symbols.files import ElfFile
 from pyebpf.types import char
 from tests.support.needs import needs, perf_way

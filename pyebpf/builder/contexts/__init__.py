@@ -24,11 +24,6 @@ PROGRAM_CONTEXTS = {
     "RawTracepoint": ("tracepoints", "RawTracepointProgramContext"),
     "TailCalled": ("tail_calls", "TailCalledProgramContext"),
     "Tracepoint": ("tracepoints", "TracepointProgramContext"),
-    "Uprobe": ("user", "UprobeProgramContext"),
-    "UprobeMulti": ("user", "UprobeProgramContext"),
-    "UprobeSession": ("user", "UprobeSessionProgramContext"),
-    "Usdt": ("usdt", "UsdtProgramContext"),
-    "UsdtMulti": ("usdt", "UsdtProgramContext"),
     "WritableRawTracepoint": ("writable", "WritableRawTracepointProgramContext"),
 }
 
