@@ -11,6 +11,7 @@ import pytest
 
 from pyebpf.asm import OPS, Form, Instruction
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, exit_, mov64, st
+from pyebpf.features import Features
 from pyebpf.kernel import bpf
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.map_elements import map_update_elem
@@ -71,6 +72,8 @@ def palette(both):
     """What this kernel takes: each statement with a helper tried a few times in each kind of program."""
     found = Palette(accepted(both), {}, tries=heeds_flags())
     for kind in PROGRAM_KINDS:
+        if not Features().has(f"program:{kind.name.lower()}"):
+            continue
         found.helpers[kind] = []
         for name in HELPERS:
             tried = [both.load(Generator(random.Random(n), found, kind).make(0, name))[0] for n in range(5)]

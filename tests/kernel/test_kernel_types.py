@@ -216,7 +216,8 @@ def test_the_kernel_takes_btf_of_every_kind_that_the_builder_makes():
     b.add_struct("s", 24, [("a", number, 0, 0), ("b", array, 32, 0), ("p", pointer, 128, 0)])
     b.add_struct("bits", 4, [("low", number, 0, 3), ("high", number, 3, 29)])
     b.add_union("u", 4, [("a", number, 0, 0), ("b", number, 0, 0)])
-    b.add_enum("e", 4, [("A", -1)], signed="enum64" in known)  # with its sign since then, too
+    signed = "enum64" in known  # since then an enum says so of itself
+    b.add_enum("e", 4, [("A", -1 if signed else 1)], signed=signed)
     if "enum64" in known:
         b.add_enum64("e64", 8, [("B", 2**63)])
     b.add_fwd("f")

@@ -10,6 +10,7 @@ import pytest
 from pyebpf import BPF, Struct, char, comm, field, pid, tid, u8, u16, u32, u64, user_string
 from pyebpf.errors import CompileError, InvalidValue
 from pyebpf.types import type_of
+from tests.support.needs import needs
 
 ME = os.getpid()
 NAME = Path("/proc/self/comm").read_text().strip()
@@ -24,6 +25,7 @@ def opened():
 
 def test_counts_by_pairs():
     """`counts[pid(), comm()] += 1`, by look-up, `in`, comparison and loop, and by an aggregation."""
+    needs("helper:for_each_map_elem@tracepoint")
     bpf = BPF()
     counts = bpf.hash(key=(u32, char[16]), value=u64)
     kept = bpf.hash((u32, u8), (u64, char[16], u16))

@@ -64,6 +64,7 @@ class Text(Struct):
 
 def test_random_loops_agree_with_cpython():
     """The same source returns the same number, and leaves the same in every map, whose order user space sees, too."""
+    needs("helper:for_each_map_elem@syscall")
     bpf = BPF()
     maps = declare(bpf)
     programs = []
@@ -83,6 +84,7 @@ def test_random_loops_agree_with_cpython():
 
 def test_every_kind_of_map():
     """Each kind that the kernel walks gives all its entries: keys of numbers, of text, of records, and indices."""
+    needs("helper:for_each_map_elem@syscall")
     bpf = BPF()
     kinds = {
         "hashed": bpf.hash(key=u32, value=u64, size=64),
@@ -143,6 +145,7 @@ def test_every_kind_of_map():
 
 def test_keys_outlive_their_entries():
     """An entry that the body moves to another map keeps its key, be it text or a record."""
+    needs("helper:for_each_map_elem@syscall")
     bpf = BPF()
     texts, moved = bpf.hash(key=char[16], value=u64), bpf.hash(key=char[16], value=u64)
     pairs, lows = bpf.hash(key=Pair, value=u64), bpf.hash(key=u32, value=u64)
@@ -173,6 +176,7 @@ def test_keys_outlive_their_entries():
 
 def test_what_a_body_reaches():
     """References, snapshots, records, the context and a packet's header from outside; inner maps; subprograms."""
+    needs("helper:for_each_map_elem@syscall")
     bpf = BPF()
     limits = bpf.hash(key=u32, value=u64)
     pairs = bpf.hash(key=u32, value=Pair)
@@ -276,6 +280,7 @@ def test_what_a_body_reaches():
 
 def test_what_verifiers_must_see_again():
     """Bounds of numbers and parts of records from outside serve as indices, ends and keys in the body."""
+    needs("helper:for_each_map_elem@syscall")
     bpf = BPF()
     counts = bpf.hash(key=u32, value=u64)
     rows = bpf.hash(key=u32, value=Row)
@@ -390,6 +395,7 @@ def test_kernel_objects_in_a_body():
 
 def test_what_cannot_be_walked():
     """Kinds that the kernel does not walk are refused at the loop, and so is a loop under a lock."""
+    needs("helper:for_each_map_elem@syscall")
     bpf = BPF()
     queue, table = bpf.queue(u64, name="waiting"), bpf.hash(key=u32, value=u64)
 

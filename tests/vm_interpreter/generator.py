@@ -437,6 +437,6 @@ class Generator:
 
 
 def generate(chance: random.Random, palette: Palette) -> Random:
-    """A program of any of the three kinds."""
-    kind = chance.choice(PROGRAM_KINDS)
+    """A program of any of the three kinds, of those that the kernel has."""
+    kind = chance.choice([kind for kind in PROGRAM_KINDS if kind in palette.helpers])
     return Generator(chance, palette, kind).make(chance.randrange(3, 14))
