@@ -12,9 +12,8 @@ from pyebpf.dataclass import replace
 from pyebpf.errors import CompileError, NotSupported
 from pyebpf.module.probe import Attachment
 from pyebpf.module.program import build_program
-from pyebpf.specs import BtfTracepoint, Choice, ModuleSpec, ProgramSpec, RawTracepoint
+from pyebpf.specs import Choice, ModuleSpec, ProgramSpec
 from pyebpf.specs.programs import LEFT_OUT, LONGEST_NAME, kernel_name
-from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from pyebpf.module.program import BuiltProgram
     from pyebpf.specs import AttachSpec, Code, MapSpec
     from pyebpf.target import Target
+    from pyebpf.uapi.bpf import ProgramType
 
     #: Candidates that a kernel was found to refuse: by probe, number of its request and candidate, the reason.
     Excluded: TypeAlias = Mapping[tuple[str, int, str], str]
@@ -63,10 +63,12 @@ def link_module(
             try:
                 found = list(_programs(probe, candidate, name, target, drop_counters))
             except OpaqueArgument as error:
-                choices[-1] = replace(
-                    choice, candidate="raw_tracepoint", rejected=(*choice.rejected, (candidate.name, error.message))
-                )
-                found = list(_programs(probe, _raw(candidate), name, target, drop_counters))
+                untyped = _without_types(candidate)
+                if untyped is None:
+                    raise
+                rejected = (*choice.rejected, (candidate.name, error.message))
+                choices[-1] = replace(choice, candidate=untyped.name, rejected=rejected)
+                found = list(_programs(probe, untyped, name, target, drop_counters))
             for attach, kind, built in found:
                 drop_counters = built.drop_counters
                 # Places of one signature share what was built; others may still come to equal code.
@@ -204,14 +206,11 @@ def _programs(
         yield attach, attachment.kind, built
 
 
-def _raw(candidate: Candidate) -> Candidate:
-    """A BTF tracepoint without the verifier's types: the same attach points, the same arguments."""
-    places = [
-        Attachment(ProgramType.RAW_TRACEPOINT, RawTracepoint(each.attach.name), each.optional)
-        for each in candidate.attachments
-        if isinstance(each.attach, BtfTracepoint)
-    ]
-    return replace(candidate, name="raw_tracepoint", attachments=tuple(places))
+def _without_types(candidate: Candidate) -> Candidate | None:
+    """The candidate where programs know no types, by the same attach points; None if that is none."""
+    found = [(each, program_context(each.attach).without_types()) for each in candidate.attachments]
+    attachments = tuple(Attachment(attach.kind, attach, each.optional) for each, attach in found if attach is not None)
+    return replace(candidate, name=attachments[0].kind.name.lower(), attachments=attachments) if attachments else None
 
 
 def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tuple[AttachSpec, ProgramType, Code]]:

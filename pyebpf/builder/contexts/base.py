@@ -81,6 +81,10 @@ class ProgramContext(Generic[S]):
         """Whether the kernel has the attach point; an optional attachment without one is left out."""
         return True
 
+    def without_types(self) -> AttachSpec | None:
+        """The same attach point for programs whose arguments are plain numbers; None where there is no such."""
+        return None
+
     def reason_against(self, target: Target) -> str | None:
         """The reason to prefer another candidate of the request; None if nothing is known against this one."""
         return None

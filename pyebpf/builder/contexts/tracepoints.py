@@ -86,6 +86,9 @@ class BtfTracepointProgramContext(ProgramContext[BtfTracepoint]):
     def load_attributes(self, target: Target) -> LoadAttributes:
         return LoadAttributes(target.raw_tracepoint_btf_id(self.attach.name))
 
+    def without_types(self) -> RawTracepoint:
+        return RawTracepoint(self.attach.name)
+
     def field(self, p: ProgramBuilder, name: str) -> Any:
         return raw_argument(p, self.attach.name, name, trusted=True)
 
