@@ -23,6 +23,7 @@ from pyebpf.compiler.liveness import analyse
 from pyebpf.compiler.machine import (
     CALLEE_SAVED,
     CALLER_SAVED,
+    CALLS,
     COMPARE,
     COPY,
     DEFINE,
@@ -98,7 +99,7 @@ class _Allocator:
                     self._drop(parameter)
             for node in block.nodes:
                 self.where = node.where
-                if node.is_call:
+                if node.op.form in CALLS:
                     self._call(node)
                 elif node.op is COMPARE:
                     self._compare(node)

@@ -133,21 +133,22 @@ class _Finisher:
         given = dict(zip(target.parameters, jump.arguments, strict=True))
         moves: dict[int, int] = {}
         constants: list[tuple[int, int]] = []
-        values: dict[int, int] = {}
         wanted = [(value, register) for value, register in start.items()]
         wanted += [
             (value, slot_place(self.colours[value])) for value in target.parameters if value in assignment.in_memory
         ]
         for value, destination in wanted:
             source_value = given.get(value, value)
-            values[destination] = source_value
             register = end.get(source_value)
             if register is not None:
-                moves[destination] = register
+                if register != destination:
+                    moves[destination] = register
             elif source_value in self.function.constants:
                 constants.append((destination, source_value))
             else:
                 moves[destination] = slot_place(self.colours[source_value])
+        if not moves and not constants:
+            return []
         kept = set(start.values())
         free = tuple(register for register in range(10) if register not in kept)
         # Until constants are made, last of all, their registers are as good as free.

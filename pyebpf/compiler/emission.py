@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Instruction, Label, Register, find_op, place, slot_starts
 from pyebpf.compiler.graph import reverse_post_order
-from pyebpf.compiler.machine import ADDRESS, COMPARE, DEFINE, MachineBranch, MachineJump, MachineReturn
+from pyebpf.compiler.machine import ADDRESS, CALLS, COMPARE, DEFINE, MachineBranch, MachineJump, MachineReturn
 from pyebpf.errors import AssemblyError, CompileError
 from pyebpf.specs.programs import Code, FunctionStart
 
@@ -223,8 +223,8 @@ def _node(node: Node, items: list[Item]) -> None:
         items.append(Instruction(node.test, _REGISTERS[node.dst], right, 1, node.imm, where=where))
         items.append(Instruction(_MOV_IMM, result, imm=0, where=where))
         return
-    if node.is_call:
-        items.append(Instruction(op, imm=node.imm, symbol=node.symbol or None, where=where))
+    if op.form in CALLS:
+        items.append(Instruction(op, Register.R0, Register.R0, 0, node.imm, node.symbol or None, where))
         return
     # An operation's result is in the field that it writes, which the allocator made the same as what it reads there.
     dst = node.result if "d" in op.writes else node.dst

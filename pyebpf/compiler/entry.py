@@ -9,7 +9,7 @@ from pyebpf.compiler.machine import CALLEE_SAVED, CALLER_SAVED, NONE
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyebpf.compiler.liveness import Liveness
     from pyebpf.compiler.machine import MachineBlock
@@ -111,7 +111,9 @@ def _place(candidates: list[_Candidate], liveness: Liveness, wanted: Mapping[int
         for candidate in group:
             outlives = candidate.value in liveness.crossing
             known = candidate.known
-            preferred = sorted(set(known), key=lambda r: (outlives and r in CALLER_SAVED, -known.count(r), r))
+            preferred: Iterable[int] = set(known)
+            if len(set(known)) > 1:
+                preferred = sorted(preferred, key=lambda r: (outlives and r in CALLER_SAVED, -known.count(r), r))
             for register in (*preferred, wanted.get(candidate.value, NONE)):
                 if register in candidate.allowed and register not in taken:
                     start[candidate.value] = register

@@ -159,14 +159,14 @@ def _imports(node: ast.AST) -> Iterator[str]:
 def _functions(
     node: ast.AST, loops: tuple[ast.For | ast.While, ...]
 ) -> Iterator[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]:
-    for child in children(node):
-        if isinstance(child, (ast.FunctionDef, ast.Lambda)):
-            yield child, loops
-            yield from _functions(child, loops)
-        elif isinstance(child, (ast.For, ast.While)):
-            yield from _functions(child, (*loops, child))
-        elif not isinstance(child, (ast.Name, ast.Constant)):
-            yield from _functions(child, loops)
+    waiting = [(node, loops)]
+    while waiting:
+        node, loops = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            yield node, loops
+        elif isinstance(node, (ast.For, ast.While)):
+            loops = (*loops, node)
+        waiting += [(child, loops) for child in reversed(children(node))]
 
 
 def _name(node: FunctionNode) -> str:

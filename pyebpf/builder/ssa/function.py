@@ -113,7 +113,8 @@ class FunctionBuilder:
         if self.no_calls and op in _CALLS:
             self.fail(self.no_calls)
         value = None if kind is None else self.new_value(kind, hint)
-        self._settle()
+        if self._pending is not None:
+            self._settle()
         self._block.instructions.append(
             ir.Instruction(op, value, operands, imm, size, signed, condition, symbol, self.where, comment)
         )
@@ -125,7 +126,7 @@ class FunctionBuilder:
         """Return a 64-bit constant (given signed or unsigned)."""
         number = (number + (1 << 63)) % (1 << 64) - (1 << 63)
         value = self.emit(Op.CONST, imm=number)
-        self.environment.narrow(value, number, number, always=True)
+        self.environment.facts.bounds[value.number] = (number, number)
         return value
 
     def binary(self, op: Op, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -139,7 +140,7 @@ class FunctionBuilder:
         value = self.emit(Op.LOAD, address, result=kind, imm=offset, size=size, signed=signed)
         if kind is Kind.SCALAR and size < 8:
             top = 1 << 8 * size - 1
-            self.environment.narrow(value, -top if signed else 0, top - 1 if signed else 2 * top - 1, always=True)
+            self.environment.facts.bounds[value.number] = (-top, top - 1) if signed else (0, 2 * top - 1)
         return value
 
     def store(self, address: ir.Value, offset: int, value: ir.Value, size: int) -> None:

@@ -11,6 +11,7 @@ blocks in reverse post-order, so operands are rewritten before their uses.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.compiler.arithmetic import MASK
@@ -142,7 +143,15 @@ class Rewriter:
             terminator = self._terminator(block.terminator)
             if terminator is not block.terminator and terminator.successors() != successors[block.number]:
                 rerouted = True
-            blocks.append(Block(block.number, parameters, tuple(self._out), terminator))
+            out = self._out
+            if (
+                terminator is not block.terminator
+                or parameters is not block.parameters
+                or len(out) != len(block.instructions)
+                or not all(map(is_, out, block.instructions))
+            ):
+                block = Block(block.number, parameters, tuple(out), terminator)  # noqa: PLW2901 - the new one
+            blocks.append(block)
             done.add(block.number)
         blocks = self._without_dropped(blocks)
         if rerouted:
@@ -239,7 +248,7 @@ class Rewriter:
                     self._bits[parameter.number] = max([self.bits(value) for value in given])
                     self._verified_bits[parameter.number] = max([self.verified_bits(value) for value in given])
                 kept.append(parameter)
-        return tuple(kept)
+        return block.parameters if len(kept) == len(block.parameters) else tuple(kept)
 
     def _instruction(self, instruction: Instruction) -> None:
         instruction = with_replaced(instruction, self.replaced)

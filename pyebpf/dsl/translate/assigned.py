@@ -47,7 +47,8 @@ def loop_targets(nodes: Iterable[ast.AST]) -> set[str]:
 @functools.lru_cache(maxsize=16384)
 def _loop_targets(node: ast.AST) -> tuple[str, ...]:
     own = _assigned(node.target) if isinstance(node, ast.For) else ()
-    return tuple(dict.fromkeys([*own, *(name for child in children(node) for name in _loop_targets(child))]))
+    inner = [child for child in children(node) if not isinstance(child, ast.expr)]
+    return tuple(dict.fromkeys([*own, *(name for child in inner for name in _loop_targets(child))]))
 
 
 @functools.lru_cache(maxsize=256)
