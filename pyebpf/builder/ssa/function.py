@@ -23,17 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["FunctionBuilder", "Join", "Loop"]
 
 _CALLS = frozenset({Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
-#: The kinds of results that `OPS` fixes; None for no result.
-_KINDS: dict[Op, ir.Kind | None] = {
-    op: {
-        ir.Result.NONE: None,
-        ir.Result.SCALAR: Kind.SCALAR,
-        ir.Result.POINTER: Kind.POINTER,
-        ir.Result.MAP: Kind.MAP,
-    }[info.result]
-    for op, info in ir.OPS.items()
-    if info.result not in (ir.Result.SAME, ir.Result.DECLARED)
+_FIXED = {
+    ir.Result.NONE: None,
+    ir.Result.SCALAR: Kind.SCALAR,
+    ir.Result.POINTER: Kind.POINTER,
+    ir.Result.MAP: Kind.MAP,
 }
+#: The kinds of results that `OPS` fixes; None for no result.
+_KINDS = {op: _FIXED[info.result] for op, info in ir.OPS.items() if info.result in _FIXED}
 
 
 class FunctionBuilder:
