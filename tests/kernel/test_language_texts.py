@@ -203,6 +203,7 @@ def test_strings_of_helpers():
 
 def test_random_programs_agree_with_cpython():
     """The same source returns the same number, whatever the order in which the kernel goes over the maps."""
+    needs("helper:for_each_map_elem@syscall")
     bpf = BPF()
     maps = {
         "table": bpf.hash(key=char[8], value=u64, name="table"),
@@ -230,6 +231,7 @@ def refused(make):
 
 def test_what_stays_refused():
     """What may be None or is no string, a value on one path only, and a method, which would be asked later."""
+    needs("helper:for_each_map_elem@syscall")
 
     def none(bpf, texts):
         @bpf.syscall()
