@@ -29,10 +29,15 @@ class Oldest(Nothing):
     pid_namespace = None
 
 
+#: The status of a map's operation: a long since Linux 6.4, an int before, whose upper half a direct call leaves 0.
+LONG, INT = (1 << 64) - 1, (1 << 32) - 1
+
+
 class Kernel:
     """The hidden maps, and the stack that the helper gives: frames, or an error below 0."""
 
-    def __init__(self, name: str = "kstack", target: Any = None, **keywords: Any) -> None:
+    def __init__(self, name: str = "kstack", target: Any = None, status: int = LONG, **keywords: Any) -> None:
+        self.status = status
         self.frames: list[int] | int = []
         self.maps: dict[str, dict[int, bytes]] = {SHALLOW.map: {}, DEEP.map: {}}
         self.told: dict[bytes, int] = {}
@@ -62,7 +67,7 @@ class Kernel:
         assert flags == 1
         number = int.from_bytes(key.region.load(key.offset, 4), "little")
         if self.update is not None:
-            return int(self.update(table.name, number))
+            return int(self.update(table.name, number)) & self.status
         words = SHALLOW.words if table.name == SHALLOW.map else DEEP.words
         self.maps[table.name][number] = bytes(value.region.load(value.offset, words * 8))
         return 0
@@ -154,21 +159,23 @@ def test_numbers_go_round_at_the_end() -> None:
     assert kernel.run([1]) == (home + 1) & highest
 
 
+@pytest.mark.parametrize("status", [LONG, INT])
 @pytest.mark.parametrize(
     ("error", "reason"), [(-7, FULL), (-12, NO_MEMORY), (-16, NO_MEMORY)], ids=["E2BIG", "ENOMEM", "EBUSY"]
 )
-def test_a_stack_that_cannot_be_kept_is_lost_with_the_reason(error: int, reason: str) -> None:
+def test_a_stack_that_cannot_be_kept_is_dropped_with_the_reason(error: int, reason: str, status: int) -> None:
     """A full map's names the remedy."""
-    kernel = Kernel()
+    kernel = Kernel(status=status)
     kernel.update = lambda _name, _number: error
     assert kernel.run([1, 2]) == MISSED
     assert kernel.counted() == {f".stacks: {reason}": 1}
 
 
+@pytest.mark.parametrize("status", [LONG, INT])
 @pytest.mark.parametrize(("theirs", "distance"), [([1, 2], 0), ([3, 4], 1)])
-def test_another_processor_may_be_faster(theirs: list[int], distance: int) -> None:
+def test_another_processor_may_be_faster(theirs: list[int], distance: int, status: int) -> None:
     """What it has kept under the number is compared: it is the same stack, or the next number is tried."""
-    kernel = Kernel()
+    kernel = Kernel(status=status)
     home, other = kernel.run([1, 2]), kernel.run(theirs)
     found, kernel.maps[SHALLOW.map] = kernel.maps[SHALLOW.map][other], {}
 

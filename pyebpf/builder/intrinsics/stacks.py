@@ -298,7 +298,10 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
             following = b.binary(Op.AND, b.binary(Op.ADD, now, b.const(1)), b.const(_HASH_MASK))
             b.write(number, b.binary(Op.OR, following, b.const(each.bit)) if each.bit else following)
         with b.else_():
+            # An int before Linux 6.4, whose upper half a direct call leaves 0: commit d7ba4cc900bf ("bpf: return long
+            # from bpf_map_ops funcs").
             failed = b.call(MAP_UPDATE_ELEM, b.emit(Op.MAP, symbol=handle), key, value, b.const(_NOEXIST))
+            failed = b.emit(Op.SEXT, failed, size=4)
             with b.if_(Compare(Relation.EQ, failed, b.const(0))):
                 b.write(answer, now)
                 b.break_(attempts)
