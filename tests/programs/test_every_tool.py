@@ -241,7 +241,7 @@ SIZES = {
     "opensnoop": 350,
     "profile": 441,
     "syscount": 30,
-    "tcpdrop": 577,
+    "tcpdrop": 579,
     "tcplife": 385,
 }
 
