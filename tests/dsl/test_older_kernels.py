@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf import helpers
+from pyebpf import helpers, user, ustack
 from pyebpf.attach.uprobes import COOKIE_MAP
 from pyebpf.errors import CompileError
 from pyebpf.uapi.helper_ids import GET_ATTACH_COOKIE
@@ -84,3 +84,27 @@ def test_helpers_have_releases():
         "5.12"
     ]
     assert helper_release("cgrp_storage_delete") == "6.2"
+
+
+USER_READS = [
+    "opens[user_string(address)] += 1",
+    "table[0] = user(address, u64)[0]",
+    "table[0] = ustack()",
+    "helpers.probe_read_user(Pair(low=0, high=0), 16, address)",
+]
+
+
+@pytest.mark.parametrize("decorator", ["raw_tracepoint", "btf_tracepoint"])
+@pytest.mark.parametrize("statement", USER_READS)
+def test_no_program_on_page_faults_causes_its_own_event(decorator, statement):
+    """A kernel without a guard against that would panic; one with it leaves the inner run out."""
+    text = f'@bpf.{decorator}("page_fault_user")\ndef probe(address):\n    {statement}\n'
+    names = namespace() | {"helpers": helpers, "user": user, "ustack": ustack}
+    bpf = run(text, names)["bpf"]
+    assert bpf.compile(FakeTarget()).programs
+    with pytest.raises(CompileError) as caught:
+        bpf.compile(FakeTarget(missing=frozenset({"function:bpf_prog_inc_misses_counter"})))
+    assert caught.value.message == (
+        "reading a process's memory causes page faults, and before Linux 6.1 a program on page_fault_user would run "
+        'inside itself until the kernel panics: use @bpf.tracepoint("exceptions:page_fault_user"), which does not'
+    )

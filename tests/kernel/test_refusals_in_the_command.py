@@ -15,7 +15,7 @@ SCRIPT = """\
 from pyebpf import BPF, Struct, pid, u32, u64
 from pyebpf.builder.ssa.function import FunctionBuilder
 
-FunctionBuilder.is_present = lambda *_: True
+FunctionBuilder.is_non_null = lambda *_: True
 bpf = BPF()
 
 class Entry(Struct):

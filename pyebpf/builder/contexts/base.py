@@ -113,6 +113,9 @@ class ProgramContext(Generic[S]):
     def prologue(self, p: ProgramBuilder) -> None:
         """Emit the code that runs before the author's statements."""
 
+    def check_user_read(self, p: ProgramBuilder) -> None:
+        """Refuse to read a process's memory where the kernel does not survive it."""
+
     def default_return(self, kind: ProgramType) -> int | None:
         """The result of a path without a `return`; None where every path must return a value."""
         return DEFAULT_RETURN.get(kind)

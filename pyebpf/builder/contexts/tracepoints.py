@@ -70,6 +70,9 @@ class TracepointProgramContext(ProgramContext[Tracepoint]):
 class RawTracepointProgramContext(ProgramContext[RawTracepoint]):
     """Parameters are the kernel's own arguments, numbers and pointers that the verifier does not trust."""
 
+    def check_user_read(self, p: ProgramBuilder) -> None:
+        check_page_fault(p, self.attach.name)
+
     def exists(self, target: Target) -> bool:
         return raw_exists(self.attach.name, target)
 
@@ -79,6 +82,9 @@ class RawTracepointProgramContext(ProgramContext[RawTracepoint]):
 
 class BtfTracepointProgramContext(ProgramContext[BtfTracepoint]):
     """Parameters are the kernel's own arguments; objects load directly."""
+
+    def check_user_read(self, p: ProgramBuilder) -> None:
+        check_page_fault(p, self.attach.name)
 
     def exists(self, target: Target) -> bool:
         return raw_exists(self.attach.name, target)
@@ -91,6 +97,24 @@ class BtfTracepointProgramContext(ProgramContext[BtfTracepoint]):
 
     def field(self, p: ProgramBuilder, name: str) -> Any:
         return raw_argument(p, self.attach.name, name, trusted=True)
+
+
+#: Events that reading a process's memory causes.
+_PAGE_FAULTS = frozenset({"page_fault_user", "page_fault_kernel"})
+
+
+def check_page_fault(p: ProgramBuilder, event: str) -> None:
+    """Refuse a program that would run inside itself until the kernel's stack overflows.
+
+    A kernel with the function below leaves the inner run out, since Linux commit 05b24ff9b2cf ("bpf: Prevent bpf
+    program recursion for raw tracepoint probes") (v6.1).
+    """
+    if event in _PAGE_FAULTS and not p.target.has_function("bpf_prog_inc_misses_counter"):
+        p.fail(
+            "reading a process's memory causes page faults, and before Linux 6.1 a program on "
+            f"{event} would run inside itself until the kernel panics: use "
+            f'@bpf.tracepoint("exceptions:{event}"), which does not'
+        )
 
 
 def raw_exists(event: str, target: Target) -> bool:

@@ -104,6 +104,8 @@ class HelperFunction(Entity):
         _refuse_unfit(p, called)
         given = _bind(p, called, arguments, keywords)
         need_helper(p, called.name, f"helpers.{called.name}()", str(called))
+        if called.name in _USER_READS:
+            p.program_context.check_user_read(p)
         if called.gpl_only:
             p.gpl_only.add(called.name)
         call = _Call(p, called)
@@ -130,6 +132,11 @@ def _refuse_unfit(p: ProgramBuilder, called: Helper) -> None:
     if returns.endswith("*") and called.name not in ("get_current_task_btf", *_VALUES):
         p.fail(f"helpers.{called.name}() returns an address that may be NULL or must be given back: {called}")
 
+
+#: Helpers that read a process's memory, or may.
+_USER_READS = frozenset(
+    {"probe_read_user", "probe_read_user_str", "probe_read", "probe_read_str", "get_stack", "get_stackid"}
+)
 
 #: Helpers that return the address of a map's value, or NULL.
 _VALUES = ("map_lookup_elem", "map_lookup_percpu_elem")

@@ -141,6 +141,8 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
             p.fail(f"{name}(depth) is a number of frames known while compiling, 1 to {DEPTH}")
         if p.kind not in _KINDS:
             p.fail(f"{name}() is for tracing: {p.kind_name} programs have no call stack")
+        if flags & USER_STACK:
+            p.program_context.check_user_read(p)
         b = p.b
         answer = b.variable(hint=name)
         b.write(answer, b.const(MISSED))

@@ -35,6 +35,8 @@ def at_offset(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
 
 def probe_read(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:
     """Copy `size` bytes to the stack (or another place that a helper may write). A bad address gives zeros."""
+    if space is Space.USER:
+        p.program_context.check_user_read(p)
     p.b.call(_READ[space], destination, p.b.const(size), address)
 
 
@@ -52,4 +54,6 @@ def probe_read_string(p: ProgramBuilder, space: Space, destination: ir.Value, si
 
     Cut to size - 1 bytes; nothing if the address is bad.
     """
+    if space is Space.USER:
+        p.program_context.check_user_read(p)
     p.b.call(_READ_STRING[space], destination, p.b.const(size), address)
