@@ -151,7 +151,7 @@ def test_a_kernel_that_keeps_no_addresses_of_variables_says_so():
 
 def test_a_variable_that_btf_lacks_is_an_address():
     """As in Debian's 5.10: it has no members, and a line says why."""
-    unless(not described("runqueues"), "kernel without BTF of variables")
+    unless(not described("runqueues"), "btf:no-variables")
     bpf = BPF()
     out = bpf.array(value=s64, name="out")
 
@@ -165,7 +165,7 @@ def test_a_variable_that_btf_lacks_is_an_address():
 
 def test_what_was_asked_compiles_again_without_the_kernel():
     """The type of a variable, and that there is none, are facts like others."""
-    unless(described("runqueues"), "kernel with BTF of variables")
+    unless(described("runqueues"), "btf:variables")
     from pyebpf.kernel.tracefs import Tracefs
     from pyebpf.runtime.host import host_target
 

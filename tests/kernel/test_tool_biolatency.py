@@ -234,7 +234,7 @@ def test_merged_writes_count_once(loop):
         os.close(device)
     assert requests + merged == 24
     assert found == [requests, requests]
-    unless(merged > 0, "setting:merged writes")  # Linux 5.10 sends each on its own
+    unless(merged > 0, "setting:merged-writes")  # Linux 5.10 sends each on its own
 
 
 def test_verbose_names_the_attachments():
