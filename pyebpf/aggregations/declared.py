@@ -15,10 +15,10 @@ from pyebpf.aggregations.entity import Aggregation
 from pyebpf.aggregations.statistics import Stats
 from pyebpf.errors import InvalidValue, OnlyInProbe
 from pyebpf.maps.mapping import ReadMapping
+from pyebpf.maps.snapshot import SnapshotMapping
 from pyebpf.maps.store import Stored, each_entry
 from pyebpf.output.histogram import Histogram
 from pyebpf.types import U32, StructType, TupleType, type_of
-from pyebpf.types.snapshot import SnapshotMapping
 
 if TYPE_CHECKING:
     from typing import NoReturn

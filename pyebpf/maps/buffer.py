@@ -1,17 +1,24 @@
-"""Common ground of the buffers of records, for those who read or write them in user space."""
+"""Common ground of the buffers of records."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from pyebpf.builder.values.entity import describe
+from pyebpf.builder.values.operations import rvalue
+from pyebpf.builder.values.records import RecordLiteral
+from pyebpf.builder.values.references import Reference
 from pyebpf.errors import InvalidValue
 from pyebpf.maps.declared import LoadedMap
-from pyebpf.types import Struct
+from pyebpf.types import Struct, StructType
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
-__all__ = ["Buffer", "record_type", "ring_size"]
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.types import Type
+
+__all__ = ["Buffer", "emitted", "record_type", "ring_size"]
 
 T = TypeVar("T")
 
@@ -40,6 +47,19 @@ class Buffer(LoadedMap, Generic[T]):
     def fileno(self) -> int:
         """A descriptor that is readable when records are there, for event loops; call `poll()` then."""
         return super().fileno()
+
+
+def emitted(p: ProgramBuilder, buffer: LoadedMap, record: Type, value: Any) -> Any:
+    """The record that a probe emits. Fails for one of another type than the buffer's."""
+    value = rvalue(p, value)
+    given = value.type if isinstance(value, RecordLiteral | Reference) else None
+    if isinstance(value, Struct):
+        given = value.layout
+    if isinstance(record, StructType) and given != record:
+        p.fail(f"{buffer.describe()} takes {record.name} records, not {describe(value)}")
+    if isinstance(value, Reference):
+        value.check(p)
+    return value
 
 
 def record_type(record: Any, word: str) -> type[Struct]:

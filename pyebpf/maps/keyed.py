@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -31,7 +30,7 @@ from pyebpf.types.special import has_special
 from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
@@ -324,24 +323,6 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             return self._element(p, key)
         with self._key(p, key) as address:
             return self._call(p, MAP_LOOKUP_ELEM, address)
-
-    @contextmanager
-    def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
-        """Address of the key: where it stands, if that is on the stack, else a copy."""
-        key = rvalue(p, key)
-        if isinstance(key, tuple | list) and not isinstance(self.key, TupleType):
-            p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
-        if isinstance(key, Reference) and key.stands_ready(self.key):
-            key.check(p)
-            yield key.lvalue.exact(p)
-            return
-        with temporary(p, self.key.size) as slot:
-            address = p.b.slot_address(slot)
-            self._store_key(p, address, key)
-            yield address
-
-    def _store_key(self, p: ProgramBuilder, address: ir.Value, key: Any) -> None:
-        p.store_value(address, 0, self.key, key)
 
     def _update(self, p: ProgramBuilder, key: Any, value: Any, flags: int) -> ir.Value:
         """Insert or replace; what the helper returns."""

@@ -9,12 +9,12 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Mu
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from pyebpf.errors import InvalidValue, KernelError
+from pyebpf.maps.differences import check_counters, gained
+from pyebpf.maps.snapshot import NOT_NEXT, Merging, SnapshotMapping
 from pyebpf.maps.store import Stored, each_entry
 from pyebpf.specs.map_traits import Key, MapOperation
 from pyebpf.types import U32, IntType
 from pyebpf.types.codecs import decoder, encode_all, slot_decoder, slot_size
-from pyebpf.types.differences import check_counters, gained
-from pyebpf.types.snapshot import NOT_NEXT, Merging, SnapshotMapping
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_NOEXIST
 

@@ -6,17 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.lvalue import temporary
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import rvalue
-from pyebpf.builder.values.records import RecordLiteral
-from pyebpf.builder.values.references import Reference
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.errors import InvalidValue
-from pyebpf.maps.buffer import Buffer, record_type
+from pyebpf.maps.buffer import Buffer, emitted, record_type
 from pyebpf.specs import MapSpec
-from pyebpf.types import Struct
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.helper_ids import PERF_EVENT_OUTPUT
 
@@ -77,14 +72,7 @@ class PerfBuffer(Buffer[T]):
 
     def _emit(self, p: ProgramBuilder, value: Any) -> None:
         """Send a copy of a record. Every byte is written. Without room the record is counted as dropped."""
-        value = rvalue(p, value)
-        given = value.type if isinstance(value, RecordLiteral | Reference) else None
-        if isinstance(value, Struct):
-            given = value.layout
-        if given != self.record:
-            p.fail(f"{self.describe()} takes {self.record.name} records, not {describe(value)}")
-        if isinstance(value, Reference):
-            value.check(p)
+        value = emitted(p, self, self.record, value)
         with temporary(p, self.record.size) as slot:
             address = p.b.slot_address(slot)
             p.store_value(address, 0, self.record, value)

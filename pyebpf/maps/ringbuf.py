@@ -10,17 +10,15 @@ from pyebpf.builder.intrinsics.dynptr import DYNPTR_SIZE, Dynptr
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.comparisons import minimum
-from pyebpf.builder.values.entity import Entity, NoPythonOperators, describe
+from pyebpf.builder.values.entity import Entity, NoPythonOperators
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import binary, rvalue, to_int
-from pyebpf.builder.values.records import RecordLiteral
-from pyebpf.builder.values.references import Reference
+from pyebpf.builder.values.operations import binary, to_int
 from pyebpf.builder.values.restating import restated
 from pyebpf.compiler.ir import Condition as Relation, Kind, Op
-from pyebpf.maps.buffer import Buffer, record_type, ring_size
+from pyebpf.maps.buffer import Buffer, emitted, record_type, ring_size
 from pyebpf.maps.declared import LoadedMap
 from pyebpf.specs import MapSpec
-from pyebpf.types import U8, U32, ArrayType, BytesType, Struct, StructType
+from pyebpf.types import U8, U32, ArrayType, BytesType
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.helper_ids import (
     DYNPTR_WRITE,
@@ -73,14 +71,7 @@ class RingBufferEntity(LoadedMap):
 
         Every byte is written. Without room the record is counted as dropped.
         """
-        value = rvalue(p, value)
-        given = value.type if isinstance(value, RecordLiteral | Reference) else None
-        if isinstance(value, Struct):
-            given = value.layout
-        if isinstance(self.record, StructType) and given != self.record:
-            p.fail(f"{self.describe()} takes {self.record.name} records, not {describe(value)}")
-        if isinstance(value, Reference):
-            value.check(p)
+        value = emitted(p, self, self.record, value)
         handle = self.handle(p)
         room = p.b.call(RINGBUF_RESERVE, handle, p.b.const(self.record.size), p.b.const(0), result=Kind.POINTER)
         with p.b.if_(Compare(Relation.NE, room, p.b.const(0), null_check=True)):

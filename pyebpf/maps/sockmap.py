@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.lvalue import temporary
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.operations import rvalue, to_int
-from pyebpf.builder.values.references import Reference
+from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.maps.declared import LoadedMap, bpf_type
 from pyebpf.maps.mapping import StoredObjectArray
@@ -21,7 +18,6 @@ from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import HELPER_IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Protocol
 
     from pyebpf.builder.program import ProgramBuilder
@@ -152,16 +148,3 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
 
     def _call(self, p: ProgramBuilder, helper: str, *arguments: ir.Value, result: Kind = Kind.SCALAR) -> ir.Value:
         return p.b.call(HELPER_IDS[helper], *arguments, result=result, comment=f"bpf_{helper}")
-
-    @contextmanager
-    def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
-        """Address of the key: where it stands, if that is on the stack, else a copy."""
-        key = rvalue(p, key)
-        if isinstance(key, Reference) and key.stands_ready(self.key):
-            key.check(p)
-            yield key.lvalue.exact(p)
-            return
-        with temporary(p, self.key.size) as slot:
-            address = p.b.slot_address(slot)
-            p.store_value(address, 0, self.key, key)
-            yield address
