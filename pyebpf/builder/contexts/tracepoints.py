@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.contexts.base import LoadAttributes, OpaqueArgument, ProgramContext
 from pyebpf.builder.values.integers import Int
@@ -14,6 +14,7 @@ from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
+from pyebpf.specs.attach.tracepoints import WritableRawTracepoint
 from pyebpf.types import S64, U64, CharArray, CharFactory, array_of
 from pyebpf.types.integers import INTEGERS
 
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BtfTracepointProgramContext",
+    "KernelArgumentsProgramContext",
     "RawTracepointProgramContext",
     "TracepointProgramContext",
     "is_opaque",
     "raw_argument",
-    "raw_exists",
 ]
 
 
@@ -67,27 +68,46 @@ class TracepointProgramContext(ProgramContext[Tracepoint]):
         return _field(p, self.attach.category, self.attach.name, name)
 
 
-class RawTracepointProgramContext(ProgramContext[RawTracepoint]):
-    """Parameters are the kernel's own arguments, numbers and pointers that the verifier does not trust."""
+S = TypeVar("S", RawTracepoint, BtfTracepoint, WritableRawTracepoint)
 
-    def check_user_read(self, p: ProgramBuilder) -> None:
-        check_page_fault(p, self.attach.name)
+#: Events that reading a process's memory causes.
+_PAGE_FAULTS = frozenset({"page_fault_user", "page_fault_kernel"})
+
+
+class KernelArgumentsProgramContext(ProgramContext[S], Generic[S]):
+    """The tracepoints whose programs get the kernel's own arguments."""
 
     def exists(self, target: Target) -> bool:
-        return raw_exists(self.attach.name, target)
+        try:
+            target.raw_tracepoint(self.attach.name)
+        except NotFound:
+            return False
+        return True
+
+    def check_user_read(self, p: ProgramBuilder) -> None:
+        """Refuse a program that would run inside itself until the kernel's stack overflows.
+
+        A kernel with the function below leaves the inner run out, since Linux commit 05b24ff9b2cf ("bpf: Prevent bpf
+        program recursion for raw tracepoint probes") (v6.1).
+        """
+        event = self.attach.name
+        if event in _PAGE_FAULTS and not p.target.has_function("bpf_prog_inc_misses_counter"):
+            p.fail(
+                "reading a process's memory causes page faults, and before Linux 6.1 a program on "
+                f"{event} would run inside itself until the kernel panics: use "
+                f'@bpf.tracepoint("exceptions:{event}"), which does not'
+            )
+
+
+class RawTracepointProgramContext(KernelArgumentsProgramContext[RawTracepoint]):
+    """Parameters are the kernel's own arguments, numbers and pointers that the verifier does not trust."""
 
     def field(self, p: ProgramBuilder, name: str) -> Any:
         return raw_argument(p, self.attach.name, name, trusted=False)
 
 
-class BtfTracepointProgramContext(ProgramContext[BtfTracepoint]):
+class BtfTracepointProgramContext(KernelArgumentsProgramContext[BtfTracepoint]):
     """Parameters are the kernel's own arguments; objects load directly."""
-
-    def check_user_read(self, p: ProgramBuilder) -> None:
-        check_page_fault(p, self.attach.name)
-
-    def exists(self, target: Target) -> bool:
-        return raw_exists(self.attach.name, target)
 
     def load_attributes(self, target: Target) -> LoadAttributes:
         return LoadAttributes(target.raw_tracepoint_btf_id(self.attach.name))
@@ -97,33 +117,6 @@ class BtfTracepointProgramContext(ProgramContext[BtfTracepoint]):
 
     def field(self, p: ProgramBuilder, name: str) -> Any:
         return raw_argument(p, self.attach.name, name, trusted=True)
-
-
-#: Events that reading a process's memory causes.
-_PAGE_FAULTS = frozenset({"page_fault_user", "page_fault_kernel"})
-
-
-def check_page_fault(p: ProgramBuilder, event: str) -> None:
-    """Refuse a program that would run inside itself until the kernel's stack overflows.
-
-    A kernel with the function below leaves the inner run out, since Linux commit 05b24ff9b2cf ("bpf: Prevent bpf
-    program recursion for raw tracepoint probes") (v6.1).
-    """
-    if event in _PAGE_FAULTS and not p.target.has_function("bpf_prog_inc_misses_counter"):
-        p.fail(
-            "reading a process's memory causes page faults, and before Linux 6.1 a program on "
-            f"{event} would run inside itself until the kernel panics: use "
-            f'@bpf.tracepoint("exceptions:{event}"), which does not'
-        )
-
-
-def raw_exists(event: str, target: Target) -> bool:
-    """Whether the kernel's types have a raw tracepoint."""
-    try:
-        target.raw_tracepoint(event)
-    except NotFound:
-        return False
-    return True
 
 
 def raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import ProgramContext
-from pyebpf.builder.contexts.tracepoints import raw_argument, raw_exists
+from pyebpf.builder.contexts.tracepoints import KernelArgumentsProgramContext, raw_argument
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.kernel_objects import integer_type
 from pyebpf.builder.values.kernel_references import WritableReference
@@ -17,17 +16,13 @@ from pyebpf.types import array_of
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.target import Target
     from pyebpf.uapi.bpf import ProgramType
 
 __all__ = ["WritableRawTracepointProgramContext"]
 
 
-class WritableRawTracepointProgramContext(ProgramContext[WritableRawTracepoint]):
+class WritableRawTracepointProgramContext(KernelArgumentsProgramContext[WritableRawTracepoint]):
     """Parameters are the kernel's arguments; what the first points to may be written, a number as `argument[0]`."""
-
-    def exists(self, target: Target) -> bool:
-        return raw_exists(self.attach.name, target)
 
     def default_return(self, kind: ProgramType) -> int | None:
         return 0
