@@ -43,7 +43,7 @@ def target(data: bytes) -> None:
         check_module(ir.Module(functions), name)
         assert run(ir.Module(functions), context, budget) == expected, name
     code = loadable(compile_module(module, target_kernel, check=True))
-    result = Machine(strict=False).run(code, context, kind=ProgramType.SYSCALL)
+    result = Machine(strict=False).run(code, context, program_type=ProgramType.SYSCALL)
     # The interpreter's budget for loops is the kernel's: no random function comes near it.
     assert (result.value & MASK, bytes(result.context)) == run(module, context)
 

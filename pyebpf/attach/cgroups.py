@@ -188,7 +188,7 @@ class CgroupSkb(CgroupAttachSpec):
     """Packets (BPF_PROG_TYPE_CGROUP_SKB)."""
 
     __slots__ = ()
-    kind = ProgramType.CGROUP_SKB
+    program_type = ProgramType.CGROUP_SKB
 
     def program_context(self) -> CgroupSkbProgramContext:
         return CgroupSkbProgramContext(self)
@@ -198,7 +198,7 @@ class CgroupSock(CgroupAttachSpec):
     """Sockets made, bound and closed (BPF_PROG_TYPE_CGROUP_SOCK)."""
 
     __slots__ = ()
-    kind = ProgramType.CGROUP_SOCK
+    program_type = ProgramType.CGROUP_SOCK
 
     def program_context(self) -> CgroupSockProgramContext:
         return CgroupSockProgramContext(self)
@@ -208,7 +208,7 @@ class CgroupSockAddr(CgroupAttachSpec):
     """Addresses on their way in and out of system calls (BPF_PROG_TYPE_CGROUP_SOCK_ADDR)."""
 
     __slots__ = ()
-    kind = ProgramType.CGROUP_SOCK_ADDR
+    program_type = ProgramType.CGROUP_SOCK_ADDR
 
     def program_context(self) -> CgroupSockAddrProgramContext:
         return CgroupSockAddrProgramContext(self)
@@ -218,7 +218,7 @@ class CgroupSockopt(CgroupAttachSpec):
     """Socket options (BPF_PROG_TYPE_CGROUP_SOCKOPT)."""
 
     __slots__ = ()
-    kind = ProgramType.CGROUP_SOCKOPT
+    program_type = ProgramType.CGROUP_SOCKOPT
 
     def program_context(self) -> CgroupSockoptProgramContext:
         return CgroupSockoptProgramContext(self)
@@ -228,7 +228,7 @@ class CgroupSysctl(CgroupAttachSpec):
     """Settings under /proc/sys (BPF_PROG_TYPE_CGROUP_SYSCTL)."""
 
     __slots__ = ()
-    kind = ProgramType.CGROUP_SYSCTL
+    program_type = ProgramType.CGROUP_SYSCTL
 
     def program_context(self) -> CgroupSysctlProgramContext:
         return CgroupSysctlProgramContext(self)
@@ -238,7 +238,7 @@ class CgroupDevice(CgroupAttachSpec):
     """Device files (BPF_PROG_TYPE_CGROUP_DEVICE)."""
 
     __slots__ = ()
-    kind = ProgramType.CGROUP_DEVICE
+    program_type = ProgramType.CGROUP_DEVICE
 
     def program_context(self) -> CgroupDeviceProgramContext:
         return CgroupDeviceProgramContext(self)
@@ -248,7 +248,7 @@ class SockOps(CgroupAttachSpec):
     """Events of TCP sockets (BPF_PROG_TYPE_SOCK_OPS)."""
 
     __slots__ = ()
-    kind = ProgramType.SOCK_OPS
+    program_type = ProgramType.SOCK_OPS
 
     def program_context(self) -> SockOpsProgramContext:
         return SockOpsProgramContext(self)

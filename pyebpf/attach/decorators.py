@@ -84,7 +84,7 @@ class optional_arguments(Generic[A]):  # noqa: N801 - used as a decorator of met
 
 def attachments(places: Iterable[AttachSpec], *, optional: bool = False) -> tuple[Attachment, ...]:
     """Each place as an attachment of its own kind of program."""
-    return tuple(Attachment(attach.kind, attach, optional) for attach in places)
+    return tuple(Attachment(attach.program_type, attach, optional) for attach in places)
 
 
 _DECORATORS = ("TracingDecorator", "VerdictDecorator", "HookDecorator")

@@ -45,7 +45,7 @@ class Freplace(AttachSpec):
     parameters: tuple[tuple[str, IntType], ...]
     result: IntType | None
 
-    kind = ProgramType.EXT
+    program_type = ProgramType.EXT
 
     def __str__(self) -> str:
         return f"function {self.function} of another program"

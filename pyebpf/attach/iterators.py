@@ -85,7 +85,7 @@ class KernelIterator(AttachSpec):
     pid: int = 0
     tid: int = 0
 
-    kind = ProgramType.TRACING
+    program_type = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"iterator {self.name}"

@@ -46,7 +46,7 @@ class Lsm(AttachSpec):
     hook: str
     sleepable: bool = False
 
-    kind = ProgramType.LSM
+    program_type = ProgramType.LSM
 
     def __str__(self) -> str:
         return f"LSM {self.hook}"
@@ -74,7 +74,7 @@ class LsmCgroup(AttachSpec):
     hook: str
     path: str = ""
 
-    kind = ProgramType.LSM
+    program_type = ProgramType.LSM
 
     def __str__(self) -> str:
         return f"LSM {self.hook}" + (f" of control group {self.path}" if self.path else " of a control group")
@@ -134,7 +134,7 @@ class LsmProgramContext(TrampolineProgramContext):
     def _void(self) -> bool:
         return self.target is not None and self._hook(self.target).returns.kind == "void"
 
-    def default_return(self, kind: ProgramType) -> int | None:
+    def default_return(self, program_type: ProgramType) -> int | None:
         return 0 if self._void else None
 
     @property

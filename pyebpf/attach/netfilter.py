@@ -53,7 +53,7 @@ class Netfilter(AttachSpec):
     defragment: bool = False
     netns: str = ""
 
-    kind = ProgramType.NETFILTER
+    program_type = ProgramType.NETFILTER
 
     def __str__(self) -> str:
         return f"netfilter {self.family} {self.hook} at {self.priority}{f' of {self.netns}' if self.netns else ''}"

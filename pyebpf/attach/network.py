@@ -70,7 +70,7 @@ class Xdp(AttachSpec):
     netlink: bool = False
     hints: bool = False
 
-    kind = ProgramType.XDP
+    program_type = ProgramType.XDP
 
     def __str__(self) -> str:
         return f"xdp {self.interface or '(any interface)'}{f' ({self.mode})' if self.mode else ''}"
@@ -129,7 +129,7 @@ class _Tc(AttachSpec):
     interface: str = ""
     direction: str = "ingress"
 
-    kind = ProgramType.SCHED_CLS
+    program_type = ProgramType.SCHED_CLS
 
     def __str__(self) -> str:
         return f"tc {self.interface or '(any interface)'} {self.direction}"

@@ -44,7 +44,7 @@ class PerfEvent(AttachSpec):
     frequency: int = 0
     pid: int = -1
 
-    kind = ProgramType.PERF_EVENT
+    program_type = ProgramType.PERF_EVENT
 
     def __str__(self) -> str:
         rate = f"at {self.frequency} Hz" if self.frequency else f"every {self.period}"
@@ -76,7 +76,7 @@ class Breakpoint(AttachSpec):
     access: str = "w"
     pid: int = -1
 
-    kind = ProgramType.PERF_EVENT
+    program_type = ProgramType.PERF_EVENT
 
     def __str__(self) -> str:
         where = f"{self.place:#x}" if isinstance(self.place, int) else self.place

@@ -91,7 +91,7 @@ class SocketFilter(_OnSocket):
 
     reuseport: bool = False
 
-    kind = ProgramType.SOCKET_FILTER
+    program_type = ProgramType.SOCKET_FILTER
 
     def __str__(self) -> str:
         return f"{'reuseport' if self.reuseport else 'filter'}{self._suffix() or ' of a socket'}"
@@ -111,7 +111,7 @@ class SkReuseport(_OnSocket):
 
     migrate: bool = False
 
-    kind = ProgramType.SK_REUSEPORT
+    program_type = ProgramType.SK_REUSEPORT
 
     def __str__(self) -> str:
         return f"sk_reuseport{self._suffix() or ' of a group of sockets'}"
@@ -147,7 +147,7 @@ class _InNamespace(AttachSpec):
 class SkLookup(_InNamespace):
     """The search for a socket, for each new TCP connection and each UDP datagram that comes into a namespace."""
 
-    kind = ProgramType.SK_LOOKUP
+    program_type = ProgramType.SK_LOOKUP
 
     def __str__(self) -> str:
         return f"sk_lookup of {self.netns or 'a network namespace'}"
@@ -168,7 +168,7 @@ class SkLookup(_InNamespace):
 class FlowDissector(_InNamespace):
     """The parser of addresses and ports in packets of a network namespace, in place of the kernel's."""
 
-    kind = ProgramType.FLOW_DISSECTOR
+    program_type = ProgramType.FLOW_DISSECTOR
 
     def __str__(self) -> str:
         return f"flow_dissector of {self.netns or 'a network namespace'}"
@@ -205,7 +205,7 @@ class _OnMap(AttachSpec):
 class SkMsg(_OnMap):
     """Messages that the sockets of a map send."""
 
-    kind = ProgramType.SK_MSG
+    program_type = ProgramType.SK_MSG
 
     def __str__(self) -> str:
         return f"sk_msg of {self.map_name}"
@@ -234,7 +234,7 @@ class SkSkb(_OnMap):
 
     hook: str = "verdict"
 
-    kind = ProgramType.SK_SKB
+    program_type = ProgramType.SK_SKB
 
     def __str__(self) -> str:
         return f"sk_skb {self.hook} of {self.map_name}"

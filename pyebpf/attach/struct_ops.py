@@ -42,7 +42,7 @@ class StructOpsMember(AttachSpec):
     values: tuple[tuple[str, int | str], ...] = ()
     sleepable: bool = False
 
-    kind = ProgramType.STRUCT_OPS
+    program_type = ProgramType.STRUCT_OPS
 
     def __str__(self) -> str:
         return f"struct_ops {self.operations}.{self.member}"
@@ -110,7 +110,7 @@ class StructOpsProgramContext(ProgramContext[StructOpsMember]):
                 ) from None
         return self._prototype
 
-    def default_return(self, kind: ProgramType) -> int | None:
+    def default_return(self, program_type: ProgramType) -> int | None:
         if self.target is None:
             return None
         return 0 if self.prototype(self.target).returns.kind == "void" else None

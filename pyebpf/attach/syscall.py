@@ -46,7 +46,7 @@ class SyscallProgram(AttachSpec):
 
     record: StructType | None = None
 
-    kind = ProgramType.SYSCALL
+    program_type = ProgramType.SYSCALL
 
     def __str__(self) -> str:
         return "a call from user space"

@@ -102,7 +102,7 @@ class Uprobe(AttachSpec):
     pid: int = -1
     max_probes: int = MOST_PROBES
 
-    kind = ProgramType.KPROBE
+    program_type = ProgramType.KPROBE
 
     def __str__(self) -> str:
         return f"{self.word} {self.target}" + (f" of process {self.pid}" if self.pid >= 0 else "")
@@ -208,7 +208,7 @@ class UprobeSessionProgramContext(UprobeProgramContext):
 
     return_range = sessions.RESULTS
 
-    def default_return(self, kind: ProgramType) -> int | None:
+    def default_return(self, program_type: ProgramType) -> int | None:
         return None
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:

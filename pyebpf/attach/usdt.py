@@ -94,7 +94,7 @@ class Usdt(AttachSpec):
     pid: int = -1
     max_probes: int = MOST_PROBES
 
-    kind = ProgramType.KPROBE
+    program_type = ProgramType.KPROBE
 
     def __str__(self) -> str:
         process = f" of process {self.pid}" if self.pid >= 0 else ""

@@ -15,9 +15,9 @@ __all__ = ["has_helper", "need_helper"]
 
 def has_helper(p: ProgramBuilder, name: str) -> bool:
     """Whether programs of this type have a helper here; refuses a program whose whole type this kernel lacks."""
-    if p.target.has(f"helper:{name}@{p.kind.name.lower()}"):
+    if p.target.has(f"helper:{name}@{p.program_type.name.lower()}"):
         return True
-    if p.kind is ProgramType.SYSCALL and not p.target.has("program:syscall"):
+    if p.program_type is ProgramType.SYSCALL and not p.target.has("program:syscall"):
         p.fail("this kernel has no syscall programs (since Linux 5.14): do it in Python, or in a probe on an event")
     return False
 
@@ -29,4 +29,4 @@ def need_helper(p: ProgramBuilder, name: str, what: str, instead: str = "") -> N
     release = helper_release(name)
     since = f", which came with Linux {release}" if release else ""
     remedy = f": {instead}" if instead else ""
-    p.fail(f"{what}: this kernel has no helper bpf_{name} for {p.kind_name} programs{since}{remedy}")
+    p.fail(f"{what}: this kernel has no helper bpf_{name} for {p.program_type_name} programs{since}{remedy}")

@@ -75,14 +75,14 @@ class WholeProgram:
 class ProgramBuilder:
     """State that the entities of one program share.
 
-    `b` is the function being built now; `kind` and `attach` decide what its context is and which pointers the
+    `b` is the function being built now; `program_type` and `attach` decide what its context is and which pointers the
     verifier trusts; `target` answers for the kernel.
     """
 
     def __init__(
         self,
         name: str,
-        kind: ProgramType,
+        program_type: ProgramType,
         attach: AttachSpec | None,
         target: Target,
         where: Location | None = None,
@@ -91,7 +91,7 @@ class ProgramBuilder:
         analyses: dict[type[Analysis], Analysis] | None = None,
     ) -> None:
         self.name = name
-        self.kind = kind
+        self.program_type = program_type
         self.attach = attach
         self.target = target
         self._program_context: ProgramContext[Any] | None = None
@@ -138,9 +138,9 @@ class ProgramBuilder:
         self.timer_functions: dict[tuple[FunctionType, str], str] = {}
 
     @property
-    def kind_name(self) -> str:
+    def program_type_name(self) -> str:
         """The program's type in messages: "socket filter"."""
-        return self.kind.name.lower().replace("_", " ")
+        return self.program_type.name.lower().replace("_", " ")
 
     @property
     def context(self) -> ir.Value:

@@ -106,10 +106,10 @@ def scratch_memory(p: ProgramBuilder) -> Iterator[None]:
 
 def _let_pass(p: ProgramBuilder) -> int:
     """The result of a program that could not run: nothing is refused for it."""
-    default = p.program_context.default_return(p.kind)
+    default = p.program_context.default_return(p.program_type)
     if default is not None:
         return default
-    if p.kind is ProgramType.XDP:
+    if p.program_type is ProgramType.XDP:
         return _XDP_PASS
     returned = p.program_context.return_range
     return 0 if returned is None or returned[0] < 0 else min(1, returned[1])

@@ -34,9 +34,9 @@ _REFUSED = {
 
 def check_sleepable(p: ProgramBuilder, spec: MapSpec) -> None:
     """Refuse a map in a program that may sleep, where this kernel does."""
-    if spec.kind not in _REFUSED or p.target.has(f"map:{spec.kind.name.lower()}@sleepable"):
+    if spec.type not in _REFUSED or p.target.has(f"map:{spec.type.name.lower()}@sleepable"):
         return
-    what, instead = _REFUSED[spec.kind]
+    what, instead = _REFUSED[spec.type]
     p.fail(
         f"{spec.name}: this kernel lets sleepable programs, as syscall programs are, use no {what}, whose memory "
         f"may be freed while they sleep: {instead}"

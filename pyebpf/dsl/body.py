@@ -64,7 +64,7 @@ class PythonBody(Body):
         try:
             with room():
                 frame = Translator(p, find_source(self.function), self.scope, "probe")
-                if p.kind is ProgramType.EXT:
+                if p.program_type is ProgramType.EXT:
                     attach: Any = p.attach  # a Freplace
                     frame.is_subprogram, frame.result = True, attach.result
                 self._bind_parameters(frame)

@@ -127,8 +127,8 @@ class PerfBuffer(EventStream[Any]):
 
     def __init__(self, array: Map, record: Type | None = None, *, pages: int = 8, overwrite: bool = False) -> None:
         super().__init__()
-        if array.spec.kind is not MapType.PERF_EVENT_ARRAY:
-            raise InvalidValue(f"map {array.name} is no perf event array but {array.spec.kind.name}")
+        if array.spec.type is not MapType.PERF_EVENT_ARRAY:
+            raise InvalidValue(f"map {array.name} is no perf event array but {array.spec.type.name}")
         if pages < 1 or pages & (pages - 1):
             raise InvalidValue(f"perf buffer {array.name}: {pages} pages are no power of two")
         self._map_name = array.name

@@ -39,8 +39,8 @@ class RingBuffer(EventStream[Any]):
 
     def __init__(self, ring: Map, record: Type | None = None) -> None:
         super().__init__()
-        if ring.spec.kind is not MapType.RINGBUF:
-            raise InvalidValue(f"map {ring.name} is no ring buffer but {ring.spec.kind.name}")
+        if ring.spec.type is not MapType.RINGBUF:
+            raise InvalidValue(f"map {ring.name} is no ring buffer but {ring.spec.type.name}")
         self.size = ring.max_entries
         self._map_name = ring.name
         self._fd = ring.fileno()

@@ -35,8 +35,8 @@ class UserRingBuffer:
     """
 
     def __init__(self, ring: KernelMap, record: Type | None = None) -> None:
-        if ring.spec.kind is not MapType.USER_RINGBUF:
-            raise InvalidValue(f"map {ring.name} is no user ring buffer but {ring.spec.kind.name}")
+        if ring.spec.type is not MapType.USER_RINGBUF:
+            raise InvalidValue(f"map {ring.name} is no user ring buffer but {ring.spec.type.name}")
         self.name = ring.name
         self.size = ring.max_entries
         self._fd = ring.fileno()

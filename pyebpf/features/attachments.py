@@ -45,7 +45,7 @@ class _Link:
     `options` the bytes of the union from offset 16, or names and paths that they point to.
     """
 
-    kind: ProgramType
+    program_type: ProgramType
     attach_type: AttachType
     yes: tuple[int, ...]
     load: Load = Load()
@@ -54,7 +54,7 @@ class _Link:
     flags: int = 0
 
     def __call__(self, btf: Callable[[], Btf] | None) -> Support:
-        loaded = _load(self.kind, self.load, btf)
+        loaded = _load(self.program_type, self.load, btf)
         if isinstance(loaded, Support):
             return loaded
         options, kept = self.options() if callable(self.options) else (self.options, None)
@@ -77,12 +77,12 @@ class _Open:
     What `load` says where to attach has no other name.
     """
 
-    kind: ProgramType
+    program_type: ProgramType
     cookie: int = 0
     load: Load = Load()
 
     def __call__(self, btf: Callable[[], Btf] | None) -> Support:
-        loaded = _load(self.kind, self.load, btf)
+        loaded = _load(self.program_type, self.load, btf)
         if isinstance(loaded, Support):
             return loaded
         with loaded as program:
@@ -154,14 +154,14 @@ class _Pmu:
 class _SocketOption:
     """A program put on a socket that nobody knows, by a number of setsockopt(2)'s SOL_SOCKET."""
 
-    kind: ProgramType
+    program_type: ProgramType
     option: int
     load: Load = Load()
 
     def __call__(self, btf: Callable[[], Btf] | None) -> Support:
         import socket
 
-        loaded = _load(self.kind, self.load, btf)
+        loaded = _load(self.program_type, self.load, btf)
         if isinstance(loaded, Support):
             return loaded
         with loaded as program, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
@@ -177,11 +177,11 @@ class _SocketOption:
 class _SocketMap:
     """A program put on a socket map of our own that holds no socket, by PROG_ATTACH."""
 
-    kind: ProgramType
+    program_type: ProgramType
     attach_type: AttachType
 
     def __call__(self, btf: Callable[[], Btf] | None) -> Support:
-        loaded = _load(self.kind, Load(), btf)
+        loaded = _load(self.program_type, Load(), btf)
         if isinstance(loaded, Support):
             return loaded
         with loaded as program:
@@ -232,13 +232,13 @@ class _StructOps:
         return Support.YES
 
 
-def _load(kind: ProgramType, load: Load, btf: Callable[[], Btf] | None) -> Descriptor | Support:
+def _load(program_type: ProgramType, load: Load, btf: Callable[[], Btf] | None) -> Descriptor | Support:
     """A program, or the answer where it does not load."""
     target = target_of(load, btf)
     if target is None:
         return Support.UNKNOWN
     result = bpf.prog_load(
-        kind,
+        program_type,
         encode(finish(load.result)),
         name="probe",
         expected_attach_type=load.attach_type or 0,
@@ -247,7 +247,7 @@ def _load(kind: ProgramType, load: Load, btf: Callable[[], Btf] | None) -> Descr
     )
     if result.descriptor is not None:
         return result.descriptor
-    if result.errno == errno.EPERM and forbidden(attempt(finish(load.result), kind, load=load, target=target)):
+    if result.errno == errno.EPERM and forbidden(attempt(finish(load.result), program_type, load=load, target=target)):
         return Support.NO
     return from_errno(result.errno)
 

@@ -73,7 +73,7 @@ def target_of(load: Load, btf: Callable[[], Btf] | None) -> int | None:
 
 def attempt(
     instructions: Sequence[Instruction],
-    kind: ProgramType = ProgramType.SOCKET_FILTER,
+    program_type: ProgramType = ProgramType.SOCKET_FILTER,
     *,
     load: Load | None = None,
     target: int = 0,
@@ -84,9 +84,9 @@ def attempt(
     ifindex: int = 0,
 ) -> Outcome:
     """Load a program and close it again."""
-    how = load if load is not None else LOADS.get(kind, Load())
+    how = load if load is not None else LOADS.get(program_type, Load())
     result = bpf.prog_load(
-        kind,
+        program_type,
         encode(instructions),
         name="probe",
         expected_attach_type=how.attach_type or 0,

@@ -39,13 +39,13 @@ class _Loading:
     A kernel locked down against them answers EPERM to whoever may load everything else.
     """
 
-    kind: ProgramType
+    program_type: ProgramType
     attach_type: AttachType
 
     def __call__(self, _: Callable[[], Btf] | None) -> Support:
-        if self.kind is ProgramType.LSM and not _asked():
+        if self.program_type is ProgramType.LSM and not _asked():
             return Support.NO
-        outcome = attempt(finish(), self.kind, load=Load(self.attach_type), target=1)
+        outcome = attempt(finish(), self.program_type, load=Load(self.attach_type), target=1)
         if outcome.errno in {0, errno.EINVAL}:
             return Support.YES if outcome.log or not outcome.errno else Support.NO
         return Support.NO if forbidden(outcome) else Support.UNKNOWN
@@ -76,7 +76,7 @@ class _Trampoline:
             if target is None:
                 continue
             result = bpf.prog_load(
-                self.loading.kind,
+                self.loading.program_type,
                 encode(finish()),
                 name="probe",
                 expected_attach_type=self.loading.attach_type,

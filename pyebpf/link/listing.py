@@ -15,7 +15,7 @@ from pyebpf.uapi.bpf import LinkType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FoundLink", "described", "kind_name", "links"]
+__all__ = ["FoundLink", "described", "links", "program_type_name"]
 
 # The union of struct bpf_link_info, from offset 16.
 _UNION = 16
@@ -45,7 +45,7 @@ class FoundLink(NamedTuple):
         return Link(self.target, f"{self.kind} link", [descriptor])
 
 
-def kind_name(number: int) -> str:
+def program_type_name(number: int) -> str:
     """The name of enum bpf_link_type, in lower case."""
     try:
         return LinkType(number).name.lower()
@@ -71,7 +71,7 @@ def _walk() -> Iterator[FoundLink]:
                 found = info.link_info(descriptor.fileno())
                 name = _program_name(found.program_id)
                 target = described(descriptor.fileno())
-            yield FoundLink(number, kind_name(found.type), target, name, found.program_id)
+            yield FoundLink(number, program_type_name(found.type), target, name, found.program_id)
     except OSError as error:
         raise diagnose(error, "listing links", needs=("CAP_SYS_ADMIN",)) from error
 
@@ -89,7 +89,7 @@ def described(fd: int) -> str:
     buffer = info.link_info_bytes(fd)
     kind, *_ = _TWO.unpack_from(buffer)
     first, second = _TWO.unpack_from(buffer, _UNION)
-    name = kind_name(kind)
+    name = program_type_name(kind)
     if kind in _INTERFACES:
         place = f"{name} {interface_name(first)}"
         return place if kind == LinkType.XDP else f"{place} {_direction(second)}"

@@ -182,7 +182,7 @@ def attach_netns(program: Program, target: SkLookup | FlowDissector, _: Host) ->
     Ends, too, when the namespace goes, which the link does not keep. Raises NotFound for what is no such file.
     """
     meanings = _NETNS_MESSAGES
-    if target.kind is ProgramType.FLOW_DISSECTOR:
+    if target.program_type is ProgramType.FLOW_DISSECTOR:
         meanings = {**meanings, errno.E2BIG: _TAKEN}
     with open_namespace(program, target) as namespace:
         return make_link(program, target, namespace.fileno(), "netns link", meanings)

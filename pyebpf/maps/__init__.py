@@ -35,7 +35,7 @@ _SIDES = {
 
 def over(store: MapStore) -> Any:
     """Python's side of a map that is the given store."""
-    side = python_side(store.spec.kind)()
+    side = python_side(store.spec.type)()
     side.bind(store)
     return side
 

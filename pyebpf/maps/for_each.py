@@ -374,7 +374,7 @@ def walk_entries(
 
 def check_walked(p: ProgramBuilder, table: MapPointer, what: str) -> None:
     """Refuse to walk a map that this kernel can't walk here."""
-    if table.spec.kind not in WALKED:
+    if table.spec.type not in WALKED:
         p.fail(f"{what}: the kernel walks hashes and arrays only")
     need_helper(p, "for_each_map_elem", what, "look entries up one at a time, by .get(k)")
 

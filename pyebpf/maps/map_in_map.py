@@ -39,8 +39,8 @@ class StoredMapOfMaps(StoredObjectArray[K]):
     def _encode_value(self, value: Any) -> bytes:
         store = getattr(value, "store", value)
         spec, inner = getattr(store, "spec", None), self.store.spec.inner
-        if spec is not None and spec.kind is not inner.kind:
-            raise InvalidValue(f"map {self.store.spec.name} holds maps of kind {inner.kind.name}, not {spec.kind.name}")
+        if spec is not None and spec.type is not inner.type:
+            raise InvalidValue(f"map {self.store.spec.name} holds maps of type {inner.type.name}, not {spec.type.name}")
         return super()._encode_value(store)
 
     def __getitem__(self, key: K) -> Any:

@@ -106,7 +106,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def _encode_key(self, key: Any) -> bytes:
         store = self.store
         if store.key_type is None:
-            raise InvalidValue(f"map {store.spec.name} ({store.spec.kind.name}) has no keys: read it as events")
+            raise InvalidValue(f"map {store.spec.name} ({store.spec.type.name}) has no keys: read it as events")
         encoded: bytes = store.key_type.encode(key)
         return encoded
 
@@ -169,7 +169,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def _check_index(self, error: KernelError, key: Any) -> None:
         """Raise the error of an index that an array does not have, if that is what the kernel's error means."""
         spec = self.store.spec
-        indexed = spec.traits.key is Key.INDEX and spec.kind is not MapType.DEVMAP_HASH
+        indexed = spec.traits.key is Key.INDEX and spec.type is not MapType.DEVMAP_HASH
         if error.errno == errno.E2BIG and indexed:
             raise InvalidValue(f"map {spec.name} has indices 0 to {self.store.max_entries - 1}, not {key!r}") from None
 
@@ -254,11 +254,11 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def _batches(self) -> Iterator[Batch]:
         spec = self.store.spec
         if self.store.key_type is None:
-            raise InvalidValue(f"map {spec.name} ({spec.kind.name}) has no items: read it as events")
+            raise InvalidValue(f"map {spec.name} ({spec.type.name}) has no items: read it as events")
         readable = spec.traits.operations & MapOperation.LOOKUP
         if not readable or not spec.traits.operations & MapOperation.ITERATE:
             way = "look its keys up one by one" if readable else "the kernel gives its values to programs only"
-            raise InvalidValue(f"map {spec.name} ({spec.kind.name}) lists no items: {way}")
+            raise InvalidValue(f"map {spec.name} ({spec.type.name}) lists no items: {way}")
         found: Iterator[Batch] = self.store.lookup_batches()
         return found
 
@@ -316,7 +316,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def per_cpu(self) -> PerCpuValues[K, V]:
         """The values processor by processor: `map.per_cpu[key]` is a list with one item for each possible processor."""
         if not self.store.spec.traits.per_cpu:
-            raise InvalidValue(f"map {self.store.spec.name} ({self.store.spec.kind.name}) is not per-CPU")
+            raise InvalidValue(f"map {self.store.spec.name} ({self.store.spec.type.name}) is not per-CPU")
         return PerCpuValues(self)
 
     def decode_slots(self, value: bytes) -> list[Any]:

@@ -65,7 +65,9 @@ class ProgramArray(LoadedMap, StoredObjectArray[int]):
         candidates = tuple(
             replace(
                 candidate,
-                attachments=tuple(Attachment(each.kind, called(each.attach)) for each in candidate.attachments[:1]),
+                attachments=tuple(
+                    Attachment(each.program_type, called(each.attach)) for each in candidate.attachments[:1]
+                ),
             )
             for candidate in like.requests[0].candidates
         )

@@ -58,7 +58,7 @@ class RedirectMap(LoadedMap, StoredObjectArray[int]):
 
     def _redirect(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
         """`redirect(k, flags)`: XDP_REDIRECT, or the two low bits of `flags` where there is no such key."""
-        if p.kind is not ProgramType.XDP:
+        if p.program_type is not ProgramType.XDP:
             p.fail(f"redirect() of {self.describe()} is for XDP programs: in tc, write helpers.redirect(ifindex, 0)")
         key = rvalue(p, key)
         if isinstance(key, int) and not 0 <= key <= U32.maximum:

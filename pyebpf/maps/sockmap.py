@@ -99,7 +99,7 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
 
     def _redirect(self, p: ProgramBuilder, key: Any, *, ingress: Any = False) -> Int:
         """`redirect(k)`: hand what the program looks at to that socket. SK_PASS, or SK_DROP if there is none."""
-        helpers = _REDIRECT.get(p.kind)
+        helpers = _REDIRECT.get(p.program_type)
         if helpers is None or self.kind is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"redirect() is for sk_msg and sk_skb programs, to a sockmap or sockhash: {self.describe()}")
         if not isinstance(ingress, bool):
@@ -115,7 +115,7 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
 
     def _update(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
         """`update(k)`: put the socket of a sock_ops event into the map. 0, or a negative errno."""
-        if p.kind is not ProgramType.SOCK_OPS or self.kind is MapType.REUSEPORT_SOCKARRAY:
+        if p.program_type is not ProgramType.SOCK_OPS or self.kind is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"update() is for sock_ops programs, of a sockmap or sockhash: {self.describe()}")
         helper = "sock_map_update" if self.kind is MapType.SOCKMAP else "sock_hash_update"
         with self._key(p, key) as address:
@@ -123,14 +123,14 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
 
     def _select(self, p: ProgramBuilder, key: Any) -> Int:
         """`select(k)`: that socket gets what an sk_reuseport program looks at. 0, or a negative errno."""
-        if p.kind is not ProgramType.SK_REUSEPORT:
+        if p.program_type is not ProgramType.SK_REUSEPORT:
             p.fail(f"select() is for sk_reuseport programs: {self.describe()}")
         with self._key(p, key) as address:
             return Int(self._call(p, "sk_select_reuseport", p.context, self.handle(p), address, p.b.const(0)), S64)
 
     def _assign(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
         """`assign(k)`: that socket gets the packet or connection. 0, or a negative errno (ENOENT: no such entry)."""
-        if p.kind not in _ASSIGN or self.kind is MapType.REUSEPORT_SOCKARRAY:
+        if p.program_type not in _ASSIGN or self.kind is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"assign() is for sk_lookup and tc programs, from a sockmap or sockhash: {self.describe()}")
         number = to_int(p, flags).value
         with self._key(p, key) as address:

@@ -181,10 +181,10 @@ def _programs(
     for attachment, attach in _expanded(candidate, target):
         key = program_context(attach).signature(target, probe.body.parameters)
         if key is not None and key in same:
-            yield attach, attachment.kind, same[key]
+            yield attach, attachment.program_type, same[key]
             continue
         try:
-            built = build_program(probe.body, Attachment(attachment.kind, attach), target, drop_counters, name)
+            built = build_program(probe.body, Attachment(attachment.program_type, attach), target, drop_counters, name)
         except CompileError as error:
             if first is None or isinstance(error, OpaqueArgument):
                 raise
@@ -203,14 +203,20 @@ def _programs(
                     "write a probe for each",
                     given.where,
                 )
-        yield attach, attachment.kind, built
+        yield attach, attachment.program_type, built
 
 
 def _without_types(candidate: Candidate) -> Candidate | None:
     """The candidate where programs know no types, by the same attach points; None if that is none."""
     found = [(each, program_context(each.attach).without_types()) for each in candidate.attachments]
-    attachments = tuple(Attachment(attach.kind, attach, each.optional) for each, attach in found if attach is not None)
-    return replace(candidate, name=attachments[0].kind.name.lower(), attachments=attachments) if attachments else None
+    attachments = tuple(
+        Attachment(attach.program_type, attach, each.optional) for each, attach in found if attach is not None
+    )
+    return (
+        replace(candidate, name=attachments[0].program_type.name.lower(), attachments=attachments)
+        if attachments
+        else None
+    )
 
 
 def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tuple[AttachSpec, ProgramType, Code]]:

@@ -45,7 +45,7 @@ R = TypeVar("R")
 class Attachment:
     """One attach point, and the type of program that runs there; an `optional` one may be missing."""
 
-    kind: ProgramType
+    program_type: ProgramType
     attach: AttachSpec
     optional: bool = False
 

@@ -72,7 +72,7 @@ def build_program(
         table = DropCounters()
         for reason in drop_counters.reasons:
             table.index(reason)
-        p = ProgramBuilder(name, attachment.kind, attachment.attach, target, where, function, known, analyses)
+        p = ProgramBuilder(name, attachment.program_type, attachment.attach, target, where, function, known, analyses)
         p.drop_counters = table
         try:
             with memory(p):
@@ -91,7 +91,7 @@ def build_program(
 
 
 def _build(p: ProgramBuilder, body: Body) -> None:
-    if p.kind is ProgramType.EXT:
+    if p.program_type is ProgramType.EXT:
         attach: Any = p.attach  # a Freplace
         p.global_functions.append(GlobalFunction(p.name, tuple(name for name, _ in attach.parameters)))
     p.program_context.prologue(p)

@@ -22,7 +22,7 @@ def dump(table: KernelMap) -> list[dict[str, Any]]:
     can't be listed raises InvalidValue.
     """
     if not isinstance(table, Map):
-        raise InvalidValue(f"map {table.name} ({table.spec.kind.name}) has no items to dump")
+        raise InvalidValue(f"map {table.name} ({table.spec.type.name}) has no items to dump")
     key, value = table.key_type, table.value_type
     assert key is not None
     assert value is not None

@@ -48,7 +48,7 @@ class KernelMap:
 
     def __init__(self, spec: MapSpec, descriptor: Descriptor | None = None) -> None:
         self.spec = spec
-        kind = spec.kind
+        kind = spec.type
         try:
             spec.check(PAGE_SIZE)
             traits = spec.traits
@@ -93,14 +93,14 @@ class KernelMap:
             if spec.typed or self._needs_types:
                 value_size = self._describe(options, held, value_size)
             return bpf.map_create(
-                spec.kind, key_size, value_size, self.max_entries, flags=flags, name=spec.name, **options
+                spec.type, key_size, value_size, self.max_entries, flags=flags, name=spec.name, **options
             )
         except OSError as error:
             if isinstance(error, KernelError):
                 raise
             sizes = f"key {key_size}, value {value_size}, {self.max_entries} entries"
             node = f", NUMA node {spec.numa_node}" if spec.numa_node is not None else ""
-            shape = f"{spec.kind.name}, {sizes}, flags {flags:#x}{node}"
+            shape = f"{spec.type.name}, {sizes}, flags {flags:#x}{node}"
             if error.errno == errno.EPERM:
                 from pyebpf.kernel.memlock import shortage
 
@@ -108,7 +108,7 @@ class KernelMap:
                     raise full from error
             from pyebpf.features.requirements import lacking_map
 
-            if missing := lacking_map(spec.kind, f"creating map {spec.name}", error.errno or 0):
+            if missing := lacking_map(spec.type, f"creating map {spec.name}", error.errno or 0):
                 raise missing from error
             raise diagnose(
                 error,
@@ -153,7 +153,7 @@ class KernelMap:
             raise diagnose(loaded.errno, f"loading BTF of map {self.spec.name}: {reason}", needs=("CAP_BPF",))
         held.append(btf)
         options["btf_fd"] = btf.fileno()
-        if self.spec.kind is MapType.STRUCT_OPS:
+        if self.spec.type is MapType.STRUCT_OPS:
             from pyebpf.objects.struct_ops import value_type
 
             number, self.value_type = value_type(self.spec.operations)
@@ -167,11 +167,11 @@ class KernelMap:
         """A map that is there already must be what the spec says. Closes it otherwise."""
         try:
             found = self.info()
-            if self.spec.kind is MapType.STRUCT_OPS:
+            if self.spec.type is MapType.STRUCT_OPS:
                 self.value_type = BytesType(found.value_size)
                 self._value_size = found.value_size
             size = self._value_size // self.processors if not self.spec.traits.per_cpu else None
-            wanted = {"kind": int(self.spec.kind), "key size": self._key_size, "value size": size}
+            wanted = {"kind": int(self.spec.type), "key size": self._key_size, "value size": size}
             real = {"kind": found.type, "key size": found.key_size, "value size": found.value_size}
             wrong = [
                 f"{what} {real[what]}, not {wanted[what]}"
@@ -188,7 +188,7 @@ class KernelMap:
 
     def _fill(self) -> None:
         spec = self.spec
-        if spec.kind is MapType.ARENA:
+        if spec.type is MapType.ARENA:
             for _, content in spec.initial:
                 self.window().memory[: len(content)] = content
         elif spec.initial:
@@ -214,7 +214,7 @@ class KernelMap:
 
     def __repr__(self) -> str:
         state = "closed" if self._descriptor.closed else f"fd {self._descriptor.fileno()}"
-        return f"<{type(self).__name__} {self.spec.name}, {self.spec.kind.name}, {state}>"
+        return f"<{type(self).__name__} {self.spec.name}, {self.spec.type.name}, {state}>"
 
     def fileno(self) -> int:
         """The descriptor's number. Raises NotLoaded after `close()`."""
@@ -346,7 +346,7 @@ class KernelMap:
         sizes = self._key_size, self._value_size, self._capacity
         try:
             batches = elements.read_any(self.fileno(), *sizes, self._lock_flag)
-            for batch in elements.once(batches, *sizes) if self.spec.kind is MapType.LPM_TRIE else batches:
+            for batch in elements.once(batches, *sizes) if self.spec.type is MapType.LPM_TRIE else batches:
                 yield batch
                 self.fileno()  # raises where the map was closed meanwhile
         except OSError as error:
@@ -398,7 +398,7 @@ class KernelMap:
         return make_map(inner if descriptor is None else replace(inner, initial=(), frozen=False), descriptor)
 
     def _diagnose(self, error: OSError, doing: str) -> KernelError:
-        if error.errno == errno.EBADF and self.spec.kind is MapType.INODE_STORAGE:
+        if error.errno == errno.EBADF and self.spec.type is MapType.INODE_STORAGE:
             from pyebpf.kernel.privileges import security_modules
 
             active = security_modules()

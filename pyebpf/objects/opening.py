@@ -52,7 +52,7 @@ def map_class(kind: MapType) -> type[KernelMap]:
 
 def make_map(spec: MapSpec, descriptor: Descriptor | None = None) -> KernelMap:
     """Make the map of a spec (or take the one that `descriptor` is of), as the class that fits its kind."""
-    return map_class(spec.kind)(spec, descriptor)
+    return map_class(spec.type)(spec, descriptor)
 
 
 def open_map(

@@ -55,7 +55,7 @@ class Program:
         #: The maps that it was given, by name: some kinds of attachment put into one what they find out.
         self.maps = maps
         for used in maps.values():
-            if used.spec.kind is MapType.ARENA:
+            if used.spec.type is MapType.ARENA:
                 used.window()  # the kernel wants its address in user space before a program names it
         starts = slot_starts(spec.code.instructions)
         with KernelSymbols(spec.code.instructions, btf or _vmlinux, spec.code.weak) as symbols:

@@ -33,8 +33,8 @@ class Window:
 
     def __init__(self, owner: KernelMap, *, writable: bool = True) -> None:
         spec = owner.spec
-        if spec.kind not in {MapType.ARRAY, MapType.ARENA}:
-            raise InvalidValue(f"map {spec.name} ({spec.kind.name}) can't be mapped: arrays and arenas can")
+        if spec.type not in {MapType.ARRAY, MapType.ARENA}:
+            raise InvalidValue(f"map {spec.name} ({spec.type.name}) can't be mapped: arrays and arenas can")
         if not spec.flags & BPF_F_MMAPABLE:
             raise InvalidValue(f"map {spec.name} was not made to be mapped: give flags=BPF_F_MMAPABLE")
         self._name = spec.name
@@ -42,7 +42,7 @@ class Window:
         self._step = slot_size(self._type.size) if self._type is not None else PAGE_SIZE
         self._count = owner.max_entries
         size = -(-self._step * self._count // PAGE_SIZE) * PAGE_SIZE
-        place = spec.extra if spec.kind is MapType.ARENA else 0
+        place = spec.extra if spec.type is MapType.ARENA else 0
         try:
             self._mapping: Mapping | None = Mapping(owner.fileno(), size, writable=writable, address=place)
         except OSError as error:

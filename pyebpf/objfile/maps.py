@@ -238,7 +238,7 @@ def _btf_map(
         else:
             raise MalformedData(f"map {name}, {member.name}: not written with __uint")
     made = _spec(name, numbers, types, inner)
-    if made.kind is MapType.ARENA and arena.strip(b"\0"):
+    if made.type is MapType.ARENA and arena.strip(b"\0"):
         made = replace(made, initial=((b"", arena),))
     if not is_kernel_owned(btf, ids["value"]):
         return made

@@ -125,7 +125,7 @@ class ElfObject:
         """Variable of the arena, whose memory holds the variables of section .addr_space.1."""
         for name in self.maps:
             with suppress(MalformedData):
-                if self.maps[name].kind is MapType.ARENA:
+                if self.maps[name].type is MapType.ARENA:
                     return name
         return None
 
@@ -189,18 +189,18 @@ class ElfObject:
         self,
         kernel: Btf | None = None,
         config: KernelConfig | None = None,
-        kinds: Mapping[str, ProgramType | None] | None = None,
+        program_types: Mapping[str, ProgramType | None] | None = None,
     ) -> ModuleSpec:
         """All programs but the optional ones, and the maps that they use. See `program_spec`.
 
-        `kinds` gives programs by name the type that their section does not say, or None to leave one out.
+        `program_types` gives programs by name the type that their section does not say, or None to leave one out.
         """
-        given = kinds or {}
+        given = program_types or {}
         unknown = [name for name in given if name not in {program.name for program in self.programs}]
         if unknown:
-            raise NotFound(f"the object has no program {unknown[0]!r}, whose kind is given")
+            raise NotFound(f"the object has no program {unknown[0]!r}, whose type is given")
         wanted = (p.name for p in self.programs if not p.optional and given.get(p.name, ProgramType) is not None)
-        programs = tuple(self.program_spec(name, kernel, config, kind=given.get(name)) for name in wanted)
+        programs = tuple(self.program_spec(name, kernel, config, program_type=given.get(name)) for name in wanted)
         used = {i.symbol for p in programs for i in p.code.instructions if i.op.form is Form.LDDW_MAP}
         return ModuleSpec(self._map_specs(config, used), programs)
 
@@ -229,12 +229,12 @@ class ElfObject:
         kernel: Btf | None = None,
         config: KernelConfig | None = None,
         *,
-        kind: ProgramType | None = None,
+        program_type: ProgramType | None = None,
         attach_type: AttachType | None = None,
     ) -> ProgramSpec:
         """One program, ready to load.
 
-        Its section's name says what it is, unless `kind` (and `attach_type`, where the kind has several) does.
+        Its section's name says what it is, unless `program_type` (and `attach_type`, where the kind has several) does.
 
         `kernel`, the BTF to load into, is asked for the function or tracepoint that the section names, and for what
         CO-RE relocations want to know; `config` for externs of .kconfig. NotFound for a name that is no program's, or
@@ -249,7 +249,7 @@ class ElfObject:
         sections = [each for each in self.elf.sections if each.has_code and each.name == program.section]
         symbol = next(each for section in sections for each in self.elf.functions(section) if each.name == name)
         code = _Linker(self, kernel, config).link(symbol)
-        said = _said(program, kind, attach_type)
+        said = _said(program, program_type, attach_type)
         attach, attach_btf = _attachment(said, kernel)
         return ProgramSpec(
             name,
@@ -274,17 +274,18 @@ _FUNCTIONS = {
 }
 
 
-def _said(program: ElfProgram, kind: ProgramType | None, attach_type: AttachType | None) -> Convention:
+def _said(program: ElfProgram, program_type: ProgramType | None, attach_type: AttachType | None) -> Convention:
     """The kind of a program: as the section's name says, or as is given; the rest of the name counts if it agrees."""
     try:
         said = program.convention
     except NotFound as error:
-        if kind is None:
-            hint = f"give its type, program_spec({program.name!r}, kind=ProgramType.XDP), or kinds= of module_spec()"
+        if program_type is None:
+            example = f"program_spec({program.name!r}, program_type=ProgramType.XDP)"
+            hint = f"give its type, {example}, or program_types= of module_spec()"
             raise NotFound(f"program {program.name}: {error}: {hint}") from None
-        return Convention("", ProgramType(kind), attach_type, 0, "")
-    if kind is not None and int(kind) != int(said.program_type):
-        return Convention(said.kind, ProgramType(kind), attach_type, 0, "")
+        return Convention("", ProgramType(program_type), attach_type, 0, "")
+    if program_type is not None and int(program_type) != int(said.program_type):
+        return Convention(said.kind, ProgramType(program_type), attach_type, 0, "")
     return said._replace(attach_type=attach_type) if attach_type is not None else said
 
 

@@ -75,7 +75,7 @@ class Loaded:
             self._open.callback(made.close)
             self.maps[map_spec.name] = made
         for map_spec in spec.maps:
-            if map_spec.kind is MapType.ARENA:
+            if map_spec.type is MapType.ARENA:
                 self._open_arena(map_spec.name)
         if ".tracer" in self.maps:
             from pyebpf.runtime.tracer_frames import tracer_ranges
@@ -122,7 +122,7 @@ class Loaded:
             MapType.RINGBUF: "RingBuffer",
             MapType.USER_RINGBUF: "UserRingBuffer",
             MapType.PERF_EVENT_ARRAY: "PerfBuffer" if record is not None else "",
-        }.get(spec.kind, "")
+        }.get(spec.type, "")
         if not wanted:
             return loaded
         from pyebpf import events

@@ -16,7 +16,7 @@ from pyebpf.kernel import bpf, info
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.link.base import Link, pin_error
-from pyebpf.link.listing import described, kind_name
+from pyebpf.link.listing import described, program_type_name
 from pyebpf.objects import Program, make_map
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _obj_get(path: str) -> Descriptor:
 
 def _link(descriptor: Descriptor, program: Program | None) -> Link:
     found = info.link_info(descriptor.fileno())
-    return Link(described(descriptor.fileno()), f"{kind_name(found.type)} link", [descriptor], program=program)
+    return Link(described(descriptor.fileno()), f"{program_type_name(found.type)} link", [descriptor], program=program)
 
 
 def unpin(path: str) -> None:

@@ -55,19 +55,19 @@ def check(spec: MapSpec, page_size: int) -> None:
             raise _wrong(spec, "maps nest one level deep: give an inner spec that has no inner of its own")
     if spec.typed and not traits.operations & MapOperation.TYPED:
         raise _wrong(spec, "the kernel takes no BTF for this kind: leave out typed=")
-    if spec.extra and spec.kind not in {MapType.BLOOM_FILTER, MapType.ARENA}:
+    if spec.extra and spec.type not in {MapType.BLOOM_FILTER, MapType.ARENA}:
         raise _wrong(spec, "extra= is for Bloom filters (hash functions) and arenas (address): leave it out")
-    if spec.kind is MapType.BLOOM_FILTER and not 0 <= spec.extra <= _MOST_HASHES:
+    if spec.type is MapType.BLOOM_FILTER and not 0 <= spec.extra <= _MOST_HASHES:
         raise _wrong(spec, f"{spec.extra} hash functions: give extra= 1 to {_MOST_HASHES}, or 0 for the kernel's 5")
-    if (spec.kind is MapType.STRUCT_OPS) != bool(spec.operations):
+    if (spec.type is MapType.STRUCT_OPS) != bool(spec.operations):
         fix = 'give operations=, such as "tcp_congestion_ops"' if not spec.operations else "leave out operations="
         raise _wrong(spec, fix)
-    if spec.frozen and spec.kind is MapType.STRUCT_OPS:
+    if spec.frozen and spec.type is MapType.STRUCT_OPS:
         raise _wrong(spec, "the kernel freezes no struct_ops map: leave out frozen=")
 
 
 def _wrong(spec: MapSpec, fix: str) -> InvalidValue:
-    return InvalidValue(f"map {spec.name} ({spec.kind.name}): {fix}")
+    return InvalidValue(f"map {spec.name} ({spec.type.name}): {fix}")
 
 
 def _fixed(given: Type | None) -> str:

@@ -38,7 +38,7 @@ class MapSpec:
     """
 
     name: str
-    kind: MapType
+    type: MapType
     key: Type | None
     value: Type | None
     max_entries: int
@@ -57,7 +57,7 @@ class MapSpec:
         """Keys, values, sizes, flags and operations of maps of this type."""
         from pyebpf.specs.map_traits import MAP_TRAITS
 
-        return MAP_TRAITS[self.kind]
+        return MAP_TRAITS[self.type]
 
     @property
     def key_type(self) -> Type | None:

@@ -94,7 +94,7 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
 
     def _bind(self, each: Any) -> None:
         made = self.maps[each.spec.name]
-        if made.spec.kind in {MapType.RINGBUF, MapType.PERF_EVENT_ARRAY}:
+        if made.spec.type in {MapType.RINGBUF, MapType.PERF_EVENT_ARRAY}:
             each.bind(EventSource(made, getattr(each, "record_class", None)))
         elif isinstance(made, UserRingBufferMap):
             each.bind(UserRing(made, each.record_class))

@@ -42,11 +42,11 @@ class LoadedProgram:
         machine: Machine,
         instructions: Sequence[Instruction],
         names: Mapping[str, int],
-        kind: ProgramType | None = None,
+        program_type: ProgramType | None = None,
         cookie: int = 0,
     ) -> None:
         self.machine = machine
-        self.kind = kind
+        self.program_type = program_type
         self.cookie = cookie
         self.translation = translate(instructions, names, strict=machine.strict, trace=machine.trace)
         self._frames: list[Region] = []
@@ -227,7 +227,7 @@ class LoadedProgram:
 
         found = self.machine.map_at(at)
         if not isinstance(found, ProgramArrayMap):
-            raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_tail_call#{TAIL_CALL} ({found.name})")
+            raise VmError(f"cannot pass map_type {found.spec.type} into func bpf_tail_call#{TAIL_CALL} ({found.name})")
         target = found.programs.get(index & 0xFFFF_FFFF)
         if target is None or self._tail_calls >= MAX_TAIL_CALLS:
             return None

@@ -183,24 +183,24 @@ class Machine:
             self.descriptors[descriptor] = spec.name
         return made
 
-    def load(self, program: Code, *, kind: ProgramType | None = None) -> LoadedProgram:
+    def load(self, program: Code, *, program_type: ProgramType | None = None) -> LoadedProgram:
         """Translate a program: a spec, instructions and labels, or bytes. Running it again then costs nothing."""
         if isinstance(program, ProgramSpec):
             names = {each.name: each.start for each in program.code.subprograms}
             return LoadedProgram(self, program.code.instructions, names, program.type, program.cookie)
         if isinstance(program, bytes | bytearray):
             program = decode(bytes(program), raw=True)
-        return LoadedProgram(self, _plain(link(program)), {}, kind)
+        return LoadedProgram(self, _plain(link(program)), {}, program_type)
 
-    def tail_calls(self, name: str, programs: Mapping[int, Code], *, kind: ProgramType | None = None) -> None:
-        """Fill a program array. Raises NotFound without a map of that name, InvalidValue if it is of another kind."""
+    def tail_calls(self, name: str, programs: Mapping[int, Code], *, program_type: ProgramType | None = None) -> None:
+        """Fill a program array. Raises NotFound without a map of that name, InvalidValue if it is of another type."""
         found = self.maps.get(name)
         if found is None:
             raise NotFound(f"no map is called {name!r}{closest(name, self.maps)}")
         if not isinstance(found, ProgramArrayMap):
             raise InvalidValue(f"{name} is no program array")
         for index, program in programs.items():
-            found.programs[index] = self.load(program, kind=kind)
+            found.programs[index] = self.load(program, program_type=program_type)
 
     # --- running ---
 
@@ -211,7 +211,7 @@ class Machine:
         *,
         packet: bytes | None = None,
         fields: Mapping[str, int] | None = None,
-        kind: ProgramType | None = None,
+        program_type: ProgramType | None = None,
         arguments: Sequence[int] | None = None,
     ) -> Result:
         """Run a program from its first instruction.
@@ -220,27 +220,29 @@ class Machine:
         the members `fields`. `arguments` instead are R1 and the following themselves. VmError for what the verifier
         would refuse, as it happens.
         """
-        loaded = program if isinstance(program, LoadedProgram) else self.load(program, kind=kind)
+        loaded = program if isinstance(program, LoadedProgram) else self.load(program, program_type=program_type)
         for name, data in (("context", context), ("packet", packet)):
             if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
                 raise InvalidValue(f"{name} is bytes, not {type(data).__name__}")
         region: Region | None = None
         self.packet = None
         if packet is not None:
-            xdp = loaded.kind is ProgramType.XDP
-            self.packet = Packet(packet, fields or {}, xdp=xdp, writable=loaded.kind is not ProgramType.SOCKET_FILTER)
+            xdp = loaded.program_type is ProgramType.XDP
+            self.packet = Packet(
+                packet, fields or {}, xdp=xdp, writable=loaded.program_type is not ProgramType.SOCKET_FILTER
+            )
             self.memory.add(self.packet.region)
             self.packet.refer()
             region = self.packet.context
         elif context is not None:
-            region = plain_context(loaded.kind, context)
+            region = plain_context(loaded.program_type, context)
         if region is not None:
             arguments = (self.memory.add(region),)
         self.printed.clear()
         self.assigned = self.tunnel_set = self.selected = None
         self.tunnel_options = b""
         self.ran = []
-        self.memory.trusted = loaded.kind is ProgramType.TRACING
+        self.memory.trusted = loaded.program_type is ProgramType.TRACING
         self.cookie = loaded.cookie
         try:
             value = loaded.start(*(arguments or (0,)))
@@ -400,8 +402,8 @@ def run(
     memory: Mapping[int, bytes] | None = None,
     maps: Iterable[MapSpec] = (),
     packet: bytes | None = None,
-    kind: ProgramType | None = None,
+    program_type: ProgramType | None = None,
     **surroundings: Any,
 ) -> Result:
     """Run one program in a machine of its own; `surroundings` are what `Machine` takes."""
-    return Machine(maps, memory=memory, **surroundings).run(program, context, packet=packet, kind=kind)
+    return Machine(maps, memory=memory, **surroundings).run(program, context, packet=packet, program_type=program_type)

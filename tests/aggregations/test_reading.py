@@ -220,8 +220,8 @@ def test_specs_are_the_values_and_a_shared_template() -> None:
     """Large values are inserted from a frozen array; small ones from the stack; one value needs neither."""
     keyed = log2_hist(key=Where, name="lat")
     values, zeros = keyed.specs()
-    assert (values.name, values.kind, values.max_entries, values.value.size) == ("lat", MapType.PERCPU_HASH, 1024, 528)
-    assert (zeros.kind, zeros.frozen, zeros.value.size, zeros.max_entries) == (MapType.ARRAY, True, 528, 1)
+    assert (values.name, values.type, values.max_entries, values.value.size) == ("lat", MapType.PERCPU_HASH, 1024, 528)
+    assert (zeros.type, zeros.frozen, zeros.value.size, zeros.max_entries) == (MapType.ARRAY, True, 528, 1)
     assert log2_hist(key=U32, name="other").specs()[1] == zeros
     assert [len(make(key=U32).specs()) for make in (counter, total, minimum, maximum, stats)] == [1] * 5
     assert [len(make().specs()) for make in (log2_hist, counter, stats)] == [1] * 3

@@ -156,7 +156,7 @@ def test_a_map_tells_its_spec_when_its_name_is_known() -> None:
     owner.augment_item(p, 1, "+", 1)
     assert list(p.maps) == ["late", ".drops"]
     assert p.maps["late"] == owner.spec
-    assert (owner.spec.kind, owner.spec.max_entries, owner.spec.flags) == (MapType.LRU_HASH, 10, 2)
+    assert (owner.spec.type, owner.spec.max_entries, owner.spec.flags) == (MapType.LRU_HASH, 10, 2)
 
 
 def test_keys_of_one_program_share_their_stack() -> None:

@@ -238,7 +238,7 @@ def test_what_is_no_count_of_frames_is_refused() -> None:
     for depth in (0, 128, -1, p.number(0), "x"):
         with pytest.raises(CompileError, match=r"ustack\(depth\) is a number of frames known while comp.*127"):
             ustack.call(p, (depth,), {})  # type: ignore[attr-defined]  # a Word
-    p.kind = ProgramType.XDP
+    p.program_type = ProgramType.XDP
     with pytest.raises(CompileError, match="xdp programs have no call stack"):
         ustack.call(p, (), {})  # type: ignore[attr-defined]  # a Word
     with pytest.raises(OnlyInProbe):

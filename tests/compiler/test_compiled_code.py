@@ -18,7 +18,7 @@ COUNT = 61
 def interpreted(module: ir.Module, target: Target, context: bytes) -> tuple[int, bytes]:
     """What the compiled code returns, and the context afterwards."""
     machine = Machine(strict=False)
-    result = machine.run(loadable(compile_module(module, target)), context, kind=ProgramType.SYSCALL)
+    result = machine.run(loadable(compile_module(module, target)), context, program_type=ProgramType.SYSCALL)
     return result.value & MASK, bytes(result.context)
 
 

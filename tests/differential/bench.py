@@ -188,7 +188,7 @@ def packed(made: Compiled) -> bytes:
             assert each.key is not None
             assert each.key.size == U32.size
             assert each.value is not None
-            hidden.append((name, each.kind, each.value.size, each.max_entries, each.flags, each.initial, each.frozen))
+            hidden.append((name, each.type, each.value.size, each.max_entries, each.flags, each.initial, each.frozen))
     return pickle.dumps((program.seed, program.called, names, expected, made.spec.code, hidden))
 
 

@@ -27,7 +27,7 @@ class Maps:
         self.specs = dict(specs)
         self.entries: dict[str, dict[bytes, Region]] = {name: {} for name in specs}
         for name, spec in specs.items():
-            if spec.kind is MapType.ARRAY:
+            if spec.type is MapType.ARRAY:
                 assert spec.value is not None
                 for index in range(spec.max_entries):
                     self.entries[name][index.to_bytes(4, "little")] = Region.of(name, bytes(spec.value.size))
@@ -61,7 +61,7 @@ class Maps:
         single = {
             name: next(iter(self.entries[name].values()))
             for name, spec in self.specs.items()
-            if spec.kind is MapType.ARRAY and spec.max_entries == 1
+            if spec.type is MapType.ARRAY and spec.max_entries == 1
         }
         known = {LOOKUP: self._lookup, UPDATE: self._update, DELETE: self._delete, **(helpers or {})}
         given = Region.of("context", context)
@@ -90,7 +90,7 @@ class Maps:
         entries = self.entries[spec.name]
         if raw in entries and flags == NOEXIST:
             return -EEXIST
-        if raw not in entries and (spec.kind is MapType.ARRAY or len(entries) >= spec.max_entries):
+        if raw not in entries and (spec.type is MapType.ARRAY or len(entries) >= spec.max_entries):
             return -E2BIG
         entries[raw] = Region.of(spec.name, self._bytes(value, spec.value.size))
         return 0

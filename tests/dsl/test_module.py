@@ -81,7 +81,7 @@ def test_specs_of_every_kind_of_map() -> None:
     bpf.array(value=u64)
     bpf.percpu_array(value=u64, size=3)
     bpf.ringbuf(Event)
-    kinds = [(spec.kind, spec.max_entries) for spec in bpf.compile(FakeTarget()).maps]
+    kinds = [(spec.type, spec.max_entries) for spec in bpf.compile(FakeTarget()).maps]
     assert kinds == [
         (MapType.HASH, 10_240),
         (MapType.LRU_HASH, 7),

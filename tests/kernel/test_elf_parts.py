@@ -67,7 +67,7 @@ def compiled(source, folder, *options):
 def test_maps_are_filled_and_types_given_by_who_loads(tmp_path):
     """What the source puts into a program array, a section that says no type, records as keys and values."""
     whole = compiled(SOURCE, tmp_path)
-    module = whole.module_spec(kinds={"count": ProgramType.SOCKET_FILTER})
+    module = whole.module_spec(program_types={"count": ProgramType.SOCKET_FILTER})
     with contextlib.ExitStack() as stack:
         maps = {spec.name: stack.enter_context(make_map(spec)) for spec in module.maps}
         programs = {spec.name: stack.enter_context(Program(spec, maps)) for spec in module.programs}

@@ -241,7 +241,7 @@ def test_tail_calls():
         expected = map_lookup_elem(result.fileno(), bytes(4), 32)
     machine = Machine([RESULT, MapSpec("programs", MapType.PROG_ARRAY, U32, None, 3)])
     machine.tail_calls("programs", {0: program})
-    machine.run(program, packet=bytes(50), kind=ProgramType.SOCKET_FILTER)
+    machine.run(program, packet=bytes(50), program_type=ProgramType.SOCKET_FILTER)
     assert machine.maps["result"].entries()[bytes(4)] == expected
     assert expected[:8] == (34).to_bytes(8, "little")
 

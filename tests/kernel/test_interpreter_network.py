@@ -35,7 +35,7 @@ def both(text: str, packet: bytes, **surroundings: Any) -> tuple[tuple[int, byte
     machine = Machine(strict=False)
     for name, value in surroundings.items():
         setattr(machine, name, value)
-    seen = machine.run(program, packet=packet, kind=ProgramType.SCHED_CLS)
+    seen = machine.run(program, packet=packet, program_type=ProgramType.SCHED_CLS)
     return (ran.retval, ran.data), (seen.value & 0xFFFF_FFFF, seen.packet)
 
 
@@ -133,7 +133,7 @@ def test_a_packet_without_a_key_says_so():
     assert vm[0] == kernel[0] == -22 % (1 << 32)
     machine = Machine(strict=False)
     machine.tunnel = TunnelKey(id=7, remote=0x0A000001, ttl=64)
-    result = machine.run(link(parse(text)), packet=ETHERNET + bytes(50), kind=ProgramType.SCHED_CLS)
+    result = machine.run(link(parse(text)), packet=ETHERNET + bytes(50), program_type=ProgramType.SCHED_CLS)
     assert result.value == 7 + 0x0A000001 + 64
 
 
@@ -240,7 +240,7 @@ def test_a_socket_that_is_not_given_back_is_refused():
     machine = Machine(strict=False)
     machine.sockets.add(Socket("tcp", ("0.0.0.0", 80)))
     with pytest.raises(VmError, match="Unreleased reference"):
-        machine.run(program, packet=ETHERNET + bytes(50), kind=ProgramType.SCHED_CLS)
+        machine.run(program, packet=ETHERNET + bytes(50), program_type=ProgramType.SCHED_CLS)
 
 
 META = """
@@ -290,7 +290,7 @@ def test_metadata_is_made_and_kept_as_the_kernel_does():
         assert result.descriptor is not None, result.log
         with result.descriptor as descriptor:
             ran = bpf.prog_test_run(descriptor.fileno(), data=frame, data_out=2048)
-        seen = Machine(strict=False).run(program, packet=frame, kind=ProgramType.XDP)
+        seen = Machine(strict=False).run(program, packet=frame, program_type=ProgramType.XDP)
         written = (len(seen.packet), seen.packet[:4], seen.packet[-40:])
         assert (ran.retval, len(ran.data), ran.data[:4], ran.data[-40:]) == (seen.value & 0xFFFF_FFFF, *written)
 

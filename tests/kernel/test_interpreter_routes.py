@@ -192,7 +192,7 @@ class Both:
         code = link(parse(program(kind, flags, size)))
         loaded = bpf.prog_load(kind, encode(resolve(code)), log_level=1, log_size=1 << 16)
         assert loaded.descriptor is not None, loaded.log
-        ours = self.machine.load(code, kind=kind)
+        ours = self.machine.load(code, program_type=kind)
         found = []
         with loaded.descriptor as descriptor, inside(self.space):
             for params in questions:

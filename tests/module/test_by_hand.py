@@ -164,7 +164,7 @@ def test_decorators_take_a_body_as_they_take_a_function() -> None:
     """With and without parentheses, on their own kinds of probe, on each other."""
 
     def build(p: ProgramBuilder) -> None:
-        leave(p, None if p.program_context.default_return(p.kind) is not None else 2)
+        leave(p, None if p.program_context.default_return(p.program_type) is not None else 2)
 
     bpf: Any = Module()
     body = HandBody("nothing", build)

@@ -52,7 +52,7 @@ def test_maps_defined_by_btf(whole):
     maps = whole.maps
     assert list(maps) == ["flows", "slots", "a_map_with_a_long_name", "events"]
     assert [m.name for m in maps.values()] == ["flows", "slots", "a_map_with_a_lo", "events"]
-    assert [m.kind for m in maps.values()] == [MapType.HASH, MapType.ARRAY, MapType.PERCPU_ARRAY, MapType.RINGBUF]
+    assert [m.type for m in maps.values()] == [MapType.HASH, MapType.ARRAY, MapType.PERCPU_ARRAY, MapType.RINGBUF]
     assert [(m.key and m.key.name, m.value and m.value.name) for m in maps.values()] == [
         ("flow", "u64"), (None, "u8[24]"), ("u32", "char[16]"), (None, None),
     ]  # fmt: skip
@@ -122,7 +122,7 @@ def test_legacy_maps(compile_c):
     """
     whole = read_object(compile_c(source, name="legacy"))
     assert {
-        name: (m.kind, m.key and m.key.size, m.value.size, m.max_entries, m.flags) for name, m in whole.maps.items()
+        name: (m.type, m.key and m.key.size, m.value.size, m.max_entries, m.flags) for name, m in whole.maps.items()
     } == {
         "old": (MapType.HASH, 4, 8, 11, 1),
         "older": (MapType.ARRAY, None, 6, 13, 0),
@@ -154,8 +154,8 @@ def test_more_kinds_of_maps(compile_c):
     assert (maps["queue"].key, maps["queue"].value.name, maps["queue"].numa_node) == (None, "u32", 0)
     assert maps["filter"].extra == 3
     inner = maps["outer"].inner
-    assert (inner.kind, inner.value.name, inner.max_entries) == (MapType.ARRAY, "u16", 3)
-    assert (maps["jumps"].kind, maps["jumps"].inner) == (MapType.PROG_ARRAY, None)
+    assert (inner.type, inner.value.name, inner.max_entries) == (MapType.ARRAY, "u16", 3)
+    assert (maps["jumps"].type, maps["jumps"].inner) == (MapType.PROG_ARRAY, None)
     assert maps["stacks"].value.size == 80
 
 
@@ -258,7 +258,7 @@ def test_a_section_that_names_nothing(compile_c):
     said = r"section 'kprobes/x' names no kind of program \(did you mean kprobe"
     with pytest.raises(NotFound, match="^" + said):
         _ = whole.programs[0].convention
-    with pytest.raises(NotFound, match=rf"^program f: {said}.*: give its type, program_spec\('f', kind="):
+    with pytest.raises(NotFound, match=rf"^program f: {said}.*: give its type, program_spec\('f', program_type="):
         whole.module_spec()
 
 

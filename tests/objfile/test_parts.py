@@ -58,7 +58,7 @@ def test_a_map_that_cannot_be_made_spoils_none(whole):
     assert [symbol.name for symbol in whole.program_spec("filter").code.subprograms] == ["filter"]
     assert whole.maps["kept"].max_entries == 3
     assert "wrong" in list(whole.maps)
-    for ask in (lambda: whole.maps["wrong"], whole.map_specs, lambda: whole.module_spec(kinds=KINDS)):
+    for ask in (lambda: whole.maps["wrong"], whole.map_specs, lambda: whole.module_spec(program_types=KINDS)):
         with pytest.raises(MalformedData, match=message):
             ask()
 
@@ -70,10 +70,10 @@ def test_the_type_of_a_program_can_be_given(whole):
     """Where the section's name says none, or another; None leaves a program out."""
     with pytest.raises(NotFound, match=re.escape("program own: section 'of_my_own' names no kind of program")):
         whole.program_spec("own")
-    own = whole.program_spec("own", kind=ProgramType.XDP, attach_type=AttachType.XDP_CPUMAP)
+    own = whole.program_spec("own", program_type=ProgramType.XDP, attach_type=AttachType.XDP_CPUMAP)
     assert (own.type, own.expected_attach_type, own.flags) == (ProgramType.XDP, AttachType.XDP_CPUMAP, 0)
-    assert whole.program_spec("filter", kind=ProgramType.SCHED_CLS).type is ProgramType.SCHED_CLS
-    module = whole.module_spec(kinds={**KINDS, "spoiled": None})
+    assert whole.program_spec("filter", program_type=ProgramType.SCHED_CLS).type is ProgramType.SCHED_CLS
+    module = whole.module_spec(program_types={**KINDS, "spoiled": None})
     assert sorted((p.name, p.type.name) for p in module.programs) == [
         ("filter", "SOCKET_FILTER"),
         ("names", "SOCKET_FILTER"),
@@ -82,7 +82,7 @@ def test_the_type_of_a_program_can_be_given(whole):
         ("own", "XDP"),
     ]
     with pytest.raises(NotFound, match=r"^the object has no program 'owm'"):
-        whole.module_spec(kinds={"owm": ProgramType.XDP})
+        whole.module_spec(program_types={"owm": ProgramType.XDP})
 
 
 def test_pinning_and_contents_are_told(whole):
@@ -94,14 +94,14 @@ def test_pinning_and_contents_are_told(whole):
 
 def test_map_extra_is_a_number_of_64_bits(whole):
     """Written by libbpf's __ulong, an enumeration."""
-    assert (whole.maps["memory"].kind, whole.maps["memory"].extra) == (MapType.ARENA, 1 << 44)
+    assert (whole.maps["memory"].type, whole.maps["memory"].extra) == (MapType.ARENA, 1 << 44)
 
 
 def test_maps_whose_cut_names_are_equal_are_two(whole):
     """The kernel's names have 15 characters; programs and maps are joined by them here."""
     used = [i.symbol for i in whole.program_spec("names").code.instructions if i.op.form is Form.LDDW_MAP]
     assert len(set(used)) == 2
-    assert {spec.name for spec in whole.module_spec(kinds={**KINDS, "spoiled": None}).maps} >= set(used)
+    assert {spec.name for spec in whole.module_spec(program_types={**KINDS, "spoiled": None}).maps} >= set(used)
 
 
 def test_functions_without_a_type_are_programs(whole):

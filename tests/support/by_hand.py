@@ -80,5 +80,5 @@ def leave(p: ProgramBuilder, result: Any = None) -> None:
     from pyebpf.builder.values.operations import to_int
 
     if result is None:
-        result = p.program_context.default_return(p.kind)
+        result = p.program_context.default_return(p.program_type)
     p.b.ret(to_int(p, result).value)

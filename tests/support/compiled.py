@@ -30,7 +30,7 @@ def described(spec: ModuleSpec) -> str:
     """Every byte that a module hands to the loader, as text."""
     from pyebpf.asm import listing
 
-    lines = [f"map {m.name} {m.kind.name} {m.key} {m.value} {m.max_entries} {m.flags} {m.initial!r}" for m in spec.maps]
+    lines = [f"map {m.name} {m.type.name} {m.key} {m.value} {m.max_entries} {m.flags} {m.initial!r}" for m in spec.maps]
     for program in spec.programs:
         lines.append(f"program {program.name} {program.type.name} {program.attach} {program.attach_btf}")
         lines.append(listing(program.code.instructions))

@@ -35,7 +35,7 @@ class Both:
         for spec in maps:
             key = spec.key.size if spec.key is not None else 0
             value = spec.value.size if spec.value is not None else 0
-            self.descriptors[spec.name] = bpf.map_create(spec.kind, key, value, spec.max_entries, flags=spec.flags)
+            self.descriptors[spec.name] = bpf.map_create(spec.type, key, value, spec.max_entries, flags=spec.flags)
         self.machine = Machine(maps, cpu=cpu, cpus=cpus, strict=False, trace=True)
         self.executed: dict[Op, int] = {}
 
@@ -72,14 +72,14 @@ class Both:
         if kind is ProgramType.SYSCALL:
             context = chance.randbytes(CONTEXT)
             ran = bpf.prog_test_run(descriptor.fileno(), context=context, in_place=True)
-            result = self.machine.run(program.items, context, kind=kind)
+            result = self.machine.run(program.items, context, program_type=kind)
             kernel, vm = {"context": ran.context}, {"context": result.context}
         else:
             packet = bytes(12) + b"\x08\x00" + chance.randbytes(PACKET)
             ran = bpf.prog_test_run(descriptor.fileno(), data=packet, data_out=256)
             # A socket filter sees what follows the Ethernet header.
             seen = packet if kind is ProgramType.XDP else packet[ETHERNET:]
-            result = self.machine.run(program.items, packet=seen, kind=kind)
+            result = self.machine.run(program.items, packet=seen, program_type=kind)
             # Of the Ethernet header that it did not see, zeros come back.
             kernel, vm = {"packet": ran.data[len(packet) - len(seen) :]}, {"packet": result.packet}
         for op, count in result.executed.items():
@@ -95,7 +95,7 @@ class Both:
         assert spec.key is not None
         assert spec.value is not None
         fd, size = self.descriptors[spec.name].fileno(), spec.value.size * (self.cpus if spec.traits.per_cpu else 1)
-        if spec.kind is MapType.ARRAY and spec.max_entries == 1:
+        if spec.type is MapType.ARRAY and spec.max_entries == 1:
             return {bytes(4): map_elements.map_lookup_elem(fd, bytes(4), size)}
         return {
             keys[n * spec.key.size : (n + 1) * spec.key.size]: values[n * size : (n + 1) * size]

@@ -117,24 +117,24 @@ def test_packets_move():
         helper("xdp_adjust_tail"),
     ]
     grow += [ldx(4, R1, R6, 0), ldx(4, R0, R6, 4), alu("sub64", R0, R1), st(1, R1, 0, 9), exit_()]
-    result = run(grow, packet=bytes(range(64)), kind=ProgramType.XDP)
+    result = run(grow, packet=bytes(range(64)), program_type=ProgramType.XDP)
     assert (result.value, result.packet) == (58, b"\x09\0\0\0" + bytes(range(54)))
     cut = [mov64(R2, 60), helper("xdp_adjust_head"), exit_()]
-    assert run(cut, packet=bytes(64), kind=ProgramType.XDP).value == (1 << 64) - 22
+    assert run(cut, packet=bytes(64), program_type=ProgramType.XDP).value == (1 << 64) - 22
 
 
 def test_socket_buffers():
     """Legacy loads are in the network's byte order, and end the program outside the packet."""
     packet = bytes(range(20))
     load = [mov64(R6, R1), load_packet(4, 2), exit_()]
-    assert run(load, packet=packet, kind=ProgramType.SOCKET_FILTER).value == 0x02030405
+    assert run(load, packet=packet, program_type=ProgramType.SOCKET_FILTER).value == 0x02030405
     beyond = [mov64(R6, R1), mov64(R7, 18), load_packet(4, 0, R7), mov64(R0, 5), exit_()]
-    assert run(beyond, packet=packet, kind=ProgramType.SOCKET_FILTER).value == 0
+    assert run(beyond, packet=packet, program_type=ProgramType.SOCKET_FILTER).value == 0
     link = Instruction(find_op("ldabsh", Form.LOAD_ABSOLUTE), imm=-0x200000 + 6)
-    assert run([mov64(R6, R1), link, exit_()], packet=packet, kind=ProgramType.SOCKET_FILTER).value == 0x0607
+    assert run([mov64(R6, R1), link, exit_()], packet=packet, program_type=ProgramType.SOCKET_FILTER).value == 0x0607
     length = [ldx(4, R0, R1, 0), ldx(4, R2, R1, 8), alu("mul64", R0, R2), exit_()]
     machine = Machine()
-    assert machine.run(length, packet=packet, fields={"mark": 3}, kind=ProgramType.SOCKET_FILTER).value == 60
+    assert machine.run(length, packet=packet, fields={"mark": 3}, program_type=ProgramType.SOCKET_FILTER).value == 60
 
 
 def test_redirect_maps():
@@ -144,7 +144,7 @@ def test_redirect_maps():
 
     def verdict(index, flags):
         program = [load_map(R1, "ports"), mov64(R2, index), mov64(R3, flags), helper("redirect_map"), exit_()]
-        return vm.run(program, packet=bytes(64), kind=ProgramType.XDP).value
+        return vm.run(program, packet=bytes(64), program_type=ProgramType.XDP).value
 
     assert [verdict(1, 0), verdict(2, 2), verdict(2, 0), verdict(1, 64)] == [4, 2, 0, 0]
 
@@ -241,5 +241,5 @@ def test_the_class_and_the_size_of_a_packet():
     classed, size = ([call(HELPER_IDS[name]), exit_()] for name in ("get_cgroup_classid", "xdp_get_buff_len"))
     machine = Machine()
     machine.cgroup_classid = 0x10001
-    assert machine.run(classed, packet=bytes(60), kind=ProgramType.SCHED_CLS).value == 0x10001
-    assert machine.run(size, packet=bytes(61), kind=ProgramType.XDP).value == 61
+    assert machine.run(classed, packet=bytes(60), program_type=ProgramType.SCHED_CLS).value == 0x10001
+    assert machine.run(size, packet=bytes(61), program_type=ProgramType.XDP).value == 61

@@ -203,7 +203,7 @@ def test_stacks_are_numbered():
     numbers = []
     for frames in ((1, 2, 3), (9, 4), (7, 2, 3), ()):
         vm.kernel_stack = frames
-        numbers.append(vm.run(program, b"", kind=ProgramType.PERF_EVENT).value)
+        numbers.append(vm.run(program, b"", program_type=ProgramType.PERF_EVENT).value)
     assert numbers == [0, 1, 0, (1 << 64) - 14]
     assert m.lookup_elem(key(0))[:24] == value(2) + value(3) + value(0)
 

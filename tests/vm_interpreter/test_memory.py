@@ -101,22 +101,22 @@ def test_packets_have_bounds():
     """A load behind the packet's end is refused; pointers end when the packet moves."""
     beyond = [ldx(4, R2, R1, 0), ldx(8, R0, R2, 8), exit_()]
     with pytest.raises(VmError, match="invalid access to packet, off=8 size=8"):
-        run(beyond, packet=bytes(14), kind=ProgramType.XDP)
+        run(beyond, packet=bytes(14), program_type=ProgramType.XDP)
     moved = [mov64(R6, R1), ldx(4, R3, R6, 0), stx(8, R10, -8, R3), mov64(R2, 4), call(HELPER_IDS["xdp_adjust_head"])]
     moved += [ldx(8, R3, R10, -8), ldx(1, R0, R3, 0), exit_()]
     with pytest.raises(VmError, match="R3 invalid mem access"):
-        run(moved, packet=bytes(64), kind=ProgramType.XDP)
+        run(moved, packet=bytes(64), program_type=ProgramType.XDP)
     with pytest.raises(VmError, match="invalid bpf_context access off=0 size=4"):
-        run([mov64(R0, 0), st(4, R1, 0, 1), exit_()], packet=bytes(64), kind=ProgramType.XDP)
+        run([mov64(R0, 0), st(4, R1, 0, 1), exit_()], packet=bytes(64), program_type=ProgramType.XDP)
 
 
 def test_contexts_of_tracing_programs_are_read_only_and_aligned():
     """As the verifier has them."""
     with pytest.raises(VmError, match="misaligned context access off 4 size 8"):
-        run([ldx(8, R0, R1, 4), exit_()], bytes(32), kind=ProgramType.TRACEPOINT)
+        run([ldx(8, R0, R1, 4), exit_()], bytes(32), program_type=ProgramType.TRACEPOINT)
     with pytest.raises(VmError, match="it cannot be written"):
-        run([st(8, R1, 8, 0), exit_()], bytes(32), kind=ProgramType.RAW_TRACEPOINT)
-    assert run([st(8, R1, 8, 5), ldx(8, R0, R1, 8), exit_()], bytes(32), kind=ProgramType.SYSCALL).value == 5
+        run([st(8, R1, 8, 0), exit_()], bytes(32), program_type=ProgramType.RAW_TRACEPOINT)
+    assert run([st(8, R1, 8, 5), ldx(8, R0, R1, 8), exit_()], bytes(32), program_type=ProgramType.SYSCALL).value == 5
 
 
 def test_records_are_submitted_once_and_whole():

@@ -114,7 +114,7 @@ def test_every_row_of_the_table_runs(op):
     end = [mov64(R0, 0), exit_(), mov64(R0, 2), exit_()]
     if form is Form.CALL_REGISTER:
         setup.append(Instruction(find_op("lddw_function", Form.LDDW_FUNCTION), R2, imm=4))
-    result = machine.run([*setup, tested, *end], packet=bytes(64), kind=ProgramType.SOCKET_FILTER)
+    result = machine.run([*setup, tested, *end], packet=bytes(64), program_type=ProgramType.SOCKET_FILTER)
     assert result.value in (0, 1)
 
 

@@ -116,9 +116,9 @@ class ProgramContext(Generic[S]):
     def check_user_read(self, p: ProgramBuilder) -> None:
         """Refuse to read a process's memory where the kernel does not survive it."""
 
-    def default_return(self, kind: ProgramType) -> int | None:
+    def default_return(self, program_type: ProgramType) -> int | None:
         """The result of a path without a `return`; None where every path must return a value."""
-        return DEFAULT_RETURN.get(kind)
+        return DEFAULT_RETURN.get(program_type)
 
     @property
     def return_range(self) -> tuple[int, int] | None:
@@ -160,7 +160,7 @@ class ProgramContext(Generic[S]):
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         """`ctx.name = value`."""
-        p.fail(f"the context of a {p.kind_name} program cannot be written: {name}")
+        p.fail(f"the context of a {p.program_type_name} program cannot be written: {name}")
 
 
 class Context(Entity, NoPythonOperators):

@@ -96,8 +96,8 @@ class KprobeMultiProgramContext(_RegisterProgramContext[KprobeMulti]):
     def names(self) -> tuple[str, ...]:
         return self.attach.functions
 
-    def default_return(self, kind: ProgramType) -> int | None:
-        return None if self.attach.session else super().default_return(kind)
+    def default_return(self, program_type: ProgramType) -> int | None:
+        return None if self.attach.session else super().default_return(program_type)
 
     @property
     def return_range(self) -> tuple[int, int] | None:

@@ -90,22 +90,22 @@ class SkBuffProgramContext(ProgramContext[S], Generic[S]):
 
     def field(self, p: ProgramBuilder, name: str) -> Any:
         offset, type_ = self._field(p, name)
-        writable = name in _WRITABLE.get(p.kind, ())
+        writable = name in _WRITABLE.get(p.program_type, ())
         return p.load_value(Lvalue(base=p.context, offset=offset, owner=name, writable=writable, fixed=True), type_)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         offset, type_ = self._field(p, name)
-        writable = _WRITABLE.get(p.kind, frozenset())
+        writable = _WRITABLE.get(p.program_type, frozenset())
         if name not in writable or not isinstance(type_, IntType):
             one = f"{name} has elements to assign to" if name in writable else f"{name} is only read here"
             p.fail(f"{one}; what can be written is {', '.join(sorted(writable))}")
         p.store_value(p.context, offset, type_, value)
 
     def _field(self, p: ProgramBuilder, name: str) -> tuple[int, Type]:
-        hidden = _HIDDEN.get(p.kind, frozenset())
+        hidden = _HIDDEN.get(p.program_type, frozenset())
         if name in SKB_FIELDS and name not in hidden:
             return SKB_FIELDS[name]
         if name in hidden:
-            p.fail(f"{name}: {p.kind_name} programs do not see this field of the sk_buff")
+            p.fail(f"{name}: {p.program_type_name} programs do not see this field of the sk_buff")
         known = ("packet", *(each for each in SKB_FIELDS if each not in hidden))
         p.fail(f"an sk_buff has no field {name}{closest(name, known)}: it has {', '.join(known)}")

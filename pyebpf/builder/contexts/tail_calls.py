@@ -40,8 +40,8 @@ class TailCalledProgramContext(ProgramContext[TailCalled]):
     def load_attributes(self, target: Target) -> LoadAttributes:
         return self._like.load_attributes(target)
 
-    def default_return(self, kind: ProgramType) -> int | None:
-        return self._like.default_return(kind)
+    def default_return(self, program_type: ProgramType) -> int | None:
+        return self._like.default_return(program_type)
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
         return self._like.parameter(p, name, annotation, position)

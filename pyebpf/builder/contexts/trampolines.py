@@ -135,5 +135,5 @@ class FmodRetProgramContext(TrampolineProgramContext):
 
     returns = True
 
-    def default_return(self, kind: ProgramType) -> int | None:
+    def default_return(self, program_type: ProgramType) -> int | None:
         return None

@@ -24,7 +24,7 @@ __all__ = ["WritableRawTracepointProgramContext"]
 class WritableRawTracepointProgramContext(KernelArgumentsProgramContext[WritableRawTracepoint]):
     """Parameters are the kernel's arguments; what the first points to may be written, a number as `argument[0]`."""
 
-    def default_return(self, kind: ProgramType) -> int | None:
+    def default_return(self, program_type: ProgramType) -> int | None:
         return 0
 
     def field(self, p: ProgramBuilder, name: str) -> Any:

@@ -118,7 +118,7 @@ class Dynptr(Entity, NoPythonOperators):
 def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
     slot = p.b.slot(DYNPTR_SIZE, name="dynptr", opaque=True)
     if isinstance(value, Context):
-        name = PACKETS.get(p.kind.name)
+        name = PACKETS.get(p.program_type.name)
         if name is None:
             p.fail("dynptr(ctx) is of a packet: programs of this kind have none")
         try:

@@ -139,8 +139,8 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
             p.fail(f"{name}(skip=…) is a number known while compiling, 0 to {MOST_SKIPPED}")
         if depth is not None and (not isinstance(depth, int) or not 1 <= depth <= DEPTH):
             p.fail(f"{name}(depth) is a number of frames known while compiling, 1 to {DEPTH}")
-        if p.kind not in _KINDS:
-            p.fail(f"{name}() is for tracing: {p.kind_name} programs have no call stack")
+        if p.program_type not in _KINDS:
+            p.fail(f"{name}() is for tracing: {p.program_type_name} programs have no call stack")
         if flags & USER_STACK:
             p.program_context.check_user_read(p)
         b = p.b

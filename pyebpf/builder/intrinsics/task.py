@@ -125,9 +125,9 @@ def comm() -> str:
 
 
 def _function_ip(p: ProgramBuilder) -> Int:
-    if p.kind not in _FUNCTION_TYPES:
+    if p.program_type not in _FUNCTION_TYPES:
         p.fail("function_ip() is known where a probe is on functions: @bpf.kprobe, @bpf.fentry, @bpf.function …")
-    if not p.target.has(f"helper:get_func_ip@{p.kind.name.lower()}"):
+    if not p.target.has(f"helper:get_func_ip@{p.program_type.name.lower()}"):
         return Int(_from_register(p), U64)
     return Int(p.b.call(GET_FUNC_IP, p.context, comment="function_ip()"), U64)
 

@@ -77,7 +77,7 @@ class Packet(Entity, NoPythonOperators):
         """Bytes from the packet's first to its last, fragments included."""
         if self.length_at is not None:
             return Int(p.b.load(p.context, self.length_at, 4), S64, U32)
-        if self.copies and p.kind is ProgramType.XDP and p.target.has("helper:xdp_get_buff_len@xdp"):
+        if self.copies and p.program_type is ProgramType.XDP and p.target.has("helper:xdp_get_buff_len@xdp"):
             value = p.b.call(XDP_GET_BUFF_LEN, p.context, comment="bpf_xdp_get_buff_len")
             p.b.assume_bounds(value, 0, U32.maximum)
             return Int(value, S64, U32)
@@ -112,10 +112,10 @@ class Packet(Entity, NoPythonOperators):
             p.fail(f"at={int(at)} lies outside every packet")
         helper, name = (
             (XDP_LOAD_BYTES, "bpf_xdp_load_bytes")
-            if p.kind is ProgramType.XDP
+            if p.program_type is ProgramType.XDP
             else (SKB_LOAD_BYTES, "bpf_skb_load_bytes")
         )
-        if p.kind is ProgramType.XDP:
+        if p.program_type is ProgramType.XDP:
             need_helper(p, "xdp_load_bytes", f"{self.name}.load()", "read it in place, by .header(T, at=…)")
         offset = to_int(p, at).value
         if not 0 <= p.b.bounds(offset)[0] <= p.b.bounds(offset)[1] <= _LOADABLE:

@@ -41,8 +41,10 @@ class SpecialField(Entity, NoPythonOperators):
 
     def check_kind(self, p: ProgramBuilder, what: str) -> None:
         """Refuse programs of kinds that may not use it."""
-        if p.kind.name in TRACING_TYPES:
-            p.fail(f"{what}: programs of the kind {p.kind_name} run in the middle of others, and may not use it")
+        if p.program_type.name in TRACING_TYPES:
+            p.fail(
+                f"{what}: programs of the kind {p.program_type_name} run in the middle of others, and may not use it"
+            )
 
 
 class SpinLock(SpecialField):

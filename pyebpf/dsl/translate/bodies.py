@@ -118,7 +118,7 @@ def end_of_function(f: Frame) -> None:
             )
         _leave(f, f.b.const(0))
         return
-    default = f.p.program_context.default_return(f.p.kind)
+    default = f.p.program_context.default_return(f.p.program_type)
     if default is None:
         f.p.fail(
             f"{f.scope.function.__name__}: every path of a program of this kind returns a value, and one "
@@ -129,7 +129,7 @@ def end_of_function(f: Frame) -> None:
 
 
 def _last_return(f: Frame) -> str:
-    return f"return {_VERDICTS[f.p.kind]}" if f.p.kind in _VERDICTS else "return"
+    return f"return {_VERDICTS[f.p.program_type]}" if f.p.program_type in _VERDICTS else "return"
 
 
 def _return_inlined(f: Frame, value: Any) -> None:
@@ -182,7 +182,7 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
         assert converted is not None
         _leave(f, converted.value)
         return
-    default = f.p.program_context.default_return(f.p.kind)
+    default = f.p.program_context.default_return(f.p.program_type)
     if default is not None:
         if value is not None:
             f.fail(

@@ -46,7 +46,7 @@ class AttachSpec:
     __slots__ = ()
 
     #: The type of program that is loaded for it.
-    kind: ClassVar[ProgramType]
+    program_type: ClassVar[ProgramType]
 
     @property
     def attach_type(self) -> int:

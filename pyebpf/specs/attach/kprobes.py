@@ -25,7 +25,7 @@ class Kprobe(AttachSpec):
     most: int = MAX_PROBES
     matched: tuple[str, ...] = ()
 
-    kind = ProgramType.KPROBE
+    program_type = ProgramType.KPROBE
 
     def __str__(self) -> str:
         return f"{'kretprobe' if self.returns else 'kprobe'} {in_words(self.functions)}"
@@ -49,7 +49,7 @@ class KprobeMulti(AttachSpec):
     cookies: tuple[int, ...] = ()
     most: int = MAX_PROBES
 
-    kind = ProgramType.KPROBE
+    program_type = ProgramType.KPROBE
 
     def __str__(self) -> str:
         name = "kprobe.session" if self.session else "kretprobe.multi" if self.returns else "kprobe.multi"

@@ -27,8 +27,8 @@ class TailCalled(AttachSpec):
     index: int
 
     @property
-    def kind(self) -> ProgramType:  # type: ignore[override]  # the other kinds know theirs beforehand
-        return self.like.kind
+    def program_type(self) -> ProgramType:  # type: ignore[override]  # the others know theirs beforehand
+        return self.like.program_type
 
     @property
     def map_name(self) -> str:

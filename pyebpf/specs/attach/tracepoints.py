@@ -21,7 +21,7 @@ class Tracepoint(AttachSpec):
     name: str
     most: int = 1000
 
-    kind = ProgramType.TRACEPOINT
+    program_type = ProgramType.TRACEPOINT
 
     def __str__(self) -> str:
         return f"tracepoint {self.category}:{self.name}"
@@ -37,7 +37,7 @@ class RawTracepoint(AttachSpec):
 
     name: str
 
-    kind = ProgramType.RAW_TRACEPOINT
+    program_type = ProgramType.RAW_TRACEPOINT
 
     def __str__(self) -> str:
         return f"raw_tp {self.name}"
@@ -53,7 +53,7 @@ class BtfTracepoint(AttachSpec):
 
     name: str
 
-    kind = ProgramType.TRACING
+    program_type = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"tp_btf {self.name}"
@@ -73,7 +73,7 @@ class WritableRawTracepoint(AttachSpec):
 
     name: str
 
-    kind = ProgramType.RAW_TRACEPOINT_WRITABLE
+    program_type = ProgramType.RAW_TRACEPOINT_WRITABLE
 
     def __str__(self) -> str:
         return f"writable raw_tp {self.name}"

@@ -21,7 +21,7 @@ class Fentry(AttachSpec):
     function: str
     most: int = MAX_PROBES
 
-    kind = ProgramType.TRACING
+    program_type = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"fentry {self.function}"
@@ -42,7 +42,7 @@ class Fexit(AttachSpec):
     function: str
     most: int = MAX_PROBES
 
-    kind = ProgramType.TRACING
+    program_type = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"fexit {self.function}"
@@ -63,7 +63,7 @@ class FmodRet(AttachSpec):
     function: str
     most: int = MAX_PROBES
 
-    kind = ProgramType.TRACING
+    program_type = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"fmod_ret {self.function}"

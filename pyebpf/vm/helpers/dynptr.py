@@ -123,7 +123,7 @@ def user_ringbuf_drain(vm: Machine, at: int, callback: int, context: int, flags:
     """Call a function with each sample that user space has sent until it returns 1; how many it took."""
     found, function = vm.map_at(at), vm.function_at(callback)
     if not isinstance(found, UserRingBufferMap):
-        raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_user_ringbuf_drain ({found.name})")
+        raise VmError(f"cannot pass map_type {found.spec.type} into func bpf_user_ringbuf_drain ({found.name})")
     if flags & ~_WAKEUP:
         return -EINVAL
     count, stop = 0, 0

@@ -184,7 +184,7 @@ def sk_select_reuseport(vm: Machine, _context: int, at: int, key: int, _flags: i
     """Let the socket under a key have the packet: what the map holds for it is then `machine.selected`."""
     found = vm.map_at(at)
     if not isinstance(found, RedirectMap):
-        raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_sk_select_reuseport ({found.name})")
+        raise VmError(f"cannot pass map_type {found.spec.type} into func bpf_sk_select_reuseport ({found.name})")
     value = found.lookup_elem(vm.memory.read(key, found.key_size))
     if value is None:
         return -ENOENT

@@ -188,7 +188,7 @@ def this_cpu_ptr(_vm: Machine, address: int) -> int:
 def _storage(vm: Machine, at: int) -> StorageMap:
     found = vm.map_at(at)
     if not isinstance(found, StorageMap):
-        raise VmError(f"cannot pass map_type {found.spec.kind} into a function on storage ({found.name})")
+        raise VmError(f"cannot pass map_type {found.spec.type} into a function on storage ({found.name})")
     return found
 
 
@@ -221,7 +221,7 @@ def current_task_under_cgroup(vm: Machine, at: int, index: int) -> int:
     """Whether the machine's control group is the one under an index."""
     found = vm.map_at(at)
     if not isinstance(found, CgroupArrayMap):
-        raise VmError(f"cannot pass map_type {found.spec.kind} into a function on control groups ({found.name})")
+        raise VmError(f"cannot pass map_type {found.spec.type} into a function on control groups ({found.name})")
     index &= _LOW
     if index >= found.max_entries:
         return -E2BIG
@@ -240,7 +240,7 @@ def redirect_map(vm: Machine, at: int, key: int, flags: int) -> int:
     """XDP_REDIRECT if the map has the key, else the verdict in the flags' lowest two bits; XDP_ABORTED for others."""
     found = vm.map_at(at)
     if not isinstance(found, RedirectMap):
-        raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_redirect_map ({found.name})")
+        raise VmError(f"cannot pass map_type {found.spec.type} into func bpf_redirect_map ({found.name})")
     if flags & ~0x1B:
         return 0
     raw = (key & _LOW).to_bytes(4, "little")

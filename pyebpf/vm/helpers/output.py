@@ -25,7 +25,7 @@ def ring_at(vm: Machine, at: int) -> RingBufferMap:
     """The ring buffer that a pointer means."""
     found = vm.map_at(at)
     if not isinstance(found, RingBufferMap):
-        raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_ringbuf_output ({found.name})")
+        raise VmError(f"cannot pass map_type {found.spec.type} into func bpf_ringbuf_output ({found.name})")
     return found
 
 
@@ -90,7 +90,7 @@ def perf_event_output(vm: Machine, _context: int, at: int, flags: int, data: int
     """Send a copy of some bytes to the processor that `flags` names, which must be this one."""
     found = vm.map_at(at)
     if not isinstance(found, PerfEventArrayMap):
-        raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_perf_event_output ({found.name})")
+        raise VmError(f"cannot pass map_type {found.spec.type} into func bpf_perf_event_output ({found.name})")
     if flags & ~_LOW:
         return -EINVAL
     taken = vm.memory.read(data, size)

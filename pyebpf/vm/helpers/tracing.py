@@ -120,7 +120,7 @@ def get_stackid(vm: Machine, _context: int, at: int, flags: int) -> int:
     """Number of the caller's stack; -EFAULT if there is none."""
     found = vm.map_at(at)
     if not isinstance(found, StackTraceMap):
-        raise VmError(f"cannot pass map_type {found.spec.kind} into func bpf_get_stackid ({found.name})")
+        raise VmError(f"cannot pass map_type {found.spec.type} into func bpf_get_stackid ({found.name})")
     frames = _frames(vm, flags)
     return found.number(frames) if frames else -EFAULT
 

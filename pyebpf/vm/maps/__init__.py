@@ -46,9 +46,9 @@ CLASSES: dict[MapType, tuple[str, str]] = {
 
 def make_map(spec: MapSpec, memory: Memory, cpus: int) -> VmMap:
     """An emulated map with its initial entries. InvalidValue: a kind that has no emulation."""
-    if spec.kind not in CLASSES:
-        raise InvalidValue(f"map {spec.name}: the vm has no maps of kind {spec.kind.name}")
-    file, name = CLASSES[spec.kind]
+    if spec.type not in CLASSES:
+        raise InvalidValue(f"map {spec.name}: the vm has no maps of kind {spec.type.name}")
+    file, name = CLASSES[spec.type]
     made: VmMap = getattr(import_module(f"pyebpf.vm.maps.{file}"), name)(spec, memory, cpus)
     slot = made.value_size + 7 & ~7
     for key, value in spec.initial:

@@ -63,7 +63,7 @@ class VmMap:
         """Make what a kind has of its own."""
 
     def __repr__(self) -> str:
-        return f"<{self.spec.kind.name} {self.name} of the vm>"
+        return f"<{self.spec.type.name} {self.name} of the vm>"
 
     def _region(self, value: bytes) -> Region:
         flags = self.spec.flags
@@ -73,8 +73,8 @@ class VmMap:
         return region
 
     def _unfit(self, operation: str) -> VmError:
-        kind = self.spec.kind.name.lower()
-        return VmError(f"cannot pass map_type {self.spec.kind} into func bpf_map_{operation} ({self.name} is a {kind})")
+        kind = self.spec.type.name.lower()
+        return VmError(f"cannot pass map_type {self.spec.type} into func bpf_map_{operation} ({self.name} is a {kind})")
 
     # --- what programs call ---
 
@@ -100,7 +100,7 @@ class VmMap:
 
     def elements(self, cpu: int) -> Iterator[tuple[bytes, int]]:  # noqa: ARG002 - the interface's
         """Keys and addresses of values, in the order of bpf_for_each_map_elem."""
-        raise VmError(f"cannot pass map_type {self.spec.kind} into func bpf_for_each_map_elem ({self.name})")
+        raise VmError(f"cannot pass map_type {self.spec.type} into func bpf_for_each_map_elem ({self.name})")
 
     # --- what user space does: as `pyebpf.maps.store.MapStore` says ---
 

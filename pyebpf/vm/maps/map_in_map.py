@@ -27,12 +27,12 @@ class MapOfMaps(VmMap):
     def object_number(self, value: Any) -> int:
         """The address of a map, which must be of the inner maps' shape."""
         inner, given = self.spec.inner, value.spec
-        if inner is None or (given.kind, given.key, given.value) != (inner.kind, inner.key, inner.value):
+        if inner is None or (given.type, given.key, given.value) != (inner.type, inner.key, inner.value):
             raise InvalidValue(f"map {self.name} holds maps like {inner and inner.name}, not {given.name}")
         return int(value.address)
 
     def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:
-        index = int.from_bytes(key, "little") if self.spec.kind is MapType.ARRAY_OF_MAPS else len(self.inner)
+        index = int.from_bytes(key, "little") if self.spec.type is MapType.ARRAY_OF_MAPS else len(self.inner)
         error = exists_error(flags, exists=key in self.inner)
         if not error and key not in self.inner and index >= self.max_entries:
             return -E2BIG
