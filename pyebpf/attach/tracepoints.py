@@ -1,17 +1,330 @@
-"""`@bpf.tracepoint`, `@bpf.raw_tracepoint`, `@bpf.btf_tracepoint`."""
+"""Tracepoints: through perf events, raw, raw with BTF types, and raw with an argument that programs may change."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.attach.decorators import Decorators
-from pyebpf.errors import InvalidValue
-from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
+from pyebpf.builder.contexts.base import LoadAttributes, OpaqueArgument, ProgramContext
+from pyebpf.builder.values.arrays import Array
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_objects import as_number, from_register, integer_type
+from pyebpf.builder.values.lvalue import Lvalue
+from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.pointers import Pointer
+from pyebpf.builder.values.strings import StringSource
+from pyebpf.compiler.ir import Kind, Op
+from pyebpf.dataclass import dataclass
+from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.types import S64, U64, CharArray, CharFactory, array_of
+from pyebpf.types.integers import INTEGERS
+from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL_STR
 
 if TYPE_CHECKING:
-    from pyebpf.attach.decorators import TracingDecorator
+    from collections.abc import Iterable
 
-__all__ = ["TracepointDecorators"]
+    from pyebpf.attach.decorators import TracingDecorator
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.target import KernelType, Target
+    from pyebpf.types.tracepoint import TracepointField
+
+__all__ = [
+    "BtfTracepoint",
+    "BtfTracepointProgramContext",
+    "KernelArgumentsProgramContext",
+    "RawTracepoint",
+    "RawTracepointProgramContext",
+    "Tracepoint",
+    "TracepointDecorators",
+    "TracepointProgramContext",
+    "WritableRawTracepoint",
+    "WritableRawTracepointProgramContext",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Tracepoint(AttachSpec):
+    """A tracepoint through perf_event_open: `category` and `name` as under tracefs `events/`.
+
+    `name` may be a pattern ("sys_enter_re*") for at most `most` tracepoints.
+    """
+
+    category: str
+    name: str
+    most: int = 1000
+
+    program_type = ProgramType.TRACEPOINT
+
+    def __str__(self) -> str:
+        return f"tracepoint {self.category}:{self.name}"
+
+    @property
+    def target(self) -> str:
+        return f"{self.category}:{self.name}"
+
+    def program_context(self) -> TracepointProgramContext:
+        return TracepointProgramContext(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RawTracepoint(AttachSpec):
+    """A raw tracepoint by name (BPF_RAW_TRACEPOINT_OPEN): arguments as the kernel passes them, no BTF trust."""
+
+    name: str
+
+    program_type = ProgramType.RAW_TRACEPOINT
+
+    def __str__(self) -> str:
+        return f"raw_tp {self.name}"
+
+    @property
+    def target(self) -> str:
+        return self.name
+
+    def program_context(self) -> RawTracepointProgramContext:
+        return RawTracepointProgramContext(self)
+
+
+@dataclass(frozen=True, slots=True)
+class BtfTracepoint(AttachSpec):
+    """A raw tracepoint whose arguments the verifier knows by BTF (BPF_TRACE_RAW_TP): typed pointers load directly."""
+
+    name: str
+
+    program_type = ProgramType.TRACING
+
+    def __str__(self) -> str:
+        return f"tp_btf {self.name}"
+
+    @property
+    def attach_type(self) -> int:
+        return AttachType.TRACE_RAW_TP
+
+    @property
+    def target(self) -> str:
+        return self.name
+
+    def program_context(self) -> BtfTracepointProgramContext:
+        return BtfTracepointProgramContext(self)
+
+
+@dataclass(frozen=True, slots=True)
+class WritableRawTracepoint(AttachSpec):
+    """A raw tracepoint that was declared writable, by name ("bpf_test_finish", "nbd_send_request")."""
+
+    name: str
+
+    program_type = ProgramType.RAW_TRACEPOINT_WRITABLE
+
+    def __str__(self) -> str:
+        return f"writable raw_tp {self.name}"
+
+    @property
+    def target(self) -> str:
+        return self.name
+
+    def program_context(self) -> WritableRawTracepointProgramContext:
+        return WritableRawTracepointProgramContext(self)
+
+
+class TracepointProgramContext(ProgramContext[Tracepoint]):
+    """Parameters are the fields of the tracepoint's record. A system call's pointers are the process's."""
+
+    @property
+    def space(self) -> Space:  # type: ignore[override] # a constant of other kinds
+        return Space.USER if self.attach.category == "syscalls" else Space.KERNEL
+
+    def expand(self, target: Target) -> Iterable[AttachSpec]:
+        category, name, most = self.attach.category, self.attach.name, self.attach.most
+        if not any(character in name for character in "*?["):
+            return (self.attach,)
+        found = target.tracepoints(category, name)
+        if not found:
+            raise NotFound(f"no tracepoint matches {category}:{name}")
+        if len(found) > most:
+            raise InvalidValue(
+                f"'{category}:{name}' matches {len(found)} tracepoints, more than {most}: narrow it, or allow more "
+                f"with max_probes={len(found)} (--max-probes)"
+            )
+        return tuple(Tracepoint(category, each) for each in found)
+
+    def exists(self, target: Target) -> bool:
+        try:
+            target.tracepoint_format(self.attach.category, self.attach.name)
+        except NotFound:
+            return False
+        return True
+
+    def field(self, p: ProgramBuilder, name: str) -> Any:
+        return _field(p, self.attach.category, self.attach.name, name)
+
+
+S = TypeVar("S", RawTracepoint, BtfTracepoint, WritableRawTracepoint)
+
+#: Events that reading a process's memory causes.
+_PAGE_FAULTS = frozenset({"page_fault_user", "page_fault_kernel"})
+
+
+class KernelArgumentsProgramContext(ProgramContext[S], Generic[S]):
+    """The tracepoints whose programs get the kernel's own arguments."""
+
+    def exists(self, target: Target) -> bool:
+        try:
+            target.raw_tracepoint(self.attach.name)
+        except NotFound:
+            return False
+        return True
+
+    def check_user_read(self, p: ProgramBuilder) -> None:
+        """Refuse a program that would run inside itself until the kernel's stack overflows.
+
+        A kernel with the function below leaves the inner run out, since Linux commit 05b24ff9b2cf ("bpf: Prevent bpf
+        program recursion for raw tracepoint probes") (v6.1).
+        """
+        event = self.attach.name
+        if event in _PAGE_FAULTS and not p.target.has_function("bpf_prog_inc_misses_counter"):
+            p.fail(
+                "reading a process's memory causes page faults, and before Linux 6.1 a program on "
+                f"{event} would run inside itself until the kernel panics: use "
+                f'@bpf.tracepoint("exceptions:{event}"), which does not'
+            )
+
+
+class RawTracepointProgramContext(KernelArgumentsProgramContext[RawTracepoint]):
+    """Parameters are the kernel's own arguments, numbers and pointers that the verifier does not trust."""
+
+    def field(self, p: ProgramBuilder, name: str) -> Any:
+        return _raw_argument(p, self.attach.name, name, trusted=False)
+
+
+class BtfTracepointProgramContext(KernelArgumentsProgramContext[BtfTracepoint]):
+    """Parameters are the kernel's own arguments; objects load directly."""
+
+    def load_attributes(self, target: Target) -> LoadAttributes:
+        return LoadAttributes(target.raw_tracepoint_btf_id(self.attach.name))
+
+    def without_types(self) -> RawTracepoint:
+        return RawTracepoint(self.attach.name)
+
+    def field(self, p: ProgramBuilder, name: str) -> Any:
+        return _raw_argument(p, self.attach.name, name, trusted=True)
+
+
+class WritableRawTracepointProgramContext(KernelArgumentsProgramContext[WritableRawTracepoint]):
+    """Parameters are the kernel's arguments; what the first points to may be written, a number as `argument[0]`."""
+
+    def default_return(self, program_type: ProgramType) -> int | None:
+        return 0
+
+    def field(self, p: ProgramBuilder, name: str) -> Any:
+        from pyebpf.builder.values.kernel_references import WritableReference
+
+        try:
+            parameters = p.target.raw_tracepoint_parameters(self.attach.name)
+        except NotFound as error:
+            p.fail(str(error))
+        first = parameters[0] if parameters else None
+        element = None if first is None else first.type.element
+        if first is None or first.name != name or element is None:
+            return _raw_argument(p, self.attach.name, name, trusted=False)
+        register = p.b.load(p.context, 0, 8, kind=Kind.POINTER)
+        if element.composite:
+            return WritableReference(register, element, trusted=True)
+        number = integer_type(element)
+        if number is None:
+            p.fail(f"{name} points to a {element.c_name}, which has no type in the language")
+        return Array(array_of(number, 1), Lvalue(base=register, owner=f"the argument {name}"))
+
+
+def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> Any:
+    """An argument of a raw tracepoint by its name; a `trusted` pointer is one that the verifier knows."""
+    try:
+        arguments = p.target.raw_tracepoint_parameters(event)
+    except NotFound as error:
+        p.fail(str(error))
+    for index, argument in enumerate(arguments):
+        if argument.name == name:
+            type_ = argument.type
+            element = type_.element
+            if trusted and _is_opaque(type_):
+                reason = f"the verifier gives no {type_.c_name}, which its argument {name} is"
+                raise OpaqueArgument(reason, p.b.where)
+            # Even where the type is known, the verifier hands out a number for `void *` and pointers to integers.
+            typed = trusted and element is not None and element.composite and element.size > 0
+            register = p.b.load(p.context, 8 * index, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
+            if typed and argument.nullable:
+                register, typed = as_number(p, register), False
+            return from_register(p, register, type_, trusted=typed)
+    p.fail(f"raw tracepoint {event} has no argument {name}{closest(name, [a.name for a in arguments])}")
+
+
+def _is_opaque(type_: KernelType) -> bool:
+    """Whether the verifier refuses to read an argument where it knows the types of all (btf_ctx_access).
+
+    It takes numbers, and pointers to structs that BTF defines, to numbers and to nothing.
+    """
+    element = type_.element
+    if type_.kind != "pointer" or element is None:
+        return False
+    if element.composite:
+        return element.size == 0
+    return element.kind not in ("int", "void")
+
+
+def _field(p: ProgramBuilder, category: str, event: str, name: str) -> Any:
+    try:
+        field = p.target.tracepoint_format(category, event).field(name)
+    except NotFound as error:
+        p.fail(str(error))
+    if field.location is not None:
+        return _dynamic(p, field)
+    if field.length is not None:
+        return _array(p, field)
+    if field.pointer:
+        space = Space.USER if category == "syscalls" else Space.KERNEL
+        target = CharFactory() if field.type.replace("const", "").split() == ["char", "*"] else None
+        return Pointer(p.b.load(p.context, field.offset, 8), target, space)
+    element = field.element
+    if element is None or element[0] not in (1, 2, 4, 8):
+        p.fail(f"{field.type} {name} of {field.size} bytes has no type in the language")
+    # A syscall's argument fills 8 bytes whatever its type: the low part is the value (little-endian machines only).
+    size, signed = min(element[0], field.size), element[1] if field.size >= element[0] else field.signed
+    value = p.b.load(p.context, field.offset, size, signed=signed)
+    if size == U64.size:
+        return Int(value, S64 if signed else U64)
+    return Int(value, S64, INTEGERS[f"{'s' if signed else 'u'}{8 * size}"])
+
+
+def _array(p: ProgramBuilder, field: TracepointField) -> Any:
+    """An array that stands in the record itself: text, or numbers."""
+    element = field.element
+    if element is None or not field.length:
+        p.fail(f"{field.type} {field.name}[] has no type in the language")
+    place = Lvalue(base=p.context, offset=field.offset)
+    if "char" in field.type.split():
+        return p.load_value(place, CharArray(field.length))
+    size, signed = element
+    return p.load_value(place, array_of(INTEGERS[f"{'s' if signed else 'u'}{8 * size}"], field.length))
+
+
+def _dynamic(p: ProgramBuilder, field: TracepointField) -> Any:
+    """A `__data_loc` or `__rel_loc` string: its place in the record stands in the record."""
+    if "char" not in field.type.split():
+        p.fail(f"{field.location} {field.type} {field.name}: only text can be read from a field of variable place")
+
+    def read_into(program: ProgramBuilder, destination: Any, length: int) -> None:
+        location = program.b.load(program.context, field.offset, 4)
+        offset = program.b.emit(Op.AND, location, program.b.const(0xFFFF))
+        if field.location == "__rel_loc":
+            offset = program.b.emit(Op.ADD, offset, program.b.const(field.offset + 4))
+        text = program.b.emit(Op.OFFSET, program.context, offset)
+        program.b.call(PROBE_READ_KERNEL_STR, destination, program.b.const(length), text)
+
+    remedy = f"annotate the parameter, {field.name}: char[64] for example"
+    return StringSource(f"field {field.name}", read_into, None, p.b.where, remedy)
 
 
 class TracepointDecorators(Decorators):
@@ -51,8 +364,6 @@ class TracepointDecorators(Decorators):
 
         What the first argument points to is read and written directly: `request.flags = 0`; a number is `error[0]`.
         """
-        from pyebpf.specs.attach.tracepoints import WritableRawTracepoint
-
         places = map(WritableRawTracepoint, targets)
         return self._tracing("raw_tracepoint_writable", targets, places, optional=optional)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint, WritableRawTracepoint
 from pyebpf.errors import NotFound, NotSupported, closest
 from pyebpf.kernel import bpf, perf
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
-from pyebpf.specs.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint, WritableRawTracepoint
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 

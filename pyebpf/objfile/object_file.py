@@ -30,7 +30,7 @@ from pyebpf.objfile.maps import (
 from pyebpf.objfile.sections import Convention, convention
 from pyebpf.objfile.types import loadable
 from pyebpf.objfile.values import is_kernel_owned
-from pyebpf.specs import BtfTracepoint, Code, FunctionStart, ModuleSpec, ProgramSpec, RawTracepoint, Tracepoint
+from pyebpf.specs import Code, FunctionStart, ModuleSpec, ProgramSpec
 from pyebpf.specs.described import CodeTypes, MapTypes
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -291,6 +291,8 @@ def _said(program: ElfProgram, program_type: ProgramType | None, attach_type: At
 
 def _attachment(said: Convention, kernel: Btf | None) -> tuple[AttachSpec | None, int]:
     """Where the program is to run, as far as the section says, and the BTF id that its load wants."""
+    from pyebpf.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
+
     if said.program_type is ProgramType.TRACEPOINT and said.target.count("/") == 1:
         category, name = said.target.split("/")
         return Tracepoint(category, name), 0

@@ -1,13 +1,12 @@
 """Frozen descriptions of maps, programs and attachments: what the compiler makes and the loader takes."""
 
-from pyebpf.specs.attach import AttachSpec, BtfTracepoint, RawTracepoint, Tracepoint
+from pyebpf.specs.attach.base import AttachSpec
 from pyebpf.specs.maps import MapSpec
 from pyebpf.specs.programs import Choice, Code, FunctionStart, ModuleSpec, ProgramSpec
 from pyebpf.uapi.bpf import MapType, ProgramType
 
 __all__ = [
     "AttachSpec",
-    "BtfTracepoint",
     "Choice",
     "Code",
     "FunctionStart",
@@ -16,6 +15,4 @@ __all__ = [
     "ModuleSpec",
     "ProgramSpec",
     "ProgramType",
-    "RawTracepoint",
-    "Tracepoint",
 ]

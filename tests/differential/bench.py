@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.syscall import SyscallProgram
+from pyebpf.attach.tracepoints import RawTracepoint
 from pyebpf.compiler import compile_with_report
 from pyebpf.dsl.module import Module
 from pyebpf.errors import PyebpfError, VerifierError
 from pyebpf.objects import Map, Program as Loaded
-from pyebpf.specs import MapSpec, ProgramSpec, RawTracepoint
+from pyebpf.specs import MapSpec, ProgramSpec
 from pyebpf.types import U32, BytesType
 from pyebpf.uapi.bpf import ProgramType
 from tests.differential.data import Question

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from pyebpf.attach.perf_events import PerfEvent
+from pyebpf.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.builder.intrinsics.task import comm, now, pid
 from pyebpf.dsl.module import Module
 from pyebpf.errors import CompileError, InvalidValue, NotFound, NotLoaded, OnlyInProbe
 from pyebpf.module.probe import Probe
-from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.types import Struct, char, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.vm import Machine

@@ -9,9 +9,9 @@ import pytest
 from pyebpf import BPF, u64
 from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.attach.perf_events import PerfEvent
+from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.errors import NotFound, NotSupported
 from pyebpf.module.probe import Candidate
-from pyebpf.specs import Tracepoint
 from tests.support.needs import lacks
 
 HARDWARE, CPU_CYCLES = 0, 0

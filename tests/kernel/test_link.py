@@ -20,6 +20,7 @@ import pytest
 from pyebpf.asm import Instruction, Label, build, layout
 from pyebpf.asm.build import R0, R1, R2, R6, R10
 from pyebpf.attach.perf_events import PerfEvent
+from pyebpf.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.btf import Kind
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported
 from pyebpf.features import Support
@@ -28,7 +29,7 @@ from pyebpf.kernel.cpus import online_cpus
 from pyebpf.link import Host, attach
 from pyebpf.objects import Map, Program
 from pyebpf.runtime.host import kernel_btf
-from pyebpf.specs import BtfTracepoint, Code, FunctionStart, MapSpec, ProgramSpec, RawTracepoint, Tracepoint
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType

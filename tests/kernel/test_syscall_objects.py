@@ -11,13 +11,14 @@ import pytest
 
 from pyebpf.asm import Instruction, build
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R6, R10
+from pyebpf.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.btf import Btf, Kind
 from pyebpf.errors import Location, NotFound, NotLoaded, NotSupported
 from pyebpf.kernel import bpf, info
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program
-from pyebpf.specs import BtfTracepoint, Code, FunctionStart, MapSpec, ProgramSpec, RawTracepoint, Tracepoint
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -189,9 +190,10 @@ def test_an_iterator_is_read_to_its_end():
 
 WITH_TWO_CAPABILITIES = """
 import ctypes, os, struct, sys
-import pyebpf.verifier.log, pyebpf.verifier.messages, pyebpf.link.tracepoints, pyebpf.link.tracepoints
+import pyebpf.verifier.log, pyebpf.verifier.messages, pyebpf.link.tracepoints
 import pyebpf.kernel.memlock, pyebpf.kernel.tracefs
 from pyebpf.asm import build
+from pyebpf.attach.tracepoints import RawTracepoint, Tracepoint
 from pyebpf.errors import PyebpfError
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program

@@ -9,10 +9,11 @@ import pytest
 
 from pyebpf.asm import Instruction, Label, build, layout
 from pyebpf.asm.build import R0, R1, R2, R3, R6, R10
+from pyebpf.attach.tracepoints import RawTracepoint
 from pyebpf.errors import NotFound
 from pyebpf.link import attach
 from pyebpf.objects import Map, Program
-from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec, RawTracepoint
+from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helpers import helper

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.builder.intrinsics.callbacks import loop
 from pyebpf.builder.values.comparisons import compare
 from pyebpf.dsl.module import Module
@@ -16,7 +17,6 @@ from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe
 from pyebpf.maps.keyed import HashMap
 from pyebpf.module.module import BaseModule
 from pyebpf.module.probe import Attachment, Candidate, Probe, Request, request_decorator
-from pyebpf.specs import Tracepoint
 from pyebpf.types import U32, U64, Struct, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.vm import Machine
@@ -106,7 +106,7 @@ import sys
 from pyebpf.maps.keyed import KeyedMap
 from pyebpf.module.module import BaseModule
 from pyebpf.module.probe import Attachment, Request, Candidate, request_decorator
-from pyebpf.specs import Tracepoint
+from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.types import U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 print("ast" in sys.modules)

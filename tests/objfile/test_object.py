@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from pyebpf.asm import Form, listing
+from pyebpf.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.btf import Btf, BtfBuilder
 from pyebpf.errors import MalformedData, NotFound
 from pyebpf.objfile import convention, list_section, read_object
-from pyebpf.specs import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 

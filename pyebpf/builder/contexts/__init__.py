@@ -15,16 +15,12 @@ __all__ = ["PROGRAM_CONTEXTS", "Context", "LoadAttributes", "ProgramContext", "p
 #: For classes of pyebpf.specs.attach their ProgramContext: the module beside this one, and the class in it. Those of
 #: pyebpf.attach have a method.
 PROGRAM_CONTEXTS = {
-    "BtfTracepoint": ("tracepoints", "BtfTracepointProgramContext"),
     "Fentry": ("trampolines", "FentryProgramContext"),
     "Fexit": ("trampolines", "FexitProgramContext"),
     "FmodRet": ("trampolines", "FmodRetProgramContext"),
     "Kprobe": ("kprobes", "KprobeProgramContext"),
     "KprobeMulti": ("kprobes", "KprobeMultiProgramContext"),
-    "RawTracepoint": ("tracepoints", "RawTracepointProgramContext"),
     "TailCalled": ("tail_calls", "TailCalledProgramContext"),
-    "Tracepoint": ("tracepoints", "TracepointProgramContext"),
-    "WritableRawTracepoint": ("writable", "WritableRawTracepointProgramContext"),
 }
 
 
