@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyebpf.attach.freplace import FreplaceDecorators
     from pyebpf.attach.functions import FunctionDecorators
     from pyebpf.attach.iterators import IteratorDecorators
+    from pyebpf.attach.kprobes import KprobeDecorators
     from pyebpf.attach.lsm import LsmDecorators
     from pyebpf.attach.netfilter import NetfilterDecorators
     from pyebpf.attach.network import NetworkDecorators
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyebpf.attach.struct_ops import StructOpsDecorators
     from pyebpf.attach.syscall import SyscallDecorators
     from pyebpf.attach.tracepoints import TracepointDecorators
+    from pyebpf.attach.trampolines import TrampolineDecorators
     from pyebpf.attach.uprobes import UprobeDecorators
     from pyebpf.attach.usdt import UsdtDecorators
 
@@ -38,13 +40,9 @@ FAMILIES = {
         """,
     ),
     "freplace": ("FreplaceDecorators", "freplace"),
-    "functions": (
-        "FunctionDecorators",
-        """
-            function function_return kprobe kretprobe kprobe_multi kretprobe_multi kprobe_session fentry fexit fmod_ret
-        """,
-    ),
+    "functions": ("FunctionDecorators", "function function_return"),
     "iterators": ("IteratorDecorators", "iter"),
+    "kprobes": ("KprobeDecorators", "kprobe kretprobe kprobe_multi kretprobe_multi kprobe_session"),
     "lsm": ("LsmDecorators", "lsm lsm_cgroup"),
     "netfilter": ("NetfilterDecorators", "netfilter"),
     "network": ("NetworkDecorators", "xdp tc netkit"),
@@ -59,6 +57,7 @@ FAMILIES = {
     "struct_ops": ("StructOpsDecorators", "struct_ops"),
     "syscall": ("SyscallDecorators", "syscall"),
     "tracepoints": ("TracepointDecorators", "tracepoint raw_tracepoint raw_tracepoint_writable btf_tracepoint"),
+    "trampolines": ("TrampolineDecorators", "fentry fexit fmod_ret"),
     "uprobes": ("UprobeDecorators", "uprobe uretprobe uprobe_session"),
     "usdt": ("UsdtDecorators", "usdt"),
 }
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
         FreplaceDecorators,
         FunctionDecorators,
         IteratorDecorators,
+        KprobeDecorators,
         LsmDecorators,
         NetfilterDecorators,
         NetworkDecorators,
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         StructOpsDecorators,
         SyscallDecorators,
         TracepointDecorators,
+        TrampolineDecorators,
         UprobeDecorators,
         UsdtDecorators,
     ):

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyebpf.attach.decorators import Decorators, attachments
+from pyebpf.attach.trampolines import TrampolineProgramContext
 from pyebpf.builder.contexts.base import LoadAttributes
-from pyebpf.builder.contexts.trampolines import TrampolineProgramContext
 from pyebpf.builder.values.comparisons import maximum, minimum
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Protocol
 
-    from pyebpf.builder.contexts.kernel_functions import TracedFunction
+    from pyebpf.attach.kernel_functions import TracedFunction
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.module.probe import Probe

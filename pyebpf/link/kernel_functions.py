@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.kernel_functions import not_loaded, split
 from pyebpf.errors import NotFound, NotPermitted, NotSupported, closest
-from pyebpf.specs.attach.kernel_functions import not_loaded, split
 
 if TYPE_CHECKING:
     from pyebpf.btf import Btf

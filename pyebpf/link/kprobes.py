@@ -13,6 +13,8 @@ import os
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.kernel_functions import split
+from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported
 from pyebpf.kernel import bpf, perf
 from pyebpf.kernel.descriptor import Descriptor
@@ -22,8 +24,6 @@ from pyebpf.kernel.pmu import open_probe
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
-from pyebpf.specs.attach.kernel_functions import split
-from pyebpf.specs.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.uapi.errnos import errno_name
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.trampolines import Fentry, Fexit, FmodRet
 from pyebpf.errors import NotSupported
 from pyebpf.kernel import bpf
 from pyebpf.link.base import Link, attach_error
-from pyebpf.specs.attach.trampolines import Fentry, Fexit, FmodRet
 from pyebpf.uapi.errnos import ENOTSUPP
 
 if TYPE_CHECKING:

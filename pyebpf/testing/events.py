@@ -8,20 +8,19 @@ from struct import pack_into
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.arch import architecture
+from pyebpf.attach.kernel_functions import callee, split, system_call
+from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.network import Clsact, Tcx, Xdp
+from pyebpf.attach.trampolines import Fentry, Fexit, FmodRet
 from pyebpf.attach.uprobes import Uprobe, UprobeSession
-from pyebpf.builder.contexts.kernel_functions import callee, system_call
 from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.errors import InvalidValue, NotFound, closest
-from pyebpf.specs.attach.kernel_functions import split
-from pyebpf.specs.attach.kprobes import Kprobe, KprobeMulti
-from pyebpf.specs.attach.trampolines import Fentry, Fexit, FmodRet
 from pyebpf.types import IntType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyebpf.builder.contexts.kernel_functions import PassedArgument, TracedFunction
+    from pyebpf.attach.kernel_functions import PassedArgument, TracedFunction
     from pyebpf.dsl.module import Module
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target

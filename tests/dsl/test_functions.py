@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyebpf.attach.kernel_functions import is_denied
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import CompileError, InvalidValue, NotFound, NotSupported
-from pyebpf.specs.attach.kernel_functions import is_denied
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import build, namespace, run
 

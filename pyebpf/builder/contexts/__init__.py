@@ -15,11 +15,6 @@ __all__ = ["PROGRAM_CONTEXTS", "Context", "LoadAttributes", "ProgramContext", "p
 #: For classes of pyebpf.specs.attach their ProgramContext: the module beside this one, and the class in it. Those of
 #: pyebpf.attach have a method.
 PROGRAM_CONTEXTS = {
-    "Fentry": ("trampolines", "FentryProgramContext"),
-    "Fexit": ("trampolines", "FexitProgramContext"),
-    "FmodRet": ("trampolines", "FmodRetProgramContext"),
-    "Kprobe": ("kprobes", "KprobeProgramContext"),
-    "KprobeMulti": ("kprobes", "KprobeMultiProgramContext"),
     "TailCalled": ("tail_calls", "TailCalledProgramContext"),
 }
 

@@ -154,6 +154,13 @@ class ProgramContext(Generic[S]):
         """`emit(value)`: in programs of iterators, a record for who reads one."""
         p.fail("emit() gives a record to who reads an iterator: in this program write ring.emit(…) to a ring buffer")
 
+    def function_ip(self, p: ProgramBuilder) -> ir.Value:
+        """The traced function's address, where the kernel lacks the helper that tells it."""
+        p.fail(
+            "this kernel tells only a probe at a function's entry, by @bpf.kprobe, which function that is (helper "
+            "bpf_get_func_ip, since Linux 5.15)"
+        )
+
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         """`ctx.name`."""
         return annotated(p, self.field(p, plain_name(name)), None)

@@ -127,31 +127,10 @@ def comm() -> str:
 def _function_ip(p: ProgramBuilder) -> Int:
     if p.program_type not in _FUNCTION_TYPES:
         p.fail("function_ip() is known where a probe is on functions: @bpf.kprobe, @bpf.fentry, @bpf.function …")
+    # Since Linux commit 9ffd9f3ff719 ("bpf: Add bpf_get_func_ip helper for kprobe programs") (v5.15).
     if not p.target.has(f"helper:get_func_ip@{p.program_type.name.lower()}"):
-        return Int(_from_register(p), U64)
+        return Int(p.program_context.function_ip(p), U64)
     return Int(p.b.call(GET_FUNC_IP, p.context, comment="function_ip()"), U64)
-
-
-def _from_register(p: ProgramBuilder) -> ir.Value:
-    """The address by the program counter, which a kprobe leaves right behind its trap instruction.
-
-    For kernels without the helper: Linux commit 9ffd9f3ff719 ("bpf: Add bpf_get_func_ip helper for kprobe programs")
-    (v5.15).
-    """
-    from pyebpf.builder.contexts import registers
-    from pyebpf.specs.attach.kernel_functions import split
-    from pyebpf.specs.attach.kprobes import Kprobe
-
-    attach = p.program_context.attach
-    if not isinstance(attach, Kprobe) or attach.returns:
-        p.fail(
-            "this kernel tells only a probe at a function's entry, by @bpf.kprobe, which function that is (helper "
-            "bpf_get_func_ip, since Linux 5.15)"
-        )
-    if split(attach.target)[2]:
-        return p.b.const(0)
-    arch = registers.machine(p)
-    return p.b.emit(Op.ADD, registers.register(p, arch.instruction), p.b.const(-arch.trap_size))
 
 
 @intrinsic(_function_ip)

@@ -1,35 +1,126 @@
-"""fentry, fexit and fmod_ret programs: a function's parameters and result from a trampoline."""
+"""Trampolines at kernel functions: fentry, fexit and fmod_ret, with arguments typed by BTF."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyebpf.builder.contexts import registers
-from pyebpf.builder.contexts.base import LoadAttributes
-from pyebpf.builder.contexts.kernel_functions import (
+from pyebpf.attach.decorators import Decorators
+from pyebpf.attach.kernel_functions import (
+    MAX_PROBES,
     FunctionProgramContext,
     TracedFunction,
     btf_function,
+    check_names,
     expanded,
+    is_denied,
+    not_loaded,
+    split,
     system_call,
 )
+from pyebpf.builder.contexts import registers
+from pyebpf.builder.contexts.base import LoadAttributes
 from pyebpf.builder.values.kernel_objects import as_number, from_register
 from pyebpf.compiler.ir import Kind
-from pyebpf.dataclass import replace
+from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import NotFound, NotSupported, closest
-from pyebpf.specs.attach.kernel_functions import is_denied, not_loaded, split
-from pyebpf.specs.attach.trampolines import Fentry, Fexit, FmodRet
+from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyebpf.attach.decorators import TracingDecorator, VerdictDecorator
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
-    from pyebpf.specs import AttachSpec
     from pyebpf.target import KernelType, Target
-    from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["FentryProgramContext", "FexitProgramContext", "FmodRetProgramContext", "TrampolineProgramContext"]
+__all__ = [
+    "Fentry",
+    "FentryProgramContext",
+    "Fexit",
+    "FexitProgramContext",
+    "FmodRet",
+    "FmodRetProgramContext",
+    "TrampolineDecorators",
+    "TrampolineProgramContext",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Fentry(AttachSpec):
+    """The entry of a function through a trampoline: the context has its arguments, with types the verifier knows.
+
+    `function` is a name, a module's ("sch_fq:fq_enqueue"), or a pattern for at most `most` of them.
+    """
+
+    function: str
+    most: int = MAX_PROBES
+
+    program_type = ProgramType.TRACING
+
+    def __str__(self) -> str:
+        return f"fentry {self.function}"
+
+    @property
+    def attach_type(self) -> int:
+        return AttachType.TRACE_FENTRY
+
+    @property
+    def target(self) -> str:
+        return self.function
+
+    def program_context(self) -> FentryProgramContext:
+        return FentryProgramContext(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Fexit(AttachSpec):
+    """The return of a function through a trampoline: its arguments as they were at its entry, and what it returns."""
+
+    function: str
+    most: int = MAX_PROBES
+
+    program_type = ProgramType.TRACING
+
+    def __str__(self) -> str:
+        return f"fexit {self.function}"
+
+    @property
+    def attach_type(self) -> int:
+        return AttachType.TRACE_FEXIT
+
+    @property
+    def target(self) -> str:
+        return self.function
+
+    def program_context(self) -> FexitProgramContext:
+        return FexitProgramContext(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FmodRet(AttachSpec):
+    """Before a function of the error-injection list: what the program returns, unless 0, the function's caller gets."""
+
+    function: str
+    most: int = MAX_PROBES
+
+    program_type = ProgramType.TRACING
+
+    def __str__(self) -> str:
+        return f"fmod_ret {self.function}"
+
+    @property
+    def attach_type(self) -> int:
+        return AttachType.MODIFY_RETURN
+
+    @property
+    def target(self) -> str:
+        return self.function
+
+    def program_context(self) -> FmodRetProgramContext:
+        return FmodRetProgramContext(self)
+
 
 Trampoline: TypeAlias = Fentry | Fexit | FmodRet
 
@@ -137,3 +228,29 @@ class FmodRetProgramContext(TrampolineProgramContext):
 
     def default_return(self, program_type: ProgramType) -> int | None:
         return None
+
+
+class TrampolineDecorators(Decorators):
+    """Probes at functions of the kernel through trampolines: arguments with the types that BTF gives them."""
+
+    def fentry(self, *functions: str, optional: bool = False, max_probes: int = MAX_PROBES) -> TracingDecorator:
+        """Run at the entry of functions through a trampoline (since Linux 5.5): kernel objects load directly."""
+        check_names("fentry", functions)
+        places = (Fentry(function, max_probes) for function in functions)
+        return self._tracing("fentry", functions, places, optional=optional)
+
+    def fexit(self, *functions: str, optional: bool = False, max_probes: int = MAX_PROBES) -> TracingDecorator:
+        """Run when functions return, through a trampoline: with `retval` and the arguments as passed at the entry."""
+        check_names("fexit", functions)
+        places = (Fexit(function, max_probes) for function in functions)
+        return self._tracing("fexit", functions, places, optional=optional)
+
+    def fmod_ret(self, *functions: str, optional: bool = False, max_probes: int = MAX_PROBES) -> VerdictDecorator:
+        """Run before functions of the kernel's error-injection list, and decide their result.
+
+        What the program returns, unless it is 0, is what the function's caller gets; the function does not run.
+        `retval` is what an earlier program decided.
+        """
+        check_names("fmod_ret", functions)
+        places = (FmodRet(function, max_probes) for function in functions)
+        return self._verdict("fmod_ret", functions, places, optional=optional)

@@ -1,7 +1,9 @@
-"""Functions of the kernel: their parameters and results by BTF's names, for kprobes and trampolines."""
+"""Functions of the kernel: names and patterns, parameters and results by BTF's names; for kprobes and trampolines."""
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.builder.contexts import registers
@@ -13,8 +15,7 @@ from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
-from pyebpf.specs import AttachSpec
-from pyebpf.specs.attach.kernel_functions import is_denied, not_loaded, split
+from pyebpf.specs.attach.base import AttachSpec
 from pyebpf.types import INTEGERS, S64, U64, CharFactory
 
 if TYPE_CHECKING:
@@ -26,21 +27,91 @@ if TYPE_CHECKING:
     from pyebpf.types.tracepoint import TracepointField
 
 __all__ = [
+    "MAX_PROBES",
     "FunctionProgramContext",
     "PassedArgument",
     "TracedFunction",
     "btf_function",
     "callee",
+    "check_names",
     "expanded",
+    "in_words",
+    "is_denied",
     "is_pattern",
+    "not_loaded",
+    "split",
     "system_call",
 ]
 
 S = TypeVar("S", bound=AttachSpec)
 
+#: Functions that a pattern may match at most, unless its author says otherwise.
+MAX_PROBES = 1000
 #: In the record of a tracepoint of a system call: where its first argument stands, and the bytes of each.
 _FIRST_ARGUMENT, _ARGUMENT_SIZE = 16, 8
 RETVAL = "retval"  # the name of the value that a function returns
+#: The syntax of a function's name or a pattern; a module may stand before, an offset behind.
+_NAME = re.compile(r"(?:[\w*?\[\]!-]+:)?[\w.$*?\[\]!-]+(?P<offset>\+(?:0x[0-9a-fA-F]+|\d+))?", re.ASCII)
+
+
+def split(function: str) -> tuple[str, str, str]:
+    """Module, name and offset of "module:name+offset"; empty where not given."""
+    module, _, name = function.rpartition(":")
+    name, _, offset = name.partition("+")
+    return module, name, offset
+
+
+def not_loaded(function: str) -> NotFound:
+    """The error for a function of a module that is not loaded."""
+    module, _, _ = split(function)
+    return NotFound(f"no function {function}: module {module} is not loaded (modprobe {module})")
+
+
+def in_words(functions: tuple[str, ...]) -> str:
+    """Return the functions for a message, the first of many."""
+    if len(functions) <= 2:
+        return " and ".join(functions)
+    return f"{functions[0]} and {len(functions) - 1} more"
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name stands for all functions that match it."""
+    return any(character in name for character in "*?[")
+
+
+def check_names(decorator: str, functions: tuple[str, ...], *, offsets: bool = False) -> None:
+    """Refuse what is no name of a function, and offsets unless the decorator takes them. Raises InvalidValue."""
+    for function in functions:
+        found = _NAME.fullmatch(function)
+        if found is None:
+            raise InvalidValue(f'@bpf.{decorator}({function!r}): write a function\'s name, such as "tcp_sendmsg"')
+        if found["offset"] and not offsets:
+            raise InvalidValue(f"@bpf.{decorator}({function!r}): only @bpf.kprobe takes an offset within a function")
+        if found["offset"] and is_pattern(function):
+            raise InvalidValue(f"@bpf.{decorator}({function!r}): a pattern has no offset")
+
+
+# Functions that run between an event and its program, or while one is detached. The verifier refuses some of them on
+# newer kernels (btf_id_deny of kernel/bpf/verifier.c). Linux 6.1 stops for good when a trampoline is put on
+# __rcu_read_lock.
+_DENIED = r"""
+      _*rcu_(read_(un)?lock|nmi|irq|note_context|eqs|dynticks|user|idle|is_watching|preempt|momentary)\w*
+    | _*(migrate_(dis|en)able|preempt_count_(add|sub)|preempt_schedule(_notrace)?)
+    | _*bpf_(prog_(enter|exit)|tramp|trampoline|dispatcher|kprobe|get_func_ip|get_attach_cookie)\w*
+    | (kprobe|kretprobe|rethook|fprobe|ftrace|trace_call_bpf|perf_trace_run_bpf)\w*
+    | __ftrace_invalid_address___\d+
+    | __(pfx|cfi)_\w+
+"""
+
+
+@functools.cache
+def _matcher() -> re.Pattern[str]:
+    return re.compile(_DENIED, re.VERBOSE | re.ASCII)
+
+
+def is_denied(function: str) -> bool:
+    """Whether probes keep away from a function: a pattern leaves it out, and no trampoline is put on it by name."""
+    return _matcher().fullmatch(function) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +175,6 @@ def callee(target: Target, function: str) -> TracedFunction:
         passed.append(PassedArgument(parameter.name, slot, parameter.type, parameter.nullable))
         slot += max(-(-parameter.type.size // 8), 1)
     return TracedFunction(name, call, tuple(passed), found.returns, slot)
-
-
-def is_pattern(name: str) -> bool:
-    """Whether a name stands for all functions that match it."""
-    return any(character in name for character in "*?[")
 
 
 def expanded(target: Target, function: str, most: int) -> Iterator[str]:
