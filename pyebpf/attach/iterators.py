@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from pyebpf.attach.decorators import Decorators, attachments
-from pyebpf.builder.contexts.base import LoadAttributes, ProgramContext
+from pyebpf.builder.context import LoadAttributes, ProgramContext
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import read_int

@@ -6,8 +6,8 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyebpf.builder.context import ProgramContext, annotated
 from pyebpf.builder.contexts import registers
-from pyebpf.builder.contexts.base import ProgramContext, annotated
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import plain_name
 from pyebpf.builder.values.memory import Space

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.attach.trampolines import TrampolineProgramContext
-from pyebpf.builder.contexts.base import LoadAttributes
+from pyebpf.builder.context import LoadAttributes
 from pyebpf.builder.values.comparisons import maximum, minimum
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.decorators import Decorators, network_namespace
-from pyebpf.builder.contexts.base import ProgramContext
+from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.compiler.ir import Kind
 from pyebpf.dataclass import dataclass

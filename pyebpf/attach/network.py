@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.decorators import Decorators, attachments, optional_arguments
-from pyebpf.builder.contexts.base import ProgramContext
+from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.contexts.skb import META_ENDS, SkBuffProgramContext
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.packets import Packet, metadata

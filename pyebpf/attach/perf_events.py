@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.attach.decorators import Decorators
-from pyebpf.builder.contexts.base import ProgramContext
+from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.values.integers import Int
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest

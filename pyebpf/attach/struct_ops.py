@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyebpf.attach.decorators import Decorators, attachments
-from pyebpf.builder.contexts.base import LoadAttributes, ProgramContext, annotated
+from pyebpf.builder.context import LoadAttributes, ProgramContext, annotated
 from pyebpf.builder.values.kernel_objects import from_register, integer_type
 from pyebpf.builder.values.kernel_references import WritableReference
 from pyebpf.compiler.ir import Kind

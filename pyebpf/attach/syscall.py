@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from pyebpf.attach.decorators import Decorators, attachments
-from pyebpf.builder.contexts.base import ProgramContext
+from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.values.lvalue import Lvalue, copy, temporary
 from pyebpf.builder.values.records import Record
 from pyebpf.dataclass import dataclass

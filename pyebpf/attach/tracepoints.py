@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.attach.decorators import Decorators
-from pyebpf.builder.contexts.base import LoadAttributes, OpaqueArgument, ProgramContext
+from pyebpf.builder.context import LoadAttributes, OpaqueArgument, ProgramContext
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import as_number, from_register, integer_type

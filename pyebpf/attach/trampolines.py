@@ -17,8 +17,8 @@ from pyebpf.attach.kernel_functions import (
     split,
     system_call,
 )
+from pyebpf.builder.context import LoadAttributes
 from pyebpf.builder.contexts import registers
-from pyebpf.builder.contexts.base import LoadAttributes
 from pyebpf.builder.values.kernel_objects import as_number, from_register
 from pyebpf.compiler.ir import Kind
 from pyebpf.dataclass import dataclass, replace

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.attach.decorators import Decorators, attachments
+from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.contexts import sessions
-from pyebpf.builder.contexts.base import ProgramContext
 from pyebpf.builder.contexts.registers import argument, named_register, result, typed
 from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.ssa.conditions import All, Compare

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.attach.uprobes import COOKIE, MOST_PROBES, MULTI, cookie, process_id, process_of
-from pyebpf.builder.contexts.base import ProgramContext
+from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.contexts.registers import named_register, typed
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.memory import Space, probe_read_value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
+from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.builder.values.entity import RunTimeValue
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from types import FunctionType
     from typing import TypeAlias
 
-    from pyebpf.builder.contexts import ProgramContext
     from pyebpf.builder.subprograms import BuiltSubprogram, Subprogram
     from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.builder.values.map_pointers import MapPointer
@@ -153,9 +153,9 @@ class ProgramBuilder:
     def program_context(self) -> ProgramContext[Any]:
         """The meaning of the attachment to the program: its context, parameters and result."""
         if self._program_context is None:
-            from pyebpf.builder.contexts import program_context
-
-            self._program_context = program_context(self.attach)
+            attach = self.attach
+            # Without an attachment nothing has a name.
+            self._program_context = ProgramContext(attach) if attach is None else attach.program_context()
             self._program_context.target = self.target
         return self._program_context
 

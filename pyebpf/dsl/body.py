@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts import Context
+from pyebpf.builder.context import Context
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.depth import room

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from pyebpf.attach.tail_calls import TailCalled
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import rvalue, to_int
@@ -14,7 +15,6 @@ from pyebpf.maps.declared import LoadedMap
 from pyebpf.maps.mapping import StoredObjectArray
 from pyebpf.module.probe import Attachment, Probe, Request, request_decorator
 from pyebpf.specs import MapSpec
-from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.specs.maps import map_size
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts import program_context
-from pyebpf.builder.contexts.base import OpaqueArgument
+from pyebpf.builder.context import OpaqueArgument
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler import compile_module
 from pyebpf.dataclass import replace
@@ -81,7 +80,7 @@ def link_module(
                         used[spec.name] = _larger(used.get(spec.name, spec), spec)
                 made.append((attach, kind, code))
             for attach, kind, code in _joined(made):
-                attributes = program_context(attach).load_attributes(target)
+                attributes = attach.program_context().load_attributes(target)
                 programs.append(
                     ProgramSpec(
                         name,
@@ -159,7 +158,7 @@ def _choose(
                 reason = candidate.missing_reason or f"this kernel lacks {missing}"
             if reason is None and not alone:
                 reasons_against = (
-                    program_context(attachment.attach).reason_against(target) for attachment in candidate.attachments
+                    attachment.attach.program_context().reason_against(target) for attachment in candidate.attachments
                 )
                 reason = next((each for each in reasons_against if each is not None), None)
         if reason is None:
@@ -179,7 +178,7 @@ def _programs(
     first: tuple[AttachSpec, BuiltProgram] | None = None
     same: dict[Hashable, BuiltProgram] = {}
     for attachment, attach in _expanded(candidate, target):
-        key = program_context(attach).signature(target, probe.body.parameters)
+        key = attach.program_context().signature(target, probe.body.parameters)
         if key is not None and key in same:
             yield attach, attachment.program_type, same[key]
             continue
@@ -208,7 +207,7 @@ def _programs(
 
 def _without_types(candidate: Candidate) -> Candidate | None:
     """The candidate where programs know no types, by the same attach points; None if that is none."""
-    found = [(each, program_context(each.attach).without_types()) for each in candidate.attachments]
+    found = [(each, each.attach.program_context().without_types()) for each in candidate.attachments]
     attachments = tuple(
         Attachment(attach.program_type, attach, each.optional) for each, attach in found if attach is not None
     )
@@ -226,7 +225,7 @@ def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tu
         groups.setdefault((type(attach).__name__, kind, id(code)), []).append((attach, kind, code))
     for group in groups.values():
         attach, kind, code = group[0]
-        joined = program_context(attach).coalesced([other for other, *_ in group[1:]]) if len(group) > 1 else None
+        joined = attach.program_context().coalesced([other for other, *_ in group[1:]]) if len(group) > 1 else None
         if joined is None:
             yield from group
         else:
@@ -236,7 +235,7 @@ def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tu
 def _expanded(candidate: Candidate, target: Target) -> Iterator[tuple[Attachment, AttachSpec]]:
     """The attach points of a candidate, without optional ones that the kernel lacks."""
     for attachment in candidate.attachments:
-        context = program_context(attachment.attach)
+        context = attachment.attach.program_context()
         if attachment.optional and not context.exists(target):
             continue
         for attach in context.expand(target):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyebpf.builder.contexts import program_context
 from pyebpf.builder.contexts.fields import Bytes, IntegerField, NestedField, StructContext, WordArrayField
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.testing.events import Programs
@@ -42,7 +41,7 @@ class HookEvents(Programs):
         `sk`, takes that one's fields as a dictionary. `memory` is the packet, message or value of an option.
         """
         attach, program = self.program(name)
-        at = program_context(attach)
+        at = attach.program_context()
         if not isinstance(at, StructContext):
             raise InvalidValue(f"{name} runs at {attach}, whose context has other forms: use run() or its own event")
         data = self._struct(at.table, fields)

@@ -6,10 +6,10 @@ from struct import pack_into
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.attach.perf_events import PERF_EVENT_FIELDS, REGISTERS, PerfEvent
+from pyebpf.attach.tail_calls import TailCalled
 from pyebpf.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.maps import over
-from pyebpf.specs.attach.tail_calls import TailCalled
 from pyebpf.testing.event_source import EventSource, UserRing
 from pyebpf.testing.events import PacketEvents
 from pyebpf.testing.functions import SimulatedSymbols

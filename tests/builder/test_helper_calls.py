@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyebpf import helpers
-from pyebpf.builder.contexts import Context
+from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.helpers import _CONSTANT_TEXTS
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelReference

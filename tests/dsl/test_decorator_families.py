@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(attach.__file__).parent
 
 
-SHARED = {"__init__", "decorators", "kernel_functions"}
+SHARED = {"__init__", "decorators", "kernel_functions", "tail_calls"}
 
 
 def test_each_file_is_a_family():

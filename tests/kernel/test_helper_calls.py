@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyebpf import helpers
-from pyebpf.builder.contexts import Context
+from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.stacks import kstack, ustack
 from pyebpf.builder.values.operations import is_none
 from pyebpf.builder.values.records import StructConstructor

@@ -37,7 +37,7 @@ REPLACED = {
     "Meanings": "ErrnoMessages",
     "Mirrored": "NestedStruct",
     "Newcomer": "KernelRequirement",
-    "PLACES": "PROGRAM_CONTEXTS",
+    "PLACES": "program_context",
     "Passed": "PassedArgument",
     "PendingRecord": "RecordLiteral",
     "Place": "Lvalue",

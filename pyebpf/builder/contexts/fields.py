@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
-from pyebpf.builder.contexts.base import ProgramContext
+from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue, describe

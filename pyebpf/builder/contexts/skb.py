@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pyebpf.builder.contexts.base import ProgramContext
+from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.packets import Packet
 from pyebpf.errors import closest

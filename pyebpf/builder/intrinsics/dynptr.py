@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.available import need_helper
-from pyebpf.builder.contexts.base import Context
+from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue, describe

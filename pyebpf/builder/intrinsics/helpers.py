@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.available import need_helper
-from pyebpf.builder.contexts import Context
+from pyebpf.builder.context import Context
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.integers import Int, read_int

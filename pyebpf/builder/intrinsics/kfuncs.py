@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyebpf.builder.contexts.base import Context
+from pyebpf.builder.context import Context
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue, describe
 from pyebpf.builder.values.kernel_objects import KernelReference, from_register, integer_type

@@ -6,7 +6,7 @@ import ast
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.contexts.base import Context
+from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.values.entity import Entity
 from pyebpf.dsl.purity import Impure, compute

@@ -94,7 +94,7 @@ class AttachSpec:
         return False
 
     def program_context(self) -> Any:
-        """The attachment as the program sees it: a `pyebpf.builder.contexts.ProgramContext`."""
+        """The attachment as the program sees it: a `pyebpf.builder.context.ProgramContext`."""
         raise NotImplementedError
 
     def at(self, *place: Any, **options: Any) -> AttachSpec:  # noqa: ARG002 - open kinds take them
