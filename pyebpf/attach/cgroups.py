@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from pyebpf.attach import struct_fields
 from pyebpf.attach.decorators import Decorators, is_decorated
-from pyebpf.builder.contexts import structs
-from pyebpf.builder.contexts.fields import StructContext
-from pyebpf.builder.contexts.skb import SkBuffProgramContext
+from pyebpf.attach.fields import StructContext
+from pyebpf.attach.skb import SkBuffProgramContext
 from pyebpf.builder.values.packets import Packet
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
+from pyebpf.specs.attach_point import AttachSpec, KernelRequirement
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.helper_ids import SYSCTL_GET_NAME
@@ -287,19 +287,19 @@ class CgroupSkbProgramContext(SkBuffProgramContext[CgroupSkb]):
 class CgroupSockProgramContext(CgroupProgramContext):
     """A socket that is made, bound or closed."""
 
-    table = structs.SOCK
+    table = struct_fields.SOCK
 
 
 class CgroupSockAddrProgramContext(CgroupProgramContext):
     """An address that a system call was given, or is about to give."""
 
-    table = structs.SOCK_ADDR
+    table = struct_fields.SOCK_ADDR
 
 
 class CgroupSockoptProgramContext(CgroupProgramContext):
     """A socket option. `optval` is the memory of its value, one page of it at most."""
 
-    table = structs.SOCKOPT
+    table = struct_fields.SOCKOPT
     memory_name = "optval"
 
     def memory(self) -> Packet:
@@ -309,19 +309,19 @@ class CgroupSockoptProgramContext(CgroupProgramContext):
 class CgroupDeviceProgramContext(CgroupProgramContext):
     """A device file. `access_type` is what for (BPF_DEVCG_ACC_*), shifted by 16, and the kind of device."""
 
-    table = structs.CGROUP_DEVICE
+    table = struct_fields.CGROUP_DEVICE
 
 
 class SockOpsProgramContext(CgroupProgramContext):
     """An event of a TCP socket, `op` (BPF_SOCK_OPS_*)."""
 
-    table = structs.SOCK_OPS
+    table = struct_fields.SOCK_OPS
 
 
 class CgroupSysctlProgramContext(CgroupProgramContext):
     """Beside the struct's fields there is `name`, the setting's path below /proc/sys."""
 
-    table = structs.SYSCTL
+    table = struct_fields.SYSCTL
 
     def field(self, p: ProgramBuilder, name: str) -> Any:
         if name != "name":

@@ -11,7 +11,7 @@ from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.module.probe import Candidate, Probe
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.types import S64, U64, IntType
 from pyebpf.uapi.bpf import ProgramType
 

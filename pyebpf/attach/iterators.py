@@ -20,7 +20,7 @@ from pyebpf.compiler.ir import Condition as Relation, Kind
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.module.probe import Candidate, Probe, Request
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.types import U32, IntType, Struct, array_of
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType

@@ -6,8 +6,8 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyebpf.attach import registers
 from pyebpf.builder.context import ProgramContext, annotated
-from pyebpf.builder.contexts import registers
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import plain_name
 from pyebpf.builder.values.memory import Space
@@ -15,7 +15,7 @@ from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.types import INTEGERS, S64, U64, CharFactory
 
 if TYPE_CHECKING:

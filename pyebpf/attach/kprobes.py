@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyebpf.attach import registers, sessions
 from pyebpf.attach.decorators import Decorators
 from pyebpf.attach.kernel_functions import (
     MAX_PROBES,
@@ -15,13 +16,12 @@ from pyebpf.attach.kernel_functions import (
     is_pattern,
     split,
 )
-from pyebpf.builder.contexts import registers, sessions
 from pyebpf.builder.values.kernel_objects import from_register
 from pyebpf.builder.values.memory import Space
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 

@@ -12,7 +12,7 @@ from pyebpf.builder.values.comparisons import maximum, minimum
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.module.probe import Candidate
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE

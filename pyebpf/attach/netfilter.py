@@ -10,7 +10,7 @@ from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.compiler.ir import Kind
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest
-from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
+from pyebpf.specs.attach_point import AttachSpec, KernelRequirement
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.decorators import Decorators, attachments, optional_arguments
+from pyebpf.attach.skb import META_ENDS, SkBuffProgramContext
 from pyebpf.builder.context import ProgramContext
-from pyebpf.builder.contexts.skb import META_ENDS, SkBuffProgramContext
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.packets import Packet, metadata
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.module.probe import Candidate
-from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
+from pyebpf.specs.attach_point import AttachSpec, KernelRequirement
 from pyebpf.types import S64, U32
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType

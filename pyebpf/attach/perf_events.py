@@ -9,7 +9,7 @@ from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.values.integers import Int
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.types import U64
 from pyebpf.uapi.bpf import ProgramType
 

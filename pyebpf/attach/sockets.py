@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.attach import struct_fields
 from pyebpf.attach.decorators import Decorators, network_namespace, optional_arguments
-from pyebpf.builder.contexts import structs
-from pyebpf.builder.contexts.fields import StructContext
-from pyebpf.builder.contexts.skb import ENDS, SkBuffProgramContext
+from pyebpf.attach.fields import StructContext
+from pyebpf.attach.skb import ENDS, SkBuffProgramContext
 from pyebpf.builder.values.packets import Packet
 from pyebpf.dataclass import dataclass, field, replace
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach.base import AttachSpec, KernelRequirement
+from pyebpf.specs.attach_point import AttachSpec, KernelRequirement
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
@@ -274,7 +274,7 @@ class SkSkbProgramContext(SkBuffProgramContext[SkSkb]):
 class SkReuseportProgramContext(StructContext[SkReuseport]):
     """Parameters are the fields of struct sk_reuseport_md."""
 
-    table = structs.SK_REUSEPORT
+    table = struct_fields.SK_REUSEPORT
     limits = _VERDICTS
 
     def memory(self) -> Packet:
@@ -284,7 +284,7 @@ class SkReuseportProgramContext(StructContext[SkReuseport]):
 class SkLookupProgramContext(StructContext[SkLookup]):
     """Parameters are the fields of struct bpf_sk_lookup."""
 
-    table = structs.SK_LOOKUP
+    table = struct_fields.SK_LOOKUP
     limits = _VERDICTS
 
     def code_key(self) -> Hashable:
@@ -294,7 +294,7 @@ class SkLookupProgramContext(StructContext[SkLookup]):
 class SkMsgProgramContext(StructContext[SkMsg]):
     """Parameters are the fields of struct sk_msg_md; `packet` is what of the message the program sees at once."""
 
-    table = structs.SK_MSG
+    table = struct_fields.SK_MSG
     limits = _VERDICTS
 
     def memory(self) -> Packet:
@@ -304,7 +304,7 @@ class SkMsgProgramContext(StructContext[SkMsg]):
 class FlowDissectorProgramContext(StructContext[FlowDissector]):
     """`flow_keys`, whose fields are filled in, and the packet."""
 
-    table = structs.DISSECTED
+    table = struct_fields.DISSECTED
 
     def memory(self) -> Packet:
         return Packet(ENDS, None, writable=False)

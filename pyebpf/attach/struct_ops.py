@@ -12,7 +12,7 @@ from pyebpf.compiler.ir import Kind
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
 from pyebpf.module.probe import Candidate, Probe, Request
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 

@@ -11,7 +11,7 @@ from pyebpf.builder.values.records import Record
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Candidate, Probe, Request
-from pyebpf.specs.attach.base import SYSCALL_PROGRAMS, AttachSpec
+from pyebpf.specs.attach_point import SYSCALL_PROGRAMS, AttachSpec
 from pyebpf.types import IntType
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
-    from pyebpf.specs.attach.base import KernelRequirement
+    from pyebpf.specs.attach_point import KernelRequirement
     from pyebpf.types import Struct, StructType
 
     Q = ParamSpec("Q")

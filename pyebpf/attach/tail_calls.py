@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.context import LoadAttributes, ProgramContext
 from pyebpf.dataclass import dataclass, replace
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,7 +16,7 @@ from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Kind, Op
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, NotFound, closest
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.types import S64, U64, CharArray, CharFactory, array_of
 from pyebpf.types.integers import INTEGERS
 from pyebpf.uapi.attach_types import AttachType

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pyebpf.attach import registers
 from pyebpf.attach.decorators import Decorators
 from pyebpf.attach.kernel_functions import (
     MAX_PROBES,
@@ -18,12 +19,11 @@ from pyebpf.attach.kernel_functions import (
     system_call,
 )
 from pyebpf.builder.context import LoadAttributes
-from pyebpf.builder.contexts import registers
 from pyebpf.builder.values.kernel_objects import as_number, from_register
 from pyebpf.compiler.ir import Kind
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import NotFound, NotSupported, closest
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyebpf.attach import sessions
 from pyebpf.attach.decorators import Decorators, attachments
+from pyebpf.attach.registers import argument, named_register, result, typed
 from pyebpf.builder.context import ProgramContext
-from pyebpf.builder.contexts import sessions
-from pyebpf.builder.contexts.registers import argument, named_register, result, typed
 from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.ssa.conditions import All, Compare
 from pyebpf.builder.values.integers import Int
@@ -17,7 +17,7 @@ from pyebpf.compiler.ir import Condition, Op
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Candidate
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.specs.maps import MapSpec
 from pyebpf.types import U32, U64
 from pyebpf.uapi.attach_types import AttachType

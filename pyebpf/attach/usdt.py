@@ -12,16 +12,16 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.decorators import Decorators, attachments
+from pyebpf.attach.registers import named_register, typed
 from pyebpf.attach.uprobes import COOKIE, MOST_PROBES, MULTI, cookie, process_id, process_of
 from pyebpf.builder.context import ProgramContext
-from pyebpf.builder.contexts.registers import named_register, typed
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.memory import Space, probe_read_value
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.module.probe import Candidate, Probe
-from pyebpf.specs.attach.base import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.specs.maps import MapSpec
 from pyebpf.types import U32, BytesType
 from pyebpf.uapi.attach_types import AttachType

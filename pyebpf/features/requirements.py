@@ -13,7 +13,7 @@ from pyebpf.uapi.errnos import errno_name
 
 if TYPE_CHECKING:
     from pyebpf.specs import AttachSpec
-    from pyebpf.specs.attach.base import KernelRequirement
+    from pyebpf.specs.attach_point import KernelRequirement
     from pyebpf.uapi.bpf import MapType, ProgramType
 
 __all__ = ["lacking", "lacking_map", "lacking_program", "lacking_types"]
@@ -30,7 +30,7 @@ def lacking(place: AttachSpec, doing: str, number: int) -> NotSupported | None:
 
 def lacking_program(type_: ProgramType, doing: str, number: int) -> NotSupported | None:
     """As `lacking`, of a program that is for no place: where this kernel lacks its type."""
-    from pyebpf.specs.attach.base import SYSCALL_PROGRAMS
+    from pyebpf.specs.attach_point import SYSCALL_PROGRAMS
     from pyebpf.uapi.bpf import ProgramType
 
     return _missing(SYSCALL_PROGRAMS, doing, number) if type_ is ProgramType.SYSCALL else None

@@ -13,7 +13,7 @@ from pyebpf.uapi.flags import BPF_OBJ_NAME_LEN
 
 if TYPE_CHECKING:
     from pyebpf.asm import Instruction
-    from pyebpf.specs.attach.base import AttachSpec
+    from pyebpf.specs.attach_point import AttachSpec
     from pyebpf.specs.described import CodeTypes
     from pyebpf.specs.maps import MapSpec
     from pyebpf.uapi.bpf import ProgramType

@@ -11,9 +11,9 @@ from pyebpf.arch import architecture
 from pyebpf.attach.kernel_functions import callee, split, system_call
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.network import Clsact, Tcx, Xdp
+from pyebpf.attach.skb import SKB_FIELDS
 from pyebpf.attach.trampolines import Fentry, Fexit, FmodRet
 from pyebpf.attach.uprobes import Uprobe, UprobeSession
-from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.types import IntType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyebpf.builder.contexts.fields import Bytes, IntegerField, NestedField, StructContext, WordArrayField
+from pyebpf.attach.fields import Bytes, IntegerField, NestedField, StructContext, WordArrayField
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.testing.events import Programs
 from pyebpf.vm.memory import Region
@@ -12,7 +12,7 @@ from pyebpf.vm.memory import Region
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.builder.contexts.fields import ContextField, FieldTable
+    from pyebpf.attach.fields import ContextField, FieldTable
     from pyebpf.vm import Result
 
     FieldValue = int | bytes | list[int] | Mapping[str, "FieldValue"] | None

@@ -7,31 +7,31 @@ import re
 import pytest
 
 from pyebpf import BPF, CompileError, NotFound, u8, u64
+from pyebpf.attach import struct_fields
 from pyebpf.attach.cgroups import HOOKS
+from pyebpf.attach.fields import Bytes, FieldTable, IntegerField, NestedField, WordArrayField
+from pyebpf.attach.skb import SKB_FIELDS
 from pyebpf.builder import network_contexts, socket_contexts
-from pyebpf.builder.contexts import structs
-from pyebpf.builder.contexts.fields import Bytes, FieldTable, IntegerField, NestedField, WordArrayField
-from pyebpf.builder.contexts.skb import SKB_FIELDS
 from pyebpf.runtime.host import host_target
 from tests.support.needs import needs
 
-TABLES = {name: value for name, value in vars(structs).items() if isinstance(value, FieldTable)}
+TABLES = {name: value for name, value in vars(struct_fields).items() if isinstance(value, FieldTable)}
 
 ADDRESS_TABLES = {
-    "CgroupSock": structs.SOCK,
-    "CgroupSockAddr": structs.SOCK_ADDR,
-    "CgroupSockopt": structs.SOCKOPT,
-    "CgroupSysctl": structs.SYSCTL,
-    "CgroupDevice": structs.CGROUP_DEVICE,
-    "SockOps": structs.SOCK_OPS,
+    "CgroupSock": struct_fields.SOCK,
+    "CgroupSockAddr": struct_fields.SOCK_ADDR,
+    "CgroupSockopt": struct_fields.SOCKOPT,
+    "CgroupSysctl": struct_fields.SYSCTL,
+    "CgroupDevice": struct_fields.CGROUP_DEVICE,
+    "SockOps": struct_fields.SOCK_OPS,
 }
 #: Decorators and their tables: those of control groups, and those of sockets.
 PROGRAMS = {
     **{f"cgroup_{hook}": (ADDRESS_TABLES[row.spec], hook) for hook, row in HOOKS.items() if row.spec != "CgroupSkb"},
-    "sk_reuseport": (structs.SK_REUSEPORT, ""),
-    "sk_lookup": (structs.SK_LOOKUP, ""),
-    "sk_msg": (structs.SK_MSG, ""),
-    "flow_dissector": (structs.DISSECTED, ""),
+    "sk_reuseport": (struct_fields.SK_REUSEPORT, ""),
+    "sk_lookup": (struct_fields.SK_LOOKUP, ""),
+    "sk_msg": (struct_fields.SK_MSG, ""),
+    "flow_dissector": (struct_fields.DISSECTED, ""),
 }
 UNIX = "attach:cgroup_unix_connect"
 

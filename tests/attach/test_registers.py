@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyebpf.arch import architecture
-from pyebpf.builder.contexts import registers
+from pyebpf.attach import registers
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer

@@ -6,7 +6,7 @@ tests/kernel/test_context_fields.py.
 
 from __future__ import annotations
 
-from pyebpf.builder.contexts.fields import Bytes, FieldTable, IntegerField, NestedField, WordArrayField
+from pyebpf.attach.fields import Bytes, FieldTable, IntegerField, NestedField, WordArrayField
 
 __all__ = [
     "CGROUP_DEVICE",

@@ -1,1 +1,0 @@
-"""What program contexts of several families share."""
