@@ -102,7 +102,7 @@ def test_inheritance(lib: Any) -> None:
     class Derived(Base):
         kind: str
 
-    made = Derived(program_type="k", name="n")
+    made = Derived(kind="k", name="n")
     assert (made.name, made.size, made.kind) == ("n", 8, "k")
     assert Derived.__match_args__ == ()
     assert made != Base(name="n")
