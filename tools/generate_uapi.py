@@ -180,8 +180,8 @@ def errno_table(facts: Mapping[str, Any]) -> str:
     by_number: dict[int, str] = {}
     for name, value in facts["errnos"].items():
         by_number.setdefault(value, name)
-    body = ["ERRNO_NAMES = {", *(f'    {value}: "{name}",' for value, name in sorted(by_number.items())), "}"]
-    return module("Names of Linux's error numbers, those of include/linux/errno.h too.", body)
+    body = [f"{name} = {value}" for value, name in sorted(by_number.items())]
+    return module("Linux's error numbers, those of include/linux/errno.h too.", body)
 
 
 def system_calls(machine: str) -> Callable[[Mapping[str, Any]], str]:

@@ -16,6 +16,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType, TupleType
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_F_RDONLY_PROG, BPF_NOEXIST
 from pyebpf.uapi.helper_ids import MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ __all__ = ["Aggregation"]
 
 R = TypeVar("R")
 
-#: BPF_NOEXIST of bpf_map_update_elem, BPF_F_RDONLY_PROG of BPF_MAP_CREATE.
-NOEXIST = 1
-RDONLY_PROG = 1 << 7
 
 #: Zeros up to this size are written on the stack where a key is inserted; larger ones come from a template.
 MOST_ON_STACK = 32
@@ -70,7 +68,7 @@ class Aggregation(Entity, Generic[R]):
         if self.key is None or size <= MOST_ON_STACK:
             return None
         zeros = ArrayType(U64, size // 8)
-        return MapSpec(f".zeros{size}", MapType.ARRAY, U32, zeros, 1, flags=RDONLY_PROG, frozen=True)
+        return MapSpec(f".zeros{size}", MapType.ARRAY, U32, zeros, 1, flags=BPF_F_RDONLY_PROG, frozen=True)
 
     def specs(self) -> tuple[MapSpec, ...]:
         """Every map it needs, the values' first."""
@@ -143,7 +141,7 @@ class Aggregation(Entity, Generic[R]):
     def _insert(self, p: ProgramBuilder, key: ir.Value) -> None:
         """Insert zeros for every processor; another one may be faster, and then nothing changes."""
         b, template, size = p.b, self.template, self.kind.layout.size
-        flags = b.const(NOEXIST)
+        flags = b.const(BPF_NOEXIST)
         if template is not None:
             zeros = b.emit(Op.MAP_VALUE, symbol=p.use_map(template))
             b.call(MAP_UPDATE_ELEM, self._handle(p), key, zeros, flags, comment="insert zeros")

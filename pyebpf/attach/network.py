@@ -16,6 +16,7 @@ from pyebpf.specs.attach_point import AttachSpec, KernelRequirement
 from pyebpf.types import S64, U32
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.flags import BPF_F_XDP_DEV_BOUND_ONLY, BPF_F_XDP_HAS_FRAGS
 
 if TYPE_CHECKING:
     from pyebpf.attach.decorators import VerdictDecorator
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["XDP_FIELDS", "Clsact", "NetworkDecorators", "TcProgramContext", "Tcx", "Xdp", "XdpProgramContext"]
-
-#: BPF_F_XDP_HAS_FRAGS of PROG_LOAD: packets in several pieces.
-HAS_FRAGS = 1 << 5
-#: BPF_F_XDP_DEV_BOUND_ONLY of PROG_LOAD: loaded for one interface, whose driver's functions it calls.
-DEV_BOUND_ONLY = 1 << 6
 
 MODES = ("", "native", "generic")
 DIRECTIONS = ("ingress", "egress")
@@ -81,7 +77,7 @@ class Xdp(AttachSpec):
 
     @property
     def load_flags(self) -> int:
-        return (HAS_FRAGS if self.frags else 0) | (DEV_BOUND_ONLY if self.hints else 0)
+        return (BPF_F_XDP_HAS_FRAGS if self.frags else 0) | (BPF_F_XDP_DEV_BOUND_ONLY if self.hints else 0)
 
     @property
     def device(self) -> str:

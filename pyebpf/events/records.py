@@ -11,21 +11,16 @@ from __future__ import annotations
 
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import MalformedData
+from pyebpf.uapi.flags import BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT, BPF_RINGBUF_HDR_SZ
 
-__all__ = ["BUSY", "DISCARDED", "HEADER_SIZE", "Run", "next_run", "stride"]
+__all__ = ["Run", "next_run", "stride"]
 
-BUSY = 1 << 31
-"""Reserved, not yet submitted: reading stops here."""
-DISCARDED = 1 << 30
-"""Given up by the program: passed over."""
-HEADER_SIZE = 8
-
-_LENGTH = BUSY | DISCARDED
+_LENGTH = BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT
 
 
 def stride(length: int) -> int:
     """Bytes from one record of `length` bytes to the next."""
-    return HEADER_SIZE + (length + 7 & ~7)
+    return BPF_RINGBUF_HDR_SZ + (length + 7 & ~7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,7 @@ def next_run(data: memoryview, words: memoryview, consumer: int, producer: int, 
         return Run(0, 0, 0, consumer)
     start = consumer & (size - 1)
     header = words[start >> 2]
-    if header & BUSY:
+    if header & BPF_RINGBUF_BUSY_BIT:
         return Run(start, 0, 0, consumer)
     length = header & ~_LENGTH
     step = stride(length)
@@ -62,7 +57,7 @@ def next_run(data: memoryview, words: memoryview, consumer: int, producer: int, 
         raise MalformedData(
             f"ring buffer is garbled: a record of {length} bytes at position {consumer}, written up to {producer}"
         )
-    if header & DISCARDED:
+    if header & BPF_RINGBUF_DISCARD_BIT:
         return Run(start, 0, length, consumer + step)
     if most > 1 and available >= 2 * step:
         headers = words[start >> 2 : (start + min(available // step, most) * step) >> 2 : step >> 2].tolist()

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.collector import collector_paused
 from pyebpf.errors import InvalidValue, MalformedData
-from pyebpf.events.records import HEADER_SIZE, next_run, stride
+from pyebpf.events.records import next_run, stride
 from pyebpf.events.stream import PORTION, EventStream
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.types.codecs import assembler
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_RINGBUF_HDR_SZ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,8 +64,8 @@ class RingBuffer(EventStream[Any]):
         #: Copied out, not yet decoded.
         self._rows: Iterator[tuple[Any, ...]] = iter(())
         if record is not None:
-            padding = stride(record.size) - HEADER_SIZE - record.size
-            self._plain = Struct(f"<{HEADER_SIZE}x{record.format}{padding}x")
+            padding = stride(record.size) - BPF_RINGBUF_HDR_SZ - record.size
+            self._plain = Struct(f"<{BPF_RINGBUF_HDR_SZ}x{record.format}{padding}x")
             self._assemble = assembler(record)
 
     @property
@@ -159,4 +160,4 @@ def _whole(data: memoryview, _length: int) -> list[bytes]:
 
 def _copies(data: memoryview, length: int) -> list[bytes]:
     step = stride(length)
-    return [bytes(data[at : at + length]) for at in range(HEADER_SIZE, len(data), step)]
+    return [bytes(data[at : at + length]) for at in range(BPF_RINGBUF_HDR_SZ, len(data), step)]

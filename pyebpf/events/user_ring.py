@@ -12,11 +12,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.errors import InvalidValue, NotLoaded
-from pyebpf.events.records import HEADER_SIZE, stride
+from pyebpf.events.records import stride
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.kernel.wait import writable_within
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_RINGBUF_HDR_SZ
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -79,9 +80,8 @@ class UserRingBuffer:
         length = len(content)
         step = stride(length)
         if step > self.size:
-            raise InvalidValue(
-                f"a record of {length} bytes: user ring buffer {self.name} holds {self.size - HEADER_SIZE} at the most"
-            )
+            most = self.size - BPF_RINGBUF_HDR_SZ
+            raise InvalidValue(f"a record of {length} bytes: user ring buffer {self.name} holds {most} at the most")
         with self._lock:
             self._check_open()
             position: int = self._producer[0]
@@ -90,7 +90,7 @@ class UserRingBuffer:
             start = position & (self.size - 1)
             # Mapped twice in a row: a record across the end goes on in the second copy. The header is written in one
             # piece, then the position, by which alone the kernel sees either.
-            self._data[start + HEADER_SIZE : start + HEADER_SIZE + length] = content
+            self._data[start + BPF_RINGBUF_HDR_SZ : start + BPF_RINGBUF_HDR_SZ + length] = content
             self._words[start >> 3] = length
             self._producer[0] = position + step
         return True

@@ -18,7 +18,9 @@ from pyebpf.features.trampolines import TRAMPOLINES
 from pyebpf.kernel import bpf
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.flags import BPF_F_LINK
 from pyebpf.uapi.perf import PerfType
+from pyebpf.uapi.verdicts import XDP_PASS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -347,8 +349,6 @@ _NO_FUNCTION, _NO_FILE = b"pyebpf_no_such_function", b"/pyebpf_no_such_file"
 _UNKNOWN_NAME = (errno.ESRCH, errno.ENOENT)
 _HW_BREAKPOINT_W, _HW_BREAKPOINT_LEN_4 = 2, 4
 _SO_ATTACH_BPF, _SO_ATTACH_REUSEPORT_EBPF = 50, 52
-_BPF_F_LINK = 1 << 13
-_XDP_PASS = 2
 _NO_FAMILY = (255).to_bytes(4, "little") + bytes(12)  # { __u32 pf, hooknum; __s32 priority; __u32 flags; }
 
 ATTACHMENTS: dict[str, Probe] = {
@@ -388,7 +388,7 @@ ATTACHMENTS: dict[str, Probe] = {
         ProgramType.XDP,
         AttachType.XDP,
         (errno.EOPNOTSUPP, errno.EBUSY, errno.EEXIST),
-        Load(result=_XDP_PASS),
+        Load(result=XDP_PASS),
         _LOOPBACK,
         flags=_XDP_FLAGS_DRV_MODE,
     ),
@@ -429,7 +429,7 @@ ATTACHMENTS: dict[str, Probe] = {
     },
     # Programs in place of the kernel's functions, or of another program's.
     "struct_ops": _StructOps("tcp_congestion_ops"),
-    "struct_ops_link": _StructOps("tcp_congestion_ops", _BPF_F_LINK),
+    "struct_ops_link": _StructOps("tcp_congestion_ops", BPF_F_LINK),
     "freplace": _replacement,
 }
 """By name: a link's program and attach type as in libbpf, or how else a program gets to run."""

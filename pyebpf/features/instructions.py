@@ -9,6 +9,7 @@ from pyebpf.features.loading import attempt
 from pyebpf.features.support import Support, from_errno
 from pyebpf.kernel import bpf
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
     from pyebpf.asm import Instruction
@@ -54,7 +55,6 @@ LEVELS: dict[str, tuple[str, ...]] = {
 }
 """What makes up a level of `llvm -mcpu`."""
 
-_ARENA_FLAGS = 1 << 10  # BPF_F_MMAPABLE
 _ARENA_ADDRESS = 1 << 44  # where user space would map it; programs are refused without one
 
 
@@ -69,7 +69,7 @@ def instruction(name: str) -> Support | None:
 def _addr_space_cast() -> Support:
     """Ask with an arena, the only memory that casts apply to: Linux commit 6082b6c328b5 (v6.9)."""
     try:
-        arena = bpf.map_create(MapType.ARENA, 0, 0, 1, flags=_ARENA_FLAGS, map_extra=_ARENA_ADDRESS, name="probe")
+        arena = bpf.map_create(MapType.ARENA, 0, 0, 1, flags=BPF_F_MMAPABLE, map_extra=_ARENA_ADDRESS, name="probe")
     except OSError as error:
         return from_errno(error.errno or 0)
     with arena:

@@ -17,6 +17,7 @@ from pyebpf.kernel.btf_objects import module_btf
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.errnos import ENOTSUPP
+from pyebpf.uapi.flags import BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, BPF_F_XDP_DEV_BOUND_ONLY, BPF_F_XDP_HAS_FRAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,8 +52,8 @@ def program_type(kind: ProgramType, btf: Callable[[], Btf] | None) -> Support:
     return Support.UNKNOWN if target is None else from_errno(outcome.errno)
 
 
-#: Flags of PROG_LOAD for XDP programs: HAS_FRAGS and DEV_BOUND_ONLY.
-XDP_FLAGS = {"frags": 1 << 5, "hints": 1 << 6}
+#: Flags of PROG_LOAD for XDP programs.
+XDP_FLAGS = {"frags": BPF_F_XDP_HAS_FRAGS, "hints": BPF_F_XDP_DEV_BOUND_ONLY}
 _LOOPBACK = 1
 
 
@@ -77,11 +78,10 @@ class _Shape(NamedTuple):
     typed: bool = False
 
 
-_NO_PREALLOC, _MMAPABLE = 1, 1 << 10
-_STORAGE = _Shape(max_entries=0, flags=_NO_PREALLOC, typed=True)
+_STORAGE = _Shape(max_entries=0, flags=BPF_F_NO_PREALLOC, typed=True)
 _SHAPES: dict[MapType, _Shape] = {
     MapType.STACK_TRACE: _Shape(value_size=8),
-    MapType.LPM_TRIE: _Shape(key_size=8, flags=_NO_PREALLOC),
+    MapType.LPM_TRIE: _Shape(key_size=8, flags=BPF_F_NO_PREALLOC),
     MapType.CGROUP_STORAGE: _Shape(key_size=8, max_entries=0),
     MapType.PERCPU_CGROUP_STORAGE: _Shape(key_size=8, max_entries=0),
     MapType.REUSEPORT_SOCKARRAY: _Shape(value_size=8),
@@ -94,7 +94,7 @@ _SHAPES: dict[MapType, _Shape] = {
     MapType.CGRP_STORAGE: _STORAGE,
     MapType.RINGBUF: _Shape(0, 0, PAGE_SIZE),
     MapType.USER_RINGBUF: _Shape(0, 0, PAGE_SIZE),
-    MapType.ARENA: _Shape(0, 0, 1, _MMAPABLE),
+    MapType.ARENA: _Shape(0, 0, 1, BPF_F_MMAPABLE),
 }
 
 
@@ -125,7 +125,7 @@ def growing_hash() -> Support:
     (in v6.1). Before, tracepoints' programs may by the verifier, and deadlock.
     """
     try:
-        with bpf.map_create(MapType.HASH, 4, 4, 1, flags=_NO_PREALLOC, name="probe") as table:
+        with bpf.map_create(MapType.HASH, 4, 4, 1, flags=BPF_F_NO_PREALLOC, name="probe") as table:
             program = (build.load_map(build.R1, table.fileno()), *finish())
             outcome = attempt(program, ProgramType.PERF_EVENT)
     except OSError as error:

@@ -9,6 +9,7 @@ from pyebpf.asm import build, encode
 from pyebpf.kernel import bpf
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.flags import BPF_F_SLEEPABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["LOADS", "Load", "Outcome", "attempt", "finish", "forbidden", "target_of"]
 
 _LOG_SIZE = 1 << 14
-_SLEEPABLE = 1 << 4  # BPF_F_SLEEPABLE
 
 
 class Load(NamedTuple):
@@ -43,7 +43,7 @@ LOADS: dict[ProgramType, Load] = {
     ProgramType.FLOW_DISSECTOR: Load(AttachType.FLOW_DISSECTOR),
     ProgramType.TRACING: Load(AttachType.TRACE_RAW_TP, target="btf_trace_sched_switch"),
     ProgramType.LSM: Load(AttachType.LSM_MAC, target="bpf_lsm_file_open"),
-    ProgramType.SYSCALL: Load(flags=_SLEEPABLE),
+    ProgramType.SYSCALL: Load(flags=BPF_F_SLEEPABLE),
 }
 
 

@@ -19,6 +19,7 @@ from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.memlock import again_without_limit
 from pyebpf.kernel.syscall import address_of, bpf
 from pyebpf.uapi.commands import Command
+from pyebpf.uapi.flags import BPF_F_REPLACE
 
 __all__ = [
     "LoadResult",
@@ -257,12 +258,11 @@ def link_create(
 
 # struct { __u32 link_fd, new_prog_fd, flags, old_prog_fd; } link_update;
 _LINK_UPDATE_ATTR = Struct("=IIII")
-_F_REPLACE = 4
 
 
 def link_update(link_fd: int, new_prog_fd: int, *, old_prog_fd: int | None = None) -> None:
     """Exchange a link's program. With `old_prog_fd`, only if that one is attached (else EPERM)."""
-    flags = _F_REPLACE if old_prog_fd is not None else 0
+    flags = BPF_F_REPLACE if old_prog_fd is not None else 0
     _command(Command.LINK_UPDATE, _LINK_UPDATE_ATTR.pack(link_fd, new_prog_fd, flags, old_prog_fd or 0))
 
 

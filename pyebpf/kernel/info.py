@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pyebpf.kernel.bpf import obj_get_info_by_fd
 from pyebpf.kernel.syscall import address_of
+from pyebpf.uapi.bpf import LinkType, PerfEventType
 
 __all__ = [
     "LinkInfo",
@@ -46,9 +47,7 @@ _LINK_SIZE = 72
 _U32, _U64 = Struct("=I"), Struct("=Q")
 _RAW_TRACEPOINT = Struct("=QI")
 
-# enum bpf_link_type, enum bpf_perf_event_type
-_LINK_KPROBE_MULTI, _LINK_PERF_EVENT = 8, 7
-_PERF_EVENT_KPROBES = (3, 4)
+_PERF_EVENT_KPROBES = (PerfEventType.KPROBE, PerfEventType.KRETPROBE)
 
 
 class ProgramInfo(NamedTuple):
@@ -180,8 +179,8 @@ def link_info(fd: int) -> LinkInfo:
     missed = None
     # Since Linux commit 7acf3a127bb7 ("bpf: Add missed value to kprobe perf link info") (v6.7) and its neighbour for
     # kprobe.multi; older kernels fill less.
-    if kind == _LINK_KPROBE_MULTI and known >= 40:
+    if kind == LinkType.KPROBE_MULTI and known >= 40:
         missed = _U64.unpack_from(buffer, 32)[0]
-    elif kind == _LINK_PERF_EVENT and known >= 56 and _U32.unpack_from(buffer, 16)[0] in _PERF_EVENT_KPROBES:
+    elif kind == LinkType.PERF_EVENT and known >= 56 and _U32.unpack_from(buffer, 16)[0] in _PERF_EVENT_KPROBES:
         missed = _U64.unpack_from(buffer, 48)[0]
     return LinkInfo(kind, number, program, missed)

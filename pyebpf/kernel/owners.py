@@ -13,6 +13,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from pyebpf.uapi.bpf import MapType
+
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
 
@@ -22,7 +24,6 @@ _PREFIX = "pyebpf_"
 # With the prefix it fills BPF_OBJ_NAME_LEN, which is 16 with the final zero.
 _FIRST, _OTHERS, _LENGTH = "abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz0123456789", 8
 _NAME = re.compile(rf"{_PREFIX}([a-z][a-z0-9]{{{_LENGTH - 1}}})(?:_|$)")
-_BPF_MAP_TYPE_ARRAY = 2
 
 _token = ""
 
@@ -47,7 +48,7 @@ def hold(token: str) -> Descriptor:
     """A lock: as long as one descriptor of it is open, whoever has it, the owner counts as alive. Raises OSError."""
     from pyebpf.kernel.bpf import map_create
 
-    return map_create(_BPF_MAP_TYPE_ARRAY, 4, 4, 1, name=_PREFIX + token)
+    return map_create(MapType.ARRAY, 4, 4, 1, name=_PREFIX + token)
 
 
 def living_owners() -> set[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pyebpf.kernel import bpf
 from pyebpf.kernel.info import ProgramInfo, map_info, program_info
 from pyebpf.kernel.syscall import address_of
+from pyebpf.uapi.flags import BPF_PSEUDO_CALL
 
 __all__ = ["ProgramDump", "dump_program", "helper_names"]
 
@@ -23,7 +24,7 @@ _LINE_COUNT, _LINE, _LINE_SIZE = 148, 152, 172
 _BTF_INFO = Struct("=QIIQII")
 _U32, _U64 = Struct("=I"), Struct("=Q")
 _SLOT = Struct("=BBhi")
-_CALL, _PSEUDO_CALL = 0x85, 1
+_CALL = 0x85
 
 
 class ProgramDump(NamedTuple):
@@ -94,7 +95,7 @@ def _with_distances(code: bytes) -> bytes:
     """
     slots = []
     for opcode, registers, offset, imm in _SLOT.iter_unpack(code):
-        local = opcode == _CALL and registers >> 4 == _PSEUDO_CALL
+        local = opcode == _CALL and registers >> 4 == BPF_PSEUDO_CALL
         slots.append(_SLOT.pack(opcode, registers, 0, offset) if local else _SLOT.pack(opcode, registers, offset, imm))
     return b"".join(slots)
 

@@ -25,6 +25,7 @@ from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 from pyebpf.uapi.errnos import errno_name
+from pyebpf.uapi.flags import BPF_F_KPROBE_MULTI_RETURN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -200,9 +201,8 @@ def _refusal(error: OSError, program: Program, what: str, function: str, host: H
     return NotSupported(f"{what}: {refused(function, host)}", error.errno)
 
 
-# struct { __u32 flags, cnt; __aligned_u64 syms, addrs, cookies; } kprobe_multi; flags: BPF_F_KPROBE_MULTI_RETURN
+# struct { __u32 flags, cnt; __aligned_u64 syms, addrs, cookies; } kprobe_multi
 _OPTIONS = Struct("=IIQQQ")
-_RETURN = 1
 _ADDRESSES = Struct("=Q")
 
 
@@ -277,7 +277,7 @@ def _create(
     packed = bytearray(b"".join(_ADDRESSES.pack(place) for place in places))
     numbers = bytearray(b"".join(_ADDRESSES.pack(cookie % (1 << 64)) for cookie in cookies))
     options = _OPTIONS.pack(
-        _RETURN if target.returns else 0,
+        BPF_F_KPROBE_MULTI_RETURN if target.returns else 0,
         len(names),
         0 if addresses else address_of(packed),
         address_of(packed) if addresses else 0,

@@ -11,6 +11,7 @@ from pyebpf.errors import KernelError
 from pyebpf.kernel.namespaces import in_network_namespace
 from pyebpf.link.creation import make_link, refused
 from pyebpf.link.sockets import NO_NAMESPACE, open_namespace
+from pyebpf.uapi.flags import BPF_F_NETFILTER_IP_DEFRAG
 
 if TYPE_CHECKING:
     from pyebpf.link.base import Link
@@ -22,8 +23,6 @@ __all__ = ["ATTACH", "attach_netfilter"]
 
 # The netfilter part of link_create: { __u32 pf, hooknum; __s32 priority; __u32 flags; }
 _OPTIONS = Struct("=IIiI")
-#: BPF_F_NETFILTER_IP_DEFRAG.
-_IP_DEFRAG = 1
 
 _MESSAGES: ErrnoMessages = {
     errno.EBUSY: "another program has that priority there: give another",
@@ -37,7 +36,7 @@ def attach_netfilter(program: Program, target: Netfilter, _: Host) -> Link:
 
     Raises NotFound for what is no file of a network namespace.
     """
-    flags = _IP_DEFRAG if target.defragment else 0
+    flags = BPF_F_NETFILTER_IP_DEFRAG if target.defragment else 0
     options = _OPTIONS.pack(FAMILIES[target.family], HOOKS[target.hook], target.priority, flags)
 
     def attach() -> Link:

@@ -20,6 +20,7 @@ from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 from pyebpf.objects import Map, Program
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.flags import BPF_F_UPROBE_MULTI_RETURN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -157,7 +158,6 @@ def refused(error: OSError, program: Program, target: Uprobe | Usdt, what: str, 
 
 # struct { __aligned_u64 path, offsets, ref_ctr_offsets, cookies; __u32 cnt, flags, pid; } uprobe_multi;
 _OPTIONS = Struct("=QQQQIII4x")
-_RETURN = 1  # BPF_F_UPROBE_MULTI_RETURN
 
 
 def attach_uprobe_multi(program: Program, target: UprobeMulti, _: Host) -> Link:
@@ -186,7 +186,7 @@ def link_places(
                 address_of(counters) if any(place.ref_ctr for place in located.places) else 0,
                 address_of(marks),
                 len(located.places),
-                _RETURN if returns else 0,
+                BPF_F_UPROBE_MULTI_RETURN if returns else 0,
                 max(target.pid, 0),
             )
             link = bpf.link_create(program.fileno(), 0, kind, options=options, what=what)

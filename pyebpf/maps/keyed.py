@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EEXIST
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -27,6 +28,7 @@ from pyebpf.specs.map_traits import MAP_TRAITS
 from pyebpf.specs.maps import map_size
 from pyebpf.types import S64, U32, U64, IntType, TupleType
 from pyebpf.types.special import has_special
+from pyebpf.uapi.flags import BPF_ANY, BPF_NOEXIST
 from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
@@ -41,9 +43,6 @@ __all__ = ["OUT_OF_RANGE", "HashMap", "KeyedMap"]
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
-
-_ANY, _NOEXIST = 0, 1
-_EEXIST = 17
 
 #: Drop reasons.
 OUT_OF_RANGE = "index out of range"
@@ -184,7 +183,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         if self.traits.is_array:
             self._set_element(p, index, value)
         else:
-            failed = self._update(p, index, value, _ANY)
+            failed = self._update(p, index, value, BPF_ANY)
             # The old entry's memory is free: the next key takes it, on this processor or another.
             p.b.invalidate_origin(self.map_name, f"`{self.map_name}[k] = …`")
             with p.b.if_(Compare(Relation.NE, failed, p.b.const(0))):
@@ -201,7 +200,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         inside = self._in_range(p, index)
         if has_special(self.value):
             # The kernel copies around what only it may touch.
-            self._update(p, index, value, _ANY)
+            self._update(p, index, value, BPF_ANY)
             return
         entry = self._find(p, index)
         with p.b.if_(_present(p, entry)):
@@ -216,10 +215,10 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             p.fail(f"the entries of {self.describe()} always exist: assign to one")
         # Since Linux commit d7ba4cc900bf ("bpf: return long from bpf_map_ops funcs") (in v6.4) the status is a long;
         # where the verifier calls the map's own function instead of the helper, the upper half was junk before.
-        status = p.b.emit(Op.SEXT, self._update(p, key, value, _NOEXIST), size=4)
+        status = p.b.emit(Op.SEXT, self._update(p, key, value, BPF_NOEXIST), size=4)
         with (
             p.b.if_(Compare(Relation.NE, status, p.b.const(0))),
-            p.b.if_(Compare(Relation.NE, status, p.b.const(-_EEXIST))),
+            p.b.if_(Compare(Relation.NE, status, p.b.const(-EEXIST))),
         ):
             count_drop(p, FULL, self.map_name)
         return Compare(Relation.EQ, status, p.b.const(0))
@@ -241,7 +240,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             nothing = p.b.slot_address(zeros)
             p.b.store(nothing, 0, p.b.const(0), type_.size)
             # Another processor may be first to insert: then this does nothing, and the entry is found all the same.
-            p.b.call(MAP_UPDATE_ELEM, self.handle(p), key, nothing, p.b.const(_NOEXIST))
+            p.b.call(MAP_UPDATE_ELEM, self.handle(p), key, nothing, p.b.const(BPF_NOEXIST))
             second = self._call(p, MAP_LOOKUP_ELEM, key)
             p.b.write(entry, second)
             p.b.branch(_present(p, second), place, missed)

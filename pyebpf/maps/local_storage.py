@@ -21,7 +21,7 @@ from pyebpf.maps.mapping import StoredMapping
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32
 from pyebpf.uapi.bpf import MapType
-from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
+from pyebpf.uapi.flags import BPF_F_NO_PREALLOC, BPF_LOCAL_STORAGE_GET_F_CREATE
 from pyebpf.uapi.helpers import helper
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ __all__ = ["NO_STORAGE", "Storage", "StoredStorage"]
 V = TypeVar("V")
 
 NO_STORAGE = "no memory for the value"
-
-#: BPF_LOCAL_STORAGE_GET_F_CREATE.
-_CREATE = 1
 
 
 class _Owners(NamedTuple):
@@ -127,7 +124,7 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
         return self._value_of(p, key, 0)
 
     def _made(self, p: ProgramBuilder, key: Any) -> ir.Value:
-        return self._value_of(p, key, _CREATE)
+        return self._value_of(p, key, BPF_LOCAL_STORAGE_GET_F_CREATE)
 
     def _value_of(self, p: ProgramBuilder, key: Any, flags: int) -> ir.Value:
         found = self._helper(p, "get", self._owner(p, key), p.b.const(0), p.b.const(flags))

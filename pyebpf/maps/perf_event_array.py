@@ -13,6 +13,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.maps.buffer import Buffer, emitted, record_type
 from pyebpf.specs import MapSpec
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_F_CURRENT_CPU
 from pyebpf.uapi.helper_ids import PERF_EVENT_OUTPUT
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ __all__ = ["NO_ROOM", "PerfBuffer"]
 
 T = TypeVar("T")
 
-#: Helper number of enum bpf_func_id (since Linux 4.4), and its flag BPF_F_CURRENT_CPU.
-_CURRENT_CPU = 0xFFFF_FFFF
 
 NO_ROOM = "perf buffer full"
 
@@ -78,6 +77,6 @@ class PerfBuffer(Buffer[T]):
             p.store_value(address, 0, self.record, value)
             handle = self.handle(p)
             size = p.b.const(self.record.size)
-            status = p.b.call(PERF_EVENT_OUTPUT, p.context, handle, p.b.const(_CURRENT_CPU), address, size)
+            status = p.b.call(PERF_EVENT_OUTPUT, p.context, handle, p.b.const(BPF_F_CURRENT_CPU), address, size)
         with p.b.if_(Compare(Relation.NE, status, p.b.const(0))):
             count_drop(p, NO_ROOM, self.map_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import ENOENT
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.builder.ssa.conditions import Compare
@@ -15,6 +16,7 @@ from pyebpf.specs import MapSpec
 from pyebpf.specs.maps import map_size
 from pyebpf.types import S64, U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.flags import BPF_F_INGRESS
 from pyebpf.uapi.helpers import HELPER_IDS
 
 if TYPE_CHECKING:
@@ -33,9 +35,6 @@ __all__ = ["SocketMap"]
 
 K = TypeVar("K")
 
-#: BPF_F_INGRESS of the redirecting helpers.
-_INGRESS = 1
-_ENOENT = 2
 
 #: Programs that may call a method, with the helper for a sockmap and the one for a sockhash.
 _REDIRECT = {
@@ -104,7 +103,7 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
             p.fail(f"redirect() is for sk_msg and sk_skb programs, to a sockmap or sockhash: {self.describe()}")
         if not isinstance(ingress, bool):
             p.fail("ingress= is True (as if the socket had received it) or False (as if it sent it)")
-        flags = p.b.const(_INGRESS if ingress else 0)
+        flags = p.b.const(BPF_F_INGRESS if ingress else 0)
         if self.kind is MapType.SOCKMAP:
             result = self._call(p, helpers[0], p.context, self.handle(p), to_int(p, key).value, flags)
         else:
@@ -141,7 +140,7 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
             # The look-up took a reference, which the verifier wants back.
             self._call(p, "sk_release", found)
         with p.b.else_():
-            p.b.write(result, p.b.const(-_ENOENT))
+            p.b.write(result, p.b.const(-ENOENT))
         return Int(p.b.take(result), S64)
 
     # -- inside --------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pyebpf.errors import MalformedData
 from pyebpf.specs import MapSpec
 from pyebpf.types import U8 as BYTE, U32, array_of
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_F_MMAPABLE, BPF_F_RDONLY_PROG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["KCONFIG", "KernelConfig", "KernelConstants", "read_constants"]
 
 KCONFIG = ".kconfig"
-_READ_ONLY_FOR_PROGRAMS, _MAPPABLE = 1 << 7, 1 << 10  # BPF_F_RDONLY_PROG, BPF_F_MMAPABLE
 _OPTION = re.compile(r"^(CONFIG_\w+)=(.*?)\s*$", re.MULTILINE | re.ASCII)
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)", re.ASCII)
 _TRISTATE, _STATES = "libbpf_tristate", {"n": 0, "y": 1, "m": 2}
@@ -81,7 +81,7 @@ def read_constants(elf: RelocatableFile, btf: Btf | None, config: KernelConfig) 
         data += bytes(size) if text is None else _encoded(btf, elf, name, node, text)
     if not offsets:
         return None
-    flags = _READ_ONLY_FOR_PROGRAMS | _MAPPABLE
+    flags = BPF_F_RDONLY_PROG | BPF_F_MMAPABLE
     value, initial = array_of(BYTE, len(data)), ((bytes(4), data),)
     return KernelConstants(MapSpec(KCONFIG, MapType.ARRAY, U32, value, 1, flags, initial=initial, frozen=True), offsets)
 

@@ -19,6 +19,7 @@ from pyebpf.specs.map_traits import MAP_TRAITS, Key, Value
 from pyebpf.types import U8 as BYTE, U32, BytesType, array_of
 from pyebpf.types.prefix import prefix
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_F_MMAPABLE, BPF_F_RDONLY_PROG
 
 if TYPE_CHECKING:
     from pyebpf.btf import Btf
@@ -44,7 +45,6 @@ BTF_MAPS, LEGACY_MAPS = ".maps", "maps"
 ARENA_DATA = ".addr_space.1"
 """Section of the variables that lie in the arena."""
 _DATA = re.compile(r"\.(?:data|rodata|bss)(?:\..*)?")
-_READ_ONLY_FOR_PROGRAMS, _MAPPABLE = 1 << 7, 1 << 10  # BPF_F_RDONLY_PROG, BPF_F_MMAPABLE
 _MOST_NAME = 15
 _LEGACY_SIZE = 20
 _PREFIX_LENGTH = 4  # bytes before an LPM key's data
@@ -71,7 +71,7 @@ def data_map(section: Section, data: bytes, name: str, described: MapTypes | Non
     `described` is for one with variables that the kernel looks after, which can't be mapped into memory.
     """
     constant = section.name.startswith(".rodata")
-    flags = (_READ_ONLY_FOR_PROGRAMS if constant else 0) | (_MAPPABLE if described is None else 0)
+    flags = (BPF_F_RDONLY_PROG if constant else 0) | (BPF_F_MMAPABLE if described is None else 0)
     initial = ((bytes(4), data),) if data.strip(b"\0") else ()
     return MapSpec(
         name,

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from pyebpf.errors import NotFound, closest
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.flags import BPF_F_SLEEPABLE, BPF_F_XDP_HAS_FRAGS
 
 __all__ = ["Convention", "convention"]
-
-_SLEEPABLE, _XDP_FRAGS = 1 << 4, 1 << 5  # BPF_F_SLEEPABLE, BPF_F_XDP_HAS_FRAGS
 
 # Section names and the program type and attach type that they mean. A name ending in / may be
 # followed by a target; the mark ".s" is a sleepable program, ".frags" multi-buffer XDP.
@@ -160,5 +159,7 @@ def convention(section: str) -> Convention:
         if kind not in _TABLE or not _TABLE[kind][2]:
             raise NotFound(f"section {section!r} names no kind of program{closest(name, _TABLE)}")
     program_type, attach_type, _ = _TABLE[kind]
-    flags = _SLEEPABLE if kind.endswith(".s") or kind == "syscall" else _XDP_FRAGS if ".frags" in kind else 0
+    flags = (
+        BPF_F_SLEEPABLE if kind.endswith(".s") or kind == "syscall" else BPF_F_XDP_HAS_FRAGS if ".frags" in kind else 0
+    )
     return Convention(kind, program_type, attach_type, flags, target)

@@ -10,6 +10,6 @@ ENOTSUPP = 524
 
 def errno_name(number: int) -> str:
     """`ENOENT` for 2 or -2; the number itself where there is no name."""
-    from pyebpf.uapi.errno_table import ERRNO_NAMES  # most runs meet no error to name
+    from pyebpf.uapi import errno_table  # most runs meet no error to name
 
-    return ERRNO_NAMES.get(abs(number), str(abs(number)))
+    return next((name for name, value in vars(errno_table).items() if value == abs(number)), str(abs(number)))

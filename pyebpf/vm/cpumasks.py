@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.uapi.errno_table import EACCES
 from pyebpf.vm.kobjects import acquired, release
-from pyebpf.vm.maps.base import EACCES
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.uapi.errno_table import E2BIG, EFAULT, EINVAL
 from pyebpf.vm import cpumasks, kobjects
 from pyebpf.vm.helpers.dynptr import Dynptr, dynptr_at, make_dynptr
 from pyebpf.vm.helpers.maps import MAX_LOOPS
 from pyebpf.vm.maps.arena import ArenaMap
-from pyebpf.vm.maps.base import E2BIG, EFAULT, EINVAL
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import InvalidValue, closest
+from pyebpf.uapi.network import AddressFamily, TcpState
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LISTEN", "Socket", "Sockets"]
+__all__ = ["Socket", "Sockets"]
 
-ESTABLISHED, LISTEN = 1, 10
 _TYPES = {"tcp": (1, 6), "udp": (2, 17)}
-_FAMILIES = {4: 2, 6: 10}
+_FAMILIES = {4: AddressFamily.INET, 6: AddressFamily.INET6}
 _SIZE = 80
 _V4, _V6 = 12, 36
 #: struct bpf_sock's plain members, and struct bpf_tcp_sock's (include/uapi/linux/bpf.h): name to offset.
@@ -65,7 +65,8 @@ class Socket:
             pack_into(">H", data, 48, self.remote[1])
             _put(data, 52, 56, self.remote[0])
         connected = self.protocol == "tcp" and not self.listens
-        default = ESTABLISHED if connected else LISTEN if self.protocol == "tcp" else 7
+        unconnected = TcpState.LISTEN if self.protocol == "tcp" else TcpState.CLOSE
+        default = TcpState.ESTABLISHED if connected else unconnected
         for name, value in {"state": default, **self.fields}.items():
             if name not in _NUMBERS:
                 raise InvalidValue(f"struct bpf_sock has no member {name} to be given{closest(name, _NUMBERS)}")

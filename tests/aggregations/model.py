@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.aggregations.entity import MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM, NOEXIST
+from pyebpf.aggregations.entity import MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import Pointer, Region
+from pyebpf.uapi.flags import BPF_NOEXIST
 from tests.builder.harness import Everything, Probe
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Added:
 
     def _update(self, _evaluator: Any, _handle: Any, key: Any, value: Any, flags: int) -> int:
         size = self.aggregation.kind.layout.size
-        assert flags == NOEXIST
+        assert flags == BPF_NOEXIST
         assert value.region.load(value.offset, size) == bytes(size)
         if self._key(key) in self.entries or len(self.entries) >= self.capacity:
             return -1

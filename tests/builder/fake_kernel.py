@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.compiler.evaluator import MapHandle, Pointer, Region
+from pyebpf.uapi.flags import BPF_NOEXIST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
 
 EEXIST, E2BIG = 17, 7
-NOEXIST = 1
 
 
 class FakeKernel:
@@ -56,7 +56,7 @@ class FakeKernel:
         spec, raw, entries = self.specs[handle.name], self._key(handle, key), self.entries[handle.name]
         assert spec.value is not None
         data = value.region.load(value.offset, spec.value.size)
-        if raw in entries and flags == NOEXIST:
+        if raw in entries and flags == BPF_NOEXIST:
             return -EEXIST
         if raw not in entries and len(entries) >= spec.max_entries:
             return -E2BIG

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from pyebpf.builder.drop_counters import DROPS_MAP
-from pyebpf.builder.intrinsics.stacks import CLASSES, FULL, MISSED, NO_MEMORY, USER_STACK, kstack, ustack
+from pyebpf.builder.intrinsics.stacks import CLASSES, FULL, MISSED, NO_MEMORY, kstack, ustack
 from pyebpf.builder.loops import ZERO_MAP
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer, Region
 from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe
 from pyebpf.maps.stack_trace import StackTraces
 from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.flags import BPF_F_USER_STACK
 from tests.builder.harness import Everything, Nothing, Probe
 
 WORDS: dict[str, Any] = {"kstack": kstack, "ustack": ustack}
@@ -114,7 +115,7 @@ class Kernel:
 
 @pytest.mark.parametrize(
     ("name", "keywords", "flags"),
-    [("kstack", {}, 0), ("ustack", {}, USER_STACK), ("kstack", {"skip": 3}, 3), ("ustack", {"skip": 255}, 0x1FF)],
+    [("kstack", {}, 0), ("ustack", {}, BPF_F_USER_STACK), ("kstack", {"skip": 3}, 3), ("ustack", {"skip": 255}, 0x1FF)],
 )
 @pytest.mark.parametrize("target", [Newest(), Oldest()])
 def test_equal_stacks_have_one_number_and_others_another(

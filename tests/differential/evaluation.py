@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.compiler.evaluator import MapHandle, Pointer, Region, evaluate
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_NOEXIST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["Maps"]
 
 LOOKUP, UPDATE, DELETE = 1, 2, 3
-NOEXIST = 1
 ENOENT, EEXIST, E2BIG = 2, 17, 7
 
 
@@ -88,7 +88,7 @@ class Maps:
         spec, raw = self._key(handle, key)
         assert spec.value is not None
         entries = self.entries[spec.name]
-        if raw in entries and flags == NOEXIST:
+        if raw in entries and flags == BPF_NOEXIST:
             return -EEXIST
         if raw not in entries and (spec.type is MapType.ARRAY or len(entries) >= spec.max_entries):
             return -E2BIG

@@ -6,7 +6,8 @@ import pytest
 
 from pyebpf.errors import MalformedData
 from pyebpf.events.perf_records import PerfBatch, read_records
-from pyebpf.events.records import HEADER_SIZE, Run, next_run
+from pyebpf.events.records import Run, next_run
+from pyebpf.uapi.flags import BPF_RINGBUF_HDR_SZ
 
 
 def memory(*headers: tuple[int, str]) -> tuple[memoryview, memoryview]:
@@ -32,7 +33,7 @@ def memory(*headers: tuple[int, str]) -> tuple[memoryview, memoryview]:
 def test_one_header(header: str, expected: Run) -> None:
     """Length, bit 30 for given up, bit 31 for not yet finished; the record is padded to 8 bytes."""
     assert next_run(*memory((0, header)), 0, expected.position or 16, 100) == expected
-    assert HEADER_SIZE == 8
+    assert BPF_RINGBUF_HDR_SZ == 8
 
 
 def test_two_records_are_one_run() -> None:

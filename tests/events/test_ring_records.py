@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyebpf.errors import MalformedData
-from pyebpf.events.records import BUSY, DISCARDED, HEADER_SIZE, next_run, stride
+from pyebpf.events.records import next_run, stride
+from pyebpf.uapi.flags import BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT, BPF_RINGBUF_HDR_SZ
 
 SIZE = 256
 
@@ -33,13 +34,13 @@ class Writer:
         at = self.producer
         if at + stride(length) - self.consumer > SIZE - 1:
             return None
-        self.put(at, struct.pack("<II", length | BUSY, at >> 12))
+        self.put(at, struct.pack("<II", length | BPF_RINGBUF_BUSY_BIT, at >> 12))
         self.producer += stride(length)
         return at
 
     def finish(self, at: int, content: bytes, *, discard: bool = False) -> None:
-        self.put(at + HEADER_SIZE, content)
-        self.put(at, struct.pack("<I", len(content) | (DISCARDED if discard else 0)))
+        self.put(at + BPF_RINGBUF_HDR_SZ, content)
+        self.put(at, struct.pack("<I", len(content) | (BPF_RINGBUF_DISCARD_BIT if discard else 0)))
 
 
 def read_all(writer: Writer, most: int = 1 << 16) -> list[bytes]:
@@ -50,7 +51,7 @@ def read_all(writer: Writer, most: int = 1 << 16) -> list[bytes]:
         if run.position == writer.consumer:
             return records
         step = stride(run.length)
-        first = run.start + HEADER_SIZE
+        first = run.start + BPF_RINGBUF_HDR_SZ
         records += [bytes(writer.data[at : at + run.length]) for at in range(first, first + run.count * step, step)]
         writer.consumer = run.position
 

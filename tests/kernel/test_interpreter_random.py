@@ -16,6 +16,7 @@ from pyebpf.kernel import bpf
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.map_elements import map_update_elem
 from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.flags import BPF_NOEXIST
 from tests.support.processors import one_processor
 from tests.vm_interpreter.both import VALUE, Both, differences, where
 from tests.vm_interpreter.generator import HELPERS, PROGRAM_KINDS, Generator, Palette, Random, generate
@@ -25,7 +26,6 @@ COUNT = int(os.environ.get("PYEBPF_PROGRAMS", "211" if "PYEBPF_VM" in os.environ
 SEED = int(os.environ.get("PYEBPF_SEED", "1"))
 #: These need more than numbers: test_interpreter_forms.py has a program for each.
 BY_HAND = (Form.LDDW_KSYM, Form.LDDW_FUNCTION, Form.CALL_KFUNC, Form.CALL_REGISTER, Form.CAST)
-NOEXIST = 1
 #: The sysctl is everybody's: it is changed in a virtual machine only.
 HARDEN = Path("/proc/sys/net/core/bpf_jit_harden")
 HARDENING = (None, "2") if "PYEBPF_VM" in os.environ else (None,)
@@ -89,9 +89,9 @@ def heeds_flags():
     """Whether tries know BPF_NOEXIST, as since Linux 6.13 and in the stable releases that took it over."""
     key, value = bytes(8), bytes(8)
     with bpf.map_create(MapType.LPM_TRIE, len(key), len(value), 3, flags=1) as trie:
-        map_update_elem(trie.fileno(), key, value, NOEXIST)
+        map_update_elem(trie.fileno(), key, value, BPF_NOEXIST)
         try:
-            map_update_elem(trie.fileno(), key, value, NOEXIST)
+            map_update_elem(trie.fileno(), key, value, BPF_NOEXIST)
         except FileExistsError:
             return True
         return False

@@ -16,7 +16,7 @@ from pyebpf.specs.map_traits import FLAG_NAMES, MAP_TRAITS, Entries, Key, MapOpe
 from pyebpf.types import U32, U64, array_of
 from pyebpf.types.prefix import ipv4_prefix
 from pyebpf.uapi.bpf import MapType
-from pyebpf.uapi.errnos import ENOTSUPP
+from pyebpf.uapi.errno_table import ENOTSUPP
 from pyebpf.uapi.flags import BPF_F_NUMA_NODE
 from tests.support.needs import needs
 from tests.support.release import kernel_release

@@ -17,6 +17,7 @@ from pyebpf.asm.op import Form
 from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.builder.values import restating
 from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.flags import BPF_F_RDONLY_PROG
 from pyebpf.verifier.messages import VERIFIER_MESSAGES
 from tests.support.needs import needs
 from tests.support.refused import Edit, marked, provoke
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.annotations import KernelObject
     from pyebpf.dsl.module import Module
 
-RDONLY_PROG = 1 << 7
 SYSCALL = {"type": ProgramType.SYSCALL, "flags": 1 << 4}  # BPF_F_SLEEPABLE
 LOOK_UP, GET_COMM, SKB_LOAD_BYTES, RESERVE, SUBMIT = 1, 16, 26, 131, 132
 
@@ -240,7 +240,7 @@ ROWS = (
     Row("pointer-pointer", "element", counting, (Edit("element", "add64", 1, changes={"src": R10}),)),
     Row("division", "arithmetic", counting, (Edit("arithmetic", "div64", changes={"imm": 0}),)),
     Row("shift", "arithmetic", counting, (Edit("arithmetic", "lsh64", changes={"imm": 64}),)),
-    Row("read-only", "arithmetic", counting, maps={"table": {"flags": RDONLY_PROG}}),
+    Row("read-only", "arithmetic", counting, maps={"table": {"flags": BPF_F_RDONLY_PROG}}),
     # the context
     Row("context-access", "parameters", counting, (Edit("parameters", "ldxsw|ldxw", changes={"offset": 8190}),)),
     # records

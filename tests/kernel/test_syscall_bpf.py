@@ -16,7 +16,7 @@ from pyebpf.kernel import bpf, info, map_elements
 from pyebpf.kernel.descriptor import Descriptor, open_descriptors
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.uapi.bpf import MapType, ProgramType
-from pyebpf.uapi.errnos import ENOTSUPP
+from pyebpf.uapi.errno_table import ENOTSUPP
 from tests.support.needs import needs
 
 U32, U64 = struct.Struct("=I"), struct.Struct("=Q")

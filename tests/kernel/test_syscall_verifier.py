@@ -17,6 +17,7 @@ from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64, array_of
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.flags import BPF_F_RDONLY_PROG
 from pyebpf.uapi.helpers import helper
 from pyebpf.verifier.messages import VERIFIER_MESSAGES
 from tests.support.needs import needs
@@ -25,7 +26,7 @@ from tests.support.release import kernel_release
 MAPS = (
     MapSpec("counts", MapType.HASH, U32, U64, 16),
     MapSpec("table", MapType.ARRAY, U32, array_of(U64, 4), 1),
-    MapSpec("fixed", MapType.ARRAY, U32, U64, 1, flags=1 << 7),  # BPF_F_RDONLY_PROG
+    MapSpec("fixed", MapType.ARRAY, U32, U64, 1, flags=BPF_F_RDONLY_PROG),
     MapSpec("ring", MapType.RINGBUF, None, None, 4096),
     MapSpec("closed", MapType.ARRAY, U32, U64, 1, flags=1 << 8),  # BPF_F_WRONLY_PROG
     MapSpec("storage", MapType.CGROUP_STORAGE, array_of(U64, 2), U64, 0),

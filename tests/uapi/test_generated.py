@@ -14,7 +14,8 @@ from pyebpf.uapi import flags, perf, verdicts
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import LinkType, MapType, ProgramType
 from pyebpf.uapi.commands import Command
-from pyebpf.uapi.errnos import ENOTSUPP, errno_name
+from pyebpf.uapi.errno_table import ENOTSUPP
+from pyebpf.uapi.errnos import errno_name
 from pyebpf.uapi.helpers import HELPER_IDS, helper, helper_name
 from pyebpf.uapi.network import AddressFamily, TcpState
 

@@ -27,6 +27,7 @@ from pyebpf.errors import OnlyInProbe
 from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, S64, U32, U64, BytesType, IntType
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_F_RDONLY_PROG
 from pyebpf.uapi.helpers import Helper, helper
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HelperFunction"]
 
-
-#: BPF_F_RDONLY_PROG of BPF_MAP_CREATE.
-RDONLY_PROG = 1 << 7
 
 #: C's integer types, as parameters and results.
 _INTEGERS: dict[str, IntType] = {
@@ -299,7 +297,7 @@ def _text_map(text: str) -> MapSpec:
         U32,
         BytesType(len(raw)),
         1,
-        flags=RDONLY_PROG,
+        flags=BPF_F_RDONLY_PROG,
         initial=((bytes(U32.size), raw),),
         frozen=True,
     )

@@ -13,6 +13,7 @@ A number depends on the frames alone: the same stack has the same number after t
 
 from __future__ import annotations
 
+from errno import E2BIG, EEXIST, EFAULT
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.builder.drop_counters import count_drop
@@ -28,7 +29,7 @@ from pyebpf.errors import OnlyInProbe
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32, U64, ArrayType
 from pyebpf.uapi.bpf import MapType, ProgramType
-from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
+from pyebpf.uapi.flags import BPF_F_NO_PREALLOC, BPF_F_USER_STACK, BPF_NOEXIST
 from pyebpf.uapi.helper_ids import GET_STACK, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
@@ -91,11 +92,8 @@ _LEVELS = 4
 #: A buffer: whether it is in use, then header, frames, and zeros behind them, where the first few are left out.
 _BUFFER, _BUSY, _VALUE = 2048, 0, _WORD
 
-_NOEXIST = 1
-#: Flags of bpf_get_stack: frames to skip in the low byte, BPF_F_USER_STACK.
+#: The low byte of bpf_get_stack's flags: frames to skip.
 MOST_SKIPPED = 0xFF
-USER_STACK = 1 << 8
-_E2BIG, _EFAULT, _EEXIST = 7, 14, 17
 #: Of more stacks with one hash, or neighbouring ones, the last is missed: two are rare among a hundred thousand.
 ATTEMPTS = 4
 # An odd number of many bits, the fraction of the golden ratio, as in the kernel's hash_64.
@@ -141,7 +139,7 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
             p.fail(f"{name}(depth) is a number of frames known while compiling, 1 to {DEPTH}")
         if p.program_type not in _KINDS:
             p.fail(f"{name}() is for tracing: {p.program_type_name} programs have no call stack")
-        if flags & USER_STACK:
+        if flags & BPF_F_USER_STACK:
             p.program_context.check_user_read(p)
         b = p.b
         answer = b.variable(hint=name)
@@ -154,10 +152,10 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
             b.assume_bounds(size, _WORD, DEPTH * _WORD)
             count = b.binary(Op.LSHR, size, b.const(3))
             b.assume_bounds(count, 1, DEPTH)
-            if flags & USER_STACK:
+            if flags & BPF_F_USER_STACK:
                 tell_process(p)
             value = b.emit(Op.OFFSET, buffer, b.const(_VALUE))
-            own = own_frames(p, start) if depth is not None and not flags & USER_STACK else None
+            own = own_frames(p, start) if depth is not None and not flags & BPF_F_USER_STACK else None
             if own is None:
                 b.write(answer, _kept(p, value, _cut(p, value, count, depth)))
             else:
@@ -168,7 +166,7 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
                     b.write(answer, _kept(p, value, _cut(p, value, rest, depth)))
         with b.else_():
             # There is no such stack, as of a kernel thread in user space, and nothing is lost.
-            b.write(answer, b.const(-_EFAULT))
+            b.write(answer, b.const(-EFAULT))
         b.store(buffer, _BUSY, b.const(0), 8)
         b.jump(end)
         b.start(unclaimed)
@@ -302,14 +300,14 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
         with b.else_():
             # An int before Linux 6.4, whose upper half a direct call leaves 0: commit d7ba4cc900bf ("bpf: return long
             # from bpf_map_ops funcs").
-            failed = b.call(MAP_UPDATE_ELEM, b.emit(Op.MAP, symbol=handle), key, value, b.const(_NOEXIST))
+            failed = b.call(MAP_UPDATE_ELEM, b.emit(Op.MAP, symbol=handle), key, value, b.const(BPF_NOEXIST))
             failed = b.emit(Op.SEXT, failed, size=4)
             with b.if_(Compare(Relation.EQ, failed, b.const(0))):
                 b.write(answer, now)
                 b.break_(attempts)
             # Another processor was faster: the next round finds what it has kept there.
-            with b.if_(Compare(Relation.NE, failed, b.const(-_EEXIST))):
-                full = b.const(-_E2BIG)
+            with b.if_(Compare(Relation.NE, failed, b.const(-EEXIST))):
+                full = b.const(-E2BIG)
                 with b.if_(Compare(Relation.EQ, failed, full)):
                     count_drop(p, FULL, CLASSES[0].map)
                 with b.else_():
@@ -361,7 +359,7 @@ def kstack(depth: int = DEPTH, *, skip: int = 0) -> int:
     raise OnlyInProbe
 
 
-@intrinsic(_stack("ustack", USER_STACK))
+@intrinsic(_stack("ustack", BPF_F_USER_STACK))
 def ustack(depth: int = DEPTH, *, skip: int = 0) -> int:
     """Number of the current call stack in user space, as `kstack` has them; negative if it has none.
 

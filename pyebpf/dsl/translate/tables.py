@@ -16,6 +16,7 @@ from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, S64, U32, ArrayType, BytesType, CharArray, IntType
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.flags import BPF_F_RDONLY_PROG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["look_up", "table_get", "table_item"]
 
-#: BPF_F_RDONLY_PROG of BPF_MAP_CREATE.
-_RDONLY_PROG = 1 << 7
 #: More numbers than this, each compared with the key, are a map's work.
 _MOST_KEYS = 256
 #: A dictionary is an array where at least a quarter of that has an entry.
@@ -111,7 +110,7 @@ def _table(type_: IntType | CharArray, values: Sequence[Any]) -> MapSpec:
     held = ArrayType(type_, len(values)) if isinstance(type_, IntType) else BytesType(len(raw))
     name = f".tbl{sha256(type_.name.encode() + raw).hexdigest()[:11]}"
     initial = ((bytes(U32.size), raw),)
-    return MapSpec(name, MapType.ARRAY, U32, held, 1, flags=_RDONLY_PROG, initial=initial, frozen=True)
+    return MapSpec(name, MapType.ARRAY, U32, held, 1, flags=BPF_F_RDONLY_PROG, initial=initial, frozen=True)
 
 
 # -- dictionaries ------------------------------------------------------------------------------------------------------

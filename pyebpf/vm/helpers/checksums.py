@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.uapi.errno_table import EACCES, EFAULT, EINVAL, ENOTSUPP
+from pyebpf.uapi.flags import (
+    BPF_F_HDR_FIELD_MASK,
+    BPF_F_IPV6,
+    BPF_F_MARK_ENFORCE,
+    BPF_F_MARK_MANGLED_0,
+    BPF_F_PSEUDO_HDR,
+)
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EACCES, EFAULT, EINVAL
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
 _LOW, _HALF = 0xFFFF_FFFF, 0xFFFF
-ENOTSUPP = 524
-#: BPF_F_HDR_FIELD_MASK, BPF_F_PSEUDO_HDR, BPF_F_MARK_MANGLED_0, BPF_F_MARK_ENFORCE, and BPF_F_IPV6 since Linux 6.16.
-_FIELD, _PSEUDO, _MANGLED, _ENFORCE, _IPV6 = 0xF, 0x10, 0x20, 0x40, 0x80
 _MANGLED_ZERO = 0xFFFF
 
 
@@ -59,14 +63,14 @@ def _place(vm: Machine, offset: int) -> memoryview | None:
 @emulates("l3_csum_replace")
 def l3_csum_replace(vm: Machine, _skb: int, offset: int, old: int, new: int, flags: int) -> int:
     """Mend an IP header's checksum: `old` became `new`, both of flags & 15 bytes; with 0 `new` is a difference."""
-    if flags & ~_FIELD:
+    if flags & ~BPF_F_HDR_FIELD_MASK:
         return -EINVAL
     packet = _place(vm, offset)
     if packet is None:
         return -EFAULT
     at = offset & _LOW
     checksum = int.from_bytes(packet[at : at + 2], "little")
-    match flags & _FIELD:
+    match flags & BPF_F_HDR_FIELD_MASK:
         case 0 if not old:
             checksum = _by_difference(checksum, new & _LOW)
         case 2:
@@ -82,16 +86,16 @@ def l3_csum_replace(vm: Machine, _skb: int, offset: int, old: int, new: int, fla
 @emulates("l4_csum_replace")
 def l4_csum_replace(vm: Machine, _skb: int, offset: int, old: int, new: int, flags: int) -> int:
     """Mend a TCP or UDP checksum; BPF_F_MARK_MANGLED_0 leaves 0 (UDP: there is none) alone, and writes 0xffff for 0."""
-    if flags & ~(_FIELD | _PSEUDO | _MANGLED | _ENFORCE | _IPV6):
+    if flags & ~(BPF_F_HDR_FIELD_MASK | BPF_F_PSEUDO_HDR | BPF_F_MARK_MANGLED_0 | BPF_F_MARK_ENFORCE | BPF_F_IPV6):
         return -EINVAL
     packet = _place(vm, offset)
     if packet is None:
         return -EFAULT
     at = offset & _LOW
     checksum = int.from_bytes(packet[at : at + 2], "little")
-    if flags & _MANGLED and not flags & _ENFORCE and not checksum:
+    if flags & BPF_F_MARK_MANGLED_0 and not flags & BPF_F_MARK_ENFORCE and not checksum:
         return 0
-    match flags & _FIELD:
+    match flags & BPF_F_HDR_FIELD_MASK:
         case 0 if not old:
             checksum = _by_difference(checksum, new & _LOW)
         case 2:
@@ -100,7 +104,7 @@ def l4_csum_replace(vm: Machine, _skb: int, offset: int, old: int, new: int, fla
             checksum = _replaced(checksum, old & _LOW, new & _LOW)
         case _:
             return -EINVAL
-    if flags & _MANGLED and not checksum:
+    if flags & BPF_F_MARK_MANGLED_0 and not checksum:
         checksum = _MANGLED_ZERO
     packet[at : at + 2] = checksum.to_bytes(2, "little")
     return 0

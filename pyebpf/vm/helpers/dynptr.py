@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.uapi.errno_table import E2BIG, EINVAL
+from pyebpf.uapi.flags import BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP
 from pyebpf.vm.helpers.output import ring_at, ringbuf_discard, ringbuf_submit
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import E2BIG, EINVAL
 from pyebpf.vm.maps.user_ringbuf import UserRingBufferMap
 from pyebpf.vm.memory import Region
 
@@ -20,7 +21,7 @@ __all__ = ["Dynptr", "dynptr_at", "make_dynptr"]
 SIZE = 16
 MOST = (1 << 24) - 1
 """DYNPTR_MAX_SIZE of kernel/bpf/helpers.c."""
-_WAKEUP = 3
+_WAKEUP = BPF_RB_NO_WAKEUP | BPF_RB_FORCE_WAKEUP
 
 
 @dataclass(frozen=True, slots=True)

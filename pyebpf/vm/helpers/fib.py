@@ -7,9 +7,10 @@ from struct import pack_into, unpack_from
 from typing import TYPE_CHECKING
 
 from pyebpf.uapi import flags as uapi
-from pyebpf.vm.helpers.frames import ENODEV, device_mtu, is_segmented
+from pyebpf.uapi.errno_table import EAFNOSUPPORT, EINVAL, ENODEV
+from pyebpf.uapi.network import AddressFamily
+from pyebpf.vm.helpers.frames import device_mtu, is_segmented
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EAFNOSUPPORT, EINVAL
 from pyebpf.vm.routes import MAIN_TABLE, hardware
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.vm.routes import Route, Routes
 
 _LOW = 0xFFFF_FFFF
-_AF_INET, _AF_INET6 = 2, 10
 #: struct bpf_fib_lookup: offsets of its members.
 _SIZE = 64
 _TOTAL, _DEVICE, _METRIC, _SOURCE, _DESTINATION, _VLAN, _TABLE, _OWN_MAC, _MAC = 6, 8, 12, 16, 32, 48, 48, 52, 58
@@ -45,7 +45,7 @@ def fib_lookup(vm: Machine, _context: int, at: int, size: int, flags: int) -> in
     if size & _LOW < _SIZE or flags & ~_FLAGS:
         return -EINVAL
     found = bytearray(vm.memory.read(at, _SIZE))
-    if found[0] not in (_AF_INET, _AF_INET6):
+    if found[0] not in (AddressFamily.INET, AddressFamily.INET6):
         return -EAFNOSUPPORT
     sized = vm.xdp or found[_TOTAL : _TOTAL + 2] != bytes(2)
     code = _look_up(vm, found, flags, sized=sized)
@@ -70,7 +70,7 @@ def _put(params: bytearray, at: int, address: IPv4Address | IPv6Address) -> None
 
 def _look_up(vm: Machine, params: bytearray, flags: int, *, sized: bool) -> int:
     routes: Routes = vm.routes
-    size = 4 if params[0] == _AF_INET else 16
+    size = 4 if params[0] == AddressFamily.INET else 16
     to = ip_address(bytes(params[_DESTINATION : _DESTINATION + size]))
     origin = ip_address(bytes(params[_SOURCE : _SOURCE + size]))
     if isinstance(to, IPv6Address) and (_is_local(to) or _is_local(origin)):
@@ -116,7 +116,7 @@ def _next_hop(
     if isinstance(to, IPv4Address) and hop is not None:
         _put(params, _DESTINATION, hop)
         if isinstance(hop, IPv6Address):
-            params[0] = _AF_INET6
+            params[0] = AddressFamily.INET6
     if not flags & uapi.BPF_FIB_LOOKUP_SKIP_NEIGH:
         neighbour = routes.neighbours.get((route.device, hop or to))
         if neighbour is None:

@@ -7,9 +7,10 @@ from struct import pack_into, unpack_from
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.uapi.errno_table import EINVAL, ENODEV, ENOENT
+from pyebpf.uapi.flags import BPF_MTU_CHK_RET_FRAG_NEEDED, BPF_MTU_CHK_SEGS
 from pyebpf.vm.contexts import SKB, XDP
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EINVAL, ENOENT
 from pyebpf.vm.maps.redirect import RedirectMap
 
 if TYPE_CHECKING:
@@ -17,13 +18,11 @@ if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
 _LOW = 0xFFFF_FFFF
-ENODEV = 19
 _ETHERNET, _TYPE = 14, 12
 _VLAN, _VLAN_OUTER, _IPV4, _IPV6 = b"\x81\x00", b"\x88\xa8", b"\x08\x00", b"\x86\xdd"
 _TAG = 4
 #: BPF_SKB_MAX_LEN: 16 KiB less struct skb_shared_info, 320 bytes.
 _MOST = 16384 - 320
-_SEGMENTS, _FRAG_NEEDED = 1, 1
 #: A device's MTU where `machine.mtus` has none.
 _MTU = 1500
 #: Protocols whose headers begin with the two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
@@ -134,7 +133,7 @@ def check_mtu(vm: Machine, _context: int, ifindex: int, at: int, difference: int
     """Whether the packet, or the size in `*at`, fits a device of `machine.mtus`; its MTU is left there."""
     size = int.from_bytes(vm.memory.read(at, 4), "little")
     difference = ((difference & _LOW) ^ 0x8000_0000) - 0x8000_0000
-    segments = not vm.xdp and flags == _SEGMENTS
+    segments = not vm.xdp and flags == BPF_MTU_CHK_SEGS
     if (flags and not segments) or (segments and (difference or size)):
         return -EINVAL
     # 0 is the device that the packet is on.
@@ -149,7 +148,7 @@ def check_mtu(vm: Machine, _context: int, ifindex: int, at: int, difference: int
             "bpf_check_mtu with BPF_MTU_CHK_SEGS of a segmented packet has no emulation: helpers={'check_mtu': …}"
         )
     vm.memory.write(at, mtu.to_bytes(4, "little"))
-    return 0 if length <= mtu + _ETHERNET or segmented else _FRAG_NEEDED
+    return 0 if length <= mtu + _ETHERNET or segmented else BPF_MTU_CHK_RET_FRAG_NEEDED
 
 
 @emulates("get_cgroup_classid", "skb_cgroup_classid")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.uapi.errno_table import E2BIG, EAGAIN, EBUSY, EINVAL, ENOENT
 from pyebpf.uapi.flags import BPF_F_RDONLY_PROG
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import E2BIG, EAGAIN, EBUSY, EINVAL, ENOENT
 from pyebpf.vm.maps.bloom_filter import BloomFilterMap
 from pyebpf.vm.maps.cgroup_array import CgroupArrayMap
 from pyebpf.vm.maps.local_storage import PerCpuStorageMap, StorageMap

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.uapi.errno_table import EACCES, EFAULT, EINVAL
+from pyebpf.uapi.flags import BPF_F_INGRESS
+from pyebpf.uapi.tc import TC_ACT_REDIRECT, TC_ACT_SHOT
+from pyebpf.uapi.verdicts import XDP_ABORTED, XDP_REDIRECT
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EACCES, EFAULT, EINVAL
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
 _LOW = 0xFFFF_FFFF
-_REDIRECT_FLAGS = 1
 #: Room in front of a frame less struct xdp_frame, which the kernel keeps there. Linux 6.1 gives 32 bytes at most.
 _META_MOST = 216
-TC_ACT_REDIRECT, TC_ACT_SHOT, XDP_REDIRECT, XDP_ABORTED = 7, 2, 4, 0
 
 
 @emulates("skb_load_bytes")
@@ -90,7 +91,7 @@ def redirect(vm: Machine, _ifindex: int, flags: int) -> int:
     """Return what the program is to return to send the packet elsewhere."""
     if vm.xdp:
         return XDP_ABORTED if flags else XDP_REDIRECT
-    return TC_ACT_SHOT if flags & ~_REDIRECT_FLAGS else TC_ACT_REDIRECT
+    return TC_ACT_SHOT if flags & ~BPF_F_INGRESS else TC_ACT_REDIRECT
 
 
 @emulates("csum_diff")

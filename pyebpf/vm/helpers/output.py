@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.uapi.errno_table import E2BIG, EAGAIN, EINVAL, EOPNOTSUPP
 from pyebpf.uapi.flags import BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP
 from pyebpf.vm.helpers.registry import emulates
 from pyebpf.vm.helpers.text import formatted
-from pyebpf.vm.maps.base import E2BIG, EAGAIN, EINVAL, EOPNOTSUPP
 from pyebpf.vm.maps.perf_event_array import PerfEventArrayMap
 from pyebpf.vm.maps.ringbuf import RingBufferMap
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.uapi.errno_table import EINVAL, ENOENT
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EINVAL, ENOENT
 from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:

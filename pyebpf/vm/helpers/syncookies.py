@@ -9,8 +9,8 @@ from __future__ import annotations
 from hashlib import blake2s
 from typing import TYPE_CHECKING
 
+from pyebpf.uapi.errno_table import EACCES, EINVAL, ENOENT
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EACCES, EINVAL, ENOENT
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine

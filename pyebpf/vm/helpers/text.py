@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pyebpf.uapi.errno_table import EFAULT, EINVAL, ERANGE
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EFAULT, EINVAL
 from pyebpf.vm.memory import USER_END
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ __all__ = ["formatted"]
 
 _LOW = 0xFFFF_FFFF
 _SIGN = 1 << 63
-ERANGE = 34
 _MOST_TEXT = 512
 _DIGITS = {8: rb"[0-7]*", 10: rb"[0-9]*", 16: rb"[0-9a-fA-F]*"}
 _DIRECTIVE = re.compile(rb"%(?:%|(?P<flags>[-+ 0]*)(?P<width>\d*)(?P<size>ll|l)?(?P<type>[diuxXcsp])(?P<kind>[ks]?))")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import VmError
+from pyebpf.uapi.errno_table import EFAULT, EINVAL
+from pyebpf.uapi.flags import BPF_F_USER_STACK
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EFAULT, EINVAL
 from pyebpf.vm.maps.stack_trace import StackTraceMap
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
 _LOW = 0xFFFF_FFFF
-_USER_STACK = 1 << 8
 _COMM = 16
 _NANOSECONDS_A_JIFFY = 4_000_000
 
@@ -111,7 +111,7 @@ def get_func_ip(vm: Machine, _context: int) -> int:
 
 
 def _frames(vm: Machine, flags: int) -> tuple[int, ...]:
-    frames = vm.user_stack if flags & _USER_STACK else vm.kernel_stack
+    frames = vm.user_stack if flags & BPF_F_USER_STACK else vm.kernel_stack
     return tuple(frames)[flags & 0xFF :]
 
 

@@ -6,8 +6,16 @@ from struct import pack
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
+from pyebpf.uapi.errno_table import EINVAL, ENOENT, ENOMEM, EPROTO
+from pyebpf.uapi.flags import (
+    BPF_F_DONT_FRAGMENT,
+    BPF_F_NO_TUNNEL_KEY,
+    BPF_F_SEQ_NUMBER,
+    BPF_F_TUNINFO_FLAGS,
+    BPF_F_TUNINFO_IPV6,
+    BPF_F_ZERO_CSUM_TX,
+)
 from pyebpf.vm.helpers.registry import emulates
-from pyebpf.vm.maps.base import EINVAL, ENOENT
 
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
@@ -15,10 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["TunnelKey"]
 
 _LOW = 0xFFFF_FFFF
-EPROTO, ENOMEM = 71, 12
-#: BPF_F_TUNINFO_IPV6, BPF_F_TUNINFO_FLAGS; BPF_F_ZERO_CSUM_TX, DONT_FRAGMENT, SEQ_NUMBER, NO_TUNNEL_KEY.
-_IPV6, _FLAGS = 1, 16
-_SET_FLAGS = 1 | 2 | 4 | 8 | 16
+_SET_FLAGS = BPF_F_TUNINFO_IPV6 | BPF_F_ZERO_CSUM_TX | BPF_F_DONT_FRAGMENT | BPF_F_SEQ_NUMBER | BPF_F_NO_TUNNEL_KEY
 #: sizeof(struct bpf_tunnel_key), and what earlier kernels took it for: up to `tunnel_ext`, `tunnel_label`, or only the
 #: first words of the addresses.
 _SIZE = 44
@@ -47,8 +52,9 @@ def skb_get_tunnel_key(vm: Machine, _skb: int, to: int, size: int, flags: int) -
     """Copy the key that the packet came with; without one, or with unfit flags or size, -EINVAL and zeros."""
     size &= _LOW
     key = vm.tunnel
-    error = -EINVAL if key is None or flags & ~(_IPV6 | _FLAGS) or size not in (_SIZE, *_COMPATIBLE) else 0
-    if not error and flags & _IPV6:
+    unknown = flags & ~(BPF_F_TUNINFO_IPV6 | BPF_F_TUNINFO_FLAGS)
+    error = -EINVAL if key is None or unknown or size not in (_SIZE, *_COMPATIBLE) else 0
+    if not error and flags & BPF_F_TUNINFO_IPV6:
         error = -EPROTO  # the key is of IPv4
     vm.memory.write(to, bytes(size) if error or key is None else key.to_bytes()[:size])
     return error
@@ -64,7 +70,7 @@ def skb_set_tunnel_key(vm: Machine, _skb: int, source: int, size: int, flags: in
     raw = raw.ljust(_SIZE, b"\0")
     label, ext = int.from_bytes(raw[24:28], "little"), raw[22:24]
     # Without BPF_F_TUNINFO_IPV6 a flow label means nothing, and the padding is zero.
-    if (not flags & _IPV6 and label) or label & ~0xFFFFF or any(ext):
+    if (not flags & BPF_F_TUNINFO_IPV6 and label) or label & ~0xFFFFF or any(ext):
         return -EINVAL
     vm.tunnel_set = raw
     return 0

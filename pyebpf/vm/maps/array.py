@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.uapi.errno_table import E2BIG, EEXIST, EINVAL
 from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_NOEXIST
-from pyebpf.vm.maps.base import E2BIG, EEXIST, EINVAL, VmMap, refuse_flags
+from pyebpf.vm.maps.base import VmMap, refuse_flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

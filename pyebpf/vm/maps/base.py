@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import KernelError, NotLoaded, VmError
+from pyebpf.uapi.errno_table import E2BIG, EEXIST, EINVAL, ENOENT
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST, BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_F_WRONLY_PROG, BPF_NOEXIST
 from pyebpf.vm.memory import Region
 
@@ -15,23 +16,7 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.vm.memory import Memory
 
-__all__ = [
-    "E2BIG",
-    "EACCES",
-    "EAFNOSUPPORT",
-    "EAGAIN",
-    "EBUSY",
-    "EEXIST",
-    "EFAULT",
-    "EINVAL",
-    "ENOENT",
-    "EOPNOTSUPP",
-    "VmMap",
-    "refuse_flags",
-]
-
-ENOENT, E2BIG, EAGAIN, EACCES, EFAULT, EBUSY, EEXIST, EINVAL = 2, 7, 11, 13, 14, 16, 17, 22
-EOPNOTSUPP, EAFNOSUPPORT = 95, 97
+__all__ = ["VmMap", "refuse_flags"]
 
 
 def refuse_flags(flags: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pyebpf.uapi.errno_table import EINVAL, ENOENT
 from pyebpf.uapi.flags import BPF_ANY
-from pyebpf.vm.maps.base import EINVAL, ENOENT, VmMap
+from pyebpf.vm.maps.base import VmMap
 
 __all__ = ["BloomFilterMap"]
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.uapi.errno_table import E2BIG, EINVAL, ENOENT
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST, BPF_F_LOCK, BPF_F_NO_PREALLOC
-from pyebpf.vm.maps.base import E2BIG, EINVAL, ENOENT, VmMap, exists_error, refuse_flags
+from pyebpf.vm.maps.base import VmMap, exists_error, refuse_flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

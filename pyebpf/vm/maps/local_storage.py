@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.types import U64
+from pyebpf.uapi.errno_table import ENOENT
 from pyebpf.uapi.flags import BPF_ANY
-from pyebpf.vm.maps.base import ENOENT, VmMap
+from pyebpf.vm.maps.base import VmMap
 
 if TYPE_CHECKING:
     from pyebpf.vm.memory import Region

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.uapi.errno_table import EINVAL, ENOENT, ENOSPC
 from pyebpf.uapi.flags import BPF_EXIST
-from pyebpf.vm.maps.base import EINVAL, ENOENT, VmMap, exists_error
+from pyebpf.vm.maps.base import VmMap, exists_error
 
 if TYPE_CHECKING:
     from pyebpf.vm.memory import Region
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 __all__ = ["LpmTrieMap"]
 
 _PREFIX = 4
-ENOSPC = 28
 
 
 class LpmTrieMap(VmMap):

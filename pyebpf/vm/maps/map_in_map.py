@@ -7,8 +7,9 @@ from typing import Any
 from pyebpf.errors import InvalidValue
 from pyebpf.types import U64
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.errno_table import E2BIG
 from pyebpf.uapi.flags import BPF_ANY
-from pyebpf.vm.maps.base import E2BIG, VmMap, exists_error
+from pyebpf.vm.maps.base import VmMap, exists_error
 
 __all__ = ["MapOfMaps"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pyebpf.types import U64
+from pyebpf.uapi.errno_table import E2BIG
 from pyebpf.uapi.flags import BPF_ANY
-from pyebpf.vm.maps.base import E2BIG, VmMap
+from pyebpf.vm.maps.base import VmMap
 
 __all__ = ["ProgramArrayMap"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from pyebpf.uapi.errno_table import E2BIG, EINVAL
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST
-from pyebpf.vm.maps.base import E2BIG, EINVAL, VmMap
+from pyebpf.vm.maps.base import VmMap
 
 __all__ = ["QueueMap", "StackMap"]
 

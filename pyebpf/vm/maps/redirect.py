@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.uapi.errno_table import E2BIG
 from pyebpf.uapi.flags import BPF_ANY
-from pyebpf.vm.maps.base import E2BIG, VmMap, exists_error
+from pyebpf.vm.maps.base import VmMap, exists_error
 
 if TYPE_CHECKING:
     from pyebpf.vm.memory import Region
