@@ -11,8 +11,9 @@ from pyebpf.uapi.errnos import ENOTSUPP, errno_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from os import PathLike
 
-__all__ = ["TRACING", "diagnose", "is_refusal_of_privilege", "is_unsupported"]
+__all__ = ["TRACING", "diagnose", "is_refusal_of_privilege", "is_unsupported", "pin_error"]
 
 TRACING: tuple[str, ...] = ("CAP_BPF", "CAP_PERFMON")
 """Capabilities that tracing programs need."""
@@ -57,6 +58,21 @@ def diagnose(
         return NotSupported(f"{doing}: this kernel does not support it ({name})", number)
     reason = "" if isinstance(error, int) else f": {error.strerror}"
     return KernelError(f"{doing} failed{reason} ({name})", number)
+
+
+def pin_error(error: OSError, what: str, path: str | PathLike[str]) -> KernelError:
+    """The error for a refused OBJ_PIN."""
+    return diagnose(
+        error,
+        f"pinning {what} at {path}",
+        needs=("CAP_BPF",),
+        meanings={
+            errno.EEXIST: "something is pinned there already: unlink it first",
+            errno.ENOENT: "there is no such directory: make it first",
+            errno.EPERM: "that is on no bpf file system (mount -t bpf bpf DIRECTORY), or its name has a dot",
+            errno.EINVAL: "objects of this kind cannot be pinned",
+        },
+    )
 
 
 def _missing(needs: Sequence[str]) -> str:

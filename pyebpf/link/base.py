@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from pyebpf.errors import InvalidValue, NotSupported
 from pyebpf.kernel import bpf
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.diagnosis import diagnose, pin_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.objects import Program
 
-__all__ = ["Link", "attach_error", "pin_error"]
+__all__ = ["Link", "attach_error"]
 
 
 class Link:
@@ -141,21 +141,6 @@ class Link:
 
 def _name(program: Program | None) -> str:
     return program.name if program is not None else "the program"
-
-
-def pin_error(error: OSError, what: str, path: str | PathLike[str]) -> KernelError:
-    """The error for a refused OBJ_PIN."""
-    return diagnose(
-        error,
-        f"pinning {what} at {path}",
-        needs=("CAP_BPF",),
-        meanings={
-            errno.EEXIST: "something is pinned there already",
-            errno.ENOENT: "there is no such directory",
-            errno.EPERM: "that is on no bpf file system (mount -t bpf bpf DIRECTORY), or its name has a dot",
-            errno.EINVAL: "objects of this kind cannot be pinned",
-        },
-    )
 
 
 def attach_error(

@@ -9,7 +9,7 @@ from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported
 from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.diagnosis import diagnose, pin_error
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.objects import elements
 from pyebpf.specs.map_traits import Value
@@ -269,16 +269,7 @@ class KernelMap:
         try:
             bpf.obj_pin(self.fileno(), path)
         except OSError as error:
-            raise diagnose(
-                error,
-                f"pinning map {self.spec.name} to {path}",
-                needs=("CAP_BPF",),
-                meanings={
-                    errno.EEXIST: "there is such a file: unlink it first",
-                    errno.ENOENT: "its directory does not exist: make it first",
-                    errno.EPERM: "the directory is on no bpf file system (mount -t bpf), or a privilege is missing",
-                },
-            ) from error
+            raise pin_error(error, f"map {self.spec.name}", path) from error
 
     def window(self, *, writable: bool = True) -> Window:
         """The map's memory itself, read and written without system calls: BPF_F_MMAPABLE arrays, and arenas.

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, KernelError, NotFound
 from pyebpf.kernel import bpf, info
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.diagnosis import diagnose, pin_error
 from pyebpf.kernel.memory import PAGE_SIZE
-from pyebpf.link.base import Link, pin_error
+from pyebpf.link.base import Link
 from pyebpf.link.listing import described, program_type_name
 from pyebpf.objects import Program, make_map
 

@@ -9,61 +9,52 @@ Source: kernel/bpf/hashtab.c (htab_map_update_elem, alloc_htab_elem, free_htab_e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyebpf.uapi.errno_table import E2BIG, EINVAL, ENOENT
-from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST, BPF_F_LOCK, BPF_F_NO_PREALLOC
-from pyebpf.vm.maps.base import VmMap, exists_error, refuse_flags
+from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST, BPF_F_NO_PREALLOC
+from pyebpf.vm.maps.base import VmMap, exists_error
+from pyebpf.vm.memory import Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyebpf.vm.memory import Region
-
 __all__ = ["HashMap", "LruHashMap", "LruPerCpuHashMap", "PerCpuHashMap"]
 
 
-class HashMap(VmMap):
-    """BPF_MAP_TYPE_HASH: -E2BIG when full."""
+E = TypeVar("E", Region, "list[Region]")
+
+
+class _HashTable(VmMap, Generic[E]):
+    """Keys and their elements: a value's memory, or one for each processor. -E2BIG when full, unless it `_evicts`."""
+
+    _evicts = False
 
     def begin(self) -> None:
-        self._entries: dict[bytes, Region] = {}
-        self._free: list[Region] = []
-        self._spare: Region | None = None
-        self._preallocated = not self.spec.flags & BPF_F_NO_PREALLOC
+        self._entries: dict[bytes, E] = {}
+        self._free: list[E] = []
 
-    def _new(self, value: bytes) -> Region:
-        if not self._free or not self._preallocated:
-            return self._region(value)
-        region = self._free.pop()
-        region.data[:] = value
-        return region
+    def _region_of(self, element: E, cpu: int) -> Region:
+        raise NotImplementedError
 
-    def lookup(self, key: bytes, cpu: int) -> int:  # noqa: ARG002 - one value for all
-        found = self._entries.get(key)
-        return 0 if found is None else found.base
+    def _content(self, element: E) -> bytes:
+        raise NotImplementedError
 
-    def update(self, key: bytes, value: bytes, flags: int, cpu: int) -> int:  # noqa: ARG002 - one value for all
+    def _error(self, key: bytes, flags: int) -> int:
+        """The error of an update with such flags, or since there is no room; 0 where it may go on."""
         # BPF_F_LOCK is for values with a spin lock in them, which only BTF can tell.
-        error = refuse_flags(flags) or (-EINVAL if flags & BPF_F_LOCK else 0)
-        error = error or exists_error(flags, exists=key in self._entries)
-        if error:
+        error = (-EINVAL if flags > BPF_EXIST else 0) or exists_error(flags, exists=key in self._entries)
+        if error or key in self._entries or len(self._entries) < self.max_entries:
             return error
-        old = self._entries.get(key)
-        if old is None:
-            if len(self._entries) >= self.max_entries:
-                return -E2BIG
-            self._entries[key] = self._new(value)
-        elif self._preallocated:
-            spare = self._spare or self._region(value)
-            spare.data[:] = value
-            # A table lists its newest element first; order is kept by removing the old one.
-            del self._entries[key]
-            self._entries[key], self._spare = spare, old
-        else:
-            del self._entries[key]
-            self._entries[key] = self._region(value)
-        return 0
+        return self.delete(next(iter(self._entries))) if self._evicts else -E2BIG
+
+    def lookup(self, key: bytes, cpu: int) -> int:
+        found = self._entries.get(key)
+        if found is None:
+            return 0
+        if self._evicts:
+            self._entries[key] = self._entries.pop(key)
+        return self._region_of(found, cpu).base
 
     def delete(self, key: bytes) -> int:
         found = self._entries.pop(key, None)
@@ -72,16 +63,53 @@ class HashMap(VmMap):
         self._free.append(found)
         return 0
 
-    def elements(self, cpu: int) -> Iterator[tuple[bytes, int]]:  # noqa: ARG002 - one value for all
-        for key, region in list(self._entries.items()):
-            yield key, region.base
+    def elements(self, cpu: int) -> Iterator[tuple[bytes, int]]:
+        for key, element in list(self._entries.items()):
+            yield key, self._region_of(element, cpu).base
 
     def lookup_elem(self, key: bytes) -> bytes | None:
         found = self._entries.get(key)
-        return None if found is None else bytes(found.data)
+        return None if found is None else self._content(found)
 
     def entries(self) -> dict[bytes, bytes]:
-        return {key: bytes(region.data) for key, region in self._entries.items()}
+        return {key: self._content(element) for key, element in self._entries.items()}
+
+
+class HashMap(_HashTable[Region]):
+    """BPF_MAP_TYPE_HASH."""
+
+    def begin(self) -> None:
+        super().begin()
+        self._spare: Region | None = None
+        self._preallocated = not self.spec.flags & BPF_F_NO_PREALLOC
+
+    def _region_of(self, element: Region, cpu: int) -> Region:  # noqa: ARG002 - one value for all
+        return element
+
+    def _content(self, element: Region) -> bytes:
+        return bytes(element.data)
+
+    def _new(self, value: bytes) -> Region:
+        if not self._free or not self._preallocated:
+            return self._region(value)
+        region = self._free.pop()
+        region.data[:] = value
+        return region
+
+    def update(self, key: bytes, value: bytes, flags: int, cpu: int) -> int:  # noqa: ARG002 - one value for all
+        if error := self._error(key, flags):
+            return error
+        old = self._entries.pop(key, None)
+        if old is None:
+            self._entries[key] = self._new(value)
+        elif self._preallocated:
+            spare = self._spare or self._region(value)
+            spare.data[:] = value
+            # A table lists its newest element first; order is kept by removing the old one.
+            self._entries[key], self._spare = spare, old
+        else:
+            self._entries[key] = self._region(value)
+        return 0
 
 
 class LruHashMap(HashMap):
@@ -91,49 +119,29 @@ class LruHashMap(HashMap):
     give up entries somewhat before the table is full. Which entry goes is therefore not to be relied on.
     """
 
-    def lookup(self, key: bytes, cpu: int) -> int:
-        found = super().lookup(key, cpu)
-        if found:
-            self._entries[key] = self._entries.pop(key)
-        return found
-
-    def update(self, key: bytes, value: bytes, flags: int, cpu: int) -> int:
-        error = (-EINVAL if flags > BPF_EXIST else 0) or exists_error(flags, exists=key in self._entries)
-        if not error and key not in self._entries and len(self._entries) >= self.max_entries:
-            self.delete(next(iter(self._entries)))
-        return error or super().update(key, value, flags, cpu)
+    _evicts = True
 
 
-class PerCpuHashMap(VmMap):
+class PerCpuHashMap(_HashTable["list[Region]"]):
     """BPF_MAP_TYPE_PERCPU_HASH: values are changed in place; those of other processors begin with zeros."""
 
-    _evicts = False
-
     def begin(self) -> None:
-        self._entries: dict[bytes, list[Region]] = {}
-        self._free: list[list[Region]] = []
+        super().begin()
         self._slot = self.value_size + 7 & ~7
 
-    def lookup(self, key: bytes, cpu: int) -> int:
-        found = self._entries.get(key)
-        if found is None:
-            return 0
-        if self._evicts:
-            self._entries[key] = self._entries.pop(key)
-        return found[cpu].base
+    def _region_of(self, element: list[Region], cpu: int) -> Region:
+        return element[cpu]
+
+    def _content(self, element: list[Region]) -> bytes:
+        return b"".join(bytes(region.data).ljust(self._slot, b"\0") for region in element)
 
     def _insert(self, key: bytes, flags: int) -> list[Region] | int:
         """The regions of a key, new ones if need be; or a negative error number."""
-        found = self._entries.get(key)
-        error = (-EINVAL if flags > BPF_EXIST else 0) or exists_error(flags, exists=found is not None)
-        if error:
+        if error := self._error(key, flags):
             return error
+        found = self._entries.get(key)
         if found is not None:
             return found
-        if len(self._entries) >= self.max_entries:
-            if not self._evicts:
-                return -E2BIG
-            self.delete(next(iter(self._entries)))
         slots = self._free.pop() if self._free else [self._region(bytes(self.value_size)) for _ in range(self.cpus)]
         for region in slots:
             region.data[:] = bytes(self.value_size)
@@ -147,24 +155,6 @@ class PerCpuHashMap(VmMap):
         slots[cpu].data[:] = value
         return 0
 
-    def delete(self, key: bytes) -> int:
-        found = self._entries.pop(key, None)
-        if found is None:
-            return -ENOENT
-        self._free.append(found)
-        return 0
-
-    def elements(self, cpu: int) -> Iterator[tuple[bytes, int]]:
-        for key, slots in list(self._entries.items()):
-            yield key, slots[cpu].base
-
-    def _joined(self, slots: list[Region]) -> bytes:
-        return b"".join(bytes(region.data).ljust(self._slot, b"\0") for region in slots)
-
-    def lookup_elem(self, key: bytes) -> bytes | None:
-        found = self._entries.get(key)
-        return None if found is None else self._joined(found)
-
     def write(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> int:
         slots = self._insert(key, flags)
         if isinstance(slots, int):
@@ -172,9 +162,6 @@ class PerCpuHashMap(VmMap):
         for cpu, region in enumerate(slots):
             region.data[:] = value[cpu * self._slot : cpu * self._slot + self.value_size]
         return 0
-
-    def entries(self) -> dict[bytes, bytes]:
-        return {key: self._joined(slots) for key, slots in self._entries.items()}
 
 
 class LruPerCpuHashMap(PerCpuHashMap):
