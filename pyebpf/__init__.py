@@ -26,10 +26,24 @@ if TYPE_CHECKING:
     from pyebpf.arch import (
         syscall_name as syscall_name,
     )
-    from pyebpf.builder.annotations import (
+    from pyebpf.attach.context_annotations import (
+        DeviceContext as DeviceContext,
+        FlowDissectorContext as FlowDissectorContext,
+        FlowKeys as FlowKeys,
         PerfEventContext as PerfEventContext,
         RawTracepointContext as RawTracepointContext,
+        SkBuff as SkBuff,
+        SkLookupContext as SkLookupContext,
+        SkMsgContext as SkMsgContext,
+        SkReuseportContext as SkReuseportContext,
+        Sock as Sock,
+        SockAddrContext as SockAddrContext,
+        SockContext as SockContext,
+        SockOpsContext as SockOpsContext,
+        SockoptContext as SockoptContext,
+        SysctlContext as SysctlContext,
         TracepointContext as TracepointContext,
+        XdpContext as XdpContext,
     )
     from pyebpf.builder.intrinsics.callbacks import (
         loop as loop,
@@ -71,24 +85,6 @@ if TYPE_CHECKING:
         pid as pid,
         tid as tid,
         uid as uid,
-    )
-    from pyebpf.builder.network_contexts import (
-        SkBuff as SkBuff,
-        XdpContext as XdpContext,
-    )
-    from pyebpf.builder.socket_contexts import (
-        DeviceContext as DeviceContext,
-        FlowDissectorContext as FlowDissectorContext,
-        FlowKeys as FlowKeys,
-        SkLookupContext as SkLookupContext,
-        SkMsgContext as SkMsgContext,
-        SkReuseportContext as SkReuseportContext,
-        Sock as Sock,
-        SockAddrContext as SockAddrContext,
-        SockContext as SockContext,
-        SockOpsContext as SockOpsContext,
-        SockoptContext as SockoptContext,
-        SysctlContext as SysctlContext,
     )
     from pyebpf.dsl.unroll import (
         unroll as unroll,
@@ -192,12 +188,26 @@ if TYPE_CHECKING:
 _MODULES = {
     "aggregations": ("Stats",),
     "arch": ("syscall_name",),
-    "builder.annotations": (
-        "KernelObject",
+    "attach.context_annotations": (
+        "DeviceContext",
+        "FlowDissectorContext",
+        "FlowKeys",
         "PerfEventContext",
         "RawTracepointContext",
+        "SkBuff",
+        "SkLookupContext",
+        "SkMsgContext",
+        "SkReuseportContext",
+        "Sock",
+        "SockAddrContext",
+        "SockContext",
+        "SockOpsContext",
+        "SockoptContext",
+        "SysctlContext",
         "TracepointContext",
+        "XdpContext",
     ),
+    "builder.context": ("KernelObject",),
     "builder.intrinsics.callbacks": ("loop",),
     "builder.intrinsics.dynptr": ("dynptr",),
     "builder.intrinsics.kernel": (
@@ -216,21 +226,6 @@ _MODULES = {
         "user_string",
     ),
     "builder.intrinsics.seq_file": ("emit",),
-    "builder.network_contexts": ("SkBuff", "XdpContext"),
-    "builder.socket_contexts": (
-        "DeviceContext",
-        "FlowDissectorContext",
-        "FlowKeys",
-        "SkLookupContext",
-        "SkMsgContext",
-        "SkReuseportContext",
-        "Sock",
-        "SockAddrContext",
-        "SockContext",
-        "SockOpsContext",
-        "SockoptContext",
-        "SysctlContext",
-    ),
     "builder.intrinsics.kfuncs": ("kfunc",),
     "builder.intrinsics.stacks": ("kstack", "ustack"),
     "builder.intrinsics.task": (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.arch import architecture
-from pyebpf.builder.annotations import KernelObject
+from pyebpf.builder.context import KernelObject
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.memory import Space, probe_read_value
 from pyebpf.builder.values.pointers import Pointer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pyebpf.builder.annotations import KernelObject
 from pyebpf.builder.values.entity import Entity, NoPythonOperators
 from pyebpf.builder.values.kernel_objects import plain_name
 from pyebpf.builder.values.memory import Space
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import Target
 
-__all__ = ["Context", "LoadAttributes", "OpaqueArgument", "ProgramContext", "annotated"]
+__all__ = ["Context", "KernelObject", "LoadAttributes", "OpaqueArgument", "ProgramContext", "annotated"]
 
 S = TypeVar("S", bound=AttachSpec)
 
@@ -187,6 +186,17 @@ class Context(Entity, NoPythonOperators):
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         p.program_context.set_attribute(p, name, value)
+
+
+class KernelObject:
+    """A struct of the kernel.
+
+    Answers any attribute that the running kernel's BTF gives it, each read where it is written.
+    """
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 def annotated(p: ProgramBuilder, found: Any, annotation: Any, space: Space = Space.KERNEL) -> Any:

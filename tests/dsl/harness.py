@@ -7,7 +7,7 @@ import linecache
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.annotations import KernelObject
+from pyebpf.builder.context import KernelObject
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.builder.intrinsics import kernel, task
 from pyebpf.compiler import compile_module

@@ -7,11 +7,10 @@ import re
 import pytest
 
 from pyebpf import BPF, CompileError, NotFound, u8, u64
-from pyebpf.attach import struct_fields
+from pyebpf.attach import context_annotations, struct_fields
 from pyebpf.attach.cgroups import HOOKS
 from pyebpf.attach.fields import Bytes, FieldTable, IntegerField, NestedField, WordArrayField
 from pyebpf.attach.skb import SKB_FIELDS
-from pyebpf.builder import network_contexts, socket_contexts
 from pyebpf.runtime.host import host_target
 from tests.support.needs import needs
 
@@ -183,9 +182,9 @@ def test_annotations():
     assert ANNOTATIONS.keys() == TABLES.keys() - {"SOCK_COMMON"}
     for table, classes in ANNOTATIONS.items():
         for name in classes:
-            names = annotated(vars(socket_contexts)[name])
+            names = annotated(vars(context_annotations)[name])
             assert names - {"target", "packet", "optval", "name"} == TABLES[table].fields.keys()
-    assert annotated(network_contexts.SkBuff) - {"target", "packet", "data_meta"} == SKB_FIELDS.keys()
+    assert annotated(context_annotations.SkBuff) - {"target", "packet", "data_meta"} == SKB_FIELDS.keys()
 
 
 def annotated(kind):

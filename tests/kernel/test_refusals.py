@@ -25,7 +25,7 @@ from tests.support.refused import Edit, marked, provoke
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.builder.annotations import KernelObject
+    from pyebpf.builder.context import KernelObject
     from pyebpf.dsl.module import Module
 
 SYSCALL = {"type": ProgramType.SYSCALL, "flags": 1 << 4}  # BPF_F_SLEEPABLE
