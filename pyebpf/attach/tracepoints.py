@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyebpf.types.tracepoint import TracepointField
 
 __all__ = [
+    "BareTracepoint",
     "BtfTracepoint",
     "BtfTracepointProgramContext",
     "KernelArgumentsProgramContext",
@@ -70,29 +71,32 @@ class Tracepoint(AttachSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class RawTracepoint(AttachSpec):
-    """A raw tracepoint by name (BPF_RAW_TRACEPOINT_OPEN): arguments as the kernel passes them, no BTF trust."""
+class BareTracepoint(AttachSpec):
+    """A tracepoint by its bare name, whose programs get the arguments that the kernel passes."""
 
     name: str
+
+    @property
+    def target(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class RawTracepoint(BareTracepoint):
+    """A raw tracepoint (BPF_RAW_TRACEPOINT_OPEN): no BTF trust."""
 
     program_type = ProgramType.RAW_TRACEPOINT
 
     def __str__(self) -> str:
         return f"raw_tp {self.name}"
 
-    @property
-    def target(self) -> str:
-        return self.name
-
     def program_context(self) -> RawTracepointProgramContext:
         return RawTracepointProgramContext(self)
 
 
 @dataclass(frozen=True, slots=True)
-class BtfTracepoint(AttachSpec):
+class BtfTracepoint(BareTracepoint):
     """A raw tracepoint whose arguments the verifier knows by BTF (BPF_TRACE_RAW_TP): typed pointers load directly."""
-
-    name: str
 
     program_type = ProgramType.TRACING
 
@@ -103,28 +107,18 @@ class BtfTracepoint(AttachSpec):
     def attach_type(self) -> int:
         return AttachType.TRACE_RAW_TP
 
-    @property
-    def target(self) -> str:
-        return self.name
-
     def program_context(self) -> BtfTracepointProgramContext:
         return BtfTracepointProgramContext(self)
 
 
 @dataclass(frozen=True, slots=True)
-class WritableRawTracepoint(AttachSpec):
-    """A raw tracepoint that was declared writable, by name ("bpf_test_finish", "nbd_send_request")."""
-
-    name: str
+class WritableRawTracepoint(BareTracepoint):
+    """A raw tracepoint that was declared writable ("bpf_test_finish", "nbd_send_request")."""
 
     program_type = ProgramType.RAW_TRACEPOINT_WRITABLE
 
     def __str__(self) -> str:
         return f"writable raw_tp {self.name}"
-
-    @property
-    def target(self) -> str:
-        return self.name
 
     def program_context(self) -> WritableRawTracepointProgramContext:
         return WritableRawTracepointProgramContext(self)
@@ -162,7 +156,7 @@ class TracepointProgramContext(ProgramContext[Tracepoint]):
         return _field(p, self.attach.category, self.attach.name, name)
 
 
-S = TypeVar("S", RawTracepoint, BtfTracepoint, WritableRawTracepoint)
+S = TypeVar("S", bound=BareTracepoint)
 
 #: Events that reading a process's memory causes.
 _PAGE_FAULTS = frozenset({"page_fault_user", "page_fault_kernel"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach import registers
 from pyebpf.attach.decorators import Decorators
@@ -42,14 +42,15 @@ __all__ = [
     "FexitProgramContext",
     "FmodRet",
     "FmodRetProgramContext",
+    "Trampoline",
     "TrampolineDecorators",
     "TrampolineProgramContext",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Fentry(AttachSpec):
-    """The entry of a function through a trampoline: the context has its arguments, with types the verifier knows.
+class Trampoline(AttachSpec):
+    """A function through a trampoline: the context has its arguments, with types that the verifier knows.
 
     `function` is a name, a module's ("sch_fq:fq_enqueue"), or a pattern for at most `most` of them.
     """
@@ -59,6 +60,15 @@ class Fentry(AttachSpec):
 
     program_type = ProgramType.TRACING
 
+    @property
+    def target(self) -> str:
+        return self.function
+
+
+@dataclass(frozen=True, slots=True)
+class Fentry(Trampoline):
+    """The entry of a function."""
+
     def __str__(self) -> str:
         return f"fentry {self.function}"
 
@@ -66,22 +76,13 @@ class Fentry(AttachSpec):
     def attach_type(self) -> int:
         return AttachType.TRACE_FENTRY
 
-    @property
-    def target(self) -> str:
-        return self.function
-
     def program_context(self) -> FentryProgramContext:
         return FentryProgramContext(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Fexit(AttachSpec):
-    """The return of a function through a trampoline: its arguments as they were at its entry, and what it returns."""
-
-    function: str
-    most: int = MAX_PROBES
-
-    program_type = ProgramType.TRACING
+class Fexit(Trampoline):
+    """The return of a function: its arguments as they were at its entry, and what it returns."""
 
     def __str__(self) -> str:
         return f"fexit {self.function}"
@@ -90,22 +91,13 @@ class Fexit(AttachSpec):
     def attach_type(self) -> int:
         return AttachType.TRACE_FEXIT
 
-    @property
-    def target(self) -> str:
-        return self.function
-
     def program_context(self) -> FexitProgramContext:
         return FexitProgramContext(self)
 
 
 @dataclass(frozen=True, slots=True)
-class FmodRet(AttachSpec):
+class FmodRet(Trampoline):
     """Before a function of the error-injection list: what the program returns, unless 0, the function's caller gets."""
-
-    function: str
-    most: int = MAX_PROBES
-
-    program_type = ProgramType.TRACING
 
     def __str__(self) -> str:
         return f"fmod_ret {self.function}"
@@ -114,15 +106,8 @@ class FmodRet(AttachSpec):
     def attach_type(self) -> int:
         return AttachType.MODIFY_RETURN
 
-    @property
-    def target(self) -> str:
-        return self.function
-
     def program_context(self) -> FmodRetProgramContext:
         return FmodRetProgramContext(self)
-
-
-Trampoline: TypeAlias = Fentry | Fexit | FmodRet
 
 
 class TrampolineProgramContext(FunctionProgramContext[Trampoline]):

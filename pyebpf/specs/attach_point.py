@@ -17,7 +17,7 @@ __all__ = ["SYSCALL_PROGRAMS", "AttachSpec", "KernelRequirement"]
 
 @dataclass(frozen=True, slots=True)
 class KernelRequirement:
-    """A kind of place that not every kernel has which pyebpf runs on.
+    """A kind of attach point that some supported kernels lack.
 
     `feature` asks for it (`pyebpf.features`), `name` is what messages call it, `release` the Linux that brought it,
     `config` the kernel option it needs, empty for none, `alternative` another way to the same end.
