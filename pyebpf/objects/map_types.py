@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.btf import BtfBuilder
-from pyebpf.specs.described import MapTypes
+from pyebpf.specs.maps import MapTypes
 from pyebpf.types import ArrayType, BytesType, CharArray, IntType, PointerType, StructType
 
 if TYPE_CHECKING:

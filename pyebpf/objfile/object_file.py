@@ -31,7 +31,8 @@ from pyebpf.objfile.sections import Convention, convention
 from pyebpf.objfile.types import loadable
 from pyebpf.objfile.values import is_kernel_owned
 from pyebpf.specs import Code, FunctionStart, ModuleSpec, ProgramSpec
-from pyebpf.specs.described import CodeTypes, MapTypes
+from pyebpf.specs.maps import MapTypes
+from pyebpf.specs.programs import CodeTypes
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 

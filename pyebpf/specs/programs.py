@@ -14,11 +14,10 @@ from pyebpf.uapi.flags import BPF_OBJ_NAME_LEN
 if TYPE_CHECKING:
     from pyebpf.asm import Instruction
     from pyebpf.specs.attach_point import AttachSpec
-    from pyebpf.specs.described import CodeTypes
     from pyebpf.specs.maps import MapSpec
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["Choice", "Code", "FunctionStart", "GlobalFunction", "ModuleSpec", "ProgramSpec", "kernel_name"]
+__all__ = ["Choice", "Code", "CodeTypes", "FunctionStart", "GlobalFunction", "ModuleSpec", "ProgramSpec", "kernel_name"]
 
 #: Bytes of a name in the kernel, without the NUL.
 LONGEST_NAME = BPF_OBJ_NAME_LEN - 1
@@ -39,6 +38,14 @@ class GlobalFunction:
 
     name: str
     parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTypes:
+    """BTF for BTF_LOAD, and the FUNC ids of a program's functions, in the order of `Code.subprograms`."""
+
+    btf: bytes
+    functions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
