@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -29,6 +30,13 @@ SHARED = {
 def test_each_file_is_a_family():
     """All of the folder but what families share; a tail call's decorator is a map's."""
     assert {path.stem for path in FOLDER.glob("*.py")} == {"__init__", *FAMILIES, "tail_calls", *SHARED}
+
+
+@pytest.mark.parametrize("file", sorted(SHARED))
+def test_shared_files_import_no_family(file):
+    """A program of one family imports no other by way of what they share."""
+    text = (FOLDER / f"{file}.py").read_text(encoding="utf-8")
+    assert not FAMILIES.keys() & set(re.findall(r"pyebpf\.attach\.(\w+)", text))
 
 
 @pytest.mark.parametrize("file", FAMILIES)
