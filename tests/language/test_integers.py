@@ -166,6 +166,7 @@ def test_in_compares_exactly():
 
 def test_chained_comparisons():
     agree("out[0].r0 = -3 < s <= t\nout[0].r1 = s == t != u\nout[0].r2 = u > s > t >= -1", "stu", 3000)
+    agree("out[0].r0 = 0 <= u < 9\nout[0].r1 = 9 > w >= 0\nout[0].r2 = -128 <= b <= 5 <= c <= 255", "uwbc")
 
 
 NEVER = [

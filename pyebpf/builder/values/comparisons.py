@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.ssa.conditions import All, Always, Any as AnyOf, Test, negate
 from pyebpf.builder.values import integers
 from pyebpf.builder.values.entity import Entity, describe
-from pyebpf.builder.values.integers import Int, constant
+from pyebpf.builder.values.integers import MIRRORED, Int, constant
 from pyebpf.builder.values.operations import any_in_turn, binary, evaluated, holds_entities, rvalue, to_int, yields
 from pyebpf.builder.values.optional import Maybe
 from pyebpf.builder.values.references import Reference
@@ -21,7 +21,7 @@ from pyebpf.types import S64
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["compare", "contains", "maximum", "minimum"]
+__all__ = ["compare", "compare_in_chain", "contains", "maximum", "minimum"]
 
 #: More values than this, each compared with by an instruction of its own, are a map's work.
 _MOST_CANDIDATES = 1024
@@ -50,6 +50,15 @@ def compare(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
     if isinstance(asked, TupleValue | TupleReference):
         return _sequences(p, operator, left, right)
     return asked.compare(p, operator, left if reflected else right, reflected=reflected)
+
+
+def compare_in_chain(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
+    """One part of `low <= number < high`, of which the number's type may decide one end: 0 of an unsigned type."""
+    left, right = rvalue(p, left), rvalue(p, right)
+    number, sign, limit = (right, MIRRORED[operator], left) if isinstance(left, int) else (left, operator, right)
+    if isinstance(number, Int) and number.literal is None and isinstance(limit, int) and number.answer(sign, limit):
+        return Always(holds=True)
+    return compare(p, operator, left, right)
 
 
 def contains(p: ProgramBuilder, item: Any, container: Any) -> Test:

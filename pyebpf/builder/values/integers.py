@@ -43,7 +43,7 @@ _SIGNED = {
     "!=": Relation.NE,
 }
 _UNSIGNED = {**_SIGNED, "<": Relation.ULT, "<=": Relation.ULE, ">": Relation.UGT, ">=": Relation.UGE}
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 _HIGHEST_SHIFT = 63
 
@@ -204,7 +204,7 @@ class Int(RunTimeValue):
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
         if reflected:
-            operator = _MIRRORED[operator]
+            operator = MIRRORED[operator]
         if isinstance(other, int) and self.literal is None:
             self._decided(p, operator, int(other))
         second = number(p, other)
@@ -214,13 +214,17 @@ class Int(RunTimeValue):
                 remedy = ": if it is the address of a text, compare user_string(…) or kernel_string(…) of it"
             self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}{remedy}")
         if self.literal is not None and second.literal is None:
-            second._decided(p, _MIRRORED[operator], self.literal)
+            second._decided(p, MIRRORED[operator], self.literal)
         return relation(p, operator, self, second)
+
+    def answer(self, operator: str, limit: int) -> bool | None:
+        """The answer that a comparison has for everything the type can hold; None if it depends on the value."""
+        return ranges.always(operator, *self.limits, limit)
 
     def _decided(self, p: ProgramBuilder, operator: str, limit: int) -> None:
         """Refuse a comparison that has the same answer for everything the type can hold."""
         low, high = self.limits
-        answer = ranges.always(operator, low, high, limit)
+        answer = self.answer(operator, limit)
         if answer is not None:
             name = (self.loaded or self.type).name
             p.fail(
@@ -339,7 +343,7 @@ def relation(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Test:
     if left.type == right.type:
         return Compare(_SIGNED[operator], left.value, right.value)
     if left.type == U64:
-        return relation(p, _MIRRORED[operator], right, left)
+        return relation(p, MIRRORED[operator], right, left)
     # s64 against u64: a negative number is below every unsigned one.
     zero = p.b.const(0)
     unsigned = Compare(_UNSIGNED[operator], left.value, right.value)

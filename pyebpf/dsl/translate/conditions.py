@@ -67,7 +67,7 @@ def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
             current = f.expression(left)
             for number, (op, right_node) in enumerate(zip(ops, comparators, strict=True), 1):
                 right = f.expression(right_node)
-                test = comparison(f, op, current, right, left if number == 1 else None)
+                test = comparison(f, op, current, right, left if number == 1 else None, chained=len(ops) > 1)
                 if number == len(ops):
                     f.b.branch(test, then, otherwise)
                 else:
@@ -108,8 +108,10 @@ def as_test(f: Frame, value: Any) -> Test:
     return Always(bool(compile_time(f, bool, value)))
 
 
-def comparison(f: Frame, op: ast.cmpop, left: Any, right: Any, node: ast.expr | None = None) -> Test:
-    """One comparison of two evaluated operands; `node` is the left one's."""
+def comparison(
+    f: Frame, op: ast.cmpop, left: Any, right: Any, node: ast.expr | None = None, *, chained: bool = False
+) -> Test:
+    """One comparison of two evaluated operands, of several in a row if `chained`; `node` is the left one's."""
     check_called(f, left, right)
     match op:
         case ast.Is() | ast.IsNot():
@@ -124,7 +126,8 @@ def comparison(f: Frame, op: ast.cmpop, left: Any, right: Any, node: ast.expr | 
                 return Always(bool(compile_time(f, function, left, right)))
             if left is None or right is None:
                 f.fail(f"None is compared by `is None` or `is not None`, not by {sign}")
-            return comparisons.compare(f.p, sign, left, right)
+            compare = comparisons.compare_in_chain if chained else comparisons.compare
+            return compare(f.p, sign, left, right)
 
 
 def _identity(f: Frame, left: Any, right: Any, node: ast.expr | None) -> Test:
