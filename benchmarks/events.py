@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from benchmarks.measure import iterated, median, table
 from pyebpf import BPF, Struct, now, u64
 from pyebpf.events import UserRingBuffer
-from pyebpf.features import Answer, Features
+from pyebpf.features import Features, Support
 from pyebpf.objects import make_map
 from pyebpf.specs import MapSpec
 from pyebpf.uapi.bpf import MapType
@@ -92,7 +92,7 @@ def main() -> None:
         for what, overwrite in (("perf buffer", False), ("perf buffer that overwrites", True))
         for way, read in (("for record in events", iterated), ("events.poll()", polled))
     ]
-    if Features().ask("map:user_ringbuf") is Answer.YES:
+    if Features().ask("map:user_ringbuf") is Support.YES:
         rows.append(("user ring buffer, send()", f"{user_ring_rate():,.0f}"))
     table(("what", "records a second"), rows)
 

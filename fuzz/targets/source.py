@@ -84,12 +84,7 @@ def _is_one_function(text: str) -> bool:
 
 def seeds() -> Iterable[bytes]:
     """Bodies of probes from the tests of the language, taken and refused."""
-    from tests.dsl import test_refusals_calls, test_refusals_loops, test_refusals_syntax, test_refusals_values
-
-    for module in (test_refusals_calls, test_refusals_loops, test_refusals_syntax, test_refusals_values):
-        for case in module.CASES:
-            yield str(case[0]).strip("\n").encode()
-    for name in ("control.txt", "refused.txt"):
-        for case in (_TESTS / "language" / name).read_text().split("=== ")[1:]:
+    for name in ("language/control.txt", "language/refused.txt", "dsl/refused.txt"):
+        for case in (_TESTS / name).read_text().split("=== ")[1:]:
             body = case.partition("\n")[2].partition("\n! ")[0]
             yield body.replace("out[0].r0", "results[0]").strip("\n").encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from tests.differential.data import (
     used,
 )
 from tests.differential.evaluation import Maps
-from tests.differential.model import names, plain
+from tests.differential.model import ModelText, names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,12 +101,23 @@ def fill(maps: Mapping[str, Any], inputs: Inputs) -> None:
                 maps[name].update(entries)
 
 
+def _with_model_texts(tree: ast.Module) -> ast.Module:
+    """Literal texts that are given names as the model's, which have a NUL where Python's have no character."""
+    for node in ast.walk(tree):  # a visitor would reach Python's recursion limit in deep trees
+        for place in ("value", "body", "orelse") if isinstance(node, ast.Assign | ast.IfExp) else ():
+            literal = getattr(node, place, None)
+            if isinstance(literal, ast.Constant) and isinstance(literal.value, str):
+                setattr(node, place, ast.parse(f"ModelText({literal.value!r})", mode="eval").body)
+    return tree
+
+
 def by_cpython(program: Program, inputs: Inputs) -> Outcome:
     """What CPython computes with the model's numbers."""
     maps = model_maps(inputs)
     structs = {name: MODELS[struct] for name, struct in STRUCTS.items()}
-    namespace = {**names(), **maps, **structs, "subprogram": lambda function: function}
-    exec(compile(program.text, f"<model {program.seed}>", "exec", dont_inherit=True), namespace)
+    namespace = {"ModelText": ModelText, **names(), **maps, **structs, "subprogram": lambda function: function}
+    tree = _with_model_texts(ast.parse(program.text))
+    exec(compile(tree, f"<model {program.seed}>", "exec", dont_inherit=True), namespace)
     if not program.called:
         namespace["probe"]()
         return outcome(program, {name: each.entries for name, each in maps.items()})

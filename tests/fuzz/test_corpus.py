@@ -37,6 +37,11 @@ def test_every_target_says_its_property():
         assert target.COVERS, name
 
 
+def test_every_target_has_seeds():
+    for name in NAMES:
+        assert any(load(name).seeds()), name
+
+
 def test_targets_and_corpora_are_the_same():
     assert sorted(path.name for path in CORPUS.iterdir()) == sorted(NAMES)
 

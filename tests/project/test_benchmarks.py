@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
+import pkgutil
 import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Bytecode is kept, as it is for an installed package.
@@ -19,6 +23,15 @@ def output(*module: str) -> str:
     """What a benchmark prints."""
     command = [sys.executable, "-m", *module]
     return subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+#: Not `one_start`, which measures when it is imported.
+NAMES = sorted(each.name for each in pkgutil.iter_modules([str(ROOT / "benchmarks")]) if each.name != "one_start")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_finds_what_it_imports(name):
+    assert importlib.import_module(f"benchmarks.{name}").__doc__
 
 
 def test_a_start_is_taken_apart():
