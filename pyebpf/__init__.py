@@ -118,6 +118,9 @@ if TYPE_CHECKING:
     from pyebpf.runtime.bpf import (
         BPF as BPF,
     )
+    from pyebpf.runtime.open_map import (
+        open_map as open_map,
+    )
     from pyebpf.types import (
         Struct as Struct,
         array as array,
@@ -260,6 +263,7 @@ _MODULES = {
     "link.listing": ("links",),
     "maps.stack_trace": ("StackTraces",),
     "runtime.bpf": ("BPF",),
+    "runtime.open_map": ("open_map",),
     "types": (
         "Struct",
         "array",
@@ -409,6 +413,7 @@ __all__ = [
     "links",
     "loop",
     "now",
+    "open_map",
     "pid",
     "prefix",
     "ptr",

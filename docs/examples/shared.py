@@ -6,8 +6,7 @@ PATH is a new file on a bpf file system (`mount -t bpf bpf /sys/fs/bpf`).
 import sys
 import time
 
-from pyebpf import BPF, char, comm, u64
-from pyebpf.objects import open_map
+from pyebpf import BPF, char, comm, open_map, u64
 
 task, path = sys.argv[1:]
 

@@ -18,6 +18,7 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf run FILE [arguments]
        pyebpf asm FILE|-
        pyebpf disasm FILE|- [SECTION] | id NUMBER
+       pyebpf map PATH | id NUMBER
        pyebpf exec [--kernel] FILE|- [MEMORY]
        pyebpf --version
 
@@ -91,6 +92,10 @@ def _dispatch(arguments: list[str]) -> int:
         from pyebpf.cli.disasm import run_disasm
 
         return run_disasm(rest)
+    if command == "map":
+        from pyebpf.cli.map_dump import run_map
+
+        return run_map(rest)
     if command == "exec":
         from pyebpf.cli.exec import run_exec
 

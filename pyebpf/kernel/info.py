@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from pyebpf.kernel.bpf import obj_get_info_by_fd
+from pyebpf.kernel.bpf import btf_get_fd_by_id, obj_get_info_by_fd
 from pyebpf.kernel.syscall import address_of
 from pyebpf.uapi.bpf import LinkType, PerfEventType
 
@@ -144,6 +144,16 @@ def btf_id(fd: int) -> int:
     obj_get_info_by_fd(fd, buffer)
     number: int = _BTF.unpack(buffer)[2]
     return number
+
+
+def btf_bytes(number: int) -> bytes:
+    """The BTF object of that number. PermissionError without CAP_SYS_ADMIN."""
+    with btf_get_fd_by_id(number) as descriptor:
+        buffer = bytearray(_BTF.size)
+        obj_get_info_by_fd(descriptor.fileno(), buffer)
+        data = bytearray(_BTF.unpack(buffer)[1])
+        obj_get_info_by_fd(descriptor.fileno(), bytearray(_BTF.pack(address_of(data), len(data), 0, 0, 0, 0)))
+        return bytes(data)
 
 
 def btf_name(fd: int) -> str:

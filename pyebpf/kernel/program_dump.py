@@ -7,7 +7,7 @@ from struct import Struct, unpack_from
 from typing import NamedTuple
 
 from pyebpf.kernel import bpf
-from pyebpf.kernel.info import ProgramInfo, map_info, program_info
+from pyebpf.kernel.info import ProgramInfo, btf_bytes, map_info, program_info
 from pyebpf.kernel.syscall import address_of
 from pyebpf.uapi.flags import BPF_PSEUDO_CALL
 
@@ -20,8 +20,6 @@ _MAP_COUNT, _MAPS = 52, 56
 _FUNCTIONS_JITED = 104
 _BTF_ID, _FUNC_SIZE, _FUNC, _FUNC_COUNT = 128, 132, 136, 144
 _LINE_COUNT, _LINE, _LINE_SIZE = 148, 152, 172
-# struct bpf_btf_info { __aligned_u64 btf; __u32 btf_size, id; __aligned_u64 name; __u32 name_len, kernel_btf; };
-_BTF_INFO = Struct("=QIIQII")
 _U32, _U64 = Struct("=I"), Struct("=Q")
 _SLOT = Struct("=BBhi")
 _CALL = 0x85
@@ -83,7 +81,7 @@ def dump_program(number: int) -> ProgramDump:
         _with_distances(bytes(code)) if word(_FUNCTIONS_JITED) else bytes(code),
         tuple(unpack_from("=II", functions, at) for at in range(0, len(functions), function_size or 8)),
         tuple(unpack_from("=IIII", lines, at) for at in range(0, len(lines), line_size or 16)),
-        _btf(word(_BTF_ID)) if word(_BTF_ID) else b"",
+        btf_bytes(word(_BTF_ID)) if word(_BTF_ID) else b"",
         {number: _map_name(number) for (number,) in _U32.iter_unpack(maps)},
     )
 
@@ -103,16 +101,6 @@ def _with_distances(code: bytes) -> bytes:
 def _map_name(number: int) -> str:
     with bpf.map_get_fd_by_id(number) as descriptor:
         return map_info(descriptor.fileno()).name
-
-
-def _btf(number: int) -> bytes:
-    with bpf.btf_get_fd_by_id(number) as descriptor:
-        info = bytearray(_BTF_INFO.size)
-        bpf.obj_get_info_by_fd(descriptor.fileno(), info)
-        data = bytearray(_BTF_INFO.unpack(info)[1])
-        info = bytearray(_BTF_INFO.pack(address_of(data), len(data), 0, 0, 0, 0))
-        bpf.obj_get_info_by_fd(descriptor.fileno(), info)
-        return bytes(data)
 
 
 def helper_names(distances: set[int]) -> dict[int, str]:

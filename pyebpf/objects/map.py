@@ -1,8 +1,9 @@
-"""`KernelMap`: a map of the kernel by its descriptor; a byte store by bpf(2)."""
+"""Maps of the kernel, each by its descriptor: byte stores by bpf(2), as the class that fits their kind."""
 
 from __future__ import annotations
 
 import errno
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.dataclass import replace
@@ -11,6 +12,9 @@ from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.diagnosis import diagnose, pin_error
 from pyebpf.kernel.memory import PAGE_SIZE
+from pyebpf.maps import python_side
+from pyebpf.maps.mapping import StoredMapping
+from pyebpf.maps.store import Stored
 from pyebpf.objects import elements
 from pyebpf.specs.map_traits import Value
 from pyebpf.types import BytesType, StructType
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.types import Type
 
-__all__ = ["KernelMap", "holds_lock"]
+__all__ = ["KernelMap", "Map", "holds_lock", "make_map"]
 
 _UNSIZED = 1 << 20
 
@@ -139,7 +143,7 @@ class KernelMap:
 
             btf = shared_btf(types.btf)
         else:
-            from pyebpf.objects.map_types import map_types
+            from pyebpf.objects.map_btf import map_types
 
             types = map_types(self.key_type, self.value_type)
             btf = bpf.btf_load(types.btf).descriptor
@@ -382,8 +386,6 @@ class KernelMap:
         return self._of_inner_kind(None)
 
     def _of_inner_kind(self, descriptor: Descriptor | None) -> KernelMap:
-        from pyebpf.objects.opening import make_map
-
         inner = self.spec.inner
         assert inner is not None
         return make_map(inner if descriptor is None else replace(inner, initial=(), frozen=False), descriptor)
@@ -414,3 +416,32 @@ class KernelMap:
 def _is_special(kind: Type | None) -> bool:
     """Whether a value has members that the kernel has to know by BTF."""
     return isinstance(kind, StructType) and any(hasattr(f.type, "tag") for f in kind.fields)
+
+
+_WHOLE = (MapType.ARENA, MapType.STRUCT_OPS, MapType.USER_RINGBUF)
+
+
+class _Values(KernelMap, Stored):
+    """A kernel map that is the store of its own Python values."""
+
+    def __init__(self, spec: MapSpec, descriptor: Descriptor | None = None) -> None:
+        super().__init__(spec, descriptor)
+        self._begin(self)
+
+
+class Map(_Values, StoredMapping[Any, Any]):
+    """One kernel map, as a mapping; owns its descriptor. Keys and values are Python values of the spec's types."""
+
+
+@cache
+def map_class(kind: MapType) -> type[KernelMap]:
+    """The class for a kind: its Python side over its own bytes."""
+    if kind in _WHOLE:
+        return KernelMap
+    side = python_side(kind)
+    return Map if side is StoredMapping else type(side.__name__.removeprefix("Stored"), (_Values, side), {})
+
+
+def make_map(spec: MapSpec, descriptor: Descriptor | None = None) -> KernelMap:
+    """Make the map of a spec (or take the one that `descriptor` is of), as the class that fits its kind."""
+    return map_class(spec.type)(spec, descriptor)

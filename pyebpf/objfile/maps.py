@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from pyebpf.btf import Array, DataSec, Enumeration, Ptr, Struct, Var
 from pyebpf.dataclass import replace
 from pyebpf.errors import MalformedData, closest
-from pyebpf.objfile.records import bytes_of, type_from_btf
 from pyebpf.objfile.values import is_kernel_owned
 from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import MAP_TRAITS, Key, Value
 from pyebpf.specs.maps import MapTypes
 from pyebpf.types import U8 as BYTE, U32, BytesType, array_of
+from pyebpf.types.from_btf import bytes_of, type_from_btf
 from pyebpf.types.prefix import prefix
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_MMAPABLE, BPF_F_RDONLY_PROG

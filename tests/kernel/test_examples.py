@@ -258,6 +258,7 @@ def test_every_example_is_here():
     """No file of docs/examples is without a test."""
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     tested.add("syn_backlog")  # in test_function_tools.py, which has the connections for it
+    tested.add("foreign_map")  # in test_open_map.py, which makes the map
     others = Path(__file__).with_name("test_examples_of_pages.py").read_text(encoding="utf-8")
     tested |= set(re.findall(r'"(\w+)\.py"', others))
     assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested

@@ -10,7 +10,7 @@ import pytest
 
 from pyebpf.errors import NotPermitted
 from pyebpf.kernel import bpf, memlock
-from pyebpf.objects.opening import Map
+from pyebpf.objects import Map
 from pyebpf.specs import MapSpec
 from pyebpf.types import U64
 from pyebpf.uapi.bpf import MapType

@@ -17,13 +17,14 @@ import pytest
 
 from pyebpf import BPF
 from pyebpf.asm import build
+from pyebpf.cli.map_dump import dump
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotPermitted, NotSupported
 from pyebpf.features import Features, Support
 from pyebpf.kernel.cpus import possible_cpus
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.privileges import security_modules
-from pyebpf.objects import Map, Program, make_map, open_map
-from pyebpf.objects.dump import dump, dump_json
+from pyebpf.objects import Map, Program, make_map
+from pyebpf.runtime.open_map import open_map
 from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.specs.map_traits import MAP_TRAITS
 from pyebpf.types import S32, U8, U32, U64, CharArray, Struct, array_of, char, field, s32, type_of, u16, u32, u64
@@ -338,7 +339,7 @@ def test_dumps_are_json_whatever_the_bytes():
     """Records, bytes, per-CPU values, characters that are no UTF-8."""
     with Map(MapSpec("flows", MapType.PERCPU_HASH, CharArray(8), Flow.layout, 5)) as flows:
         flows["\udcff\x01"] = [Flow(cpu, 2, "n\udc80") for cpu in range(possible_cpus())]
-        parsed = json.loads(dump_json(flows))
+        parsed = json.loads(json.dumps(dump(flows)))
         assert parsed == [
             {
                 "key": "\ufffd\x01",

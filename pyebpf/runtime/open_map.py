@@ -1,58 +1,30 @@
-"""Maps from specs, from pins, from ids: each as the class that fits its kind."""
+"""Maps of other programs, by their pins or ids, as Python values of what their BTF says."""
 
 from __future__ import annotations
 
 import errno
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, NotFound, NotPermitted
 from pyebpf.kernel import bpf
 from pyebpf.kernel.diagnosis import diagnose
-from pyebpf.maps import python_side
-from pyebpf.maps.mapping import StoredMapping
-from pyebpf.maps.store import Stored
-from pyebpf.objects.map import KernelMap
+from pyebpf.objects.map import make_map
 from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import MAP_TRAITS, Entries, Key, Value
 from pyebpf.types import BytesType, type_of
+from pyebpf.types.prefix import prefix
 from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from pyebpf.kernel.descriptor import Descriptor
+    from pyebpf.kernel.info import MapInfo
+    from pyebpf.objects import KernelMap
     from pyebpf.types import Type
 
-__all__ = ["Map", "make_map", "open_map"]
+__all__ = ["open_map"]
 
-_WHOLE = (MapType.ARENA, MapType.STRUCT_OPS, MapType.USER_RINGBUF)
-
-
-class _Values(KernelMap, Stored):
-    """A kernel map that is the store of its own Python values."""
-
-    def __init__(self, spec: MapSpec, descriptor: Descriptor | None = None) -> None:
-        super().__init__(spec, descriptor)
-        self._begin(self)
-
-
-class Map(_Values, StoredMapping[Any, Any]):
-    """One kernel map, as a mapping; owns its descriptor. Keys and values are Python values of the spec's types."""
-
-
-@cache
-def map_class(kind: MapType) -> type[KernelMap]:
-    """The class for a kind: its Python side over its own bytes."""
-    if kind in _WHOLE:
-        return KernelMap
-    side = python_side(kind)
-    return Map if side is StoredMapping else type(side.__name__.removeprefix("Stored"), (_Values, side), {})
-
-
-def make_map(spec: MapSpec, descriptor: Descriptor | None = None) -> KernelMap:
-    """Make the map of a spec (or take the one that `descriptor` is of), as the class that fits its kind."""
-    return map_class(spec.type)(spec, descriptor)
+_PREFIX_LENGTH = 4  # bytes before an LPM key's data
 
 
 def open_map(
@@ -64,9 +36,9 @@ def open_map(
 ) -> KernelMap:
     """Open a map that is there already: by the path of its pin or by its id.
 
-    Types are given as `bpf.hash` takes them: integer types, char[N], a Struct class. Without them, keys and values are
-    bytes. Raises InvalidValue if the types do not fit, NotFound if there is no such map, NotPermitted (ids need
-    CAP_SYS_ADMIN).
+    Types are given as `bpf.hash` takes them: integer types, char[N], a Struct class. Those that are not given are made
+    of the map's BTF; without BTF, or CAP_SYS_ADMIN to read it, keys and values are bytes. Raises InvalidValue if the
+    types do not fit, NotFound if there is no such map, NotPermitted (ids need CAP_SYS_ADMIN).
     """
     key_type, value_type = _type("key", key), _type("value", value)
     try:
@@ -102,12 +74,12 @@ def _described(fd: int, key: Type | None, value: Type | None, inner: MapSpec | N
     found = map_info(fd)
     kind = MapType(found.type)
     traits = MAP_TRAITS[kind]
-    if (key is None and traits.key in {Key.ANY, Key.PREFIX}) or (
-        kind is MapType.CGROUP_STORAGE and found.key_size != 8
-    ):
-        key = BytesType(found.key_size)
+    if key is None and traits.key is Key.PREFIX:
+        key = prefix(found.key_size - _PREFIX_LENGTH) if found.key_btf_type else BytesType(found.key_size)
+    elif (key is None and traits.key is Key.ANY) or (kind is MapType.CGROUP_STORAGE and found.key_size != 8):
+        key = _from_btf(found, found.key_btf_type, found.key_size)
     if value is None and found.value_size and (traits.value in {Value.ANY, Value.TRACE} or found.value_size != 4):
-        value = BytesType(found.value_size)
+        value = _from_btf(found, found.value_btf_type, found.value_size)
     if traits.needs_inner and inner is None:
         inner = MapSpec("inner", MapType.ARRAY, None, BytesType(4), 1)
     return MapSpec(
@@ -115,3 +87,20 @@ def _described(fd: int, key: Type | None, value: Type | None, inner: MapSpec | N
         0 if traits.entries is Entries.ZERO else found.max_entries, found.flags & traits.flags & ~4,
         inner=inner, operations="unnamed" if traits.value is Value.OPERATIONS else "", extra=found.extra,
     )  # fmt: skip
+
+
+def _from_btf(found: MapInfo, number: int, size: int) -> Type:
+    """The type with that number in a map's BTF; bytes where it has none, or this process may not read it."""
+    if found.btf_id and number:
+        from pyebpf.btf import Btf
+        from pyebpf.kernel.info import btf_bytes
+        from pyebpf.types.from_btf import type_from_btf
+
+        try:
+            btf = Btf(btf_bytes(found.btf_id))
+        except PermissionError:
+            return BytesType(size)
+        made = type_from_btf(btf, found.name, btf.type_by_id(btf.resolve(number)))
+        if made.size == size:
+            return made
+    return BytesType(size)

@@ -1,18 +1,44 @@
-"""A map as JSON, in the spirit of `bpftool map dump -j`: valid whatever bytes it holds."""
+"""`pyebpf map`: a loaded map as JSON, in the spirit of `bpftool map dump -j`: valid whatever bytes it holds."""
 
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.cli.bytecode import Parser
 from pyebpf.errors import InvalidValue
-from pyebpf.objects.opening import Map
+from pyebpf.objects import Map
+from pyebpf.output.sink import Sink
+from pyebpf.runtime.open_map import open_map
 from pyebpf.types import Struct
 
 if TYPE_CHECKING:
-    from pyebpf.objects.map import KernelMap
+    from collections.abc import Sequence
 
-__all__ = ["dump", "dump_json"]
+    from pyebpf.objects import KernelMap
+
+__all__ = ["dump", "run_map"]
+
+DESCRIPTION = """\
+Prints the entries of a map as JSON, with the names that its BTF has for keys
+and values; without BTF they are bytes, in hexadecimal.
+
+  $ pyebpf map /sys/fs/bpf/flows    the map that is pinned there
+  $ pyebpf map id 23                the map with id 23 (needs root)"""
+
+
+def run_map(arguments: Sequence[str]) -> int:
+    """Dump. Raises NotFound, NotPermitted, InvalidValue for a kind whose items cannot be listed."""
+    parser = Parser("map", DESCRIPTION)
+    parser.add_argument("path", metavar="PATH", help="where the map is pinned; or `id`")
+    parser.add_argument("number", metavar="NUMBER", nargs="?", type=int, help="after `id`: the map's id")
+    options = parser.parse_args(arguments)
+    if (options.path == "id") != (options.number is not None):
+        parser.error("give the path of a pin, or `id` and a number")
+    with open_map(options.path if options.number is None else options.number) as table:
+        Sink.of(sys.stdout).line(json.dumps(dump(table)))
+    return 0
 
 
 def dump(table: KernelMap) -> list[dict[str, Any]]:
@@ -36,11 +62,6 @@ def dump(table: KernelMap) -> list[dict[str, Any]]:
             entry["value"] = plain(slots[0])
         entries.append(entry)
     return entries
-
-
-def dump_json(table: KernelMap) -> str:
-    """`dump` as JSON text: ASCII, one line."""
-    return json.dumps(dump(table))
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,10 @@
+"""Print a map that another program pinned, whose keys and values are structs: `foreign_map.py PATH`."""
+
+import sys
+
+from pyebpf import open_map
+
+with open_map(sys.argv[1]) as table:
+    for key, value in table.items():
+        print(key.as_dict(), "->", value.as_dict())
+    print([member.name for member in table.value_type.construct.subcons if member.name])
