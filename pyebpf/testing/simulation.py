@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyebpf.attach.perf_events import PERF_EVENT_FIELDS, REGISTERS, PerfEvent
 from pyebpf.attach.tail_calls import TailCalled
 from pyebpf.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
+from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.maps import over
 from pyebpf.testing.event_source import EventSource, UserRing
@@ -19,6 +20,7 @@ from pyebpf.testing.kernel_objects import KernelMemory
 from pyebpf.testing.usdt import UsdtEvents
 from pyebpf.uapi.bpf import MapType
 from pyebpf.vm import Machine
+from pyebpf.vm.maps.arena import PAGE, ArenaMap
 from pyebpf.vm.maps.user_ringbuf import UserRingBufferMap
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.drop_counters import DropReason
     from pyebpf.dsl.module import Module
-    from pyebpf.specs import ModuleSpec
+    from pyebpf.specs import MapSpec, ModuleSpec
     from pyebpf.target import KernelType, Target
     from pyebpf.testing.kernel_objects import Value
     from pyebpf.vm import Result
@@ -55,7 +57,7 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         self.target = target
         self.spec: ModuleSpec = module.compile(target)
         options.setdefault("cpus", self._cpus())
-        self.machine = Machine(self.spec.maps, **options)
+        self.machine = Machine([self._in_pages(each) for each in self.spec.maps], **options)
         self.memory = KernelMemory(self.machine.memory, target)
         #: The symbols by which `bpf.stacks` and `bpf.function_name` name addresses.
         self.function_names = SimulatedSymbols()
@@ -66,6 +68,22 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
             if isinstance(attach, TailCalled):
                 self.machine.maps[attach.map_name].programs[attach.index] = program  # type: ignore[attr-defined]  # it is one
         self.maps = self.machine.maps
+        for made in self.maps.values():
+            if isinstance(made, ArenaMap):
+                self._open_arena(made)
+
+    def _open_arena(self, arena: ArenaMap) -> None:
+        """As the loader does: all pages are there, and programs are told where."""
+        from pyebpf.maps.arena import base_name
+
+        arena.window()
+        over(self.maps[base_name(arena.name)])[0] = arena.base
+
+    def _in_pages(self, spec: MapSpec) -> MapSpec:
+        """The spec with an arena's size in pages of 4 KiB, which are the interpreter's."""
+        if spec.type is not MapType.ARENA:
+            return spec
+        return replace(spec, max_entries=spec.max_entries * self.target.page_size // PAGE)
 
     def _cpus(self) -> int:
         try:

@@ -120,7 +120,7 @@ class Memory:
         self._next = FIRST
         self._starts: list[int] = []
         self._given: list[bytearray] = []
-        self.arena: ArenaRegion | None = None
+        self.arenas: list[ArenaRegion] = []
         #: Every map, by the address that a pointer to it has.
         self.maps: dict[int, VmMap] = {}
         #: Whether kernel memory is loaded from directly, a bad address reading zeros (programs with BTF trust).
@@ -249,9 +249,9 @@ class Memory:
 
     def _load(self, address: int, size: int) -> int:
         region = self.regions.get(address >> 32)
-        if self.arena is not None and not address >> 32:
-            start = self.arena.place(address, size)
-            return 0 if start is None else int.from_bytes(self.arena.data[start : start + size], "little")
+        if self.arenas and not address >> 32:
+            part = self._in_arena(address, size)
+            return 0 if part is None else int.from_bytes(part, "little")
         if self.trusted and (region is None or region.kind == "kernel"):
             # BPF_PROBE_MEM: a load that faults gives 0.
             found = self.peek(address, size)
@@ -264,19 +264,27 @@ class Memory:
         return int.from_bytes(region.data[place : place + size], "little")
 
     def _store(self, address: int, size: int, value: int) -> None:
-        if self.arena is not None and not address >> 32:
-            start = self.arena.place(address, size)
-            if start is not None:
-                self.arena.data[start : start + size] = value.to_bytes(size, "little")
+        if self.arenas and not address >> 32:
+            part = self._in_arena(address, size)
+            if part is not None:
+                part[:] = value.to_bytes(size, "little")
             return
         region, place = self.check(address, size, write=True, aligned=True)
         region.data[place : place + size] = value.to_bytes(size, "little")
         if region.written is not None:
             region.written[place : place + size] = b"\1" * size
 
+    def _in_arena(self, address: int, size: int) -> memoryview | None:
+        """The bytes that a 32-bit address means; None if they are not allocated."""
+        for arena in self.arenas:
+            start = arena.place(address, size)
+            if start is not None:
+                return memoryview(arena.data)[start : start + size]
+        return None
+
     def atomic(self, address: int, size: int, change: Callable[[int], int]) -> int:
         """Replace the number at `address` by `change` of it, and return what it was."""
-        if self.arena is not None and not address >> 32:
+        if self.arenas and not address >> 32:
             old = self._load(address, size)
             self._store(address, size, change(old))
             return old

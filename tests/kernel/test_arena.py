@@ -8,7 +8,9 @@ import threading
 import pytest
 
 from pyebpf import BPF, CompileError, InvalidValue, NotLoaded, Struct, array, u32, u64
+from pyebpf.types import wrap
 from tests.support.needs import needs
+from tests.support.simulated import simulated
 from tests.support.waiting import PATIENCE
 
 PAGE = resource.getpagesize()
@@ -79,6 +81,51 @@ def test_both_sides_see_each_other():
             shared.read(3 * PAGE - 15, Cell)
     with pytest.raises(NotLoaded):
         shared.read(0, Cell)
+
+
+def test_a_simulation_has_the_same_bytes():
+    """The same runs leave the same arena, by the kernel and by the interpreter; two arenas of a module stay apart."""
+    needs("isa:addr_space_cast")
+    asked = [
+        Asked(5),
+        Asked(3 * PAGE // 16 - 1, value=9),
+        Asked(3 * PAGE // 16),
+        Asked(5, value=(1 << 32) - 1),
+        Asked(0),
+    ]
+    start = Cell(count=1, flag=23)
+
+    def module():
+        bpf, shared, count = sharing()
+        other = bpf.arena(pages=1)
+
+        @bpf.syscall(Asked)
+        def sort(ctx):
+            table = other.at(64, array(u32, 128))
+            table[ctx.index & 127] += ctx.value
+            return 0
+
+        return bpf, shared, other, count, sort
+
+    bpf, shared, other, count, sort = module()
+    with bpf:
+        shared.write(80, start)
+        runs = [count.run(each) for each in asked]
+        values = [(result.value, result.record) for result in runs]
+        for each in asked:
+            sort.run(each)
+        memories = bytes(shared.memory), bytes(other.memory)
+    bpf, shared, other, count, sort = module()
+    with simulated(bpf) as kernel:
+        shared.write(80, start)
+        made = [kernel.run("count", context=each.to_bytes()) for each in asked]
+        assert [(wrap(each.value, 4, signed=True), Asked.from_bytes(each.context)) for each in made] == values
+        for each in asked:
+            kernel.run("sort", context=each.to_bytes())
+        assert (bytes(shared.memory), bytes(other.memory)) == memories
+        assert shared.read(80, Cell) == Cell(count=15, last=(1 << 32) - 1, flag=23)
+        with pytest.raises(InvalidValue, match="lie outside the arena shared"):
+            shared.read(3 * PAGE - 15, Cell)
 
 
 def test_arrays():

@@ -186,3 +186,27 @@ def test_a_simulated_map_has_no_descriptor_and_no_memory_here(bpf):
             cells.fileno()
         with pytest.raises(NotLoaded, match="map cells is simulated: it has no memory in this process"):
             cells.window()
+
+
+@pytest.mark.parametrize("page_size", [4096, 16384])
+def test_arenas(bpf, page_size):
+    """All pages are there, however large the target's are; Python and programs see each other's changes."""
+    shared = bpf.arena(pages=3)
+
+    @bpf.tracepoint(OPENAT)
+    def on_open(dfd: int) -> None:
+        if 0 <= dfd < 3 * page_size // 8:
+            pair = shared.at(dfd * 8, Pair)
+            pair.b += pair.a + 1
+
+    with pytest.raises(NotLoaded):
+        bytes(shared.memory)
+    with Simulation(bpf, FakeTarget(page_size=page_size)) as kernel:
+        last = 3 * page_size // 8 - 1
+        shared.write(8 * last, Pair(5, 7))
+        for dfd in (last, 0, last, last + 1):
+            kernel.tracepoint(OPENAT, dfd=dfd)
+        assert (shared.read(8 * last, Pair), shared.read(0, Pair)) == (Pair(5, 19), Pair(0, 1))
+        assert len(shared.memory) == 3 * page_size
+        with pytest.raises(InvalidValue, match="lie outside the arena"):
+            shared.read(8 * last + 1, Pair)
