@@ -9,7 +9,8 @@ from pyebpf.asm import encode
 from pyebpf.features.loading import finish
 from pyebpf.features.support import TRANSIENT_ERRNOS, Support, from_errno
 from pyebpf.kernel import bpf
-from pyebpf.kernel.rtnetlink import add_bpf_filter, add_clsact, open_rtnetlink, set_xdp
+from pyebpf.kernel.iproute import add_bpf_filter, add_clsact, iproute
+from pyebpf.kernel.rtnetlink import open_rtnetlink, set_xdp
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -61,10 +62,11 @@ def _clsact_in_its_own_namespace() -> Support:
     loaded = bpf.prog_load(ProgramType.SCHED_CLS, encode(finish()), name="probe")
     if loaded.descriptor is None:
         return from_errno(loaded.errno)
-    with loaded.descriptor as program, open_rtnetlink() as route:
+    with loaded.descriptor as program:
         try:
-            add_clsact(route.fileno(), _LOOPBACK)
-            add_bpf_filter(route.fileno(), _LOOPBACK, "ingress", program.fileno(), "probe", priority=1)
+            with iproute() as requests:
+                add_clsact(requests, _LOOPBACK)
+                add_bpf_filter(requests, _LOOPBACK, "ingress", program.fileno(), "probe", priority=1)
         except OSError as error:
             return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
     return Support.YES

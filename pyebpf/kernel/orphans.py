@@ -102,17 +102,18 @@ def _xdp() -> Iterator[OrphanedAttachment]:
     """XDP programs that netlink attached in this network namespace: their own names tell the owner."""
     from pyebpf.kernel import bpf
     from pyebpf.kernel.info import program_info
-    from pyebpf.kernel.rtnetlink import open_rtnetlink, xdp_programs
+    from pyebpf.kernel.iproute import iproute, xdp_programs
 
-    with open_rtnetlink() as netlink:
-        for (index, interface), number in xdp_programs(netlink.fileno()).items():
-            try:
-                with bpf.prog_get_fd_by_id(number) as program:
-                    name = program_info(program.fileno()).name
-            except OSError:  # 0, one in each mode; or gone by now
-                continue
-            if owner := owner_of(name):
-                yield OrphanedAttachment("XDP program", f"{interface} {name}", owner, _xdp_remover(index, number))
+    with iproute() as requests:
+        programs = xdp_programs(requests)
+    for (index, interface), number in programs.items():
+        try:
+            with bpf.prog_get_fd_by_id(number) as program:
+                name = program_info(program.fileno()).name
+        except OSError:  # 0, one in each mode; or gone by now
+            continue
+        if owner := owner_of(name):
+            yield OrphanedAttachment("XDP program", f"{interface} {name}", owner, _xdp_remover(index, number))
 
 
 def _xdp_remover(interface: int, number: int) -> Callable[[], None]:

@@ -1,7 +1,7 @@
 """The few requests of rtnetlink(7) that take an attachment off again, small enough for the guard process to hold ready.
 
-Attaching goes through pyroute2, which takes a tenth of a second to import: too long for who waits for a death, or asks
-what the kernel has.
+Everything else goes through pyroute2 (`pyebpf.kernel.iproute`), which takes a tenth of a second to import: too long for
+who waits for a death.
 
 `netlink` is the descriptor of a socket, which belongs to the network namespace where it was made.
 """
@@ -23,14 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "CLSACT",
     "BpfFilter",
-    "add_bpf_filter",
-    "add_clsact",
     "bpf_filters",
-    "has_clsact",
     "open_rtnetlink",
     "remove_clsact_filter",
     "set_xdp",
-    "xdp_programs",
 ]
 
 # struct nlmsghdr { __u32 len; __u16 type, flags; __u32 seq, pid; }; struct nlattr { __u16 len, type; };
@@ -41,21 +37,16 @@ _LINK = Struct("=BxHiII")
 _TC = Struct("=BxxxiIII")
 _U32, _S32 = Struct("=I"), Struct("=i")
 
-_REQUEST, _ACK, _DUMP, _CREATE = 1, 4, 0x300, 0x600
+_REQUEST, _ACK, _DUMP = 1, 4, 0x300
 _ERROR, _DONE = 2, 3
-_NEWLINK, _GETLINK, _SETLINK = 16, 18, 19
-_NEWQDISC, _DELQDISC, _GETQDISC = 36, 37, 38
+_SETLINK, _DELQDISC = 19, 37
 _NEWTFILTER, _DELTFILTER, _GETTFILTER = 44, 45, 46
 _NESTED = 0x8000
-_IFLA_IFNAME, _IFLA_XDP = 3, 43
+_IFLA_XDP = 43
 # enum of IFLA_XDP: IFLA_XDP_FD, …
-_XDP_FD, _XDP_ATTACHED, _XDP_FLAGS, _XDP_PROG_ID, _XDP_EXPECTED_FD = 1, 2, 3, 4, 8
+_XDP_FD, _XDP_FLAGS, _XDP_EXPECTED_FD = 1, 3, 8
 _XDP_REPLACE = 1 << 4
-_TCA_KIND, _TCA_OPTIONS, _TCA_BPF_FD, _TCA_BPF_NAME, _TCA_BPF_FLAGS, _TCA_BPF_ID = 1, 2, 6, 7, 8, 11
-#: TCA_BPF_FLAG_ACT_DIRECT: what the program returns is the verdict.
-_DIRECT_ACTION = 1
-
-_ETH_P_ALL = 3
+_TCA_KIND, _TCA_OPTIONS, _TCA_BPF_NAME, _TCA_BPF_ID = 1, 2, 7, 11
 
 #: Handle of the clsact queue, and for each direction the parent of its filters (linux/pkt_sched.h).
 _CLSACT_HANDLE, _CLSACT_PARENT = 0xFFFF_0000, 0xFFFF_FFF1
@@ -129,47 +120,6 @@ def set_xdp(netlink: int, interface: int, prog_fd: int, flags: int, *, expected_
         inside += _attribute(_XDP_EXPECTED_FD, _S32.pack(expected_fd))
     payload = _LINK.pack(0, 0, interface, 0, 0) + _attribute(_IFLA_XDP | _NESTED, inside)
     for _ in _request(netlink, _SETLINK, _ACK, payload):
-        pass
-
-
-def xdp_programs(netlink: int) -> dict[tuple[int, str], int]:
-    """For each interface (index, name) with XDP, the program's id; 0 where it has one in each mode."""
-    found = {}
-    for kind, body in _request(netlink, _GETLINK, _DUMP, _LINK.pack(0, 0, 0, 0, 0)):
-        if kind != _NEWLINK:
-            continue
-        attributes = _attributes(body[_LINK.size :])
-        xdp = _attributes(attributes.get(_IFLA_XDP, b""))
-        if xdp.get(_XDP_ATTACHED, b"\0") != b"\0":
-            name = attributes[_IFLA_IFNAME].rstrip(b"\0").decode(errors="replace")
-            number = _U32.unpack(xdp[_XDP_PROG_ID])[0] if _XDP_PROG_ID in xdp else 0
-            found[_LINK.unpack_from(body)[2], name] = number
-    return found
-
-
-def has_clsact(netlink: int, interface: int) -> bool:
-    """Whether an interface has the clsact queue."""
-    found = False
-    for kind, body in _request(netlink, _GETQDISC, _DUMP, _TC.pack(0, interface, 0, 0, 0)):
-        _, index, _, parent, _ = _TC.unpack_from(body)
-        found = found or (kind == _NEWQDISC and index == interface and parent == _CLSACT_PARENT)
-    return found
-
-
-def add_clsact(netlink: int, interface: int) -> None:
-    """Make an interface's clsact queue. EEXIST: it has one; ENOENT: the kernel has no such queues."""
-    payload = _TC.pack(0, interface, _CLSACT_HANDLE, _CLSACT_PARENT, 0) + _attribute(_TCA_KIND, b"clsact\0")
-    for _ in _request(netlink, _NEWQDISC, _ACK | _CREATE, payload):
-        pass
-
-
-def add_bpf_filter(netlink: int, interface: int, direction: str, prog_fd: int, name: str, *, priority: int) -> None:
-    """Put a program into an interface's clsact queue, for packets of every protocol. ENOENT: there is no bpf filter."""
-    options = _attribute(_TCA_BPF_FD, _U32.pack(prog_fd)) + _attribute(_TCA_BPF_NAME, name.encode() + b"\0")
-    options += _attribute(_TCA_BPF_FLAGS, _U32.pack(_DIRECT_ACTION))
-    payload = _TC.pack(0, interface, 0, CLSACT[direction], priority << 16 | socket.htons(_ETH_P_ALL))
-    payload += _attribute(_TCA_KIND, b"bpf\0") + _attribute(_TCA_OPTIONS | _NESTED, options)
-    for _ in _request(netlink, _NEWTFILTER, _ACK | _CREATE, payload):
         pass
 
 

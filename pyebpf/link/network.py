@@ -1,7 +1,6 @@
 """Attach programs to network interfaces: XDP, tc by links (tcx and netkit), tc by a filter of the clsact queue.
 
-What is attached through netlink stays when its owner dies, so a guard process removes it. pyroute2, which takes a tenth
-of a second and twenty megabytes, is imported when the first attachment needs it.
+What is attached through netlink stays when its owner dies, so a guard process removes it.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 import errno
 import itertools
 import re
-from contextlib import contextmanager
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.attach.network import Clsact, Tcx, Xdp
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_index
+from pyebpf.kernel.iproute import add_bpf_filter, add_clsact, has_clsact, iproute
 from pyebpf.kernel.owners import owned_name, owner_of
 from pyebpf.link.creation import NEEDS, SpecificError, make_link, refused
 from pyebpf.link.guarded import GuardedLink
@@ -24,9 +23,6 @@ from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.flags import BPF_F_AFTER, BPF_F_BEFORE, BPF_F_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.guard import Removal
     from pyebpf.link.base import Link
@@ -34,20 +30,7 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_clsact", "attach_tcx", "attach_xdp", "rtnetlink"]
-
-
-@contextmanager
-def rtnetlink() -> Iterator[Any]:
-    """An open `pyroute2.IPRoute`. What the kernel refuses within raises OSError with its errno and message."""
-    from pyroute2 import IPRoute
-    from pyroute2.netlink.exceptions import NetlinkError
-
-    try:
-        with IPRoute() as requests:
-            yield requests
-    except NetlinkError as error:
-        raise OSError(error.code, str(error.args[-1])) from error
+__all__ = ["ATTACH", "attach_clsact", "attach_tcx", "attach_xdp"]
 
 
 #: XDP_FLAGS_UPDATE_IF_NOEXIST, XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE of linux/if_link.h.
@@ -91,7 +74,7 @@ def _by_netlink(program: Program, target: Xdp, interface: int, flags: int) -> Li
         removal = _promise(interface, flags, program, netlink)
         try:
             attributes = [("IFLA_XDP_FD", program.fileno()), ("IFLA_XDP_FLAGS", flags | _IF_NOEXIST)]
-            with rtnetlink() as requests:
+            with iproute() as requests:
                 requests.link("set", index=interface, xdp={"attrs": attributes})
         except BaseException:
             removal.perform()
@@ -192,8 +175,6 @@ def attach_tcx(program: Program, target: Tcx, _: Host) -> Link:
     )
 
 
-#: ETH_P_ALL: packets of every protocol.
-_ALL = 3
 _numbers = itertools.count(1)
 #: Names of filters in a queue that pyebpf made.
 _MADE = re.compile(r"pyebpf_[a-z0-9]+_\d+q_")
@@ -231,9 +212,10 @@ def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
 def _add_filter(program: Program, target: Clsact, interface: int, netlink: int) -> Removal:
     from pyebpf.kernel.guard import guard
     from pyebpf.kernel.info import program_info
-    from pyebpf.kernel.rtnetlink import CLSACT, bpf_filters, has_clsact
+    from pyebpf.kernel.rtnetlink import CLSACT, bpf_filters
 
-    present = has_clsact(netlink, interface)
+    with iproute() as requests:
+        present = has_clsact(requests, interface)
     # Whoever is the last to leave removes the queue, if it was not there before the first: each name tells the next.
     made = not present or any(
         _MADE.match(each.name) for direction in CLSACT for each in bpf_filters(netlink, interface, direction)
@@ -244,35 +226,14 @@ def _add_filter(program: Program, target: Clsact, interface: int, netlink: int) 
         "filter", interface, target.direction, name, number, made, descriptors=descriptors, owner=owner_of(name)
     )
     try:
-        with rtnetlink() as requests:
+        with iproute() as requests:
             if not present:
-                _make_queue(requests, interface)
-            requests.tc(
-                "add-filter",
-                "bpf",
-                interface,
-                parent=CLSACT[target.direction],
-                fd=program.fileno(),
-                name=name,
-                direct_action=True,
-                prio=target.priority,
-                protocol=_ALL,
-            )
+                add_clsact(requests, interface)
+            add_bpf_filter(requests, interface, target.direction, program.fileno(), name, priority=target.priority)
     except BaseException:
         removal.perform()
         raise
     return removal
-
-
-def _make_queue(requests: Any, interface: int) -> None:
-    """Add the clsact queue; another process may have been quicker."""
-    from pyroute2.netlink.exceptions import NetlinkError
-
-    try:
-        requests.tc("add", "clsact", interface)
-    except NetlinkError as error:
-        if error.code != errno.EEXIST:
-            raise
 
 
 ATTACH = {

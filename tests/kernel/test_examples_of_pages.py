@@ -1,7 +1,8 @@
-"""The files of docs/examples that stand on the pages about assembly, objects, maps and tests do what they say."""
+"""The files of docs/examples that stand on pages of their own subjects do what they say."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -16,7 +17,8 @@ import pytest
 import pyebpf
 from tests.support.command import ROOT
 from tests.support.needs import needs
-from tests.support.waiting import PATIENCE
+from tests.support.traffic import inside
+from tests.support.waiting import PATIENCE, wait_until
 
 EXAMPLES = ROOT / "docs" / "examples"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -241,3 +243,55 @@ def test_an_address_from_the_kernels_own_object(listener):
     with bpf:
         socket.create_connection((host, port)).close()
         assert places.poll(0) == [Place(port=port, address=socket.inet_pton(socket.AF_INET6, host))]
+
+
+SEND = "from socket import *; s = socket(AF_INET, SOCK_DGRAM); [s.sendto(b'x', ({!r}, 9)) for _ in range({})]"
+
+
+@contextlib.contextmanager
+def counting(namespace, *command):
+    """A process in a network namespace that has said `counting`; its output is read by `communicate()`."""
+    line = namespace.inside(sys.executable, *command)
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        try:
+            assert process.stdout.readline() == "counting\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_every_interface(pair):
+    """13 packets at the interface that was there, 7 at the one that came; IPv6 sends some of its own."""
+    needs("attach:tcx")
+    here, there = pair
+    with counting(here, EXAMPLES / "every_interface.py", "veth1") as process:
+        here.connect(there, name="veth1", network="10.251.1")
+        links = here.inside(sys.executable, "-c", "import pyebpf; print(*pyebpf.links())")
+        wait_until(lambda: "veth1" in output(*links))
+        there.run(sys.executable, "-c", SEND.format("10.251.0.1", 13))
+        there.run(sys.executable, "-c", SEND.format("10.251.1.1", 7))
+        here.run("ip", "link", "delete", "veth1")
+        found = dict(re.findall(r"(\w+): (\d+) packets", process.communicate(timeout=PATIENCE)[0]))
+    assert int(found["veth0"]) >= 13
+    assert int(found["veth1"]) >= 7
+
+
+def test_egress_queue(pair):
+    """The program sees each packet that the queue sends."""
+    needs("attach:tcx")
+    here, _ = pair
+    here.run("tc", "qdisc", "add", "dev", "veth0", "root", "pfifo")
+    with counting(here, EXAMPLES / "egress_queue.py", "veth0", "2") as process:
+        here.run(sys.executable, "-c", SEND.format("10.251.0.2", 17))
+        line = process.communicate(timeout=PATIENCE)[0]
+    seen, sent, dropped = map(int, re.findall(r"\d+", line))
+    assert (seen, dropped) == (sent, 0)
+    assert seen >= 17
+
+
+def test_listeners(pair):
+    """Sockets at two ports listen: the kernel's list and sock_diag have both."""
+    needs("attach:iter")
+    here, _ = pair
+    with inside(here), socket.create_server(("10.251.0.1", 5003)), socket.create_server(("10.251.0.1", 5011)):
+        assert output(*here.inside(sys.executable, EXAMPLES / "listeners.py")) == "[5003, 5011] the same\n"

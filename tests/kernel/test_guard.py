@@ -16,9 +16,10 @@ import pytest
 import pyebpf
 from pyebpf.kernel.guard import guard
 from pyebpf.kernel.interfaces import interface_index
+from pyebpf.kernel.iproute import has_clsact, iproute, xdp_programs
 from pyebpf.kernel.orphans import orphans
 from pyebpf.kernel.owners import owned_name, owner_of
-from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
+from pyebpf.kernel.rtnetlink import bpf_filters, open_rtnetlink
 from tests.support.command import ROOT
 from tests.support.namespaces import namespace
 from tests.support.needs import needs
@@ -90,13 +91,13 @@ def test_sigkill_at_any_moment_leaves_nothing(place, tmp_path, ways):
     needs("attach:xdp" if ways[0] == "link" else "attach:xdp_netlink", f"attach:{ways[1]}")
     chance = random.Random(20261)
     name = f"k{os.getpid()}"
-    with inside(place), open_rtnetlink() as netlink:
+    with inside(place), open_rtnetlink() as netlink, iproute() as requests:
         index = interface_index("veth0")
 
         def clean():
-            fd = netlink.fileno()
             left = [each for each in pyebpf.links() if each.program.startswith(name)]
-            return not (left or has_clsact(fd, index) or bpf_filters(fd, index, "ingress") or xdp_programs(fd))
+            left += bpf_filters(netlink.fileno(), index, "ingress")
+            return not (left or has_clsact(requests, index) or xdp_programs(requests))
 
         with owner(tmp_path / "owner.py", OWNER, *ways, name) as process:
             for _ in range(KILLS):
@@ -243,7 +244,7 @@ def test_names_say_whose_they_are():
 def test_what_nobody_guards_any_more_is_swept(place, tmp_path):
     """Owner and guard killed: a filter and an XDP program are listed with their owner, and removed with the queue."""
     needs("attach:clsact", "attach:xdp_netlink")
-    with inside(place), open_rtnetlink() as netlink:
+    with inside(place), iproute() as requests:
         before = {each.name for each in orphans()}
         text = OWNER.partition("for _ in")[0] + LAST
         with owner(tmp_path / "owner.py", text, "netlink", "clsact", "left") as process:
@@ -260,8 +261,8 @@ def test_what_nobody_guards_any_more_is_swept(place, tmp_path):
         for each in left:
             each.remove()
         assert {each.name for each in orphans()} == before
-        assert not has_clsact(netlink.fileno(), interface_index("veth0"))
-        assert xdp_programs(netlink.fileno()) == {}
+        assert not has_clsact(requests, interface_index("veth0"))
+        assert xdp_programs(requests) == {}
 
 
 LAST = """

@@ -25,9 +25,9 @@ from pyebpf import (
 )
 from pyebpf.features import Features, Support
 from pyebpf.kernel.interfaces import interface_index
+from pyebpf.kernel.iproute import has_clsact, iproute, xdp_programs
 from pyebpf.kernel.owners import owned_name
-from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
-from pyebpf.link.network import rtnetlink
+from pyebpf.kernel.rtnetlink import bpf_filters, open_rtnetlink
 from pyebpf.packet import ETH_P_IP, IPPROTO_UDP, UDP, Ethernet, IPv4
 from tests.support.needs import needs
 from tests.support.traffic import inside, receiver, send, settled
@@ -83,9 +83,9 @@ def test_each_way_counts_every_packet_and_ends(pair, feature, kind, where, optio
             assert bpf["seen"][0] == 31
         send(here, ("10.251.0.2", PORT), 17)
         assert settled(arrived, 17) == 17
-        with open_rtnetlink() as netlink:
-            assert xdp_programs(netlink.fileno()) == {}
-            assert not has_clsact(netlink.fileno(), interface_index("veth0"))
+        with iproute() as requests:
+            assert xdp_programs(requests) == {}
+            assert not has_clsact(requests, interface_index("veth0"))
 
 
 @pytest.mark.parametrize("by", ["tcx", "clsact"])
@@ -292,7 +292,7 @@ def test_a_filter_stands_beside_others(pair):
     needs("attach:clsact")
     here, there = pair
     there.run("tc", "qdisc", "add", "dev", "veth0", "clsact")
-    with receiver(there, PORT) as arrived, inside(there), open_rtnetlink() as netlink:
+    with receiver(there, PORT) as arrived, inside(there), open_rtnetlink() as netlink, iproute() as requests:
         with dropping("tc", "veth0", "ingress", by="clsact", priority=7) as second:
             with dropping("tc", "veth0", "ingress", by="clsact", priority=3) as first:
                 found = bpf_filters(netlink.fileno(), interface_index("veth0"), "ingress")
@@ -304,7 +304,7 @@ def test_a_filter_stands_beside_others(pair):
             send(here, ("10.251.0.2", PORT), 3)
             assert settled(arrived, 0) == 0
             assert second["seen"][0] == 3
-        assert has_clsact(netlink.fileno(), interface_index("veth0"))
+        assert has_clsact(requests, interface_index("veth0"))
     there.run("tc", "qdisc", "delete", "dev", "veth0", "clsact")
 
 
@@ -312,7 +312,7 @@ def test_the_queue_goes_with_the_last_filter(pair):
     """Whoever comes and goes first: the queue that the first filter needed is gone after the last."""
     needs("attach:clsact")
     _, there = pair
-    with inside(there), open_rtnetlink() as netlink:
+    with inside(there), iproute() as requests:
         bpf = dropping("tc", "ingress", by="clsact")
         (probe,) = bpf.probes
         with bpf:
@@ -320,9 +320,9 @@ def test_the_queue_goes_with_the_last_filter(pair):
             first.detach()
             third = probe.attach("veth0")
             second.detach()
-            assert has_clsact(netlink.fileno(), interface_index("veth0"))
+            assert has_clsact(requests, interface_index("veth0"))
             third.detach()
-            assert not has_clsact(netlink.fileno(), interface_index("veth0"))
+            assert not has_clsact(requests, interface_index("veth0"))
 
 
 def test_an_interface_that_goes_takes_the_attachment_along(make_namespace):
@@ -349,7 +349,7 @@ def test_netkit(make_namespace):
     """What the primary end of a netkit pair sends and what its peer sends are seen apart: 11 and 7 packets."""
     needs("attach:netkit")
     here, there = make_namespace(), make_namespace()
-    with inside(here), rtnetlink() as requests:
+    with inside(here), iproute() as requests:
         requests.link("add", ifname="first", kind="netkit")  # the kernel calls its peer nk0
         peer = next(name for _, name in socket.if_nameindex() if name not in ("lo", "first"))
     here.run("ip", "link", "set", peer, "netns", str(there.pid), "name", "nk1")

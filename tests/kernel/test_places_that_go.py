@@ -12,7 +12,8 @@ import pytest
 import pyebpf
 from pyebpf import BPF, SK_PASS, TCX_NEXT, XDP_PASS, KernelError, NotFound, NotSupported
 from pyebpf.kernel import bpf as calls
-from pyebpf.kernel.rtnetlink import bpf_filters, has_clsact, open_rtnetlink, xdp_programs
+from pyebpf.kernel.iproute import has_clsact, iproute, xdp_programs
+from pyebpf.kernel.rtnetlink import bpf_filters, open_rtnetlink
 from pyebpf.link import network
 from tests.support.cgroups import cgroup
 from tests.support.needs import needs
@@ -46,8 +47,8 @@ def nothing_left(name):
     """No link of a program called `name` is in the kernel afterwards, nor XDP at an interface of this namespace."""
     yield
     assert not [link for link in pyebpf.links() if link.program == name]
-    with open_rtnetlink() as netlink:
-        assert not xdp_programs(netlink.fileno())
+    with iproute() as requests:
+        assert not xdp_programs(requests)
 
 
 def refuses_updates(link, program):
@@ -88,8 +89,8 @@ def test_an_interface_that_goes(feature, make_namespace, monkeypatch):
         monkeypatch.setattr(network, "interface_index", lambda _: index)
         with pytest.raises(NotFound, match=r"^attaching first to .* veth0.*: veth0 has just gone \(E\w+\)$"):
             first.attach("veth0")
-        with open_rtnetlink() as netlink:
-            assert not has_clsact(netlink.fileno(), index)
+        with open_rtnetlink() as netlink, iproute() as requests:
+            assert not has_clsact(requests, index)
             assert not bpf_filters(netlink.fileno(), index, "egress")
 
 
