@@ -53,7 +53,7 @@ __all__ = [
 _AROUND = 120  # columns shown on either side of a place in a longer line
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Location:
     """A place in Python source: 1-based line, 0-based columns in characters, and the text of that physical line."""
 

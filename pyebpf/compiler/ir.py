@@ -13,16 +13,18 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum, auto
 from itertools import chain
+from operator import is_
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyebpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyebpf.errors import Location
 
 __all__ = [
+    "CONSTANTS",
     "FOLLOWED_WITH_CONSTANTS",
     "OPS",
     "Block",
@@ -208,6 +210,8 @@ OPS: dict[Op, OpInfo] = {
 }
 
 
+#: Operations that give the same wherever they stand. The builder puts each into the first block, once.
+CONSTANTS = frozenset({Op.CONST, Op.MAP, Op.MAP_VALUE, Op.SLOT, Op.FUNCTION, Op.KSYM})
 #: Operations whose results every verifier bounds where one operand is a constant; Linux 6.1 does not, of two others.
 FOLLOWED_WITH_CONSTANTS = frozenset({Op.OR, Op.XOR, Op.MUL})
 
@@ -356,6 +360,18 @@ class Block:
     instructions: tuple[Instruction, ...]
     terminator: Terminator
 
+    def with_instructions(self, instructions: Sequence[Instruction]) -> Block:
+        """Return the block with other instructions; itself if they are its own."""
+        if len(instructions) == len(self.instructions) and all(map(is_, instructions, self.instructions)):
+            return self
+        return Block(self.number, self.parameters, tuple(instructions), self.terminator)
+
+    def with_terminator(self, terminator: Terminator) -> Block:
+        """Return the block with another terminator; itself if it is its own."""
+        if terminator is self.terminator:
+            return self
+        return Block(self.number, self.parameters, self.instructions, terminator)
+
     def successors(self) -> tuple[int, ...]:
         """Numbers of the blocks that may come next, `then` before `otherwise`."""
         return self.terminator.successors()
@@ -384,6 +400,12 @@ class Function:
     blocks: tuple[Block, ...]
     slots: tuple[Slot, ...] = ()
     where: Location | None = field(default=None, compare=False, repr=False)
+
+    def with_blocks(self, blocks: Sequence[Block]) -> Function:
+        """Return the function with other blocks; itself if they are its own."""
+        if len(blocks) == len(self.blocks) and all(map(is_, blocks, self.blocks)):
+            return self
+        return Function(self.name, self.parameters, tuple(blocks), self.slots, self.where)
 
     def block_map(self) -> Mapping[int, Block]:
         """Blocks by their number."""

@@ -103,7 +103,6 @@ _CALL_KFUNC = find_op("call_kfunc", Form.CALL_KFUNC)
 _CAST = find_op("addr_space_cast", Form.CAST)
 #: From address space 1, a process's view of an arena, to 0.
 _FROM_USER = 1
-_CONSTANTS = frozenset({IrOp.CONST, IrOp.MAP, IrOp.MAP_VALUE, IrOp.SLOT, IrOp.FUNCTION, IrOp.KSYM})
 #: Operations that give an address derived from their first operand.
 _DERIVING = frozenset({IrOp.OFFSET, IrOp.REFINE})
 _CALLS = {IrOp.CALL: _CALL, IrOp.CALL_LOCAL: _CALL_LOCAL, IrOp.CALL_KFUNC: _CALL_KFUNC}
@@ -131,7 +130,7 @@ class _Selector:
         self.definitions: dict[int, ir.Instruction] = {}
         for block in function.blocks:
             for instruction in block.instructions:
-                if instruction.op in _CONSTANTS and instruction.result is not None:
+                if instruction.op in ir.CONSTANTS and instruction.result is not None:
                     self.definitions[instruction.result.number] = instruction
         self.next_virtual = FIRST_VIRTUAL + function.highest() + 1
         #: ANDs that nothing uses but the branch that ends their block, which tests the bits itself.
@@ -272,7 +271,7 @@ class _Selector:
 
     def _instruction(self, instruction: ir.Instruction) -> None:
         op = instruction.op
-        if op in _CONSTANTS or (instruction.result is not None and instruction.result.number in self.bit_tests):
+        if op in ir.CONSTANTS or (instruction.result is not None and instruction.result.number in self.bit_tests):
             return
         where, comment = instruction.where, instruction.comment
         result = NONE if instruction.result is None else FIRST_VIRTUAL + instruction.result.number

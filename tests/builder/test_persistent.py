@@ -1,4 +1,4 @@
-"""`PersistentMap`: a dict's content, what is made from it apart from it, and what differs between them."""
+"""`PersistentMap`: a dict's content, what is made from it apart from it, and what two of them share or not."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ def test_it_holds_what_a_dict_would(seed: int) -> None:
         assert sorted(one.differing(other)) == sorted(
             key for key in {*ones, *others} if ones.get(key) is not others.get(key)
         )
+        shared = one.common(other)
+        assert list(shared.values()) == [ones[key] for key in sorted(ones) if others.get(key) is ones[key]]
+        assert all((key in shared) is (others.get(key) is value) for key, value in ones.items())
 
 
 def test_what_is_not_there() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from pyebpf.compiler import compile_with_report, ir
+from pyebpf.compiler import compile_with_report, ir, passes
 from pyebpf.compiler.checker import check_function, check_module
 from pyebpf.compiler.evaluator import Pointer, Region, evaluate
 from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
@@ -300,6 +300,33 @@ def test_passes_change_nothing_of_their_input() -> None:
     first = function_text(run_passes(module.main, NEWEST))
     assert function_text(module.main) == before
     assert function_text(run_passes(replace(module.main), NEWEST)) == first
+
+
+def test_a_pass_that_finds_nothing_gives_back_what_it_took() -> None:
+    """Once the passes are done, each gives the very function back: `run_passes` tells by that."""
+    for seed in range(31):
+        module = seeded_module(seed)
+        function = run_passes(run_passes(module.main, NEWEST), NEWEST)
+        for name, change in PASSES:
+            again = change(function, NEWEST)
+            assert (again is function) == (function_text(again) == function_text(function)), name
+
+
+def test_a_pass_is_left_out_where_nothing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes again behind one that changed the function, but for changes that are no news to it."""
+    ran: list[str] = []
+
+    def noted(name: str, *, changes: bool) -> Any:
+        def change(function: ir.Function, _: Any) -> ir.Function:
+            ran.append(name)
+            return replace(function) if changes else function
+
+        return name, change
+
+    order = ["tidy_flow", "simplify", "drop_dead!", "simplify", "tidy_flow", "merge_equal!", "drop_dead", "simplify"]
+    monkeypatch.setattr(passes, "PASSES", tuple(noted(name.rstrip("!"), changes=name.endswith("!")) for name in order))
+    run_passes(seeded_module(17).main, NEWEST)
+    assert ran == ["tidy_flow", "simplify", "drop_dead", "tidy_flow", "merge_equal", "drop_dead", "simplify"]
 
 
 def test_a_constant_parameter_goes() -> None:

@@ -70,7 +70,8 @@ class Maps:
         }
         context = Region.of("context", context_of(given))
         out = Region.of("out", bytes(8 * RESULTS))
-        evaluate(Case(body, parameters).module, [Pointer(context, 0)], helpers=helpers, values={"out": out})
+        values = {"out": out, ".drops": Region.of("drops", bytes(8 * RESULTS))}
+        evaluate(Case(body, parameters).module, [Pointer(context, 0)], helpers=helpers, values=values)
         return self
 
     def of(self, name):

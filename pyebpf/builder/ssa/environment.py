@@ -234,6 +234,10 @@ class Environment:
         if low > high:
             # What the branch says, for its body; where paths meet again this one counts for nothing.
             self.contradictions += 1
+            least, most = self.facts.bounds.get(value.number, (S64_MIN, S64_MAX))
+            if least == most:
+                # A constant stays what it is for its other uses.
+                return
             low = high = max(S64_MIN, min(low if low > old_high else high, S64_MAX))
         if (low, high) != (old_low, old_high):
             if always:
@@ -287,8 +291,8 @@ def merge(
             facts.bounds[joined.number] = around
         for e in environments:
             merged.inherit(joined, e.values[variable], e)
-    for number in _differing([each.present for each in environments]):
-        merged.present = merged.present.without(number)
+    for each in others:
+        merged.present = merged.present.common(each.present)
     bounds = merged.bounds = taken[0].bounds
     for number in _differing([each.bounds for each in taken]):
         around = hull([e.interval(number) for e in taken]) if number in bounds else None

@@ -55,6 +55,9 @@ class FunctionBuilder:
         self._defined_at = where
         self._numbers = 0
         self._blocks: list[OpenBlock] = []
+        #: Each constant that the function uses, once: they stand in its first block.
+        self._constants: dict[tuple[Op, int, str], ir.Value] = {}
+        self._constant_definitions: dict[int, ir.Instruction] = {}
         self._slots: list[ir.Slot] = []
         self._shared_slots: dict[str, ir.Slot] = {}
         #: Slots that nothing uses now: the next temporaries do.
@@ -104,8 +107,11 @@ class FunctionBuilder:
     ) -> ir.Value:
         """Append an instruction. `result` is needed where `OPS` says DECLARED, and may be None there for no result.
 
-        An op without a result returns its first operand, so that callers need not tell the two apart.
+        An op without a result returns its first operand, so that callers need not tell the two apart. A constant is
+        computed once for the whole function.
         """
+        if op in ir.CONSTANTS:
+            return self._constant(op, imm, symbol)
         kind = _KINDS[op] if op in _KINDS else operands[0].kind if op is Op.REFINE else result
         if self.no_calls and op in _CALLS:
             self.fail(self.no_calls)
@@ -122,8 +128,20 @@ class FunctionBuilder:
     def const(self, number: int) -> ir.Value:
         """Return a 64-bit constant (given signed or unsigned)."""
         number = (number + (1 << 63)) % (1 << 64) - (1 << 63)
-        value = self.emit(Op.CONST, imm=number)
+        value = self._constant(Op.CONST, number, "")
         self.environment.facts.bounds[value.number] = (number, number)
+        return value
+
+    def _constant(self, op: Op, imm: int, symbol: str) -> ir.Value:
+        key = op, imm, symbol
+        value = self._constants.get(key)
+        if value is None:
+            kind = _KINDS[op]
+            assert kind is not None
+            value = self._constants[key] = self.new_value(kind)
+            self._constant_definitions[value.number] = ir.Instruction(
+                op, value, imm=imm, symbol=symbol, where=self.where
+            )
         return value
 
     def binary(self, op: Op, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -225,7 +243,9 @@ class FunctionBuilder:
 
     def definition(self, value: ir.Value) -> ir.Instruction | None:
         """The instruction that a value is the result of; None for a parameter of a block."""
-        for block in reversed(self._blocks):
+        if value.number in self._constant_definitions:
+            return self._constant_definitions[value.number]
+        for block in (self._block, *reversed(self._blocks)):
             if block.first <= value.number:
                 for instruction in reversed(block.instructions):
                     if instruction.result == value:
@@ -445,13 +465,14 @@ class FunctionBuilder:
         self._settle()
         if self._block.reachable:
             raise ValueError(f"{self.name}: control reaches the end without a return")
-        blocks = {block.number: block for block in self._blocks}
-        order = reverse_post_order(0, {number: successors(block) for number, block in blocks.items()})
+        order = reverse_post_order(0, {block.number: successors(block) for block in self._blocks})
         finished = []
         for number in order:
-            block = blocks[number]
+            block = self._blocks[number]
             assert block.terminator is not None
             finished.append(ir.Block(number, block.parameters, tuple(block.instructions), block.terminator))
+        constants = tuple(self._constant_definitions.values())
+        finished[0] = finished[0].with_instructions(constants + finished[0].instructions)
         return ir.Function(self.name, self.parameters, tuple(finished), tuple(self._slots), self._defined_at)
 
     def reject_stale_uses(self, stale: Mapping[int, str], first: int = 0) -> None:
@@ -463,8 +484,10 @@ class FunctionBuilder:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _open(self, *, reachable: bool = True) -> OpenBlock:
-        block = OpenBlock(len(self._blocks), self._numbers, reachable)
-        self._blocks.append(block)
+        """A new block; of one that control cannot reach nothing is kept."""
+        block = OpenBlock(len(self._blocks) if reachable else -1, self._numbers, reachable)
+        if reachable:
+            self._blocks.append(block)
         return block
 
     def _unreachable(self) -> None:

@@ -84,17 +84,28 @@ class PersistentMap(Generic[V]):
             nodes = [below for node in nodes for below in node if below is not None]
         return (value for node in nodes for value in node if value is not None)
 
-    def differing(self, other: PersistentMap[V]) -> list[int]:
-        """Keys that stand for different objects here and there, or for one only here or there."""
+    def common(self, other: PersistentMap[V]) -> PersistentMap[V]:
+        """Return a mapping with the keys that stand for the same object here and there."""
+        if self._root is other._root:
+            return self
+        one, two, shift = self._level_with(other)
+        return PersistentMap(_common(one, two, shift), shift)
+
+    def _level_with(self, other: PersistentMap[V]) -> tuple[_Node, _Node, int]:
+        """The roots of two trees as if both were as high as the higher one, and the shift of that."""
         one, two = self._root, other._root
-        if one is two:
-            return []
-        # The lower tree as if it were as high as the other.
         shift = max(self._shift, other._shift)
         for _ in range(self._shift, shift, _BITS):
             one = [one, *_EMPTY[1:]]
         for _ in range(other._shift, shift, _BITS):
             two = [two, *_EMPTY[1:]]
+        return one, two, shift
+
+    def differing(self, other: PersistentMap[V]) -> list[int]:
+        """Keys that stand for different objects here and there, or for one only here or there."""
+        if self._root is other._root:
+            return []
+        one, two, shift = self._level_with(other)
         pairs: list[tuple[int, _Node, _Node]] = [(0, one, two)]
         while shift:
             pairs = [
@@ -104,6 +115,17 @@ class PersistentMap(Generic[V]):
             ]
             shift -= _BITS
         return [prefix | place for prefix, ones, twos in pairs for place in compress(_PLACES, map(is_not, ones, twos))]
+
+
+def _common(one: _Node, two: _Node, shift: int) -> _Node:
+    """A tree of what two have in common, which are as high as each other."""
+    if not shift:
+        return [ours if ours is theirs else None for ours, theirs in zip(one, two, strict=True)]
+    below = shift - _BITS
+    return [
+        ours if ours is theirs else _common(ours, theirs, below) if ours and theirs else None
+        for ours, theirs in zip(one, two, strict=True)
+    ]
 
 
 def _changed(root: _Node, shift: int, key: int, value: V | None) -> PersistentMap[V]:

@@ -1,6 +1,7 @@
 """The passes over IR, in the order in which they run.
 
-Each takes a valid function and gives a valid one that does the same.
+Each takes a valid function and gives a valid one that does the same: the very function that it took where it finds
+nothing to do. One that comes again is left out if no other has changed the function since its last run.
 
 tidy_flow     jumps threaded, unreachable blocks dropped, straight lines merged
 simplify      constants folded, algebra, copies propagated, comparisons tested directly
@@ -57,20 +58,31 @@ PASSES: tuple[tuple[str, Run], ...] = (
 )
 
 
+#: Passes whose changes give a pass nothing new to do.
+_NO_NEWS = {"simplify": frozenset({"drop_dead"})}
+
+
 def run_passes(function: Function, target: Features, *, check: bool = False) -> Function:
     """Run all passes; with `check`, validate what the builder made and what each pass leaves."""
     if check:
-        return _run_checked(function, target)
-    for _, run in PASSES:
-        function = run(function, target)
+        _check(function, "building")
+    #: For each pass that has run, those that have changed the function since.
+    since: dict[str, set[str]] = {}
+    for name, run in PASSES:
+        if name in since and since[name] <= _NO_NEWS.get(name, frozenset()):
+            continue
+        changed = run(function, target)
+        if changed is not function:
+            function = changed
+            for others in since.values():
+                others.add(name)
+            if check:
+                _check(function, name)
+        since[name] = set()
     return function
 
 
-def _run_checked(function: Function, target: Features) -> Function:
+def _check(function: Function, when: str) -> None:
     from pyebpf.compiler.checker import check_function
 
-    check_function(function, "building")
-    for name, run in PASSES:
-        function = run(function, target)
-        check_function(function, name)
-    return function
+    check_function(function, when)

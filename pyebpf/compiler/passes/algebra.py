@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import BINARY, MASK, compare, sign_extend, signed, swap
-from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op
+from pyebpf.compiler.ir import CONSTANTS, Branch, Condition, Jump, Kind, Op
 from pyebpf.compiler.passes.patterns import ANY, ANYTHING, BELOW, CONST, NUMBER, OF, POWER_OF_TWO, SAME
 from pyebpf.compiler.passes.rewriting import EXCHANGED, INVERSE, Rewriter, rule, table
 
@@ -192,8 +192,7 @@ def _offset_constant(r: Rewriter, p: Value, c: int) -> Value | None:
 
 def _refine_constant(r: Rewriter, x: Value) -> Value | None:
     definition = r.definitions.get(x.number)
-    same = definition is not None and definition.op in (Op.CONST, Op.MAP, Op.MAP_VALUE, Op.SLOT, Op.FUNCTION, Op.KSYM)
-    return x if same else None
+    return x if definition is not None and definition.op in CONSTANTS else None
 
 
 _ZERO, _ONE, _ONES = NUMBER(0), NUMBER(1), NUMBER(-1)

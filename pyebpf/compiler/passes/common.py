@@ -9,14 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.graph import dominators, predecessors
-from pyebpf.compiler.ir import OPS, Block, Op
+from pyebpf.compiler.ir import OPS, Op
 from pyebpf.compiler.passes.rewriting import substitute, with_replaced
-from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyebpf.compiler.ir import Function, Instruction, Value
+    from pyebpf.compiler.ir import Block, Function, Instruction, Value
 
 __all__ = ["STABLE_HELPERS", "is_stable", "merge_equal"]
 
@@ -47,6 +44,8 @@ def _key(instruction: Instruction) -> _Key:
 
 def merge_equal(function: Function) -> Function:
     """Replace a pure instruction by an equal one that dominates it."""
+    if not _repeats(function):
+        return function
     order = [block.number for block in function.blocks]
     parent = dominators(order, predecessors(function.successors()))
     children: dict[int, list[int]] = {number: [] for number in order}
@@ -82,16 +81,21 @@ def merge_equal(function: Function) -> Function:
                 available[key] = result
                 added.append(key)
             instructions.append(instruction)
-        if changed:
-            block = Block(number, block.parameters, tuple(instructions), block.terminator)
-        done[number] = block
+        done[number] = block.with_instructions(instructions) if changed else block
         work.append((number, added))
         work.extend((child, None) for child in reversed(children[number]))
-    return replace(function, blocks=tuple([_with_terminator(done[number], replaced) for number in order]))
+    finished = [done[number] for number in order]
+    return function.with_blocks([block.with_terminator(substitute(block.terminator, replaced)) for block in finished])
 
 
-def _with_terminator(block: Block, replaced: Mapping[int, Value]) -> Block:
-    terminator = substitute(block.terminator, replaced)
-    if terminator is block.terminator:
-        return block
-    return Block(block.number, block.parameters, block.instructions, terminator)
+def _repeats(function: Function) -> bool:
+    """Whether two instructions are equal at all, wherever they stand."""
+    seen: set[_Key] = set()
+    for block in function.blocks:
+        for instruction in block.instructions:
+            if instruction.op in _MERGED or is_stable(instruction):
+                key = _key(instruction)
+                if key in seen:
+                    return True
+                seen.add(key)
+    return False

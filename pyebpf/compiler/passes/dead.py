@@ -49,7 +49,7 @@ def drop_dead(function: Function) -> Function:
                 work.append(value.number)  # noqa: PERF401 - as above
             if number in given:
                 work += given[number]
-    return replace(function, blocks=tuple([_keep(block, live, parameters) for block in function.blocks]))
+    return function.with_blocks([_keep(block, live, parameters) for block in function.blocks])
 
 
 def _keep(block: Block, live: set[int], parameters: dict[int, tuple[Value, ...]]) -> Block:

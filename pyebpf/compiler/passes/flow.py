@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import MASK, compare
 from pyebpf.compiler.graph import predecessors, reverse_post_order
-from pyebpf.compiler.ir import Block, Branch, Jump, MayGoto, Op, Return
+from pyebpf.compiler.ir import CONSTANTS, Block, Branch, Jump, MayGoto, Op, Return
 from pyebpf.compiler.passes.rewriting import substitute, with_replaced
-from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -20,11 +19,13 @@ __all__ = ["constants", "only_constants", "tidy_flow"]
 
 def tidy_flow(function: Function) -> Function:
     """Thread jumps, drop what cannot be reached, merge straight lines, and put the blocks in reverse post-order."""
-    blocks = {block.number: block for block in _thread(function)}
-    successors = {number: block.terminator.successors() for number, block in blocks.items()}
-    order = reverse_post_order(function.blocks[0].number, successors)
-    before = predecessors({number: successors[number] for number in order})
-    return replace(function, blocks=tuple(_merge({number: blocks[number] for number in order}, before)))
+    threaded = function.with_blocks(_thread(function))
+    blocks, successors = threaded.block_map(), threaded.successors()
+    if threaded is not function:
+        order = reverse_post_order(function.blocks[0].number, successors)
+        blocks = {number: blocks[number] for number in order}
+        successors = {number: successors[number] for number in order}
+    return function.with_blocks(_merge(blocks, predecessors(successors)))
 
 
 def only_constants(block: Block) -> bool:
@@ -41,7 +42,12 @@ def _thread(function: Function) -> list[Block]:
     blocks = {block.number: block for block in function.blocks}
     tests = any(isinstance(blocks[number].terminator, Branch) for number in idle)
     numbers = constants(function) if tests else {}
-    leads = _leads(blocks, idle)
+    fixed = {
+        instruction.result.number
+        for instruction in function.blocks[0].instructions
+        if instruction.op in CONSTANTS and instruction.result is not None
+    }
+    leads = _leads(blocks, idle, fixed)
 
     def onward(jump: Jump) -> Jump:
         """The final target of a jump, through blocks that only jump on or only test a fact already known."""
@@ -62,7 +68,7 @@ def _thread(function: Function) -> list[Block]:
                 terminator = Jump(terminator.then if holds else terminator.otherwise, (), terminator.where)
             if not isinstance(terminator, Jump) or terminator.target in seen:
                 return jump
-            if _gives_own(block, terminator):
+            if _gives_own(block, terminator, fixed):
                 return jump
             jump = Jump(terminator.target, terminator.arguments, jump.where or terminator.where)
             seen.add(jump.target)
@@ -87,33 +93,36 @@ def _thread(function: Function) -> list[Block]:
         terminator = thread(block.terminator)
         if shared:
             terminator = _redirect(terminator, shared)
-        changed = terminator is not block.terminator
-        blocks_after.append(Block(block.number, block.parameters, block.instructions, terminator) if changed else block)
+        blocks_after.append(block.with_terminator(terminator))
     return blocks_after
 
 
 def constants(function: Function) -> dict[int, int]:
     """The numbers that values are known to be."""
+    return _constants_of(*function.blocks)
+
+
+def _constants_of(*blocks: Block) -> dict[int, int]:
     return {
         instruction.result.number: instruction.imm & MASK
-        for block in function.blocks
+        for block in blocks
         for instruction in block.instructions
         if instruction.op is Op.CONST and instruction.result is not None
     }
 
 
 def _equal_returns(function: Function, idle: Collection[int]) -> dict[int, int]:
-    """For each block that only returns a constant, which it defines itself, the first block that returns the same."""
+    """For each block that only returns a constant, its own or the first block's, the first that returns the same."""
+    first, *others = function.blocks
+    returning = [b for b in others if isinstance(b.terminator, Return) and b.number in idle and not b.parameters]
+    numbers = _constants_of(first, *returning) if len(returning) > 1 else {}
     returns: dict[int, int] = {}
-    shared: dict[int, int] = {}
-    for block in function.blocks[1:]:
-        terminator = block.terminator
-        if isinstance(terminator, Return) and block.number in idle and not block.parameters:
-            number = terminator.value.number
-            for instruction in block.instructions:
-                if instruction.result is not None and instruction.result.number == number:
-                    shared[block.number] = returns.setdefault(instruction.imm & MASK, block.number)
-    return shared
+    return {
+        block.number: returns.setdefault(numbers[value.number], block.number)
+        for block in returning
+        for value in block.terminator.uses()
+        if value.number in numbers
+    }
 
 
 def _redirect(terminator: Terminator, targets: Mapping[int, int]) -> Terminator:
@@ -140,15 +149,18 @@ def _defined(block: Block) -> set[int]:
     return {instruction.result.number for instruction in block.instructions if instruction.result is not None}
 
 
-def _gives_own(block: Block, jump: Jump) -> bool:
-    """Whether a block's jump gives its target what the block itself defines."""
-    if not jump.arguments or not block.instructions:
+def _gives_own(block: Block, jump: Jump, fixed: Collection[int]) -> bool:
+    """Whether a block's jump gives its target what the block itself defines, or a constant.
+
+    Many ways may lead to a block that gives one: past it, each would have to give it, and a branch cannot.
+    """
+    if not jump.arguments:
         return False
     own = _defined(block)
-    return any(value.number in own for value in jump.arguments)
+    return any(value.number in own or value.number in fixed for value in jump.arguments)
 
 
-def _leads(blocks: Mapping[int, Block], idle: Collection[int]) -> dict[int, Jump]:
+def _leads(blocks: Mapping[int, Block], idle: Collection[int], fixed: Collection[int]) -> dict[int, Jump]:
     """The final target of each block that only jumps on, in terms of its own parameters.
 
     The ends of nested conditions are a chain of such blocks, as long as they are deep; each is gone along once.
@@ -156,7 +168,7 @@ def _leads(blocks: Mapping[int, Block], idle: Collection[int]) -> dict[int, Jump
     passing = {
         number: block.terminator
         for number in idle
-        if isinstance((block := blocks[number]).terminator, Jump) and not _gives_own(block, block.terminator)
+        if isinstance((block := blocks[number]).terminator, Jump) and not _gives_own(block, block.terminator, fixed)
     }
     leads: dict[int, Jump] = {}
     for start in list(passing):
@@ -213,7 +225,7 @@ def _idle(function: Function) -> dict[int, None]:
     return idle
 
 
-def _merge(blocks: dict[int, Block], before: Mapping[int, Sequence[int]]) -> list[Block]:
+def _merge(blocks: Mapping[int, Block], before: Mapping[int, Sequence[int]]) -> list[Block]:
     """Append to each block the one that only it leads to, parameters replaced by what it gives."""
     replaced: dict[int, Value] = {}
     gone: set[int] = set()
@@ -237,11 +249,8 @@ def _merge(blocks: dict[int, Block], before: Mapping[int, Sequence[int]]) -> lis
     if not replaced:
         return merged
     return [
-        Block(
-            block.number,
-            block.parameters,
-            tuple([with_replaced(instruction, replaced) for instruction in block.instructions]),
-            substitute(block.terminator, replaced),
-        )
+        block.with_instructions(
+            [with_replaced(instruction, replaced) for instruction in block.instructions]
+        ).with_terminator(substitute(block.terminator, replaced))
         for block in merged
     ]

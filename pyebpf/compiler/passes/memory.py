@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import signed
-from pyebpf.compiler.ir import Block, Op
+from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def fold_memory(function: Function) -> Function:
                     if instruction is not old:
                         definitions[old.result.number] = instruction
             instructions.append(instruction)
-        blocks.append(Block(block.number, block.parameters, tuple(instructions), block.terminator))
-    return replace(function, blocks=tuple(blocks))
+        blocks.append(block.with_instructions(instructions))
+    return function.with_blocks(blocks)
 
 
 def _fold_address(access: Instruction, definitions: dict[int, Instruction]) -> Instruction:

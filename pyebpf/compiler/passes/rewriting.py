@@ -29,7 +29,7 @@ from pyebpf.compiler.ir import (
     Return,
     Value,
 )
-from pyebpf.dataclass import dataclass, replace
+from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,9 +113,14 @@ class Rewriter:
         self._numbers: dict[int, int] = {}
         self._bits: dict[int, int] = {}
         self._verified_bits: dict[int, int] = {}
+        #: The constants of the first block by their numbers, and those that rules added to them.
+        self._constants: dict[int, Value] = {}
+        self._added: list[Instruction] = []
         #: The highest number of a value; not looked for before a new one is wanted.
         self._highest = -1
         self._out: list[Instruction] = []
+        #: Blocks that have been visited.
+        self._done: set[int] = set()
         self._current: Instruction | None = None
         self._where: Location | None = None
 
@@ -128,7 +133,7 @@ class Rewriter:
         for block in function.blocks:
             if isinstance(block.terminator, Jump) and block.terminator.arguments:
                 jumps.setdefault(block.terminator.target, []).append(block.terminator)
-        done: set[int] = set()
+        done = self._done
         blocks = []
         rerouted = False
         for block in function.blocks:
@@ -153,13 +158,16 @@ class Rewriter:
                 block = Block(block.number, parameters, tuple(out), terminator)  # noqa: PLW2901 - the new one
             blocks.append(block)
             done.add(block.number)
+        if self._added:
+            first = blocks[0]
+            blocks[0] = Block(first.number, first.parameters, (*self._added, *first.instructions), first.terminator)
         blocks = self._without_dropped(blocks)
         if rerouted:
             # A branch that became a jump may leave blocks unreached, or another order.
             by_number = {block.number: block for block in blocks}
             order = reverse_post_order(blocks[0].number, {number: b.successors() for number, b in by_number.items()})
             blocks = [by_number[number] for number in order]
-        return replace(function, blocks=tuple(blocks))
+        return function.with_blocks(blocks)
 
     def _without_dropped(self, blocks: list[Block]) -> list[Block]:
         """The blocks, their jumps without arguments for parameters that are replaced."""
@@ -211,9 +219,15 @@ class Rewriter:
         return self._highest
 
     def const(self, number: int) -> Value:
-        """A constant."""
+        """A constant: one of the first block, found from anywhere."""
         number &= MASK
-        return self.emit(Op.CONST, imm=number - (1 << 64) if number >> 63 else number)
+        value = self._constants.get(number)
+        if value is None:
+            value = self._constants[number] = Value(self.fresh())
+            imm = number - (1 << 64) if number >> 63 else number
+            self._added.append(Instruction(Op.CONST, value, imm=imm, where=self._where))
+            self._learn_constant(self._added[-1], value.number)
+        return value
 
     def emit(self, op: Op, *operands: Value, kind: Kind = Kind.SCALAR, **attributes: Any) -> Value:
         """A new instruction before the current one; it is rewritten itself."""
@@ -284,8 +298,9 @@ class Rewriter:
         if result is not None:
             self.definitions[result.number] = instruction
             if op is Op.CONST:
-                number = self._numbers[result.number] = instruction.imm & MASK
-                self._bits[result.number] = self._verified_bits[result.number] = number.bit_length()
+                self._learn_constant(instruction, result.number)
+                if not self._done:
+                    self._constants.setdefault(instruction.imm & MASK, result)
             elif op in _BOUNDS:
                 bound = _BOUNDS[op]
                 bits = bound(self, instruction, self._bits)
@@ -296,6 +311,11 @@ class Rewriter:
                         if verified < 64 and not self._is_given_up(instruction):
                             self._verified_bits[result.number] = verified
         self._out.append(instruction)
+
+    def _learn_constant(self, instruction: Instruction, value: int) -> None:
+        self.definitions[value] = instruction
+        number = self._numbers[value] = instruction.imm & MASK
+        self._bits[value] = self._verified_bits[value] = number.bit_length()
 
     def _is_given_up(self, instruction: Instruction) -> bool:
         """Whether some verifiers know nothing of the result, although they know of the operands.

@@ -52,7 +52,7 @@ def store_early(function: Function) -> Function:
                 instructions.append(instruction)
             instructions += behind.get(place, ())
         blocks.append(Block(block.number, block.parameters, tuple(instructions), block.terminator))
-    return replace(function, blocks=tuple(blocks))
+    return function.with_blocks(blocks)
 
 
 def _addresses(function: Function) -> dict[int, tuple[str, int]]:
