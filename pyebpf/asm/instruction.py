@@ -19,9 +19,9 @@ __all__ = ["Instruction", "Item", "Label", "Raw", "integer_operand", "slot_start
 _LOW = 0xFFFF_FFFF
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, guarded=False)
 class Instruction:
-    """One instruction: a frozen value.
+    """One instruction: a value, frozen for the type checker.
 
     op      a row of the table, which says which of the fields below are operands; the others stay as they are
     offset  s16: bytes for memory, slots for jumps (0 is the next instruction)
@@ -77,13 +77,8 @@ class Instruction:
                 raise AssemblyError(f"{op.name}: has no operand imm, but was given {imm}")
         if symbol is not None:
             _check_symbol(op, symbol, offset, imm)
-        _set_op(self, op)
-        _set_dst(self, dst)
-        _set_src(self, src)
-        _set_offset(self, offset)
-        _set_imm(self, imm)
-        _set_symbol(self, symbol)
-        _set_where(self, where)
+        self.op, self.dst, self.src, self.offset = op, dst, src, offset  # type: ignore[misc]  # nobody else writes them
+        self.imm, self.symbol, self.where = imm, symbol, where  # type: ignore[misc]  # as above
 
     @property
     def slots(self) -> int:
@@ -122,12 +117,6 @@ class Instruction:
         return tuple(
             self.dst if letter == "d" else self.src if letter == "s" else Register(int(letter)) for letter in letters
         )
-
-
-# The class is frozen: only its slots' own descriptors can write a field, in half of object.__setattr__'s time.
-_set_op, _set_dst, _set_src, _set_offset, _set_imm, _set_symbol, _set_where = (
-    vars(Instruction)[name].__set__ for name in ("op", "dst", "src", "offset", "imm", "symbol", "where")
-)
 
 
 def integer_operand(op: Op, name: str, value: object) -> int:

@@ -42,26 +42,22 @@ def place(items: Sequence[Item], *, gotol: bool = False) -> Placed:
     (a conditional one the opposite condition around a `gotol`) if `gotol` allows that instruction, else AssemblyError.
     Local calls and function loads keep their symbols: `resolve` fills them in, for instance from `labels`.
     """
-    jumps = {
-        index: item
-        for index, item in enumerate(items)
-        if isinstance(item, Instruction) and item.symbol is not None and item.op.form in JUMPS
-    }
     far: set[int] = set()
     while True:
-        labels, positions = _positions(items, far)
-        distances = {index: _target(labels, jump) - positions[index] - 1 for index, jump in jumps.items()}
+        labels, jumps = _positions(items, far)
+        distances = {index: _target(labels, jump) - slot - 1 for index, (jump, slot) in jumps.items()}
         more = {
             index
             for index, distance in distances.items()
-            if not -0x8000 <= distance <= 0x7FFF and index not in far and jumps[index].op.form is not Form.JUMP_LONG
+            if not -0x8000 <= distance <= 0x7FFF and index not in far and jumps[index][0].op.form is not Form.JUMP_LONG
         }
         if not more:
             break
         if not gotol:
             index = min(more)
+            jump, _ = jumps[index]
             raise AssemblyError(
-                f"{jumps[index].op.name}: label {jumps[index].symbol!r} is {distances[index]} slots away and 16 bits "
+                f"{jump.op.name}: label {jump.symbol!r} is {distances[index]} slots away and 16 bits "
                 "reach -32768..32767 (allow gotol, or split the function)"
             )
         far |= more
@@ -80,19 +76,21 @@ def place(items: Sequence[Item], *, gotol: bool = False) -> Placed:
     return Placed(tuple(out), labels)
 
 
-def _positions(items: Sequence[Item], far: set[int]) -> tuple[dict[str, int], list[int]]:
+def _positions(items: Sequence[Item], far: set[int]) -> tuple[dict[str, int], dict[int, tuple[Instruction, int]]]:
+    """The slot of each label, and the jumps to labels by their index, each with its slot."""
     labels: dict[str, int] = {}
-    positions = []
+    jumps: dict[int, tuple[Instruction, int]] = {}
     slot = 0
     for index, item in enumerate(items):
-        positions.append(slot)
         if isinstance(item, Label):
             if item.name in labels:
                 raise AssemblyError(f"label {item.name!r} stands at two places")
             labels[item.name] = slot
-        else:
-            slot += _long_slots(item) if index in far else item.op.slots
-    return labels, positions
+            continue
+        if item.symbol is not None and item.op.form in JUMPS:
+            jumps[index] = item, slot
+        slot += _long_slots(item) if index in far else item.op.slots
+    return labels, jumps
 
 
 def _target(labels: Mapping[str, int], jump: Instruction) -> int:

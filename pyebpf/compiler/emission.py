@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Instruction, Label, Register, find_op, place, slot_starts
@@ -11,7 +12,7 @@ from pyebpf.errors import AssemblyError, CompileError
 from pyebpf.specs.programs import Code, FunctionStart
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyebpf.asm import Item, Placed
     from pyebpf.compiler.edges import Allocated, AllocatedBlock
@@ -41,9 +42,11 @@ def emit(functions: Sequence[Allocated], target: Features) -> Code:
         placed = _place(items, target)
     except AssemblyError as error:
         raise CompileError(f"{functions[0].function.name} is too long: {error}", functions[0].function.where) from error
-    index_of = {slot: index for index, slot in enumerate(slot_starts(placed.instructions))}
+    starts = slot_starts(placed.instructions) if len(functions) > 1 else (0,)
     names = [function.function.name for function in functions]
-    return Code(placed.instructions, tuple(FunctionStart(name, index_of[placed.labels[name]]) for name in names))
+    return Code(
+        placed.instructions, tuple(FunctionStart(name, bisect_left(starts, placed.labels[name])) for name in names)
+    )
 
 
 def _place(items: list[Item], target: Features) -> Placed:
@@ -60,16 +63,25 @@ def _function(allocated: Allocated, items: list[Item], target: Features) -> None
     name = allocated.function.name
     blocks = {block.number: block for block in allocated.blocks}
     entry = allocated.blocks[0].number
-    forward = {number: _final_target(number, blocks) for number in blocks}
-    order = reverse_post_order(entry, {number: _next_blocks(block, forward) for number, block in blocks.items()})
-    first = {number: index for index, number in enumerate(order)}
-    order = _tests_last(order, blocks, forward)
-    exits = {number for number, block in blocks.items() if _only_leaves(block)}
     code = {
         number: [placed.node for placed in block.placed if placed.node.op is not DEFINE]
         for number, block in blocks.items()
     }
-    targets = {forward[target] for number in order for target in blocks[number].terminator.successors()}
+    #: Where control goes on from a block without code.
+    passing = {
+        number: terminator.target
+        for number, block in blocks.items()
+        if isinstance(terminator := block.terminator, MachineJump) and not code[number]
+    }
+    forward = {number: _final_target(number, passing) if number in passing else number for number in blocks}
+    next_blocks = {number: _next_blocks(block, forward) for number, block in blocks.items()}
+    order = reverse_post_order(entry, next_blocks)
+    first = {number: index for index, number in enumerate(order)}
+    order = _tests_last(order, blocks, forward)
+    exits = {
+        number for number, block in blocks.items() if isinstance(block.terminator, MachineReturn) and not code[number]
+    }
+    targets = {target for number in order for target in next_blocks[number]}
     items.append(Label(name))
     for index, number in enumerate(order):
         block = blocks[number]
@@ -125,11 +137,6 @@ def _tests_last(order: list[int], blocks: dict[int, AllocatedBlock], forward: di
     return result
 
 
-def _only_leaves(block: AllocatedBlock) -> bool:
-    """Whether a block does nothing but return what is in r0."""
-    return isinstance(block.terminator, MachineReturn) and all(placed.node.op is DEFINE for placed in block.placed)
-
-
 def _ends_like(block: AllocatedBlock, nodes: list[Node], following: AllocatedBlock, tail: list[Node]) -> bool:
     """Whether a block that returns ends with all that the next one does: it can fall into that instead."""
     if not isinstance(block.terminator, MachineReturn) or not isinstance(following.terminator, MachineReturn):
@@ -137,23 +144,17 @@ def _ends_like(block: AllocatedBlock, nodes: list[Node], following: AllocatedBlo
     return len(nodes) >= len(tail) and nodes[len(nodes) - len(tail) :] == tail
 
 
-def _final_target(number: int, blocks: dict[int, AllocatedBlock]) -> int:
-    """The block that a jump to block `number` reaches, skipping blocks without code."""
-    seen = {number}
-    while True:
-        block = blocks[number]
-        if not isinstance(block.terminator, MachineJump) or any(
-            placed.node.op is not DEFINE for placed in block.placed
-        ):
-            return number
-        number = block.terminator.target
-        if number in seen:
-            return number
+def _final_target(number: int, passing: Mapping[int, int]) -> int:
+    """The block that a jump to block `number` reaches through those that only pass control on."""
+    seen = set()
+    while number in passing and number not in seen:
         seen.add(number)
+        number = passing[number]
+    return number
 
 
 def _next_blocks(block: AllocatedBlock, forward: dict[int, int]) -> tuple[int, ...]:
-    targets = tuple(forward[target] for target in block.terminator.successors())
+    targets = tuple([forward[target] for target in block.terminator.successors()])
     # What falls through comes first: the way where the condition holds, unless its jump has no opposite.
     if isinstance(block.terminator, MachineBranch) and block.terminator.test.inverse is None:
         return targets[::-1]
@@ -190,17 +191,10 @@ def _terminator(
         if then == following and test.inverse is not None:
             test = find_op(test.inverse, test.form)
             then, otherwise = otherwise, then
-        dst, src = (_REGISTERS[number] if number >= 0 else Register.R0 for number in (terminator.dst, terminator.src))
-        items.append(
-            Instruction(
-                test,
-                dst,
-                src,
-                imm=terminator.imm,
-                symbol=f"{name}:{then}",
-                where=where,
-            )
-        )
+        # may_goto reads no register.
+        dst = _REGISTERS[terminator.dst] if terminator.dst >= 0 else Register.R0
+        src = _REGISTERS[terminator.src] if terminator.src >= 0 else Register.R0
+        items.append(Instruction(test, dst, src, 0, terminator.imm, f"{name}:{then}", where))
         if otherwise != following:
             items.append(_jump(name, otherwise, where))
     else:

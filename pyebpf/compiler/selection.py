@@ -128,10 +128,14 @@ class _Selector:
         self.slots = slots
         self.swap = "be" if little_endian else "le"
         self.definitions: dict[int, ir.Instruction] = {}
+        #: The numbers that values are known to be.
+        self.numbers: dict[int, int] = {}
         for block in function.blocks:
             for instruction in block.instructions:
                 if instruction.op in ir.CONSTANTS and instruction.result is not None:
                     self.definitions[instruction.result.number] = instruction
+                    if instruction.op is IrOp.CONST:
+                        self.numbers[instruction.result.number] = instruction.imm
         self.next_virtual = FIRST_VIRTUAL + function.highest() + 1
         #: ANDs that nothing uses but the branch that ends their block, which tests the bits itself.
         self.bit_tests = self._find_bit_tests()
@@ -178,8 +182,7 @@ class _Selector:
 
     def _number(self, value: ir.Value) -> int | None:
         """The number that `value` is known to be."""
-        definition = self.definitions.get(value.number)
-        return definition.imm if definition is not None and definition.op is IrOp.CONST else None
+        return self.numbers.get(value.number)
 
     def _find_bit_tests(self) -> dict[int, ir.Instruction]:
         """Find blocks that end with `(a & b) != 0` or `== 0` and whose AND has no other use."""
@@ -393,21 +396,18 @@ class _Selector:
 
     def _terminator(self, terminator: ir.Terminator) -> MachineTerminator:
         where = terminator.where
-        match terminator:
-            case ir.Jump(target=target, arguments=arguments):
-                return MachineJump(target, self._registers(arguments), where)
-            case ir.Branch(then=then, otherwise=otherwise) if then == otherwise:
-                return MachineJump(then, (), where)
-            case ir.Branch(condition=condition, left=left, then=then, otherwise=otherwise) if (
-                left.number in self.bit_tests
-            ):
-                if condition is Condition.EQ:
-                    then, otherwise = otherwise, then
-                bits = self.bit_tests[left.number].operands
-                return MachineBranch(*self._test(Condition.SET, *bits), then, otherwise, where)
-            case ir.Branch(condition=condition, left=left, right=right, then=then, otherwise=otherwise):
-                return MachineBranch(*self._test(condition, left, right), then, otherwise, where)
-            case ir.MayGoto(then=then, otherwise=otherwise):
-                return MachineBranch(_MAY_GOTO, NONE, NONE, 0, then, otherwise, where)
-            case ir.Return(value=value):
-                return MachineReturn(FIRST_VIRTUAL + value.number, where)
+        if isinstance(terminator, ir.Jump):
+            return MachineJump(terminator.target, self._registers(terminator.arguments), where)
+        if isinstance(terminator, ir.Return):
+            return MachineReturn(FIRST_VIRTUAL + terminator.value.number, where)
+        then, otherwise = terminator.then, terminator.otherwise
+        if isinstance(terminator, ir.MayGoto):
+            return MachineBranch(_MAY_GOTO, NONE, NONE, 0, then, otherwise, where)
+        if then == otherwise:
+            return MachineJump(then, (), where)
+        condition, left, right = terminator.condition, terminator.left, terminator.right
+        if left.number in self.bit_tests:
+            if condition is Condition.EQ:
+                then, otherwise = otherwise, then
+            condition, (left, right) = Condition.SET, self.bit_tests[left.number].operands
+        return MachineBranch(*self._test(condition, left, right), then, otherwise, where)
