@@ -75,14 +75,14 @@ class _Condition(NoPythonOperators):
         return "a condition"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, guarded=False)
 class Always(_Condition):
     """Known while compiling."""
 
     holds: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, guarded=False)
 class Compare(_Condition):
     """`left relation right` on 64 bits.
 
@@ -97,21 +97,21 @@ class Compare(_Condition):
     guards: Value | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, guarded=False)
 class Not(_Condition):
     """The opposite of `condition`."""
 
     condition: Test
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, guarded=False)
 class All(_Condition):
     """Every one of `conditions`; their operands are computed already."""
 
     conditions: tuple[Test, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, guarded=False)
 class Any(_Condition):
     """At least one of `conditions`; their operands are computed already."""
 
@@ -124,11 +124,11 @@ Test: TypeAlias = Always | Compare | Not | All | Any
 def negate(test: Test) -> Test:
     """Return the opposite of `test`, in its simplest form."""
     match test:
+        case Compare(relation, left, right, null_check, guards) if relation in NEGATED:
+            return Compare(NEGATED[relation], left, right, null_check, guards)
         case Always(holds):
             return Always(not holds)
         case Not(condition):
             return condition
-        case Compare(relation, left, right, null_check, guards) if relation in NEGATED:
-            return Compare(NEGATED[relation], left, right, null_check, guards)
         case _:
             return Not(test)

@@ -256,15 +256,15 @@ def hull(intervals: Sequence[Interval | None]) -> Interval | None:
 
 def merge(
     environments: Sequence[Environment], new_value: Callable[[Kind, str], Value]
-) -> tuple[Environment, list[tuple[Variable, Value]]]:
-    """Merge what several paths know. Variables whose values differ get new ones, listed beside.
+) -> tuple[Environment, list[tuple[Value, list[Value]]]]:
+    """Merge what several paths know. Variables whose values differ get new ones, listed with the paths' own values.
 
     Paths that no run takes say nothing of the bounds of numbers; of those in code that no run reaches, the ones with
     more contradictions than others.
     """
     first, *others = environments
     facts = first.facts
-    fewest = min(each.contradictions for each in environments)
+    fewest = min([each.contradictions for each in environments])
     taken = [each for each in environments if each.contradictions == fewest]
     merged = first.copy()
     merged.contradictions = fewest
@@ -273,24 +273,25 @@ def merge(
     for number in _differing([each.invalidated for each in environments]):
         latest = max(e.invalidated.get(number, (0, "")) for e in environments)
         merged.invalidated = merged.invalidated.with_item(number, latest)
-    parameters: list[tuple[Variable, Value]] = []
+    parameters: list[tuple[Value, list[Value]]] = []
     for variable in first.values.differing([other.values for other in others]):
-        value = first.values[variable]
-        if not all(variable in other.values for other in others):
+        given = [value for each in environments if (value := each.values.get(variable)) is not None]
+        if len(given) < len(environments):
             merged.values.pop(variable)
             continue
-        if all(other.values[variable].number == value.number for other in others):
+        if len({value.number for value in given}) == 1:
             continue
         joined = new_value(variable.kind, variable.hint)
         merged.values[variable] = joined
-        parameters.append((variable, joined))
-        if all(e.is_non_null(e.values[variable].number) for e in environments):
+        parameters.append((joined, given))
+        pairs = list(zip(environments, given, strict=True))
+        if all(e.is_non_null(value.number) for e, value in pairs):
             facts.present.add(joined.number)
-        around = hull([e.interval(e.values[variable].number) for e in taken])
+        around = hull([e.interval(value.number) for e, value in pairs if e.contradictions == fewest])
         if around is not None:
             facts.bounds[joined.number] = around
-        for e in environments:
-            merged.inherit(joined, e.values[variable], e)
+        for e, value in pairs:
+            merged.inherit(joined, value, e)
     for each in others:
         merged.present = merged.present.common(each.present)
     bounds = merged.bounds = taken[0].bounds
@@ -306,9 +307,10 @@ def merge(
 def _differing(maps: Sequence[PersistentMap[V]]) -> set[int]:
     """Keys that stand for different objects in the first of the mappings and in another."""
     found: set[int] = set()
-    for other in maps[1:]:
-        if other is not maps[0]:
-            found.update(maps[0].differing(other))
+    first = maps[0]
+    for other in maps:
+        if other is not first:
+            found.update(first.differing(other))
     return found
 
 

@@ -301,6 +301,8 @@ class FunctionBuilder:
         """Go to `then` if `test` holds, else to `otherwise`, each with what the test teaches."""
         self._settle()
         match test:
+            case Compare():
+                self._branch_on(test, then, otherwise)
             case Always(holds):
                 self.jump(then if holds else otherwise)
             case Not(condition):
@@ -312,8 +314,6 @@ class FunctionBuilder:
                     self.branch(condition, *((following, otherwise) if every else (then, following)))
                     self.start(following)
                 self.branch(conditions[-1] if conditions else Always(every), then, otherwise)
-            case Compare():
-                self._branch_on(test, then, otherwise)
 
     def nondeterministic_branch(self, spent: Join, otherwise: Join) -> None:
         """Go to `spent` once the kernel's budget for loops is used up, else to `otherwise` (`ir.MayGoto`)."""
@@ -334,16 +334,17 @@ class FunctionBuilder:
             return
         for edge in join.edges:
             self._block, self.environment = edge.block, edge.environment
-            self._leave(edge.regions[len(self._regions) :])
-            edge.block, edge.environment = self._block, self.environment
+            if len(edge.regions) > len(self._regions):
+                self._leave(edge.regions[len(self._regions) :])
+                edge.block, edge.environment = self._block, self.environment
         if len(join.edges) == 1:
             # One way in: no new block is needed to know what that path knew.
             return
         target = self._open()
         self.environment, parameters = merge([edge.environment for edge in join.edges], self.new_value)
-        target.parameters = tuple(value for _, value in parameters)
-        for edge in join.edges:
-            arguments = tuple(edge.environment.values[variable] for variable, _ in parameters)
+        target.parameters = tuple([joined for joined, _ in parameters])
+        for number, edge in enumerate(join.edges):
+            arguments = tuple([given[number] for _, given in parameters])
             edge.block.terminator = ir.Jump(target.number, arguments, self.where)
         self._block = target
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyebpf.dsl.tree import children, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["assigned_names", "given_none", "loop_targets"]
 
@@ -19,24 +19,34 @@ def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
     return list(dict.fromkeys(name for node in nodes for name in _assigned(node)))
 
 
-@functools.lru_cache(maxsize=16384)
-def _assigned(node: ast.AST) -> tuple[str, ...]:
-    """Names that one node assigns, kept by the node: loops and branches ask for each statement inside them again."""
+def _assigned(node: ast.AST) -> Sequence[str]:
+    """Names that one node assigns, some more than once."""
     match node:
+        case ast.stmt():
+            return _assigned_by_statement(node)
+        case ast.Constant() | ast.Lambda():
+            return ()
         case ast.Name(id=name, ctx=context):
             return () if isinstance(context, ast.Load) else (name,)
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return (name,)
-        case ast.Lambda():
-            return ()
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             # Their targets are their own; only `:=` inside them binds outside.
-            return tuple(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
+            return [n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
         case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-            own = [name]
+            return [name, *_assigned_inside(node)]
         case _:
-            own = []
-    return tuple(dict.fromkeys([*own, *(name for child in children(node) for name in _assigned(child))]))
+            return _assigned_inside(node)
+
+
+@functools.lru_cache(maxsize=16384)
+def _assigned_by_statement(node: ast.stmt) -> tuple[str, ...]:
+    """Names that a statement assigns, kept: loops and branches ask for each statement inside them again."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return (node.name,)
+    return tuple(dict.fromkeys(_assigned_inside(node)))
+
+
+def _assigned_inside(node: ast.AST) -> list[str]:
+    return [name for child in children(node) for name in _assigned(child)]
 
 
 def loop_targets(nodes: Iterable[ast.AST]) -> set[str]:
