@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONSTANTS",
     "FOLLOWED_WITH_CONSTANTS",
+    "KINDS",
     "OPS",
     "Block",
     "Branch",
@@ -210,6 +211,14 @@ OPS: dict[Op, OpInfo] = {
 }
 
 
+_FIXED = {
+    Result.NONE: None,
+    Result.SCALAR: Kind.SCALAR,
+    Result.POINTER: Kind.POINTER,
+    Result.MAP: Kind.MAP,
+}
+#: The kinds of results that `OPS` fixes; None for no result.
+KINDS = {op: _FIXED[info.result] for op, info in OPS.items() if info.result in _FIXED}
 #: Operations that give the same wherever they stand. The builder puts each into the first block, once.
 CONSTANTS = frozenset({Op.CONST, Op.MAP, Op.MAP_VALUE, Op.SLOT, Op.FUNCTION, Op.KSYM})
 #: Operations whose results every verifier bounds where one operand is a constant; Linux 6.1 does not, of two others.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.ssa.blocks import Edge, Join, Loop, OpenBlock, successors
 from pyebpf.builder.ssa.conditions import All, Always, Any, Compare, Not, negate
+from pyebpf.builder.ssa.constants import Constants
 from pyebpf.builder.ssa.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, invalidated, learn, merge
 from pyebpf.compiler import ir
 from pyebpf.compiler.graph import reverse_post_order
@@ -23,14 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["FunctionBuilder", "Join", "Loop"]
 
 _CALLS = frozenset({Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
-_FIXED = {
-    ir.Result.NONE: None,
-    ir.Result.SCALAR: Kind.SCALAR,
-    ir.Result.POINTER: Kind.POINTER,
-    ir.Result.MAP: Kind.MAP,
-}
-#: The kinds of results that `OPS` fixes; None for no result.
-_KINDS = {op: _FIXED[info.result] for op, info in ir.OPS.items() if info.result in _FIXED}
 
 
 class FunctionBuilder:
@@ -55,9 +48,7 @@ class FunctionBuilder:
         self._defined_at = where
         self._numbers = 0
         self._blocks: list[OpenBlock] = []
-        #: Each constant that the function uses, once: they stand in its first block.
-        self._constants: dict[tuple[Op, int, str], ir.Value] = {}
-        self._constant_definitions: dict[int, ir.Instruction] = {}
+        self._constants = Constants(self.new_value)
         self._slots: list[ir.Slot] = []
         self._shared_slots: dict[str, ir.Slot] = {}
         #: Slots that nothing uses now: the next temporaries do.
@@ -110,9 +101,9 @@ class FunctionBuilder:
         An op without a result returns its first operand, so that callers need not tell the two apart. A constant is
         computed once for the whole function.
         """
-        if op in ir.CONSTANTS:
-            return self._constant(op, imm, symbol)
-        kind = _KINDS[op] if op in _KINDS else operands[0].kind if op is Op.REFINE else result
+        kind = ir.KINDS[op] if op in ir.KINDS else operands[0].kind if op is Op.REFINE else result
+        if op in ir.CONSTANTS and kind is not None:
+            return self._constants.value(op, kind, imm, symbol, self.where)
         if self.no_calls and op in _CALLS:
             self.fail(self.no_calls)
         value = None if kind is None else self.new_value(kind, hint)
@@ -128,20 +119,8 @@ class FunctionBuilder:
     def const(self, number: int) -> ir.Value:
         """Return a 64-bit constant (given signed or unsigned)."""
         number = (number + (1 << 63)) % (1 << 64) - (1 << 63)
-        value = self._constant(Op.CONST, number, "")
+        value = self._constants.value(Op.CONST, Kind.SCALAR, number, "", self.where)
         self.environment.facts.bounds[value.number] = (number, number)
-        return value
-
-    def _constant(self, op: Op, imm: int, symbol: str) -> ir.Value:
-        key = op, imm, symbol
-        value = self._constants.get(key)
-        if value is None:
-            kind = _KINDS[op]
-            assert kind is not None
-            value = self._constants[key] = self.new_value(kind)
-            self._constant_definitions[value.number] = ir.Instruction(
-                op, value, imm=imm, symbol=symbol, where=self.where
-            )
         return value
 
     def binary(self, op: Op, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -243,13 +222,12 @@ class FunctionBuilder:
 
     def definition(self, value: ir.Value) -> ir.Instruction | None:
         """The instruction that a value is the result of; None for a parameter of a block."""
-        if value.number in self._constant_definitions:
-            return self._constant_definitions[value.number]
+        if value.number in self._constants.definitions:
+            return self._constants.definitions[value.number]
         for block in (self._block, *reversed(self._blocks)):
-            if block.first <= value.number:
-                for instruction in reversed(block.instructions):
-                    if instruction.result == value:
-                        return instruction
+            for instruction in reversed(block.instructions) if block.first <= value.number else ():
+                if instruction.result == value:
+                    return instruction
         return None
 
     # -- variables -----------------------------------------------------------------------------------------------------
@@ -472,7 +450,7 @@ class FunctionBuilder:
             block = self._blocks[number]
             assert block.terminator is not None
             finished.append(ir.Block(number, block.parameters, tuple(block.instructions), block.terminator))
-        constants = tuple(self._constant_definitions.values())
+        constants = tuple(self._constants.definitions.values())
         finished[0] = finished[0].with_instructions(constants + finished[0].instructions)
         return ir.Function(self.name, self.parameters, tuple(finished), tuple(self._slots), self._defined_at)
 
