@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotSupported
 from pyebpf.kernel.descriptor import Descriptor
@@ -35,7 +35,7 @@ _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from pyebpf.kernel.guard_p
 class Removal:
     """One promise to remove something: kept by `perform`, or by the guard after this process's death."""
 
-    def __init__(self, name: str, arguments: Sequence[Any], descriptors: Sequence[int], owner: str) -> None:
+    def __init__(self, name: str, arguments: Sequence[str | int], descriptors: Sequence[int], owner: str) -> None:
         self.name = name
         self.owner = owner
         self.arguments = tuple(arguments)
@@ -161,7 +161,7 @@ _state = _State()
 os.register_at_fork(after_in_child=_state.in_child)
 
 
-def guard(name: str, *arguments: Any, descriptors: Sequence[int] = (), owner: str = "") -> Removal:
+def guard(name: str, *arguments: str | int, descriptors: Sequence[int] = (), owner: str = "") -> Removal:
     """Promise a removal of `REMOVALS`, by its name, before what it removes is made.
 
     `arguments` are plain data (JSON's), followed by `descriptors`, which the guard gets copies of. `owner` is the token

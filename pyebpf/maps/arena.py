@@ -63,13 +63,13 @@ class Arena(LoadedMap):
         found: T = layout.decode(bytes(memory[offset : offset + layout.size]))
         return found
 
-    def write(self, offset: int, value: Any) -> None:
+    def write(self, offset: int, value: object) -> None:
         """Copy a record to `offset`."""
         layout, memory = self._layout(type(value)), self.memory
         self._check(offset, layout.size, len(memory))
         memory[offset : offset + layout.size] = layout.encode(value)
 
-    def _layout(self, type_: Any) -> Any:
+    def _layout(self, type_: object) -> Any:
         found = type_of(type_)
         if found is None:
             raise InvalidValue(f"{type_!r} is no type: give a Struct, an integer type or an array type")
@@ -102,7 +102,7 @@ class Arena(LoadedMap):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"at": self._at})
 
-    def _at(self, p: ProgramBuilder, offset: Any, type_: Any) -> Any:
+    def _at(self, p: ProgramBuilder, offset: object, type_: object) -> Any:
         """The record or array of `type_` at `offset` bytes, which must be known to lie inside."""
         if not p.target.has("isa:addr_space_cast"):
             p.fail("this kernel has no arenas (since Linux 6.9)")

@@ -19,7 +19,7 @@ V = TypeVar("V")
 class ArrayMap(KeyedMap[int, V]):
     """`bpf.array(value=V, size=N)`, `percpu_array`."""
 
-    def __init__(self, name: str, kind: MapType, value: Any, size: int, *, mappable: bool = False) -> None:
+    def __init__(self, name: str, kind: MapType, value: object, size: int, *, mappable: bool = False) -> None:
         super().__init__(name, kind, U32, value, size, BPF_F_MMAPABLE if mappable else 0)
 
     def window(self, *, writable: bool = True) -> Any:

@@ -37,16 +37,16 @@ class StoredBloomFilter(Stored, Generic[T]):
 class BloomFilter(Keyless, StoredBloomFilter[T], Generic[T]):
     """`bpf.bloom_filter(T)`; in a probe `add(v)`, and `v in filter`."""
 
-    def __init__(self, name: str, value: Any, size: int, hashes: int) -> None:
+    def __init__(self, name: str, value: object, size: int, hashes: int) -> None:
         super().__init__(name, MapType.BLOOM_FILTER, value, size, hashes)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"add": self._add})
 
-    def _add(self, p: ProgramBuilder, value: Any) -> None:
+    def _add(self, p: ProgramBuilder, value: object) -> None:
         self._push_value(p, value, BPF_ANY)
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         item = rvalue(p, item)
         with temporary(p, self.value.size) as slot:
             address = p.b.slot_address(slot)

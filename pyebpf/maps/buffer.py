@@ -49,7 +49,7 @@ class Buffer(LoadedMap, Generic[T]):
         return super().fileno()
 
 
-def emitted(p: ProgramBuilder, buffer: LoadedMap, record: Type, value: Any) -> Any:
+def emitted(p: ProgramBuilder, buffer: LoadedMap, record: Type, value: object) -> Any:
     """The record that a probe emits. Fails for one of another type than the buffer's."""
     value = rvalue(p, value)
     given = value.type if isinstance(value, RecordLiteral | Reference) else None
@@ -62,7 +62,7 @@ def emitted(p: ProgramBuilder, buffer: LoadedMap, record: Type, value: Any) -> A
     return value
 
 
-def record_type(record: Any, word: str) -> type[Struct]:
+def record_type(record: object, word: str) -> type[Struct]:
     """The class of a buffer's records, or InvalidValue."""
     if not isinstance(record, type) or not issubclass(record, Struct):
         raise InvalidValue(f"bpf.{word}({record!r}): give the Struct class of its records")

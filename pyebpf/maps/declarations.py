@@ -68,7 +68,7 @@ class MapMethods(BaseModule):
         """
         return self.declare(ArrayMap(name, MapType.ARRAY, value, size, mappable=mappable))
 
-    def lpm_trie(self, key: Any, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> TrieMap[Any, V]:
+    def lpm_trie(self, key: object, value: type[V], *, size: int = DEFAULT_SIZE, name: str = "") -> TrieMap[Any, V]:
         """Values by network: a look-up finds the longest prefix of an address. `key` is such as `ipv4_prefix`."""
         from pyebpf.maps.lpm_trie import TrieMap
 

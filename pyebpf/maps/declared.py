@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.lvalue import temporary
 from pyebpf.builder.values.map_pointers import MapPointer
@@ -35,7 +35,7 @@ class LoadedMap(Stored, MapPointer):
         return f"map {self.map_name} is not loaded: read and write it inside `with bpf:`"
 
     @contextmanager
-    def _key(self, p: ProgramBuilder, key: Any) -> Iterator[ir.Value]:
+    def _key(self, p: ProgramBuilder, key: object) -> Iterator[ir.Value]:
         """Address of the key: where it stands, if that is on the stack, else a copy."""
         key = rvalue(p, key)
         if isinstance(key, tuple | list) and not isinstance(self.key, TupleType):
@@ -49,11 +49,11 @@ class LoadedMap(Stored, MapPointer):
             self._store_key(p, address, key)
             yield address
 
-    def _store_key(self, p: ProgramBuilder, address: ir.Value, key: Any) -> None:
+    def _store_key(self, p: ProgramBuilder, address: ir.Value, key: object) -> None:
         p.store_value(address, 0, self.key, key)
 
 
-def bpf_type(declared: Any, what: str) -> Type:
+def bpf_type(declared: object, what: str) -> Type:
     """The type that an argument means, or InvalidValue."""
     found = type_of(declared)
     if found is None:

@@ -46,7 +46,7 @@ def gained(kind: Type, now: Mapping[Any, Any], before: Mapping[Any, Any], *, slo
     return {key: gain for key, gain in gains.items() if any(_leaves(kind, gain))}
 
 
-def _shrunk(kind: Type, value: Any, earlier: Any) -> bool:
+def _shrunk(kind: Type, value: object, earlier: object) -> bool:
     """Whether a value is new, or has less of anything than before."""
     if earlier is None:
         return True

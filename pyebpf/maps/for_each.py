@@ -397,7 +397,7 @@ def call_for_each(
     return seen
 
 
-def for_each(p: ProgramBuilder, table: MapPointer, function: Any) -> Int:
+def for_each(p: ProgramBuilder, table: MapPointer, function: object) -> Int:
     """Call `function(key, value)` for each entry, until it returns True; how many were seen."""
     what = f"{table.map_name}.for_each()"
     check_walked(p, table, what)

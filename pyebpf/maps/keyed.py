@@ -56,7 +56,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
 
     REMEDIES: ClassVar[Mapping[str, str]] = {"length": "count the entries in a `for` loop"}
 
-    def __init__(self, name: str, kind: MapType, key: Any, value: Any, max_entries: int, flags: int = 0) -> None:
+    def __init__(self, name: str, kind: MapType, key: object, value: object, max_entries: int, flags: int = 0) -> None:
         self.name = name
         self.kind = kind
         self.traits = MAP_TRAITS[kind]
@@ -74,7 +74,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         def get(self, key: K, /) -> V | None: ...
         @overload
         def get(self, key: K, default: V | T, /) -> V | T: ...
-        def get(self, key: K, default: Any = None, /) -> Any: ...
+        def get(self, key: K, default: object = None, /) -> Any: ...
 
     @property
     def spec(self) -> MapSpec:
@@ -86,7 +86,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> Any:
         if not self.traits.is_array:
             name = self.map_name
             default = f", or {name}.get(k, 0)" if isinstance(self.value, IntType) else ""
@@ -100,7 +100,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         self._leave_if_missing(p, entry)
         return p.load_value(self._place(entry), self.value)
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         return _present(p, self._find(p, item))
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
@@ -124,13 +124,13 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
     def _view(self, view: str, p: ProgramBuilder) -> MapEntries:
         return MapEntries(self, view)
 
-    def _for_each(self, p: ProgramBuilder, function: Any) -> Any:
+    def _for_each(self, p: ProgramBuilder, function: object) -> Any:
         """`for_each(f)`: `f(key, value)` for each entry; how many there were, as far as it went."""
         from pyebpf.maps.for_each import for_each
 
         return for_each(p, self, function)
 
-    def _get(self, p: ProgramBuilder, key: Any, default: Any = None) -> Any:
+    def _get(self, p: ProgramBuilder, key: object, default: object = None) -> Any:
         what = f"{self.map_name}.get(…)"
         if default is not None:
             return self._get_or(p, key, default)
@@ -139,12 +139,12 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             return self._snapshot(p, entry, what)
         return p.load_value(self._place(entry, null_check=entry), self.value)
 
-    def _get_or(self, p: ProgramBuilder, key: Any, default: Any) -> Int:
+    def _get_or(self, p: ProgramBuilder, key: object, default: object) -> Int:
         number = self._stand_in(p, default, "get")
         found = self._value_or(p, self._find(p, key), number.value)
         return Int(found, U64 if U64 in (number.type, self.value) else S64)
 
-    def _stand_in(self, p: ProgramBuilder, default: Any, method: str) -> Int:
+    def _stand_in(self, p: ProgramBuilder, default: object, method: str) -> Int:
         """The number that stands in for a missing one."""
         if not isinstance(self.value, IntType):
             p.fail(
@@ -179,7 +179,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+    def set_item(self, p: ProgramBuilder, index: object, value: object) -> None:
         if self.traits.is_array:
             self._set_element(p, index, value)
         else:
@@ -189,7 +189,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             with p.b.if_(Compare(Relation.NE, failed, p.b.const(0))):
                 count_drop(p, FULL, self.map_name)
 
-    def _set_element(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+    def _set_element(self, p: ProgramBuilder, index: object, value: object) -> None:
         """Write to an array's entry in place."""
         if isinstance(value, RecordLiteral) and not value.plain:
             # What it takes from memory may lie in the very entry.
@@ -209,7 +209,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             with p.b.else_():
                 count_drop(p, OUT_OF_RANGE, self.map_name)
 
-    def _add(self, p: ProgramBuilder, key: Any, value: Any) -> Test:
+    def _add(self, p: ProgramBuilder, key: object, value: object) -> Test:
         """`add(k, v)`: insert if the key is new. True if it was."""
         if self.traits.is_array:
             p.fail(f"the entries of {self.describe()} always exist: assign to one")
@@ -223,7 +223,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             count_drop(p, FULL, self.map_name)
         return Compare(Relation.EQ, status, p.b.const(0))
 
-    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+    def augment_item(self, p: ProgramBuilder, index: object, operator: str, value: object) -> None:
         what = f"{self.map_name}[k]"
         type_ = atomics.check(p, self.value, operator, what)
         number = atomics.operand(p, type_, operator, value)
@@ -252,7 +252,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         p.b.jump(end)
         p.b.start(end)
 
-    def _augment_element(self, p: ProgramBuilder, index: Any, operator: str, number: ir.Value) -> None:
+    def _augment_element(self, p: ProgramBuilder, index: object, operator: str, number: ir.Value) -> None:
         inside = self._in_range(p, index)
         entry = self._find(p, index)
         with p.b.if_(_present(p, entry)):
@@ -265,12 +265,12 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         """Atomic in per-CPU maps too: an interrupt's program may come between on the same processor."""
         p.b.emit(Op.ATOMIC, entry, number, size=self.value.size, symbol=atomics.OPERATIONS[operator])
 
-    def delete_item(self, p: ProgramBuilder, index: Any) -> None:
+    def delete_item(self, p: ProgramBuilder, index: object) -> None:
         self._not_array(p, "del")
         with self._key(p, index) as key:
             self._delete(p, key, "del")
 
-    def _pop(self, p: ProgramBuilder, key: Any, default: Any = None) -> Any:
+    def _pop(self, p: ProgramBuilder, key: object, default: object = None) -> Any:
         """`pop(k)`, `pop(k, d)`: the entry's value, or None, or of integers `d`, and the entry is removed.
 
         Not in one step: another processor may change it between.
@@ -316,14 +316,14 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
     def _place(self, entry: ir.Value, null_check: ir.Value | None = None) -> Lvalue:
         return Lvalue(base=entry, owner=f"an entry of {self.map_name}", null_check=null_check, shared=True)
 
-    def _find(self, p: ProgramBuilder, key: Any) -> ir.Value:
+    def _find(self, p: ProgramBuilder, key: object) -> ir.Value:
         """Address of the entry, NULL if there is none."""
         if self.traits.is_array:
             return self._element(p, key)
         with self._key(p, key) as address:
             return self._call(p, MAP_LOOKUP_ELEM, address)
 
-    def _update(self, p: ProgramBuilder, key: Any, value: Any, flags: int) -> ir.Value:
+    def _update(self, p: ProgramBuilder, key: object, value: object, flags: int) -> ir.Value:
         """Insert or replace; what the helper returns."""
         value = rvalue(p, value)
         with self._key(p, key) as key_address:
@@ -335,7 +335,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
                 p.store_value(address, 0, self.value, value)
                 return self._call(p, MAP_UPDATE_ELEM, key_address, address, p.b.const(flags))
 
-    def _in_range(self, p: ProgramBuilder, index: Any) -> bool:
+    def _in_range(self, p: ProgramBuilder, index: object) -> bool:
         """Whether an array's index is provably inside. A constant outside is refused."""
         index = rvalue(p, index)
         if isinstance(index, int):
@@ -347,7 +347,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         low, high = p.b.bounds(to_int(p, index).value)
         return low >= 0 and high < self.max_entries
 
-    def _element(self, p: ProgramBuilder, index: Any) -> ir.Value:
+    def _element(self, p: ProgramBuilder, index: object) -> ir.Value:
         """Address of an array's entry; NULL for an index out of range."""
         inside = self._in_range(p, index)
         if self.max_entries == 1 and not self.traits.per_cpu and isinstance(index, int) and self.address is None:

@@ -62,7 +62,7 @@ class StoredStorage(StoredMapping[Any, V]):
     group's directory. Items can't be listed.
     """
 
-    def _encode_key(self, key: Any) -> bytes:
+    def _encode_key(self, key: object) -> bytes:
         return super()._encode_key(self.store.object_number(key))
 
 
@@ -74,7 +74,7 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
     `s[task] += v` and `s[task] = v` make the value if there is none; `get` does not.
     """
 
-    def __init__(self, name: str, kind: MapType, value: Any) -> None:
+    def __init__(self, name: str, kind: MapType, value: object) -> None:
         super().__init__(name, kind, U32, value, 1, BPF_F_NO_PREALLOC)
         self._owners = _OWNERS[kind]
 
@@ -93,11 +93,11 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"get": self._get})
 
-    def item(self, p: ProgramBuilder, index: Any) -> NoReturn:
+    def item(self, p: ProgramBuilder, index: object) -> NoReturn:
         name = self.map_name
         p.fail(f"{name}[k] may be missing: write {name}.get(k) and test it with `is None`")
 
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+    def set_item(self, p: ProgramBuilder, index: object, value: object) -> None:
         if isinstance(value, RecordLiteral) and not value.plain:
             value = value.local(p)  # what it takes from memory may lie in the very entry
         note_change(p, self.value)
@@ -107,7 +107,7 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
         with p.b.else_():
             count_drop(p, NO_STORAGE, self.map_name)
 
-    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+    def augment_item(self, p: ProgramBuilder, index: object, operator: str, value: object) -> None:
         type_ = atomics.check(p, self.value, operator, f"{self.map_name}[k]")
         number = atomics.operand(p, type_, operator, value)
         entry = self._made(p, index)
@@ -116,17 +116,17 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
         with p.b.else_():
             count_drop(p, NO_STORAGE, self.map_name)
 
-    def delete_item(self, p: ProgramBuilder, index: Any) -> None:
+    def delete_item(self, p: ProgramBuilder, index: object) -> None:
         self._helper(p, "delete", self._owner(p, index))
         p.b.invalidate_origin(self.map_name, f"`del` on {self.map_name}")
 
-    def _find(self, p: ProgramBuilder, key: Any) -> ir.Value:
+    def _find(self, p: ProgramBuilder, key: object) -> ir.Value:
         return self._value_of(p, key, 0)
 
-    def _made(self, p: ProgramBuilder, key: Any) -> ir.Value:
+    def _made(self, p: ProgramBuilder, key: object) -> ir.Value:
         return self._value_of(p, key, BPF_LOCAL_STORAGE_GET_F_CREATE)
 
-    def _value_of(self, p: ProgramBuilder, key: Any, flags: int) -> ir.Value:
+    def _value_of(self, p: ProgramBuilder, key: object, flags: int) -> ir.Value:
         found = self._helper(p, "get", self._owner(p, key), p.b.const(0), p.b.const(flags))
         p.b.assume_origin(found, self.map_name)
         return found
@@ -137,7 +137,7 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
         result = Kind.POINTER if what == "get" else Kind.SCALAR
         return p.b.call(called.id, self.handle(p), *arguments, result=result, comment=f"bpf_{called.name}")
 
-    def _owner(self, p: ProgramBuilder, owner: Any) -> ir.Value:
+    def _owner(self, p: ProgramBuilder, owner: object) -> ir.Value:
         owner = rvalue(p, owner)
         if not isinstance(owner, KernelReference) or owner.type.name not in self._owners.types:
             p.fail(f"{describe(owner)} has no value in {self.describe()}: give {self._owners.example}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.references import Reference
@@ -31,13 +31,13 @@ class TrieMap(KeyedMap[K, V]):
     There an address of 1, 2, 4 or 8 bytes is a number, another one `u8[N]`.
     """
 
-    def __init__(self, name: str, key: Any, value: Any, size: int) -> None:
+    def __init__(self, name: str, key: object, value: object, size: int) -> None:
         found = bpf_type(key, "key")
         if not hasattr(found, "address_size"):
             raise InvalidValue(f"bpf.lpm_trie(key={key!r}): give ipv4_prefix, ipv6_prefix or prefix(bytes)")
         super().__init__(name, MapType.LPM_TRIE, found, value, size, BPF_F_NO_PREALLOC)
 
-    def _store_key(self, p: ProgramBuilder, address: ir.Value, key: Any) -> None:
+    def _store_key(self, p: ProgramBuilder, address: ir.Value, key: object) -> None:
         size = self.key.size - U32.size
         p.b.store(address, 0, p.b.const(8 * size), U32.size)
         type_ = _NUMBERS.get(size, BytesType(size))

@@ -36,7 +36,7 @@ class StoredMapOfMaps(StoredObjectArray[K]):
     A map that was opened is the caller's to close. `ids()` opens none.
     """
 
-    def _encode_value(self, value: Any) -> bytes:
+    def _encode_value(self, value: object) -> bytes:
         store = getattr(value, "store", value)
         spec, inner = getattr(store, "spec", None), self.store.spec.inner
         if spec is not None and spec.type is not inner.type:
@@ -63,7 +63,7 @@ class StoredMapOfMaps(StoredObjectArray[K]):
     def values(self) -> NoReturn:
         self.items()
 
-    def pop(self, key: K, default: Any = None) -> NoReturn:
+    def pop(self, key: K, default: object = None) -> NoReturn:
         raise InvalidValue(f"map {self.store.spec.name} holds maps: read [k] first, then `del`")
 
 
@@ -98,28 +98,28 @@ class MapOfMaps(StoredMapOfMaps[K], KeyedMap[K, Any], Generic[K, M]):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"get": self._get_map})
 
-    def _get_map(self, p: ProgramBuilder, key: Any) -> InnerMap:
+    def _get_map(self, p: ProgramBuilder, key: object) -> InnerMap:
         if self.kind is MapType.ARRAY_OF_MAPS and isinstance(key, int) and not 0 <= key < self.max_entries:
             p.fail(f"index {int(key)} is outside {self.describe()}, which has {self.max_entries} entries")
         return InnerMap(self._find(p, key), self.template, self.map_name)
 
-    def item(self, p: ProgramBuilder, index: Any) -> NoReturn:
+    def item(self, p: ProgramBuilder, index: object) -> NoReturn:
         name = self.map_name
         p.fail(f"{name}[k] may be missing: write {name}.get(k) and test it with `is None`")
 
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> NoReturn:
+    def set_item(self, p: ProgramBuilder, index: object, value: object) -> NoReturn:
         self._user_side(p)
 
-    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> NoReturn:
+    def augment_item(self, p: ProgramBuilder, index: object, operator: str, value: object) -> NoReturn:
         self.item(p, index)
 
-    def delete_item(self, p: ProgramBuilder, index: Any) -> NoReturn:
+    def delete_item(self, p: ProgramBuilder, index: object) -> NoReturn:
         self._user_side(p)
 
     def _user_side(self, p: ProgramBuilder) -> NoReturn:
         p.fail(f"{self.describe()} holds maps: user space puts them in and takes them out, probes look them up")
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         return Compare(Condition.NE, self._find(p, item), p.b.const(0), null_check=True)
 
 

@@ -103,14 +103,14 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
 
     # --- single entries ---
 
-    def _encode_key(self, key: Any) -> bytes:
+    def _encode_key(self, key: object) -> bytes:
         store = self.store
         if store.key_type is None:
             raise InvalidValue(f"map {store.spec.name} ({store.spec.type.name}) has no keys: read it as events")
         encoded: bytes = store.key_type.encode(key)
         return encoded
 
-    def _encode_value(self, value: Any) -> bytes:
+    def _encode_value(self, value: object) -> bytes:
         kind: Type = self.store.value_type
         if not self._per_cpu:
             return kind.encode(value)
@@ -158,7 +158,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
             raise
         return True
 
-    def _put(self, key: Any, value: Any, flags: int) -> None:
+    def _put(self, key: object, value: object, flags: int) -> None:
         store, encoded = self.store, self._encode_key(key)
         try:
             store.update_elem(encoded, self._encode_value(value), flags)
@@ -166,7 +166,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
             self._check_index(error, key)
             raise
 
-    def _check_index(self, error: KernelError, key: Any) -> None:
+    def _check_index(self, error: KernelError, key: object) -> None:
         """Raise the error of an index that an array does not have, if that is what the kernel's error means."""
         spec = self.store.spec
         indexed = spec.traits.key is Key.INDEX and spec.type is not MapType.DEVMAP_HASH
@@ -186,7 +186,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def pop(self, key: K, /) -> V: ...
     @overload
     def pop(self, key: K, /, default: V | T) -> V | T: ...
-    def pop(self, key: K, /, default: Any = _MISSING) -> Any:
+    def pop(self, key: K, /, default: object = _MISSING) -> Any:
         """Remove a key and return its value, in one step; if it is missing the default, else KeyError."""
         self._check_removable()
         value = self.store.lookup_and_delete_elem(self._encode_key(key))
@@ -227,7 +227,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
             self._more = self._batches()
         return None
 
-    def update(self, *arguments: Any, **more: Any) -> None:
+    def update(self, *arguments: object, **more: object) -> None:
         """Set many entries, as `dict.update` does: in batches where the kernel has them.
 
         Those before a failure stay.
@@ -352,7 +352,7 @@ class StoredObjectArray(StoredMapping[K, Any], Generic[K]):
     values only programs read says so. Entries of indices can be removed, and those not set are no items.
     """
 
-    def _encode_value(self, value: Any) -> bytes:
+    def _encode_value(self, value: object) -> bytes:
         return super()._encode_value(self.store.object_number(value))
 
     def _encode_values(self, values: Collection[Any]) -> bytes:

@@ -32,7 +32,7 @@ NO_ROOM = "perf buffer full"
 class PerfBuffer(Buffer[T]):
     """`bpf.perf_buffer(T)`: records that probes emit, one buffer a processor, in order for each."""
 
-    def __init__(self, name: str, record: Any, pages: int, *, overwrite: bool) -> None:
+    def __init__(self, name: str, record: object, pages: int, *, overwrite: bool) -> None:
         self.name = name
         #: The type that records are decoded to.
         self.record_class: Any = record_type(record, "perf_buffer")
@@ -69,7 +69,7 @@ class PerfBuffer(Buffer[T]):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"emit": self._emit})
 
-    def _emit(self, p: ProgramBuilder, value: Any) -> None:
+    def _emit(self, p: ProgramBuilder, value: object) -> None:
         """Send a copy of a record. Every byte is written. Without room the record is counted as dropped."""
         value = emitted(p, self, self.record, value)
         with temporary(p, self.record.size) as slot:

@@ -90,7 +90,7 @@ class ProgramArray(LoadedMap, StoredObjectArray[int]):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"tail_call": self._tail_call})
 
-    def _tail_call(self, p: ProgramBuilder, index: Any) -> None:
+    def _tail_call(self, p: ProgramBuilder, index: object) -> None:
         """Emit a tail call. Code after it runs if there is no such entry, or after 33 tail calls in a row."""
         from pyebpf.builder.scratch import ScratchFunctionBuilder
 

@@ -42,15 +42,15 @@ class StoredQueue(Stored, Generic[T]):
         """Add a value. With `make_room` a full one gives up its oldest value (BPF_EXIST)."""
         self.store.update_elem(b"", self.store.value_type.encode(value), BPF_EXIST if make_room else BPF_ANY)
 
-    def pop(self, default: Any = _MISSING) -> Any:
+    def pop(self, default: object = _MISSING) -> Any:
         """Take the next value out; the default if there is none, else IndexError."""
         return self._decoded(self.store.lookup_and_delete_elem(b""), "pop", default)
 
-    def peek(self, default: Any = _MISSING) -> Any:
+    def peek(self, default: object = _MISSING) -> Any:
         """The next value, which stays."""
         return self._decoded(self.store.peek_elem(bytes(self.store.value_type.size)), "peek", default)
 
-    def _decoded(self, value: bytes | None, doing: str, default: Any) -> Any:
+    def _decoded(self, value: bytes | None, doing: str, default: object) -> Any:
         if value is not None:
             return self.store.value_type.decode(value)
         if default is _MISSING:
@@ -69,7 +69,7 @@ class StoredQueue(Stored, Generic[T]):
 class Keyless(LoadedMap):
     """A declared map of values without keys; `extra` as in MapSpec."""
 
-    def __init__(self, name: str, kind: MapType, value: Any, size: int, extra: int = 0) -> None:
+    def __init__(self, name: str, kind: MapType, value: object, size: int, extra: int = 0) -> None:
         self.name = name
         self.kind = kind
         self.value = bpf_type(value, "value")
@@ -89,7 +89,7 @@ class Keyless(LoadedMap):
         # The upper half is junk before Linux 6.4, where the verifier calls the map's own function for the helper.
         return p.b.emit(Op.SEXT, p.b.call(helper, handle, *arguments), size=4)
 
-    def _push_value(self, p: ProgramBuilder, value: Any, flags: int) -> None:
+    def _push_value(self, p: ProgramBuilder, value: object, flags: int) -> None:
         value = rvalue(p, value)
         with temporary(p, self.value.size) as slot:
             address = p.b.slot_address(slot)
@@ -120,7 +120,7 @@ class QueueMap(Keyless, StoredQueue[T], Generic[T]):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"push": self._push, "pop": self._pop, "peek": self._peek})
 
-    def _push(self, p: ProgramBuilder, value: Any, make_room: Any = False) -> None:  # noqa: FBT002 - as a probe writes it
+    def _push(self, p: ProgramBuilder, value: object, make_room: object = False) -> None:  # noqa: FBT002 - as a probe writes it
         if not isinstance(make_room, bool):
             p.fail(f"{self.map_name}.push(make_room=…) is True or False, known while compiling")
         self._push_value(p, value, BPF_EXIST if make_room else BPF_ANY)

@@ -56,7 +56,7 @@ class RedirectMap(LoadedMap, StoredObjectArray[int]):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"redirect": self._redirect})
 
-    def _redirect(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
+    def _redirect(self, p: ProgramBuilder, key: object, flags: object = 0) -> Int:
         """`redirect(k, flags)`: XDP_REDIRECT, or the two low bits of `flags` where there is no such key."""
         if p.program_type is not ProgramType.XDP:
             p.fail(f"redirect() of {self.describe()} is for XDP programs: in tc, write helpers.redirect(ifindex, 0)")

@@ -66,7 +66,7 @@ class RingBufferEntity(LoadedMap):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"emit": self.emit})
 
-    def emit(self, p: ProgramBuilder, value: Any) -> None:
+    def emit(self, p: ProgramBuilder, value: object) -> None:
         """Send a copy of a record; one that is still pending is built in the buffer itself.
 
         Every byte is written. Without room the record is counted as dropped.
@@ -84,7 +84,7 @@ class RingBufferEntity(LoadedMap):
 class RingBuffer(RingBufferEntity, Buffer[T]):
     """`bpf.ringbuf(T)`: records that probes emit, read in order."""
 
-    def __init__(self, name: str, record: Any, size: int) -> None:
+    def __init__(self, name: str, record: object, size: int) -> None:
         #: The type that records are decoded to.
         self.record_class: Any = record_type(record, "ringbuf")
         super().__init__(name, self.record_class.layout, ring_size(size, "ringbuf"))
@@ -119,7 +119,7 @@ class ByteRing(RingBufferEntity, Buffer[bytes]):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"reserve": self._reserve})
 
-    def _reserve(self, p: ProgramBuilder, size: Any) -> Reservation:
+    def _reserve(self, p: ProgramBuilder, size: object) -> Reservation:
         """`with ring.reserve(n) as data:` a record of n bytes, sent at the end of `with`, on every way out."""
         need_helper(p, "ringbuf_reserve_dynptr", "reserve(n)", "send records of one size, bpf.ringbuf(Record)")
         number = to_int(p, size)

@@ -36,7 +36,7 @@ class SnapshotMapping(Mapping[Any, Any]):
     def _table(self) -> dict[Any, Any]:
         return dict(zip(self.key_list, self.value_list, strict=True))
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self._table[key]
 
     def __iter__(self) -> Iterator[Any]:
@@ -107,7 +107,7 @@ class Merging:
         """View of the keys of `found`, given to whom `frame` belongs."""
         return _MergingKeys(found, self, (id(frame), frame.f_lasti))
 
-    def _ahead(self, merge: _Merge, key: Any, frame: Any) -> Any:
+    def _ahead(self, merge: _Merge, key: object, frame: object) -> Any:
         """The value of `key`, if that is what the merge asks for next; NOT_NEXT if not, and the merge is over."""
         caller, at, keys, values = merge
         if frame is caller and frame.f_lasti == at and keys and keys.pop() is key:

@@ -50,7 +50,7 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
     In user space `sockets[k] = socket` puts one in, `del sockets[k]` takes it out; it goes by itself when it is closed.
     """
 
-    def __init__(self, name: str, kind: MapType, key: Any, size: int) -> None:
+    def __init__(self, name: str, kind: MapType, key: object, size: int) -> None:
         self.name = name
         self.kind = kind
         self.key = U32 if key is None else bpf_type(key, "key")
@@ -96,7 +96,7 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
 
     # -- methods -------------------------------------------------------------------------------------------------------
 
-    def _redirect(self, p: ProgramBuilder, key: Any, *, ingress: Any = False) -> Int:
+    def _redirect(self, p: ProgramBuilder, key: object, *, ingress: object = False) -> Int:
         """`redirect(k)`: hand what the program looks at to that socket. SK_PASS, or SK_DROP if there is none."""
         helpers = _REDIRECT.get(p.program_type)
         if helpers is None or self.kind is MapType.REUSEPORT_SOCKARRAY:
@@ -112,7 +112,7 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
         p.b.assume_bounds(result, 0, 1)
         return Int(result, S64)
 
-    def _update(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
+    def _update(self, p: ProgramBuilder, key: object, flags: object = 0) -> Int:
         """`update(k)`: put the socket of a sock_ops event into the map. 0, or a negative errno."""
         if p.program_type is not ProgramType.SOCK_OPS or self.kind is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"update() is for sock_ops programs, of a sockmap or sockhash: {self.describe()}")
@@ -120,14 +120,14 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
         with self._key(p, key) as address:
             return Int(self._call(p, helper, p.context, self.handle(p), address, to_int(p, flags).value), S64)
 
-    def _select(self, p: ProgramBuilder, key: Any) -> Int:
+    def _select(self, p: ProgramBuilder, key: object) -> Int:
         """`select(k)`: that socket gets what an sk_reuseport program looks at. 0, or a negative errno."""
         if p.program_type is not ProgramType.SK_REUSEPORT:
             p.fail(f"select() is for sk_reuseport programs: {self.describe()}")
         with self._key(p, key) as address:
             return Int(self._call(p, "sk_select_reuseport", p.context, self.handle(p), address, p.b.const(0)), S64)
 
-    def _assign(self, p: ProgramBuilder, key: Any, flags: Any = 0) -> Int:
+    def _assign(self, p: ProgramBuilder, key: object, flags: object = 0) -> Int:
         """`assign(k)`: that socket gets the packet or connection. 0, or a negative errno (ENOENT: no such entry)."""
         if p.program_type not in _ASSIGN or self.kind is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"assign() is for sk_lookup and tc programs, from a sockmap or sockhash: {self.describe()}")

@@ -74,7 +74,7 @@ class MapStore(Protocol):
     def delete_batch(self, keys: Sequence[bytes], /) -> int:
         """Remove many keys; how many were there."""
 
-    def object_number(self, value: Any, /) -> Any:
+    def object_number(self, value: object, /) -> Any:
         """The number that is stored for an object: its descriptor; what is no object is given back."""
 
     def inner_store(self, number: int, /) -> Any:

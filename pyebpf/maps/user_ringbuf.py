@@ -36,7 +36,7 @@ TOO_SHORT = "record from user space too short"
 class UserRingBuffer(LoadedMap, Generic[V]):
     """`bpf.user_ringbuf(T)`: records that user space sends and probes take out (since Linux 6.1)."""
 
-    def __init__(self, name: str, record: Any, size: int) -> None:
+    def __init__(self, name: str, record: object, size: int) -> None:
         self.name = name
         #: The type that records are encoded from.
         self.record_class: Any = record_type(record, "user_ringbuf")
@@ -76,7 +76,7 @@ class UserRingBuffer(LoadedMap, Generic[V]):
 
     # -- in probes -----------------------------------------------------------------------------------------------------
 
-    def _drain(self, p: ProgramBuilder, handler: Any) -> Int:
+    def _drain(self, p: ProgramBuilder, handler: object) -> Int:
         """Call `handler` with a copy of each record, which user space can't change any more."""
         name = self.map_name
         if not isinstance(handler, FunctionType):

@@ -88,7 +88,7 @@ class KernelMap:
         spec = self.spec
         flags = spec.flags | (BPF_F_NUMA_NODE if spec.numa_node is not None else 0)
         options: dict[str, int] = {"numa_node": spec.numa_node or 0, "map_extra": spec.extra}
-        held: list[Any] = []
+        held: list[KernelMap | Descriptor] = []
         try:
             if spec.inner is not None:
                 inner = KernelMap(spec.inner)
@@ -135,7 +135,7 @@ class KernelMap:
         described = spec.described is not None
         return described or bool(self._lock_flag) or spec.traits.needs_btf or _is_special(spec.value)
 
-    def _describe(self, options: dict[str, int], held: list[Any], value_size: int) -> int:
+    def _describe(self, options: dict[str, int], held: list[KernelMap | Descriptor], value_size: int) -> int:
         """Load BTF of key and value and note its numbers; the value's size, which a struct_ops map takes from BTF."""
         types = self.spec.described
         if types is not None:
@@ -365,7 +365,7 @@ class KernelMap:
         except OSError as error:
             raise self._diagnose(error, "removing from") from error
 
-    def object_number(self, value: Any) -> Any:
+    def object_number(self, value: object) -> Any:
         if isinstance(value, str) and self.spec.traits.value is Value.DEVICE:
             from pyebpf.kernel.interfaces import interface_index  # imports socket, which most programs do without
 

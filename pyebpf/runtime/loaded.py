@@ -113,7 +113,7 @@ class Loaded:
             memory[offset] = 0  # a page is there once it has been touched
         self.maps[base_name(name)][0] = address_of(memory)
 
-    def store(self, spec: MapSpec, record: type[Struct] | None, **options: Any) -> Any:
+    def store(self, spec: MapSpec, record: type[Struct] | None, **options: object) -> Any:
         """The store of a declared map: the loaded map, or a buffer's reader or writer of `record`."""
         from pyebpf.uapi.bpf import MapType
 

@@ -65,7 +65,7 @@ class UserRing:
         """Bytes that no program has taken yet."""
         return sum(_stride(len(sample)) for sample in self.vm.samples)
 
-    def send(self, value: Any) -> bool:
+    def send(self, value: object) -> bool:
         """Put one record in, if there is room."""
         raw = self._record.layout.encode(value)
         if self.waiting + _stride(len(raw)) > self.vm.max_entries:

@@ -22,7 +22,7 @@ class ProgramArrayMap(VmMap):
         self.value_type = U64  # an id, as programs have no descriptors
         self._known: dict[int, Any] = {}
 
-    def object_number(self, value: Any) -> int:
+    def object_number(self, value: object) -> int:
         """The id of a program."""
         self._known[id(value)] = value
         return id(value)
