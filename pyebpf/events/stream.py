@@ -7,15 +7,15 @@ from abc import ABC, abstractmethod
 from itertools import chain
 from operator import length_hint
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyebpf.errors import NotLoaded
+from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.wait import Epoll
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import AsyncIterator, Iterator
-    from types import TracebackType
 
 __all__ = ["PORTION", "EventStream"]
 
@@ -28,7 +28,7 @@ _PERIOD = 0.1
 """Seconds between looks at the memory itself: a program may submit without waking anybody."""
 
 
-class EventStream(ABC, Generic[T]):
+class EventStream(Closing, ABC, Generic[T]):
     """Decoded records in the order of the buffer. Iterating blocks until `close()`, from wherever it is called.
 
     Records that were read and not yet given out are kept for the next call, so that leaving a loop loses none. Safe
@@ -162,11 +162,3 @@ class EventStream(ABC, Generic[T]):
                 pass
             if self._epoll is not None:
                 self._epoll.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -9,10 +9,11 @@ Source: kernel/bpf/ringbuf.c, since Linux 6.1.
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, NotLoaded
 from pyebpf.events.records import stride
+from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.kernel.wait import writable_within
@@ -20,15 +21,13 @@ from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_RINGBUF_HDR_SZ
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pyebpf.objects import KernelMap
     from pyebpf.types import Type
 
 __all__ = ["UserRingBuffer"]
 
 
-class UserRingBuffer:
+class UserRingBuffer(Closing):
     """Sends records of type `record` (bytes without one) to programs that call bpf_user_ringbuf_drain.
 
     Safe to use from several threads of one process; one process at a time. Raises KernelError if the buffer can't be
@@ -107,11 +106,3 @@ class UserRingBuffer:
                 self._closed = True
                 self._producer_map.close()
                 self._consumer_map.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import select
-from typing import Self
 
 from pyebpf.errors import InvalidValue, NotSupported
+from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.xsk import XskMemory
@@ -17,7 +17,7 @@ _CHUNK = 2048
 _MOST_CHUNKS = 1 << 16
 
 
-class XdpSocket:
+class XdpSocket(Closing):
     """An AF_XDP socket on one queue of an interface: frames that a program redirects to it are received here.
 
         sockets = bpf.xskmap(size=1)
@@ -103,9 +103,3 @@ class XdpSocket:
     def close(self) -> None:
         """Close it; the map forgets it. A second call does nothing."""
         self._memory.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

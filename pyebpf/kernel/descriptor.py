@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
-__all__ = ["Descriptor", "open_descriptors"]
+__all__ = ["Closing", "Descriptor", "open_descriptors"]
 
 _open: dict[int, str] = {}
 
@@ -20,7 +19,23 @@ def open_descriptors() -> dict[int, str]:
     return dict(_open)
 
 
-class Descriptor:
+class Closing:
+    """Open until `close()`, or the end of a `with`."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Give up what it holds; a second call does nothing."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Descriptor(Closing):
     """Owns the file descriptor `fd`, described by `what` ("map counts"). Closed once, by `close()` or `with`.
 
     `closer` closes a number that belongs to another object, such as `select.epoll`. A
@@ -58,14 +73,6 @@ class Descriptor:
                 os.close(fd)
             else:
                 self._closer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:

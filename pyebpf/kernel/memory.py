@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from typing import Literal, Self
+from typing import Literal
+
+from pyebpf.kernel.descriptor import Closing
 
 __all__ = ["PAGE_SIZE", "Mapping"]
 
@@ -35,7 +37,7 @@ class _Placed:
         self._unmap(*self._place)
 
 
-class Mapping:
+class Mapping(Closing):
     """`size` bytes of the descriptor `fd` from `offset`, mapped shared; `view` is the memory.
 
     It lies at `address`, if one is given (EEXIST if something else does).
@@ -79,9 +81,3 @@ class Mapping:
             view.release()
         self._views.clear()
         self._map.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Self
 
 from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported, closest
-from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.descriptor import Closing, Descriptor
 from pyebpf.kernel.mounts import mount_points, private_mount
 from pyebpf.uapi.errnos import errno_name
 
@@ -34,7 +33,7 @@ def _detached() -> Descriptor:
         return Descriptor(os.open("events", flags, dir_fd=root.fileno()), "tracefs")
 
 
-class Tracefs:
+class Tracefs(Closing):
     """The `events` directory of tracefs, held by one descriptor.
 
     Raises NotPermitted without CAP_SYS_ADMIN where tracefs is not mounted or not readable, NotSupported where
@@ -64,12 +63,6 @@ class Tracefs:
 
     def close(self) -> None:
         self._descriptor.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def categories(self) -> tuple[str, ...]:
         """Names of all event groups ("block", "sched"), sorted."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import select
-from typing import Self
 
-from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.descriptor import Closing, Descriptor
 
 __all__ = ["Epoll", "writable_within"]
 
 
-class Epoll:
+class Epoll(Closing):
     """An epoll instance. `wait` gives the descriptors that are readable.
 
     Never edge-triggered: a Python reader cannot order its store of the consumer position before its load of the
@@ -39,12 +38,6 @@ class Epoll:
 
     def close(self) -> None:
         self._descriptor.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def writable_within(fd: int, timeout: float) -> bool:

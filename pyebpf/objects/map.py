@@ -10,6 +10,7 @@ from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported
 from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
+from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose, pin_error
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.maps import python_side
@@ -25,7 +26,6 @@ from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_NUMA_NODE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from os import PathLike
-    from types import TracebackType
 
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.info import MapInfo
@@ -43,7 +43,7 @@ def holds_lock(kind: Type | None) -> bool:
     return isinstance(kind, StructType) and any(f.type.c_name == "struct bpf_spin_lock" for f in kind.fields)
 
 
-class KernelMap:
+class KernelMap(Closing):
     """One kernel map; owns its descriptor. Keys and values are bytes here (see `pyebpf.maps.store.MapStore`).
 
     `descriptor` is one of a map that is there already, which must have the spec's shape. Raises InvalidValue for a
@@ -232,14 +232,6 @@ class KernelMap:
             self._window.close()
             self._window = None
         self._descriptor.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- as a whole ---
 

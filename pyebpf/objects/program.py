@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyebpf.asm import encode, resolve, slot_starts
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotSupported, VerifierError
 from pyebpf.kernel import bpf
+from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols
@@ -17,7 +18,6 @@ from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
     from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
@@ -32,7 +32,7 @@ __all__ = ["Program"]
 _FIRST_LOG, _MOST_LOG = 1 << 26, 1 << 29
 
 
-class Program:
+class Program(Closing):
     """One program in the kernel; owns its descriptor.
 
     `maps` are the maps that its instructions name, `name` what the kernel calls it, if not by its own. Functions and
@@ -125,14 +125,6 @@ class Program:
     def close(self) -> None:
         """Give up the descriptor; links keep the program alive."""
         self._descriptor.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _vmlinux() -> Btf:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.types import IntType
@@ -14,7 +15,6 @@ from pyebpf.uapi.flags import BPF_F_MMAPABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from pyebpf.objects.map import KernelMap
 
@@ -23,7 +23,7 @@ __all__ = ["Window"]
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
-class Window:
+class Window(Closing):
     """The values of an array with BPF_F_MMAPABLE: `window[i]`, `len`, iteration, `tolist()`; `memory` is the bytes.
 
     An integer is read and written in one piece. A record is copied byte by byte: a program that changes it at the
@@ -116,11 +116,3 @@ class Window:
         if self._mapping is not None:
             mapping, self._mapping = self._mapping, None
             mapping.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.kernel.descriptor import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -21,7 +23,7 @@ __all__ = ["Loaded"]
 _TRACEPOINTS = ("Tracepoint", "RawTracepoint", "BtfTracepoint")
 
 
-class Loaded:
+class Loaded(Closing):
     """Owns every descriptor of a module. What attaching opens in common is opened once, and only if asked for.
 
     `failing` is the choice whose program could not be loaded or attached, after an error of either.
@@ -51,12 +53,6 @@ class Loaded:
 
             self._names = FunctionNames(self.host)
         return self._names
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def target(self) -> Target:
         """This machine."""
