@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyebpf.kernel.bpf import btf_get_fd_by_id, obj_get_info_by_fd
 from pyebpf.kernel.syscall import address_of
@@ -98,11 +98,16 @@ def _text(name: bytes) -> str:
     return name.partition(b"\0")[0].decode(errors="replace")
 
 
+def _info(fd: int, layout: Struct) -> tuple[Any, ...]:
+    """The fields of what the kernel says of an object; those that it does not know are 0."""
+    buffer = bytearray(layout.size)
+    obj_get_info_by_fd(fd, buffer)
+    return layout.unpack(buffer)
+
+
 def program_info(fd: int) -> ProgramInfo:
     """Ask for `struct bpf_prog_info`. Fields that the kernel does not know are 0."""
-    buffer = bytearray(_PROGRAM.size)
-    obj_get_info_by_fd(fd, buffer)
-    values = _PROGRAM.unpack(buffer)
+    values = _info(fd, _PROGRAM)
     return ProgramInfo(
         type=values[0],
         id=values[1],
@@ -119,9 +124,7 @@ def program_info(fd: int) -> ProgramInfo:
 
 def map_info(fd: int) -> MapInfo:
     """Ask for `struct bpf_map_info`."""
-    buffer = bytearray(_MAP.size)
-    obj_get_info_by_fd(fd, buffer)
-    values = _MAP.unpack(buffer)
+    values = _info(fd, _MAP)
     return MapInfo(
         type=values[0],
         id=values[1],
@@ -140,18 +143,14 @@ def map_info(fd: int) -> MapInfo:
 
 def btf_id(fd: int) -> int:
     """The kernel's number of a BTF object."""
-    buffer = bytearray(_BTF.size)
-    obj_get_info_by_fd(fd, buffer)
-    number: int = _BTF.unpack(buffer)[2]
+    number: int = _info(fd, _BTF)[2]
     return number
 
 
 def btf_bytes(number: int) -> bytes:
     """The BTF object of that number. PermissionError without CAP_SYS_ADMIN."""
     with btf_get_fd_by_id(number) as descriptor:
-        buffer = bytearray(_BTF.size)
-        obj_get_info_by_fd(descriptor.fileno(), buffer)
-        data = bytearray(_BTF.unpack(buffer)[1])
+        data = bytearray(_info(descriptor.fileno(), _BTF)[1])
         obj_get_info_by_fd(descriptor.fileno(), bytearray(_BTF.pack(address_of(data), len(data), 0, 0, 0, 0)))
         return bytes(data)
 

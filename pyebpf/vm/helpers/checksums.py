@@ -15,6 +15,8 @@ from pyebpf.uapi.flags import (
 from pyebpf.vm.helpers.registry import emulates
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.vm.machine import Machine
 
 _LOW, _HALF = 0xFFFF_FFFF, 0xFFFF
@@ -54,6 +56,18 @@ def _by_difference(checksum: int, difference: int) -> int:
     return _fold(_add(difference, ~checksum & _LOW))
 
 
+def _mended(checksum: int, old: int, new: int, size: int, two_bytes: Callable[[int, int, int], int]) -> int | None:
+    """The checksum where `old` became `new`, of 2 or 4 bytes; with 0 `new` is a difference. None for another size."""
+    match size:
+        case 0 if not old:
+            return _by_difference(checksum, new & _LOW)
+        case 2:
+            return two_bytes(checksum, old & _HALF, new & _HALF)
+        case 4:
+            return _replaced(checksum, old & _LOW, new & _LOW)
+    return None
+
+
 def _place(vm: Machine, offset: int) -> memoryview | None:
     packet = vm.packet_data()
     offset &= _LOW
@@ -70,16 +84,10 @@ def l3_csum_replace(vm: Machine, _skb: int, offset: int, old: int, new: int, fla
         return -EFAULT
     at = offset & _LOW
     checksum = int.from_bytes(packet[at : at + 2], "little")
-    match flags & BPF_F_HDR_FIELD_MASK:
-        case 0 if not old:
-            checksum = _by_difference(checksum, new & _LOW)
-        case 2:
-            checksum = _replaced16(checksum, old & _HALF, new & _HALF)
-        case 4:
-            checksum = _replaced(checksum, old & _LOW, new & _LOW)
-        case _:
-            return -EINVAL
-    packet[at : at + 2] = checksum.to_bytes(2, "little")
+    mended = _mended(checksum, old, new, flags & BPF_F_HDR_FIELD_MASK, _replaced16)
+    if mended is None:
+        return -EINVAL
+    packet[at : at + 2] = mended.to_bytes(2, "little")
     return 0
 
 
@@ -95,18 +103,12 @@ def l4_csum_replace(vm: Machine, _skb: int, offset: int, old: int, new: int, fla
     checksum = int.from_bytes(packet[at : at + 2], "little")
     if flags & BPF_F_MARK_MANGLED_0 and not flags & BPF_F_MARK_ENFORCE and not checksum:
         return 0
-    match flags & BPF_F_HDR_FIELD_MASK:
-        case 0 if not old:
-            checksum = _by_difference(checksum, new & _LOW)
-        case 2:
-            checksum = _replaced(checksum, old & _HALF, new & _HALF)
-        case 4:
-            checksum = _replaced(checksum, old & _LOW, new & _LOW)
-        case _:
-            return -EINVAL
-    if flags & BPF_F_MARK_MANGLED_0 and not checksum:
-        checksum = _MANGLED_ZERO
-    packet[at : at + 2] = checksum.to_bytes(2, "little")
+    mended = _mended(checksum, old, new, flags & BPF_F_HDR_FIELD_MASK, _replaced)
+    if mended is None:
+        return -EINVAL
+    if flags & BPF_F_MARK_MANGLED_0 and not mended:
+        mended = _MANGLED_ZERO
+    packet[at : at + 2] = mended.to_bytes(2, "little")
     return 0
 
 

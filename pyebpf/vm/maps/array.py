@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.uapi.errno_table import E2BIG, EEXIST, EINVAL
-from pyebpf.uapi.flags import BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_NOEXIST
-from pyebpf.vm.maps.base import VmMap, refuse_flags
+from pyebpf.uapi.flags import BPF_EXIST, BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_NOEXIST
+from pyebpf.vm.maps.base import VmMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,8 @@ class ArrayMap(VmMap):
         return self.region(index).base if index < self.max_entries else 0
 
     def _check(self, index: int, flags: int) -> int:
-        if error := refuse_flags(flags):
-            return error
+        if (flags & ~BPF_F_LOCK) > BPF_EXIST:
+            return -EINVAL
         if index >= self.max_entries:
             return -E2BIG
         if (flags & ~BPF_F_LOCK) == BPF_NOEXIST:

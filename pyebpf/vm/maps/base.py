@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import KernelError, NotLoaded, VmError
-from pyebpf.uapi.errno_table import E2BIG, EEXIST, EINVAL, ENOENT
+from pyebpf.uapi.errno_table import E2BIG, EEXIST, ENOENT
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST, BPF_F_LOCK, BPF_F_RDONLY_PROG, BPF_F_WRONLY_PROG, BPF_NOEXIST
 from pyebpf.vm.memory import Region
 
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.vm.memory import Memory
 
-__all__ = ["VmMap", "refuse_flags"]
-
-
-def refuse_flags(flags: int) -> int:
-    """-EINVAL for flags of an update that no hash or array takes, else 0."""
-    return -EINVAL if (flags & ~BPF_F_LOCK) > BPF_EXIST else 0
+__all__ = ["VmMap", "exists_error"]
 
 
 class VmMap:
