@@ -329,6 +329,45 @@ def test_a_pass_is_left_out_where_nothing_has_changed(monkeypatch: pytest.Monkey
     assert ran == ["tidy_flow", "simplify", "drop_dead", "tidy_flow", "merge_equal", "drop_dead", "simplify"]
 
 
+def test_a_block_that_hands_its_parameter_on_is_jumped_past() -> None:
+    """Each way to it gives what it got to the next block itself."""
+    b = Builder()
+    passed, joined = ir.Value(50), ir.Value(51)
+    first, second, third = b.load(1), b.load(2), b.load(3)
+    b.end(Branch(Condition.EQ, b.load(0), first, 1, 2))
+    b.end(Branch(Condition.EQ, first, second, 3, 4))
+    b.emit(Op.STORE, CTX, first, imm=8, kind=None)
+    b.end(Jump(6, (first,)))
+    b.emit(Op.STORE, CTX, second, imm=8, kind=None)
+    b.end(Jump(5, (second,)))
+    b.emit(Op.STORE, CTX, third, imm=8, kind=None)
+    b.end(Jump(5, (third,)))
+    b.end(Jump(6, (passed,)), [passed])
+    b.end(Return(joined), [joined])
+    check_function(b.function(), "building")
+    tidy = tidy_flow(b.function())
+    check_function(tidy, "tidy_flow")
+    assert [block.number for block in tidy.blocks if isinstance(block.terminator, Jump)] == [3, 4, 2]
+    assert 5 not in tidy.block_map()
+
+
+def test_a_block_that_gives_a_constant_stays_one() -> None:
+    """Branches go to it, which could not give the constant themselves: none gets a block of its own for that."""
+    b = Builder()
+    joined = ir.Value(50)
+    zero, one = b.const(0), b.const(1)
+    b.end(Branch(Condition.EQ, b.load(0), b.load(1), 1, 2))
+    b.end(Branch(Condition.EQ, b.load(2), b.load(3), 3, 4))
+    b.end(Jump(5))
+    b.end(Jump(6, (one,)))
+    b.end(Jump(5))
+    b.end(Jump(6, (zero,)))
+    b.end(Return(joined), [joined])
+    check_function(b.function(), "building")
+    tidy = tidy_flow(b.function())
+    assert [block.number for block in tidy.blocks] == [0, 1, 3, 5, 6]
+
+
 def test_a_constant_parameter_goes() -> None:
     """A block parameter that every jump gives the same constant is that constant."""
     b = Builder()

@@ -68,6 +68,19 @@ def test_a_function_whose_only_call_was_removed_is_left_out() -> None:
     assert interpreted(module, NEWEST, context(41)) == (42, context(41))
 
 
+def test_returns_of_one_constant_keep_what_is_done_before_them() -> None:
+    """Two blocks that return the same are one only if they do nothing else."""
+    b = Builder()
+    five = b.const(5)
+    b.end(Branch(Condition.EQ, b.load(0), b.load(1), 1, 2))
+    for word in (2, 3):
+        b.emit(Op.STORE, CTX, five, imm=8 * word, kind=None)
+        b.end(Return(five))
+    for words in ((1, 1, 0, 0), (1, 2, 0, 0)):
+        given = context(*words)
+        assert interpreted(b.module(), NEWEST, given) == run(b.module(), given)
+
+
 def test_a_shared_return_defines_what_it_returns() -> None:
     """Two blocks that return 5 are one only if that one makes its 5 itself: else one way there has never made it."""
     b = Builder()
