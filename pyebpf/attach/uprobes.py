@@ -263,7 +263,7 @@ class UprobeDecorators(Decorators):
         A function is a symbol ("pthread_cond_wait" is all its versions, "pthread_cond_wait@GLIBC_2.2.5" one), a place
         in it ("main+0x10", which must be the start of an instruction: elsewhere the program dies), a number (an offset
         in the file, likewise), or a pattern ("str*", at most `max_probes` functions). Of several functions some may be
-        missing: `bpf.notes` names them. A `ptr[T]` is the process's memory.
+        missing: `bpf.warnings` names them. A `ptr[T]` is the process's memory.
         """
         return self._user("uprobe", binary, functions, pid, max_probes, returns=False)
 

@@ -132,11 +132,11 @@ def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) ->
         raise UsageError("pyebpf doctor", f"{tool.name} has no probes to ask about")
     error: PyebpfError | None = None
     attachments: list[str] = []
-    notes: list[str] = []
+    warnings: list[str] = []
     try:
         tool.check_exists(bpf, options)
         with bpf:
-            attachments, notes = list(bpf.attachments), list(bpf.notes)
+            attachments, warnings = list(bpf.attachments), list(bpf.warnings)
     except PyebpfError as refusal:
         error = refusal
     refused = _reason(error) if error is not None else ""
@@ -155,7 +155,7 @@ def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) ->
                 f"  {visible(choice.probe)}: {visible(choice.request)} not by {visible(name)}: {visible(reason)}",
                 4,
             )
-    for text in notes:
+    for text in warnings:
         printer.line(f"  {visible(text)}", 4)
         printer.record(note=text)
     printer.record(tool=tool.name, runs=error is None, error=refused)

@@ -79,7 +79,7 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
             for choice in tracer.choices:
                 for name, reason in choice.rejected:
                     note(f"{choice.probe}: {choice.candidate}, not {name}: {reason}")
-        for line in tracer.notes:
+        for line in tracer.warnings:
             note(line)
         note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
         if common.duration is not None:

@@ -23,7 +23,7 @@ __all__ = ["Link", "attach_error"]
 class Link:
     """One attachment. `target` says to what ("tracepoint sched:sched_switch"), `how` by which interface of the kernel.
 
-    `notes` are lines on what was asked for and left out, such as one function of several that a library lacks. `places`
+    `warnings` are lines on what was asked for and left out, such as one function of several that a library lacks. `places`
     are names of the places of a uprobe or USDT probe, in the order in which `ctx.cookie` counts them. It ends with
     `detach()`, with `with`, or with the process, however that ends.
     """
@@ -35,13 +35,13 @@ class Link:
         links: Sequence[Descriptor],
         held: Sequence[Descriptor] = (),
         *,
-        notes: Sequence[str] = (),
+        warnings: Sequence[str] = (),
         places: Sequence[str] = (),
         program: Program | None = None,
     ) -> None:
         self.target = target
         self.how = how
-        self.notes = tuple(notes)
+        self.warnings = tuple(warnings)
         self.places = tuple(places)
         #: The program that it started with or was updated to, where the kind of link can be updated.
         self.program = program

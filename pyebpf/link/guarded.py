@@ -27,9 +27,9 @@ class GuardedLink(Link):
         *,
         program: Program | None = None,
         held: Sequence[Descriptor] = (),
-        notes: Sequence[str] = (),
+        warnings: Sequence[str] = (),
     ) -> None:
-        super().__init__(target, how, (), held, notes=notes, program=program)
+        super().__init__(target, how, (), held, warnings=warnings, program=program)
         self._removal: Removal | None = removal
 
     @property

@@ -52,10 +52,10 @@ class EventLink(Link):
         removal: Removal,
         *,
         is_link: bool,
-        notes: Sequence[str],
+        warnings: Sequence[str],
         progress: Callable[[str], None],
     ) -> None:
-        super().__init__(target, how, [holder] if is_link else [], [] if is_link else [holder], notes=notes)
+        super().__init__(target, how, [holder] if is_link else [], [] if is_link else [holder], warnings=warnings)
         self._removal = removal
         self._progress = progress
 
@@ -84,12 +84,12 @@ def attach_kprobe_event(
     # Before the first line is written: from then on there is something to remove.
     line, descriptors = f"-:{group}/{event}", (tracefs.fileno(),)
     removal = guard("event", "../kprobe_events", line, descriptors=descriptors, owner=owner_of(group))
-    notes: list[str] = []
+    warnings: list[str] = []
     try:
         # Not by open(): mode "a" seeks to the end, which this file does not take, and "w" deletes all events there are.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         with Descriptor(os.open("../kprobe_events", flags, dir_fd=tracefs.fileno()), "kprobe_events") as file:
-            _define(file, target, f"{'r' if target.returns else 'p'}:{group}/{event}", notes, host, refuse)
+            _define(file, target, f"{'r' if target.returns else 'p'}:{group}/{event}", warnings, host, refuse)
         what = str(target)
         opened = perf.perf_event_open(_TRACEPOINT, tracefs.event_id(group, event), pid=-1, cpu=0, period=1, what=what)
         try:
@@ -100,14 +100,14 @@ def attach_kprobe_event(
     except BaseException:
         removal.perform()
         raise
-    return EventLink(what, "kprobe_events", holder, removal, is_link=is_link, notes=notes, progress=host.report)
+    return EventLink(what, "kprobe_events", holder, removal, is_link=is_link, warnings=warnings, progress=host.report)
 
 
 def _define(
     file: Descriptor,
     target: Kprobe,
     start: str,
-    notes: list[str],
+    warnings: list[str],
     host: Host,
     refuse: Callable[[OSError, str], str],
 ) -> None:
@@ -116,7 +116,7 @@ def _define(
         try:
             os.write(file.fileno(), f"{start} {function}\n".encode())
         except OSError as error:
-            notes.append(refuse(error, function))
+            warnings.append(refuse(error, function))
 
 
 #: From so many functions on, one event of tracefs for all is faster than one of the PMU for each: 8 s against 27 for
@@ -148,7 +148,7 @@ def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
         return attach_kprobe_event(program, target, host, refuse)
     links: list[Descriptor] = []
     held: list[Descriptor] = []
-    notes: list[str] = []
+    warnings: list[str] = []
     try:
         for function in target.functions:
             try:
@@ -156,7 +156,7 @@ def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
             except OSError as error:
                 if isinstance(error, KernelError):
                     raise
-                notes.append(refuse(error, function))
+                warnings.append(refuse(error, function))
             else:
                 (links if is_link else held).append(holder)
     except BaseException:
@@ -164,8 +164,8 @@ def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
             descriptor.close()
         raise
     if not links and not held:
-        raise NotSupported(f"{target}: no probe could be put on any: {notes[0]}")
-    return Link(str(target), "perf link" if links else "perf ioctl", links, held, notes=notes)
+        raise NotSupported(f"{target}: no probe could be put on any: {warnings[0]}")
+    return Link(str(target), "perf link" if links else "perf ioctl", links, held, warnings=warnings)
 
 
 def _has_kprobe_events(host: Host) -> bool:

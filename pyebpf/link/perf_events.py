@@ -78,10 +78,10 @@ def attach_events(
     links: list[Descriptor] = []
     held: list[Descriptor] = []
     opened: list[Descriptor] = []
-    notes: dict[str, None] = {}
+    warnings: dict[str, None] = {}
 
     def following(thread: int, cpu: int) -> Descriptor:
-        if thread < 0 or notes:
+        if thread < 0 or warnings:
             return open_event(pid=thread, cpu=cpu)
         try:
             # Since Linux commit 2b26f0aa0045 ("perf: Support only inheriting events if cloned with CLONE_THREAD")
@@ -91,7 +91,7 @@ def attach_events(
             if error.errno != errno.EINVAL:
                 raise
         event = open_event(pid=thread, cpu=cpu)
-        notes[_NO_NEW_THREADS] = None
+        warnings[_NO_NEW_THREADS] = None
         return event
 
     try:
@@ -103,7 +103,7 @@ def attach_events(
         for descriptor in (*links, *opened):
             descriptor.close()
         raise
-    return Link(what, "perf link" if links else "perf ioctl", links, held, notes=tuple(notes))
+    return Link(what, "perf link" if links else "perf ioctl", links, held, warnings=tuple(warnings))
 
 
 def _events(

@@ -51,7 +51,7 @@ class ProbeLocations(NamedTuple):
 
     path: str
     places: tuple[ProbeOffset, ...]
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def attach_uprobe(program: Program, target: Uprobe, _: Host) -> Link:
@@ -119,7 +119,7 @@ def attach_places(
             refused(error, program, target, what, located.path)
         raise
     names = [place.name for place in located.places]
-    return Link(what, "perf link" if links else "perf ioctl", links, held, notes=located.notes, places=names)
+    return Link(what, "perf link" if links else "perf ioctl", links, held, warnings=located.warnings, places=names)
 
 
 @contextmanager
@@ -194,7 +194,7 @@ def link_places(
         refused(error, program, target, what, located.path)
     del path, offsets, counters, marks  # the kernel read them by address until here
     how = "uprobe.multi link" if kind == AttachType.TRACE_UPROBE_MULTI else "uprobe session"
-    return Link(what, how, [link], notes=located.notes, places=[place.name for place in located.places])
+    return Link(what, how, [link], warnings=located.warnings, places=[place.name for place in located.places])
 
 
 def _numbers(values: Iterable[int]) -> bytearray:

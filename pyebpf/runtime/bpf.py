@@ -245,9 +245,9 @@ class BPF(Module):
         return self._running.attachments()
 
     @property
-    def notes(self) -> Sequence[str]:
+    def warnings(self) -> Sequence[str]:
         """Lines on what probes ask for and this host lacks, where the rest was attached: one function of several."""
-        return self._running.notes()
+        return self._running.warnings()
 
     def check_exists(self, named: Iterable[tuple[str, str, int]]) -> None:
         """Raise NotFound for a number of an option that names nothing on this machine: (option, kind, number)."""

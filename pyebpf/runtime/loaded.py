@@ -193,9 +193,9 @@ class Loaded(Closing):
         """A line for each link that is attached."""
         return [f"{p.name}: {link.target}, by {link.how}" for p, link in self._links if not link.detached]
 
-    def notes(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """A line for each thing that was asked for and left out, of all links that are attached."""
-        return [note for _, link in self._links if not link.detached for note in link.notes]
+        return [note for _, link in self._links if not link.detached for note in link.warnings]
 
     def dropped(self, reasons: Sequence[DropReason]) -> dict[str, int]:
         """Exact numbers of drops so far by reason, without reasons that never occurred."""

@@ -35,7 +35,7 @@ class Functions(NamedTuple):
     """Functions found for names: each place once, and a line on each name that stands for none."""
 
     places: tuple[ProbeOffset, ...]
-    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 class _Absent(Exception):
@@ -65,7 +65,7 @@ def find_functions(
     """
     binary = binary or elf.path
     places: dict[int, ProbeOffset] = {}
-    notes = []
+    warnings = []
     include = not elf.segments  # looked for only if a name is missing: it costs a few file look-ups
     for name in names:
         try:
@@ -77,14 +77,14 @@ def find_functions(
             try:
                 found = _places(elf, name, binary, returns=returns, most=most)
             except _Absent as absent:
-                notes.append(str(absent))
+                warnings.append(str(absent))
                 continue
         for place in found:
             places.setdefault(place.offset, place)
     if not places:
-        more = f" (and {len(notes) - 1} more that are not there)" if len(notes) > 1 else ""
-        raise NotFound(notes[0] + more if notes else f"no function of {binary} is named")
-    return Functions(tuple(places.values()), tuple(notes))
+        more = f" (and {len(warnings) - 1} more that are not there)" if len(warnings) > 1 else ""
+        raise NotFound(warnings[0] + more if warnings else f"no function of {binary} is named")
+    return Functions(tuple(places.values()), tuple(warnings))
 
 
 def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int) -> Iterable[ProbeOffset]:

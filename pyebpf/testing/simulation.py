@@ -285,7 +285,7 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         """A line for each program."""
         return [f"{spec.name}: {spec.attach}, simulated" for spec in self.spec.programs]
 
-    def notes(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Nothing that probes ask for is lacking."""
         return []
 

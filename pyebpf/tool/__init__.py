@@ -141,7 +141,7 @@ class Tracer(Protocol):
         return ()
 
     @property
-    def notes(self) -> Iterable[str]:
+    def warnings(self) -> Iterable[str]:
         """Lines on what was asked for and is not there, where the rest was attached."""
         return ()
 

@@ -156,7 +156,7 @@ def test_one_function_of_several_is_a_note(tmp_path: Path, capsys: pytest.Captur
         "def probe() -> None:\n"
         "    pass\n"
         "with bpf:\n"
-        "    print(*bpf.notes)\n"
+        "    print(*bpf.warnings)\n"
     )
     assert main(["run", str(file)]) == 0
     out, err = capsys.readouterr()

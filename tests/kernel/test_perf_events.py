@@ -105,7 +105,7 @@ def test_writes_are_counted_exactly(child):
         assert count[0] == WRITES
         child.tell("t")
         # Before Linux 5.13 events follow the threads of the moment only.
-        expected = WRITES if bpf.notes else 2 * WRITES
+        expected = WRITES if bpf.warnings else 2 * WRITES
         assert count[0] == expected
         bpf.detach()
         child.tell("w")

@@ -389,11 +389,11 @@ def test_what_is_not_there(tmp_path):
 
 
 def test_one_missing_of_several_is_a_note():
-    """The others are attached and counted; `bpf.notes` has a line on what is missing, closest names included."""
+    """The others are attached and counted; `bpf.warnings` has a line on what is missing, closest names included."""
     path = binary("pie")
     bpf, counts = at(path, "negativ", "nine", "datum")
     with Traced(path) as traced, bpf:
-        assert list(bpf.notes) == [
+        assert list(bpf.warnings) == [
             f"{path} has no function negativ (did you mean negative?)",
             f"datum of {path} is no code: it is data",
         ]

@@ -261,7 +261,7 @@ def test_an_event_that_nobody_knows_names_those_with_programs(bpf):
             kernel.raw_tracepoint("nothing")
         with pytest.raises(NotFound, match="no program is attached to function nobody: there are tracepoint"):
             kernel.function("nobody")
-        assert (list(bpf.notes), list(bpf.links)) == ([], [])
+        assert (list(bpf.warnings), list(bpf.links)) == ([], [])
 
 
 @pytest.mark.parametrize("dfd", [1 << 64, -(1 << 63) - 1, 1 << 70])
