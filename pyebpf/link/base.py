@@ -23,9 +23,9 @@ __all__ = ["Link", "attach_error"]
 class Link:
     """One attachment. `target` says to what ("tracepoint sched:sched_switch"), `how` by which interface of the kernel.
 
-    `warnings` are lines on what was asked for and left out, such as one function of several that a library lacks. `places`
-    are names of the places of a uprobe or USDT probe, in the order in which `ctx.cookie` counts them. It ends with
-    `detach()`, with `with`, or with the process, however that ends.
+    `warnings` are lines on what was asked for and left out, such as one function of several that a library lacks.
+    `places` are names of the places of a uprobe or USDT probe, in the order in which `ctx.cookie` counts them. It ends
+    with `detach()`, with `with`, or with the process, however that ends.
     """
 
     def __init__(

@@ -94,13 +94,13 @@ def _make(operations: str) -> tuple[KernelMap, bool]:
     Since Linux commit 68b04864ca42 ("bpf: Create links for BPF struct_ops maps.") (in v6.4) with BPF_F_LINK; before,
     storing the value registers it.
     """
-    spec = MapSpec(operations[:15], MapType.STRUCT_OPS, None, None, 1, BPF_F_LINK, operations=operations)
+    spec = MapSpec(operations[:15], MapType.STRUCT_OPS, None, None, 1, BPF_F_LINK, struct_ops=operations)
     try:
         return make_map(spec), True
     except KernelError as error:
         if error.errno != errno.EINVAL:
             raise
-    return make_map(MapSpec(operations[:15], MapType.STRUCT_OPS, None, None, 1, operations=operations)), False
+    return make_map(MapSpec(operations[:15], MapType.STRUCT_OPS, None, None, 1, struct_ops=operations)), False
 
 
 ATTACH = {

@@ -79,7 +79,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
     @property
     def spec(self) -> MapSpec:
         """The spec of the map that the loader makes."""
-        return MapSpec(self.map_name, self.kind, self.key, self.value, self.max_entries, self.flags, typed=True)
+        return MapSpec(self.map_name, self.kind, self.key, self.value, self.max_entries, self.flags, with_btf=True)
 
     def describe(self) -> str:
         return f"the map {self.map_name}"

@@ -85,7 +85,7 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
 
     @property
     def spec(self) -> MapSpec:
-        return MapSpec(self.map_name, self.kind, None, self.value, 0, self.flags, typed=True)
+        return MapSpec(self.map_name, self.kind, None, self.value, 0, self.flags, with_btf=True)
 
     def describe(self) -> str:
         return f"the {self._owners.prefix} storage {self.map_name}"

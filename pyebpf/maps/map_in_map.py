@@ -38,7 +38,7 @@ class StoredMapOfMaps(StoredObjectArray[K]):
 
     def _encode_value(self, value: object) -> bytes:
         store = getattr(value, "store", value)
-        spec, inner = getattr(store, "spec", None), self.store.spec.inner
+        spec, inner = getattr(store, "spec", None), self.store.spec.inner_map
         if spec is not None and spec.type is not inner.type:
             raise InvalidValue(f"map {self.store.spec.name} holds maps of type {inner.type.name}, not {spec.type.name}")
         return super()._encode_value(store)
@@ -93,7 +93,7 @@ class MapOfMaps(StoredMapOfMaps[K], KeyedMap[K, Any], Generic[K, M]):
     @property
     def spec(self) -> MapSpec:
         inner = replace(self.template.spec, initial=(), frozen=False)
-        return replace(super().spec, value=None, inner=inner, typed=False)
+        return replace(super().spec, value=None, inner_map=inner, with_btf=False)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"get": self._get_map})

@@ -90,11 +90,11 @@ class KernelMap(Closing):
         options: dict[str, int] = {"numa_node": spec.numa_node or 0, "map_extra": spec.extra}
         held: list[KernelMap | Descriptor] = []
         try:
-            if spec.inner is not None:
-                inner = KernelMap(spec.inner)
+            if spec.inner_map is not None:
+                inner = KernelMap(spec.inner_map)
                 held.append(inner)
                 options["inner_map_fd"] = inner.fileno()
-            if spec.typed or self._needs_types:
+            if spec.with_btf or self._needs_types:
                 value_size = self._describe(options, held, value_size)
             return bpf.map_create(
                 spec.type, key_size, value_size, self.max_entries, flags=flags, name=spec.name, **options
@@ -132,12 +132,12 @@ class KernelMap(Closing):
     def _needs_types(self) -> bool:
         """Whether the kernel makes no such map without BTF."""
         spec = self.spec
-        described = spec.described is not None
+        described = spec.btf is not None
         return described or bool(self._lock_flag) or spec.traits.needs_btf or _is_special(spec.value)
 
     def _describe(self, options: dict[str, int], held: list[KernelMap | Descriptor], value_size: int) -> int:
         """Load BTF of key and value and note its numbers; the value's size, which a struct_ops map takes from BTF."""
-        types = self.spec.described
+        types = self.spec.btf
         if types is not None:
             from pyebpf.objects.shared_btf import shared_btf
 
@@ -160,7 +160,7 @@ class KernelMap(Closing):
         if self.spec.type is MapType.STRUCT_OPS:
             from pyebpf.objects.struct_ops import value_type
 
-            number, self.value_type = value_type(self.spec.operations)
+            number, self.value_type = value_type(self.spec.struct_ops)
             options["btf_vmlinux_value_type_id"] = number
             self._value_size = self.value_type.size
             return self._value_size
@@ -365,7 +365,7 @@ class KernelMap(Closing):
         return value.fileno() if hasattr(value, "fileno") else value
 
     def inner_store(self, number: int) -> KernelMap:
-        assert self.spec.inner is not None
+        assert self.spec.inner_map is not None
         try:
             descriptor = bpf.map_get_fd_by_id(number)
         except FileNotFoundError:
@@ -378,7 +378,7 @@ class KernelMap(Closing):
         return self._of_inner_kind(None)
 
     def _of_inner_kind(self, descriptor: Descriptor | None) -> KernelMap:
-        inner = self.spec.inner
+        inner = self.spec.inner_map
         assert inner is not None
         return make_map(inner if descriptor is None else replace(inner, initial=(), frozen=False), descriptor)
 

@@ -82,7 +82,7 @@ def data_map(section: Section, data: bytes, name: str, described: MapTypes | Non
         flags=flags,
         initial=initial,
         frozen=constant,
-        described=described,
+        btf=described,
     )
 
 
@@ -244,7 +244,7 @@ def _btf_map(
         return made
     if made.traits.key is not Key.NONE and not ids["key"]:
         raise MalformedData(f"map {name}: its key needs a type, __type(key, …), since its value has one that matters")
-    return replace(made, described=MapTypes(object_types(), ids["key"], ids["value"]))
+    return replace(made, btf=MapTypes(object_types(), ids["key"], ids["value"]))
 
 
 def _inner_map(btf: Btf, name: str, type_id: int, object_types: Callable[[], bytes], depth: int) -> MapSpec | None:
@@ -287,5 +287,5 @@ def _spec(name: str, numbers: Mapping[str, int], types: Mapping[str, Type], inne
         flags=numbers.get("map_flags", 0),
         numa_node=numbers.get("numa_node"),
         extra=numbers.get("map_extra", 0),
-        inner=inner,
+        inner_map=inner,
     )

@@ -85,7 +85,7 @@ def _described(fd: int, key: Type | None, value: Type | None, inner: MapSpec | N
     return MapSpec(
         found.name or "unnamed", kind, key, None if traits.value is Value.OPERATIONS else value,
         0 if traits.entries is Entries.ZERO else found.max_entries, found.flags & traits.flags & ~4,
-        inner=inner, operations="unnamed" if traits.value is Value.OPERATIONS else "", extra=found.extra,
+        inner_map=inner, struct_ops="unnamed" if traits.value is Value.OPERATIONS else "", extra=found.extra,
     )  # fmt: skip
 
 

@@ -61,10 +61,9 @@ class MapSpec:
     runs; `frozen` then closes the map to the system call's writes.
 
     `numa_node` places the memory (BPF_F_NUMA_NODE). `extra` is the kind's own number: a Bloom filter's hash functions
-    (1 to 15; 0 means 5), an arena's address. `inner` is the shape of the maps in a map of maps. `typed` gives the
-    kernel BTF of key and value, so that tools such as bpftool show fields. `operations` is the name of the kernel's
-    struct_ops structure ("tcp_congestion_ops"). `described` is BTF that there is already, in place of what `typed`
-    makes.
+    (1 to 15; 0 means 5), an arena's address. `inner_map` is the shape of the maps in a map of maps. `with_btf` gives
+    the kernel BTF of key and value, so that tools such as bpftool show fields. `struct_ops` is the name of the kernel's
+    struct_ops structure ("tcp_congestion_ops"). `btf` is BTF that there is already, in place of what `with_btf` makes.
     """
 
     name: str
@@ -77,10 +76,10 @@ class MapSpec:
     frozen: bool = False
     numa_node: int | None = None
     extra: int = 0
-    inner: MapSpec | None = None
-    typed: bool = False
-    operations: str = ""
-    described: MapTypes | None = None
+    inner_map: MapSpec | None = None
+    with_btf: bool = False
+    struct_ops: str = ""
+    btf: MapTypes | None = None
 
     @property
     def traits(self) -> MapTraits:
@@ -122,21 +121,21 @@ def _check(spec: MapSpec, page_size: int) -> None:
     _value(spec, traits)
     _entries(spec, traits, page_size)
     _flags(spec, traits)
-    if traits.needs_inner != (spec.inner is not None):
-        fix = "give inner=, the spec of the maps in it" if traits.needs_inner else "leave out inner="
+    if traits.needs_inner != (spec.inner_map is not None):
+        fix = "give inner_map=, the spec of the maps in it" if traits.needs_inner else "leave out inner_map="
         raise _wrong(spec, fix)
-    if spec.inner is not None:
-        _check(spec.inner, page_size)
-        if spec.inner.inner is not None:
+    if spec.inner_map is not None:
+        _check(spec.inner_map, page_size)
+        if spec.inner_map.inner_map is not None:
             raise _wrong(spec, "maps nest one level deep: give an inner spec that has no inner of its own")
-    if spec.typed and not traits.operations & MapOperation.TYPED:
-        raise _wrong(spec, "the kernel takes no BTF for this kind: leave out typed=")
+    if spec.with_btf and not traits.operations & MapOperation.TYPED:
+        raise _wrong(spec, "the kernel takes no BTF for this kind: leave out with_btf=")
     if spec.extra and spec.type not in {MapType.BLOOM_FILTER, MapType.ARENA}:
         raise _wrong(spec, "extra= is for Bloom filters (hash functions) and arenas (address): leave it out")
     if spec.type is MapType.BLOOM_FILTER and not 0 <= spec.extra <= _MOST_HASHES:
         raise _wrong(spec, f"{spec.extra} hash functions: give extra= 1 to {_MOST_HASHES}, or 0 for the kernel's 5")
-    if (spec.type is MapType.STRUCT_OPS) != bool(spec.operations):
-        fix = 'give operations=, such as "tcp_congestion_ops"' if not spec.operations else "leave out operations="
+    if (spec.type is MapType.STRUCT_OPS) != bool(spec.struct_ops):
+        fix = 'give struct_ops=, such as "tcp_congestion_ops"' if not spec.struct_ops else "leave out struct_ops="
         raise _wrong(spec, fix)
     if spec.frozen and spec.type is MapType.STRUCT_OPS:
         raise _wrong(spec, "the kernel freezes no struct_ops map: leave out frozen=")

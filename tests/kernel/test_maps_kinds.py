@@ -46,7 +46,7 @@ def spec(kind: MapType, **more) -> MapSpec:
     value = {Value.ANY: U64, Value.TRACE: array_of(U64, 10)}.get(traits.value)
     size = 1 if kind in {MapType.CPUMAP, MapType.STRUCT_OPS} else SIZES[traits.entries]
     operations = "tcp_congestion_ops" if kind is MapType.STRUCT_OPS else ""
-    given = {"flags": traits.required, "inner": INNER if traits.needs_inner else None, "operations": operations}
+    given = {"flags": traits.required, "inner_map": INNER if traits.needs_inner else None, "struct_ops": operations}
     return MapSpec("kind", kind, key, value, size, **{**given, **more})
 
 
@@ -157,7 +157,7 @@ def test_every_kind_can_be_frozen_once(kind):
 def test_kinds_that_take_btf_have_it(kind):
     """The ids of key and value are those of the map's own BTF."""
     key = {Key.ANY: U32}.get(MAP_TRAITS[kind].key)
-    with made(kind, typed=True) as table:
+    with made(kind, with_btf=True) as table:
         info = table.info()
         assert info.btf_id > 0
         assert info.value_btf_type > 0
@@ -167,8 +167,8 @@ def test_kinds_that_take_btf_have_it(kind):
 @every(kind for kind in MAP_TRAITS if not MAP_TRAITS[kind].operations & MapOperation.TYPED)
 def test_kinds_that_take_no_btf_say_so(kind):
     """The fix is in the message."""
-    with pytest.raises(InvalidValue, match="leave out typed="):
-        spec(kind, typed=True).check()
+    with pytest.raises(InvalidValue, match="leave out with_btf="):
+        spec(kind, with_btf=True).check()
 
 
 def test_ids_are_found_and_end_with_the_descriptor():

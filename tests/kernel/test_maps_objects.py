@@ -110,7 +110,7 @@ def test_a_trie_finds_the_longest_prefix():
         routes["2001:db8::/32"] = 32
         assert routes["2001:db8::1"] == 32
         assert routes.get("2001:db9::1") is None
-    with make_map(MapSpec("other", MapType.LPM_TRIE, prefix(2), U32, 11, BPF_F_NO_PREALLOC, typed=True)) as other:
+    with make_map(MapSpec("other", MapType.LPM_TRIE, prefix(2), U32, 11, BPF_F_NO_PREALLOC, with_btf=True)) as other:
         other[4, b"\xab\xcd"] = 1
         assert dict(other.items()) == {(4, b"\xa0\x00"): 1}
 
@@ -122,7 +122,7 @@ INNER = MapSpec("inner", MapType.HASH, U32, U64, 31)
 def test_maps_are_values_of_maps(kind):
     """Assigned, opened by key, listed by id, removed; a map of another kind is refused."""
     key = U32 if kind is MapType.HASH_OF_MAPS else None
-    outer_spec = MapSpec("outer", kind, key, None, 5, inner=INNER)
+    outer_spec = MapSpec("outer", kind, key, None, 5, inner_map=INNER)
     with make_map(outer_spec) as outer, Map(INNER) as first, Map(INNER) as second:
         first[7] = 70
         outer[0], outer[3] = first, second
@@ -272,11 +272,11 @@ def test_an_arena_is_memory():
 
 def test_struct_ops_maps_have_the_kernels_layout():
     """Made and shown; what fills them is the matter of their programs."""
-    with make_map(MapSpec("ops", MapType.STRUCT_OPS, None, None, 1, operations="tcp_congestion_ops")) as ops:
+    with make_map(MapSpec("ops", MapType.STRUCT_OPS, None, None, 1, struct_ops="tcp_congestion_ops")) as ops:
         assert ops.info().value_size > 64
         assert ops.info().vmlinux_value_type > 0
     with pytest.raises(NotFound):
-        make_map(MapSpec("ops", MapType.STRUCT_OPS, None, None, 1, operations="tcp_congestion_opz"))
+        make_map(MapSpec("ops", MapType.STRUCT_OPS, None, None, 1, struct_ops="tcp_congestion_opz"))
 
 
 @pytest.mark.parametrize("kind", [MapType.HASH, MapType.ARRAY], ids=lambda kind: kind.name)
@@ -319,7 +319,7 @@ def test_an_lru_map_takes_no_lock():
 def test_construct_objects_are_keys_and_values():
     """Built and parsed by construct; bytes of that size to the kernel."""
     key, value = type_of(construct.Int32ub), type_of(PACKET)
-    with Map(MapSpec("packets", MapType.HASH, key, value, 17, typed=True)) as packets:
+    with Map(MapSpec("packets", MapType.HASH, key, value, 17, with_btf=True)) as packets:
         packets[258] = {"port": 80, "pad": 0, "address": 0x7F000001}
         assert packets[258] == {"port": 80, "pad": 0, "address": 0x7F000001}
         assert packets[258].port == 80
@@ -362,7 +362,7 @@ def test_dumps_are_json_whatever_the_bytes():
 def test_bpftool_shows_fields_of_typed_maps():
     """The BTF made from the types is what another program reads."""
     needs("command:bpftool")
-    with Map(MapSpec("flows", MapType.HASH, U32, Flow.layout, 5, typed=True)) as flows:
+    with Map(MapSpec("flows", MapType.HASH, U32, Flow.layout, 5, with_btf=True)) as flows:
         flows[9] = Flow(80, 17, "http")
         shown = subprocess.run(
             ["/usr/sbin/bpftool", "-j", "map", "dump", "id", str(flows.info().id)],

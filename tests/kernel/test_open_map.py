@@ -62,7 +62,7 @@ def described():
     ]  # fmt: skip
     value = btf.add_struct("value", 48, members)
     types = MapTypes(btf.to_bytes(), key, value)
-    return MapSpec("flows", MapType.HASH, array_of(U8, 8), array_of(U8, 48), 11, described=types)
+    return MapSpec("flows", MapType.HASH, array_of(U8, 8), array_of(U8, 48), 11, btf=types)
 
 
 KEY = (5).to_bytes(4, "little") + (7).to_bytes(4, "little")
@@ -151,7 +151,7 @@ def test_a_trie_with_types_has_networks_as_keys():
     """The kernel's BTF of a trie's key is a prefix length and bytes."""
     from pyebpf.types.prefix import ipv4_prefix
 
-    spec = MapSpec("routes", MapType.LPM_TRIE, ipv4_prefix, U32, 5, BPF_F_NO_PREALLOC, typed=True)
+    spec = MapSpec("routes", MapType.LPM_TRIE, ipv4_prefix, U32, 5, BPF_F_NO_PREALLOC, with_btf=True)
     with make_map(spec) as made, open_map(made.info().id) as opened:
         opened["10.0.0.0/8"] = 3
         assert {str(network): value for network, value in opened.items()} == {"10.0.0.0/8": 3}
@@ -163,7 +163,7 @@ def test_processors_have_records_each():
     number = btf.add_int("__u32", 4)
     value = btf.add_struct("pair", 8, [("first", number, 0, 0), ("second", number, 32, 0)])
     types = MapTypes(btf.to_bytes(), number, value)
-    spec = MapSpec("pairs", MapType.PERCPU_ARRAY, None, array_of(U8, 8), 1, described=types)
+    spec = MapSpec("pairs", MapType.PERCPU_ARRAY, None, array_of(U8, 8), 1, btf=types)
     with make_map(spec) as made, open_map(made.info().id) as opened:
         opened[0] = [opened.value_type.cls(cpu, 2 * cpu) for cpu in range(opened.processors)]
         assert [(each.first, each.second) for each in opened[0]] == [(n, 2 * n) for n in range(opened.processors)]

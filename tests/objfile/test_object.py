@@ -153,9 +153,9 @@ def test_more_kinds_of_maps(compile_c):
     assert (maps["trie"].key.size, maps["trie"].flags) == (8, 1)
     assert (maps["queue"].key, maps["queue"].value.name, maps["queue"].numa_node) == (None, "u32", 0)
     assert maps["filter"].extra == 3
-    inner = maps["outer"].inner
+    inner = maps["outer"].inner_map
     assert (inner.type, inner.value.name, inner.max_entries) == (MapType.ARRAY, "u16", 3)
-    assert (maps["jumps"].type, maps["jumps"].inner) == (MapType.PROG_ARRAY, None)
+    assert (maps["jumps"].type, maps["jumps"].inner_map) == (MapType.PROG_ARRAY, None)
     assert maps["stacks"].value.size == 80
 
 

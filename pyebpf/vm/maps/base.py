@@ -154,8 +154,8 @@ class VmMap:
         """A new map of the inner maps' shape."""
         from pyebpf.vm.maps import make_map
 
-        assert self.spec.inner is not None
-        return make_map(self.spec.inner, self.memory, self.cpus)
+        assert self.spec.inner_map is not None
+        return make_map(self.spec.inner_map, self.memory, self.cpus)
 
     def fileno(self) -> int:
         """There is no descriptor."""

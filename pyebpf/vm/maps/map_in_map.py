@@ -27,7 +27,7 @@ class MapOfMaps(VmMap):
 
     def object_number(self, value: Any) -> int:
         """The address of a map, which must be of the inner maps' shape."""
-        inner, given = self.spec.inner, value.spec
+        inner, given = self.spec.inner_map, value.spec
         if inner is None or (given.type, given.key, given.value) != (inner.type, inner.key, inner.value):
             raise InvalidValue(f"map {self.name} holds maps like {inner and inner.name}, not {given.name}")
         return int(value.address)
