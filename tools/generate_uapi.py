@@ -44,6 +44,7 @@ PERF_ENUMS = (
     ("ReadFormat", "perf_event_read_format", "PERF_FORMAT_", "IntFlag", "Fields that read(2) returns, `read_format`."),
     ("RecordType", "perf_event_type", "PERF_RECORD_", "IntEnum", "The `type` of a record in the mapped buffer."),
 )
+PLAIN_PERF_ENUMS = ("perf_type_id", "perf_sw_ids", "perf_event_sample_format", "perf_event_type")
 PLAIN_ENUMS = ("xdp_action", "tcx_action_base", "sk_action", "bpf_ret_code")
 FLAG_ENUMS = ("bpf_adj_room_mode", "bpf_hdr_start_off", "bpf_lwt_encap_mode")
 
@@ -113,14 +114,20 @@ def flags(facts: Mapping[str, Any]) -> str:
 
 def perf(facts: Mapping[str, Any]) -> str:
     """uapi/perf.py."""
-    names = [row[0] for row in PERF_ENUMS]
-    body = [*constants(facts["perf_constants"]), "", *enum_classes(facts, PERF_ENUMS)]
-    all_names = exported([*facts["perf_constants"], *names])
+    body = [*exported(row[0] for row in PERF_ENUMS), "", *enum_classes(facts, PERF_ENUMS)]
     return module(
-        "Perf events: include/uapi/linux/perf_event.h up to Linux 6.18.",
-        [*all_names, "", *body],
+        "Perf events: enumerations of include/uapi/linux/perf_event.h up to Linux 6.18.",
+        body,
         "from enum import IntEnum, IntFlag",
     )
+
+
+def perf_numbers(facts: Mapping[str, Any]) -> str:
+    """uapi/perf_numbers.py: plain, since making the enumerations takes a start two milliseconds."""
+    values = dict(facts["perf_constants"])
+    for name in PLAIN_PERF_ENUMS:
+        values |= {member: value for member, value in facts["enums"][name].items() if not is_left_out(member)}
+    return module("Perf events: numbers of include/uapi/linux/perf_event.h up to Linux 6.18.", constants(values))
 
 
 def verdicts(facts: Mapping[str, Any]) -> str:
@@ -201,6 +208,7 @@ FILES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "pyebpf/uapi/bpf.py": partial(bpf_enums, what="Kinds", rows=BPF_ENUMS),
     "pyebpf/uapi/flags.py": flags,
     "pyebpf/uapi/perf.py": perf,
+    "pyebpf/uapi/perf_numbers.py": perf_numbers,
     "pyebpf/uapi/verdicts.py": verdicts,
     "pyebpf/uapi/network.py": network,
     "pyebpf/uapi/helper_ids.py": helper_ids,

@@ -18,6 +18,7 @@ from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.types.codecs import assembler
 from pyebpf.uapi.bpf import MapType
+from pyebpf.uapi.perf_numbers import PERF_COUNT_SW_BPF_OUTPUT, PERF_SAMPLE_RAW, PERF_TYPE_SOFTWARE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PerfBuffer"]
 
-_TYPE_SOFTWARE, _BPF_OUTPUT, _SAMPLE_RAW = 1, 10, 1 << 10
 # struct perf_event_mmap_page: data_head and data_tail.
 _HEAD_AT, _TAIL_AT = 1024, 1032
 
@@ -53,8 +53,8 @@ class _Buffer:
         self._overwrite = overwrite
         self._before = 0
         self.event: Descriptor = perf.perf_event_open(
-            _TYPE_SOFTWARE, _BPF_OUTPUT, cpu=cpu, period=1, sample_type=_SAMPLE_RAW, wakeup_events=1,
-            backward=overwrite,
+            PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT, cpu=cpu, period=1, sample_type=PERF_SAMPLE_RAW,
+            wakeup_events=1, backward=overwrite,
             what=f"perf buffer {name} of processor {cpu}",
         )  # fmt: skip
         try:

@@ -10,11 +10,11 @@ from struct import Struct
 from typing import NamedTuple
 
 from pyebpf.errors import MalformedData
+from pyebpf.uapi.perf_numbers import PERF_RECORD_LOST, PERF_RECORD_SAMPLE
 
 __all__ = ["SAMPLE_HEADER", "PerfBatch", "Uniform", "read_backward", "read_records", "uniform", "uniform_backward"]
 
 _HEADER = Struct("<IHH")
-_RECORD_LOST, _RECORD_SAMPLE = 2, 9  # enum perf_event_type
 # PERF_RECORD_LOST: { struct perf_event_header; __u64 id, lost; }
 _LOST = Struct("<QQ")
 # PERF_RECORD_SAMPLE with PERF_SAMPLE_RAW alone: { struct perf_event_header; __u32 size; char data[size]; }
@@ -72,7 +72,7 @@ def uniform(data: memoryview, position: int, count: int, *, most: int | None = N
     if len(first) < _HEADER.size + _RAW_SIZE.size:
         return None
     kind, _, length = _HEADER.unpack_from(first)
-    if kind != _RECORD_SAMPLE or length < _HEADER.size + 8 or length & 7 or length > count:
+    if kind != PERF_RECORD_SAMPLE or length < _HEADER.size + 8 or length & 7 or length > count:
         return None
     if most is not None and count > most:
         count = max(most // length, 1) * length
@@ -133,7 +133,7 @@ def _records(content: bytes, *, cut: bool) -> tuple[list[bytes], int, list[int]]
         if not _HEADER.size <= length <= end - at:
             raise MalformedData(f"perf buffer is garbled: a record of {length} bytes where {end - at} are left")
         body = at + _HEADER.size
-        if kind == _RECORD_SAMPLE:
+        if kind == PERF_RECORD_SAMPLE:
             if length < _HEADER.size + _RAW_SIZE.size:
                 raise MalformedData(f"perf buffer is garbled: a sample of {length} bytes")
             raw = _RAW_SIZE.unpack_from(content, body)[0]
@@ -141,7 +141,7 @@ def _records(content: bytes, *, cut: bool) -> tuple[list[bytes], int, list[int]]
             if raw > at + length - body:
                 raise MalformedData(f"perf buffer is garbled: a sample of {raw} bytes in a record of {length}")
             samples.append(content[body : body + raw])
-        elif kind == _RECORD_LOST:
+        elif kind == PERF_RECORD_LOST:
             if length < _HEADER.size + _LOST.size:
                 raise MalformedData(f"perf buffer is garbled: a loss record of {length} bytes")
             lost += _LOST.unpack_from(content, body)[1]

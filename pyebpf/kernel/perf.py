@@ -7,7 +7,7 @@ from struct import Struct
 
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, syscall
-from pyebpf.uapi.perf import (
+from pyebpf.uapi.perf_numbers import (
     PERF_EVENT_IOC_ENABLE,
     PERF_EVENT_IOC_PAUSE_OUTPUT,
     PERF_EVENT_IOC_SET_BPF,

@@ -26,6 +26,7 @@ from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 from pyebpf.uapi.errnos import errno_name
 from pyebpf.uapi.flags import BPF_F_KPROBE_MULTI_RETURN
+from pyebpf.uapi.perf_numbers import PERF_TYPE_TRACEPOINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["ATTACH", "attach_kprobe", "attach_kprobe_event", "attach_kprobe_multi"]
 
 
-_TRACEPOINT = 2  # PERF_TYPE_TRACEPOINT
 _numbers = itertools.count()
 
 
@@ -91,7 +91,8 @@ def attach_kprobe_event(
         with Descriptor(os.open("../kprobe_events", flags, dir_fd=tracefs.fileno()), "kprobe_events") as file:
             _define(file, target, f"{'r' if target.returns else 'p'}:{group}/{event}", warnings, host, refuse)
         what = str(target)
-        opened = perf.perf_event_open(_TRACEPOINT, tracefs.event_id(group, event), pid=-1, cpu=0, period=1, what=what)
+        number = tracefs.event_id(group, event)
+        opened = perf.perf_event_open(PERF_TYPE_TRACEPOINT, number, pid=-1, cpu=0, period=1, what=what)
         try:
             holder, is_link = attach_event(opened, program.fileno(), cookie=program.spec.cookie, what=what)
         except BaseException:

@@ -13,6 +13,7 @@ from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.processes import threads
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
+from pyebpf.uapi.perf_numbers import PERF_TYPE_BREAKPOINT, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["ATTACH", "attach_breakpoint", "attach_events", "attach_perf_event"]
 
 
-_HARDWARE, _HW_CACHE, _RAW = 0, 3, 4
 _NO_NEW_THREADS = (
     "threads that the process starts from now on are left out: this kernel follows none without child processes "
     "(inherit_thread of perf_event_open(2), since Linux 5.13)"
@@ -48,7 +48,7 @@ def attach_perf_event(program: Program, target: PerfEvent, _: Host) -> Link:
     what = str(target)
     if bool(target.period) == bool(target.frequency):
         raise InvalidValue(f"{what}: give either a period or a frequency")
-    hardware = target.type in {_HARDWARE, _HW_CACHE, _RAW}
+    hardware = target.type in {PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW}
     lacking = "this host has no hardware counters" if hardware else "this host has no such event"
 
     open_event = partial(
@@ -155,7 +155,6 @@ def _attach(program: Program, event: Descriptor, what: str) -> tuple[Descriptor,
         ) from error
 
 
-_PERF_TYPE_BREAKPOINT = 5
 _ACCESS = {"w": 2, "rw": 3, "x": 4}  # HW_BREAKPOINT_R is 1, _W 2, _X 4: include/uapi/linux/hw_breakpoint.h
 _KERNEL = 1 << 63
 
@@ -173,7 +172,7 @@ def attach_breakpoint(program: Program, target: Breakpoint, _: Host) -> Link:
 
     open_event = partial(
         perf.perf_event_open,
-        _PERF_TYPE_BREAKPOINT,
+        PERF_TYPE_BREAKPOINT,
         0,
         period=1,
         config1=address,

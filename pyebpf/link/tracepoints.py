@@ -12,6 +12,7 @@ from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
+from pyebpf.uapi.perf_numbers import PERF_TYPE_TRACEPOINT
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.objects import Program
 
 __all__ = ["ATTACH", "attach_btf_tracepoint", "attach_raw_tracepoint", "attach_tracepoint"]
-
-
-_PERF_TYPE_TRACEPOINT = 2
 
 
 def attach_tracepoint(program: Program, target: Tracepoint, host: Host) -> Link:
@@ -34,7 +32,7 @@ def attach_tracepoint(program: Program, target: Tracepoint, host: Host) -> Link:
     what = str(target)
     try:
         # One event on one processor serves all: a tracepoint's programs run wherever it fires.
-        event = perf.perf_event_open(_PERF_TYPE_TRACEPOINT, number, pid=-1, cpu=0, period=1, what=what)
+        event = perf.perf_event_open(PERF_TYPE_TRACEPOINT, number, pid=-1, cpu=0, period=1, what=what)
     except OSError as error:
         raise attach_error(
             error,

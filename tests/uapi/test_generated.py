@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf.errors import NotFound
-from pyebpf.uapi import flags, perf, verdicts
+from pyebpf.uapi import flags, perf, perf_numbers, verdicts
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import LinkType, MapType, ProgramType
 from pyebpf.uapi.commands import Command
@@ -46,8 +46,8 @@ def test_numbers_up_to_linux_6_18():
 
 def test_perf_numbers():
     """Values that every tracing tool hard-codes."""
-    assert perf.PERF_EVENT_IOC_SET_BPF == 0x40042408
-    assert (perf.PERF_EVENT_IOC_ENABLE, perf.PERF_FLAG_FD_CLOEXEC) == (0x2400, 8)
+    assert perf_numbers.PERF_EVENT_IOC_SET_BPF == 0x40042408
+    assert (perf_numbers.PERF_EVENT_IOC_ENABLE, perf_numbers.PERF_FLAG_FD_CLOEXEC) == (0x2400, 8)
     assert (perf.PerfType.SOFTWARE, perf.Software.BPF_OUTPUT, perf.SampleFormat.RAW) == (1, 10, 0x400)
     assert (perf.RecordType.LOST, perf.RecordType.SAMPLE, perf.ReadFormat.LOST) == (2, 9, 16)
 
