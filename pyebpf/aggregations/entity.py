@@ -169,14 +169,14 @@ class _Entry(RunTimeValue):
         self.key = key
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return ()
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return ("entry of an aggregation", id(self))
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> _Entry:  # noqa: ARG002 - the protocol's
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> _Entry:  # noqa: ARG002 - the protocol's
         return self
 
     def local(self, p: ProgramBuilder) -> RunTimeValue:

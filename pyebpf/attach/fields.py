@@ -237,15 +237,15 @@ class NestedStruct(RunTimeValue):
         self.lvalue = lvalue
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
-        return self.lvalue.parts
+    def ssa_values(self) -> tuple[ir.Value, ...]:
+        return self.lvalue.ssa_values
 
     @property
-    def shape(self) -> Hashable:
-        return ("mirrored", self.table.c_name, self.lvalue.shape)
+    def static_shape(self) -> Hashable:
+        return ("mirrored", self.table.c_name, self.lvalue.static_shape)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> NestedStruct:
-        return NestedStruct(self.table, self.lvalue.rebuild(parts))
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> NestedStruct:
+        return NestedStruct(self.table, self.lvalue.with_ssa_values(values))
 
     def describe(self) -> str:
         return f"a {self.table.c_name}"

@@ -178,7 +178,7 @@ class ProgramBuilder:
         if isinstance(value, StringSource):
             shape: Hashable = ("text", value.size)
         elif isinstance(value, RunTimeValue):
-            shape = value.shape
+            shape = value.static_shape
         else:
             return value
         self.bound_parameters[declared] = BoundParameter(shape, value.describe(), self.b.where)

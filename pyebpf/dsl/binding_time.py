@@ -107,7 +107,7 @@ class BindingTimes:
 
     def mark_optional(self, function: Hashable, name: str, value: RunTimeValue) -> None:
         """Note that a name is None on some paths, and a value like this one on others."""
-        if (function, name) not in self._optional or value.shape != self._optional[function, name].shape:
+        if (function, name) not in self._optional or value.static_shape != self._optional[function, name].static_shape:
             self._optional[function, name] = value
             self.changed = True
 

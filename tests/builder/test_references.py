@@ -166,12 +166,12 @@ def test_a_name_that_two_paths_gave_a_reference_is_gone_too() -> None:
     name = p.b.variable(p.context.kind)
     with p.b.if_(compare(p, "==", p.number(0), 1)):
         first = present(p, owner, 1)
-        p.b.write(name, first.parts[0])
+        p.b.write(name, first.ssa_values[0])
     with p.b.else_():
-        p.b.write(name, present(p, owner, 2).parts[0])
+        p.b.write(name, present(p, owner, 2).ssa_values[0])
     found = p.b.read(name)
     assert found is not None
-    both = first.rebuild((found,))
+    both = first.with_ssa_values((found,))
     both.attribute(p, "at")
     owner.delete_item(p, 3)
     with pytest.raises(CompileError, match="is used after `del` on starts"):
@@ -225,5 +225,5 @@ def test_two_records_of_ones_own_have_two_shapes() -> None:
     p = Probe()
     make = StructConstructor(Start)
     first, second = (make.call(p, (1, 2, "x", [1, 2, 3]), {}).local(p) for _ in range(2))
-    assert first.shape != second.shape
-    assert first.shape == first.rebuild(first.parts).shape
+    assert first.static_shape != second.static_shape
+    assert first.static_shape == first.with_ssa_values(first.ssa_values).static_shape

@@ -67,6 +67,7 @@ REPLACED = {
     "packet_moved": "invalidate_packet_pointers",
     "presence": "null_check",
     "proven": "with_bounds_check",
+    "rebuild": "with_ssa_values",
     "refuse_stale": "reject_stale_uses",
     "requesting": "request_decorator",
     "settle": "to_rvalue",

@@ -136,24 +136,24 @@ class Entity:
 class RunTimeValue(Entity, NoPythonOperators):
     """A value that only each event knows.
 
-    A local variable holds its `parts` (SSA values) and its `shape`, all that is known while compiling: two values of
-    one shape may stand in one variable, and `rebuild` makes a value of that shape from other parts (after paths have
+    A local variable holds its `ssa_values` and its `static_shape`, all that is known while compiling. Two values of one
+    shape may stand in one variable, and `with_ssa_values` makes a value of that shape from others (after paths have
     met). A record on the stack has its place in its shape, so a name that may stand for two records is refused.
     """
 
     @property
     @abstractmethod
-    def parts(self) -> tuple[ir.Value, ...]:
-        """The SSA values."""
+    def ssa_values(self) -> tuple[ir.Value, ...]:
+        """All that only each event knows."""
 
     @property
     @abstractmethod
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         """Everything else, compared by value."""
 
     @abstractmethod
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> RunTimeValue:
-        """Return the value of this shape with these parts."""
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> RunTimeValue:
+        """Return the value of this shape that is made of these."""
 
     def local(self, p: ProgramBuilder) -> RunTimeValue:
         """Return what an assignment to a local name binds: itself, unless reading must happen now."""

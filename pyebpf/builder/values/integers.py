@@ -72,15 +72,15 @@ class Int(RunTimeValue):
         return f"{'an' if name.startswith('s') else 'a'} {name}"
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return (self.value,)
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return ("int", self.type.name)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Int:
-        return self if parts == self.parts else Int(parts[0], self.type)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> Int:
+        return self if values == self.ssa_values else Int(values[0], self.type)
 
     def as_int(self, p: ProgramBuilder) -> Int:
         return self
@@ -257,11 +257,11 @@ class Character(Int):
 
     __slots__ = ()
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Int:
-        return self if parts == self.parts else Character(parts[0], self.type, self.loaded)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> Int:
+        return self if values == self.ssa_values else Character(values[0], self.type, self.loaded)
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return "character"
 
     def describe(self) -> str:

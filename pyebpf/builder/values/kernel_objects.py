@@ -105,15 +105,15 @@ class KernelReference(RunTimeValue):
         self.space = space
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return (self.address,)
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return ("kernel object", self.type.key, self.offset, self.trusted, self.space)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> KernelReference:
-        return KernelReference(parts[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> KernelReference:
+        return KernelReference(values[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
 
     def describe(self) -> str:
         return f"a {self.type.c_name}{' in user memory' if self.space is Space.USER else ''}"
@@ -194,17 +194,17 @@ class KernelArray(RunTimeValue):
         self.space = space
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return (self.address,)
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         element = (self.element.c_name, self.element.id)
         return ("kernel array", element, self.array_length, self.offset, self.trusted, self.space)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> KernelArray:
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> KernelArray:
         return KernelArray(
-            parts[0],
+            values[0],
             self.element,
             self.array_length,
             offset=self.offset,

@@ -27,11 +27,11 @@ class NullableReference(KernelReference):
     """A kernel object that may be NULL where the verifier knows it: read directly, once found not to be None."""
 
     @property
-    def shape(self) -> Hashable:
-        return ("nullable", super().shape)
+    def static_shape(self) -> Hashable:
+        return ("nullable", super().static_shape)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> NullableReference:
-        return NullableReference(parts[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> NullableReference:
+        return NullableReference(values[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
 
     def is_none(self, p: ProgramBuilder) -> Test:
         if p.b.is_non_null(self.address):
@@ -61,11 +61,11 @@ class WritableReference(KernelReference):
     """
 
     @property
-    def shape(self) -> Hashable:
-        return ("writable", super().shape)
+    def static_shape(self) -> Hashable:
+        return ("writable", super().static_shape)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> WritableReference:
-        return WritableReference(parts[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> WritableReference:
+        return WritableReference(values[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
 
     def _owner(self, p: ProgramBuilder, name: str) -> tuple[KernelType, KernelMember]:
         """The struct that has a member: this, or a base of it."""

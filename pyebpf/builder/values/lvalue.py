@@ -45,23 +45,23 @@ class Lvalue:
     fixed: bool = False
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
-        """The SSA values, as `RunTimeValue.parts`."""
+    def ssa_values(self) -> tuple[ir.Value, ...]:
+        """The SSA values, as `RunTimeValue.ssa_values`."""
         found = [value for value in (self.base, self.null_check, self.reach) if value is not None]
         return tuple(dict.fromkeys(found))
 
     @property
-    def shape(self) -> Hashable:
-        """All but the parts, as `RunTimeValue.shape`: two stack slots are two shapes."""
+    def static_shape(self) -> Hashable:
+        """All but the SSA values, as `RunTimeValue.static_shape`: two stack slots are two shapes."""
         same = self.base is not None and self.base == self.null_check
         present = self.null_check is not None
         reach = self.reach is not None
         kind = (self.owner, self.shared, self.writable, self.packet, self.untrusted, self.space, self.fixed)
         return (self.slot, self.base is not None, present, same, self.offset, reach, self.farthest, *kind)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Lvalue:
-        """Return the lvalue of this shape with these parts."""
-        rest = iter(parts)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> Lvalue:
+        """Return the lvalue of this shape with these values."""
+        rest = iter(values)
         base = next(rest) if self.base is not None else None
         if self.null_check is None:
             return replace(self, base=base)

@@ -65,15 +65,15 @@ class InnerMap(RunTimeValue):
         self.outer = outer
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return (self.address,)
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return ("inner map", id(self.template), self.outer)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> InnerMap:
-        return InnerMap(parts[0], self.template, self.outer)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> InnerMap:
+        return InnerMap(values[0], self.template, self.outer)
 
     def describe(self) -> str:
         return f"the map found in {self.outer}"

@@ -34,15 +34,15 @@ class OptionalInt(RunTimeValue):
         self.source = source
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return (self.null_check, self.value)
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return ("int or None", self.type.name, self.loaded, self.source)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> OptionalInt:
-        return OptionalInt(parts[0], parts[1], self.type, self.loaded, self.source)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> OptionalInt:
+        return OptionalInt(values[0], values[1], self.type, self.loaded, self.source)
 
     def describe(self) -> str:
         return self.source

@@ -31,14 +31,14 @@ class Nothing(RunTimeValue):
         return "None"
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return ()
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return "None"
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Nothing:
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> Nothing:
         return self
 
 
@@ -54,15 +54,15 @@ class Maybe(RunTimeValue):
         return self.source
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
-        return (self.flag, *self.inner.parts)
+    def ssa_values(self) -> tuple[ir.Value, ...]:
+        return (self.flag, *self.inner.ssa_values)
 
     @property
-    def shape(self) -> Hashable:
-        return ("or None", self.inner.shape)
+    def static_shape(self) -> Hashable:
+        return ("or None", self.inner.static_shape)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Maybe:
-        return Maybe(parts[0], self.inner.rebuild(parts[1:]), self.source)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> Maybe:
+        return Maybe(values[0], self.inner.with_ssa_values(values[1:]), self.source)
 
     def local(self, p: ProgramBuilder) -> RunTimeValue:
         return self.inner.local(p) if p.b.is_non_null(self.flag) else self
@@ -154,8 +154,8 @@ def nothing_of(p: ProgramBuilder, prototype: RunTimeValue, source: str) -> Maybe
     # forgotten the flag: they look whether as much could be read, and take an address of the stack for one that must
     # not be kept.
     size = prototype.type.size if isinstance(prototype, Reference) else 8
-    parts = tuple(p.b.const(0) if part.kind is Kind.SCALAR else _any_address(p, size) for part in prototype.parts)
-    return Maybe(p.b.const(0), prototype.rebuild(parts), source)
+    parts = tuple(p.b.const(0) if part.kind is Kind.SCALAR else _any_address(p, size) for part in prototype.ssa_values)
+    return Maybe(p.b.const(0), prototype.with_ssa_values(parts), source)
 
 
 def _any_address(p: ProgramBuilder, size: int) -> ir.Value:

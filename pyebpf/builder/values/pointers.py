@@ -34,15 +34,15 @@ class Pointer(RunTimeValue):
         self.space = space
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return (self.address,)
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return ("pointer", getattr(self.target, "name", None), self.space)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Pointer:
-        return Pointer(parts[0], self.target, self.space)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> Pointer:
+        return Pointer(values[0], self.target, self.space)
 
     def describe(self) -> str:
         return f"a ptr[{getattr(self.target, 'name', 'void')}] to {self.space} memory"

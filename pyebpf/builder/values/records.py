@@ -95,14 +95,14 @@ class RecordLiteral(RunTimeValue):
         self.values = values
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return ()
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return ("pending record", id(self))
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> RecordLiteral:
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> RecordLiteral:
         return self
 
     def describe(self) -> str:

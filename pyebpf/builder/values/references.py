@@ -30,15 +30,15 @@ class Reference(RunTimeValue):
         self.lvalue = lvalue
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
-        return self.lvalue.parts
+    def ssa_values(self) -> tuple[ir.Value, ...]:
+        return self.lvalue.ssa_values
 
     @property
-    def shape(self) -> Hashable:
-        return ("reference", self.type, self.lvalue.shape)
+    def static_shape(self) -> Hashable:
+        return ("reference", self.type, self.lvalue.static_shape)
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> Self:
-        return type(self)(self.type, self.lvalue.rebuild(parts))
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> Self:
+        return type(self)(self.type, self.lvalue.with_ssa_values(values))
 
     def describe(self) -> str:
         owner = f" of {self.lvalue.owner}" if self.lvalue.owner else ""

@@ -270,14 +270,14 @@ class StringSource(RunTimeValue):
         self.where = where
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return ()
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return ("string source", id(self))
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> StringSource:
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> StringSource:
         return self
 
     def describe(self) -> str:

@@ -38,27 +38,29 @@ class TupleValue(RunTimeValue):
         return f"a tuple of {len(self.elements)}"
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
-        return tuple(part for element in self.elements if isinstance(element, RunTimeValue) for part in element.parts)
+    def ssa_values(self) -> tuple[ir.Value, ...]:
+        return tuple(
+            part for element in self.elements if isinstance(element, RunTimeValue) for part in element.ssa_values
+        )
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return (
             "tuple",
             self.kind,
             tuple(
-                element.shape if isinstance(element, RunTimeValue) else ("constant", repr(element))
+                element.static_shape if isinstance(element, RunTimeValue) else ("constant", repr(element))
                 for element in self.elements
             ),
         )
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> TupleValue:
-        rest = list(parts)
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> TupleValue:
+        rest = list(values)
         rebuilt = []
         for element in self.elements:
             if isinstance(element, RunTimeValue):
-                count = len(element.parts)
-                rebuilt.append(element.rebuild(tuple(rest[:count])))
+                count = len(element.ssa_values)
+                rebuilt.append(element.with_ssa_values(tuple(rest[:count])))
                 del rest[:count]
             else:
                 rebuilt.append(element)

@@ -84,7 +84,7 @@ def _records(f: Frame, ways: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
     from pyebpf.dsl.translate.anywhere import anywhere, anywhere_or_none, are_joined
 
     given = [bare(value) if isinstance(value, RunTimeValue) else value for value, _ in ways if value is not None]
-    if not are_joined(given) or len({value.shape for value in given}) == 1:
+    if not are_joined(given) or len({value.static_shape for value in given}) == 1:
         return ways
     fresh = all(map(is_fresh, given))
     done: list[tuple[Any, Join]] = []
@@ -160,20 +160,20 @@ def _run_time(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> A
                 one = one.convert(f.p, U64)
         if prototype is None or variables is None:
             prototype = one
-            variables = tuple(f.b.variable(part.kind, "choice") for part in one.parts)
-        elif one.shape != prototype.shape:
+            variables = tuple(f.b.variable(part.kind, "choice") for part in one.ssa_values)
+        elif one.static_shape != prototype.static_shape:
             f.fail(
                 f"{what} gives {prototype.describe()} on one path and {one.describe()} on another: write `if` "
                 "with a statement for each"
             )
-        for variable, part in zip(variables, one.parts, strict=True):
+        for variable, part in zip(variables, one.ssa_values, strict=True):
             f.b.write(variable, part)
         f.b.jump(end)
     f.b.start(end)
     assert prototype is not None
     assert variables is not None
     parts = [f.b.read(variable) for variable in variables]
-    found = prototype.rebuild(tuple(part for part in parts if part is not None))
+    found = prototype.with_ssa_values(tuple(part for part in parts if part is not None))
     if isinstance(found, Record) and isinstance(prototype, Record):
         found.fresh = prototype.fresh
     return found.inner if isinstance(found, Maybe) and f.b.is_non_null(found.flag) else found

@@ -25,14 +25,14 @@ class ConstantEntity(RunTimeValue):
         return self.entity.describe()
 
     @property
-    def parts(self) -> tuple[ir.Value, ...]:
+    def ssa_values(self) -> tuple[ir.Value, ...]:
         return ()
 
     @property
-    def shape(self) -> Hashable:
+    def static_shape(self) -> Hashable:
         return ("entity", id(self.entity))
 
-    def rebuild(self, parts: tuple[ir.Value, ...]) -> ConstantEntity:  # noqa: ARG002 - the protocol's
+    def with_ssa_values(self, values: tuple[ir.Value, ...]) -> ConstantEntity:  # noqa: ARG002 - the protocol's
         return self
 
 

@@ -251,7 +251,7 @@ class Names:
             low, high = self.b.bounds(value.value)
             fits = found.loaded is None or found.loaded.minimum <= low <= high <= found.loaded.maximum
             if found.type == value.type and fits:
-                return found.rebuild((self.p.context, value.value))
+                return found.with_ssa_values((self.p.context, value.value))
         return value
 
     def to_rvalue(self, names: Iterable[str]) -> None:
@@ -289,10 +289,10 @@ class Names:
             self.fail(f"{shown} is {entry.integer.name} on line {line} and {value.type.name} here: {remedy}")
 
     def _write(self, name: str, entry: NameEntry, value: RunTimeValue) -> None:
-        place = entry.places.get(value.shape)
+        place = entry.places.get(value.static_shape)
         if place is None:
-            variables = tuple(Variable(part.kind, name) for part in value.parts)
-            place = entry.places[value.shape] = NamePlace(value, variables, Variable(ir.Kind.SCALAR, name))
+            variables = tuple(Variable(part.kind, name) for part in value.ssa_values)
+            place = entry.places[value.static_shape] = NamePlace(value, variables, Variable(ir.Kind.SCALAR, name))
         values = self.b.environment.values
         other = entry.assigned(values)
         if other is not None and other is not place:
@@ -306,7 +306,7 @@ class Names:
             for variable in (*other.variables, other.marker):
                 values.pop(variable)
         entry.latest = place
-        for variable, part in zip(place.variables, value.parts, strict=True):
+        for variable, part in zip(place.variables, value.ssa_values, strict=True):
             self.b.write(variable, part)
         # One value whatever the path: where paths meet it needs no parameter, and it is never part of the code.
         self.b.write(place.marker, _ASSIGNED)
@@ -330,7 +330,7 @@ class Names:
                     return place.prototype.entity
                 if isinstance(place.prototype, Nothing):
                     return None
-                found = place.prototype.rebuild(tuple(part for part in parts if part is not None))
+                found = place.prototype.with_ssa_values(tuple(part for part in parts if part is not None))
                 if isinstance(found, Maybe) and self.b.is_non_null(found.flag):
                     found = found.inner
                 # Where the rest of the statement may write to the name's memory, what it was is kept.

@@ -71,7 +71,7 @@ def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
         return
     values = [bare(each) if isinstance(each, RunTimeValue) else each for each in given if not isinstance(each, Nothing)]
     optional = len(values) < len(given) or any(_may_be_none(n, each) for each in given)
-    shapes = {value.shape: value for value in values if isinstance(value, RunTimeValue)}
+    shapes = {value.static_shape: value for value in values if isinstance(value, RunTimeValue)}
     if optional and len(shapes) == 1 and all(map(_is_kept, values)):
         if n.times.optional(n.key, name) is None:
             n.times.mark_optional(n.key, name, values[0])
@@ -140,7 +140,7 @@ def _is_kept(value: Any) -> bool:
     """Whether a value is the same in each pass: memory on the stack is not."""
     if not isinstance(value, RunTimeValue):
         return False
-    return bool(value.parts) and getattr(getattr(value, "lvalue", None), "slot", None) is None
+    return bool(value.ssa_values) and getattr(getattr(value, "lvalue", None), "slot", None) is None
 
 
 def _text(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
