@@ -9,6 +9,7 @@ from pyebpf import BPF, Struct, u64
 from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.values.comparisons import compare
 from tests.support.by_hand import HERE, HandBody, HandSubprogram, leave
+from tests.support.needs import needs
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -62,6 +63,7 @@ def test_a_body_written_by_hand_is_attached_and_counts():
 
 def test_subprograms_of_both_front_ends_pass_the_verifier_in_one_program():
     """One by hand and one in Python, each called from a body by hand and from a probe in Python."""
+    needs("program:syscall")
     bpf: Any = BPF()
 
     def doubling(p: ProgramBuilder, number: Any) -> None:
