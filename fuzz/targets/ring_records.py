@@ -6,7 +6,8 @@ import struct
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import MalformedData
-from pyebpf.events.records import BUSY, DISCARDED, HEADER_SIZE, next_run, stride
+from pyebpf.events.records import next_run, stride
+from pyebpf.uapi.flags import BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT, BPF_RINGBUF_HDR_SZ
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,13 +25,13 @@ def _one_by_one(content: bytes, consumer: int, producer: int) -> tuple[list[byte
     while consumer < producer:
         start = consumer % _SIZE
         (header,) = struct.unpack_from("<I", content, start)
-        if header & BUSY:
+        if header & BPF_RINGBUF_BUSY_BIT:
             break
-        length = header & ~(BUSY | DISCARDED)
+        length = header & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT)
         if producer - consumer > _SIZE or stride(length) > producer - consumer:
             return records, consumer, True
-        if not header & DISCARDED:
-            records.append(content[start + HEADER_SIZE : start + HEADER_SIZE + length])
+        if not header & BPF_RINGBUF_DISCARD_BIT:
+            records.append(content[start + BPF_RINGBUF_HDR_SZ : start + BPF_RINGBUF_HDR_SZ + length])
         consumer += stride(length)
     return records, consumer, False
 
@@ -60,7 +61,7 @@ def target(data: bytes) -> None:
             assert run.position > consumer
             assert run.count <= max(most, 1)
             step = stride(run.length)
-            first = run.start + HEADER_SIZE
+            first = run.start + BPF_RINGBUF_HDR_SZ
             got += [bytes(memory[at : at + run.length]) for at in range(first, first + run.count * step, step)]
             consumer = run.position
     except MalformedData:
@@ -83,6 +84,6 @@ def seeds() -> Iterable[bytes]:
         return _HEAD.pack(start, at - start, 7) + bytes(content)
 
     yield memory(0, (8, 0), (8, 0), (8, 0), (24, 0), (1, 0))
-    yield memory(200, *[(8, 0)] * 5, (13, DISCARDED), (8, 0), (8, BUSY))
+    yield memory(200, *[(8, 0)] * 5, (13, BPF_RINGBUF_DISCARD_BIT), (8, 0), (8, BPF_RINGBUF_BUSY_BIT))
     yield memory(248, (100, 0), (3, 0), (0, 0), (0, 0), (0, 0))
-    yield memory(16, (8, 0), (9, 0), (16, DISCARDED), (16, 0), (200, 0))
+    yield memory(16, (8, 0), (9, 0), (16, BPF_RINGBUF_DISCARD_BIT), (16, 0), (200, 0))

@@ -9,8 +9,8 @@ from operator import length_hint
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from pyebpf.closing import Closing
 from pyebpf.errors import NotLoaded
-from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.wait import Epoll
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.closing import Closing
 from pyebpf.errors import InvalidValue, NotLoaded
 from pyebpf.events.records import stride
-from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.kernel.wait import writable_within

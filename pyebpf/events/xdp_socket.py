@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import select
 
+from pyebpf.closing import Closing
 from pyebpf.errors import InvalidValue, NotSupported
-from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.xsk import XskMemory

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
+
+from pyebpf.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Closing", "Descriptor", "open_descriptors"]
+__all__ = ["Descriptor", "open_descriptors"]
 
 _open: dict[int, str] = {}
 
@@ -17,22 +19,6 @@ _open: dict[int, str] = {}
 def open_descriptors() -> dict[int, str]:
     """Descriptors owned now: number to what it is. For tests that look for leaks."""
     return dict(_open)
-
-
-class Closing:
-    """Open until `close()`, or the end of a `with`."""
-
-    __slots__ = ()
-
-    def close(self) -> None:
-        """Give up what it holds; a second call does nothing."""
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Descriptor(Closing):

@@ -7,7 +7,7 @@ import mmap
 import os
 from typing import Literal
 
-from pyebpf.kernel.descriptor import Closing
+from pyebpf.closing import Closing
 
 __all__ = ["PAGE_SIZE", "Mapping"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
+from pyebpf.closing import Closing
 from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported, closest
-from pyebpf.kernel.descriptor import Closing, Descriptor
+from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.mounts import mount_points, private_mount
 from pyebpf.uapi.errnos import errno_name
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import select
 
-from pyebpf.kernel.descriptor import Closing, Descriptor
+from pyebpf.closing import Closing
+from pyebpf.kernel.descriptor import Descriptor
 
 __all__ = ["Epoll", "writable_within"]
 

@@ -345,7 +345,8 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         if not isinstance(index, Entity):
             p.fail(f"{describe(index)} is no index of {self.describe()}: give a number")
         low, high = p.b.bounds(to_int(p, index).value)
-        return low >= 0 and high < self.max_entries
+        # Where what is known contradicts itself no run comes, and bounds mean nothing.
+        return (low >= 0 and high < self.max_entries) or bool(p.b.environment.contradictions)
 
     def _element(self, p: ProgramBuilder, index: object) -> ir.Value:
         """Address of an array's entry; NULL for an index out of range."""

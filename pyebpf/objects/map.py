@@ -6,11 +6,11 @@ import errno
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
+from pyebpf.closing import Closing
 from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported
 from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
-from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose, pin_error
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.maps import python_side

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.asm import encode, resolve, slot_starts
+from pyebpf.closing import Closing
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotSupported, VerifierError
 from pyebpf.kernel import bpf
-from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.objects.debug_info import debug_info
 from pyebpf.objects.kernel_symbols import KernelSymbols

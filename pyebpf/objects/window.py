@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.closing import Closing
 from pyebpf.errors import InvalidValue, NotLoaded
-from pyebpf.kernel.descriptor import Closing
 from pyebpf.kernel.diagnosis import diagnose
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.types import IntType

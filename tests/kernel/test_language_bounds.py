@@ -61,11 +61,20 @@ def test_indices_are_believed_where_registers_run_out():
     check(FORMS, 5, Oldest(), (PRESSURE, USED))
 
 
+def test_an_index_where_no_run_comes_is_taken():
+    """What two tests say of it contradicts itself: neither the compiler nor the verifier has anything to prove."""
+    test = "if u < 4:\n    out[0].r0 = 5\n    if u == 180:\n        out[0].r0 = e.slots[u // 2]"
+    body = f"e = held[0]\nout[0].r0 = 0\n{test}"
+    with Case(body, "u", "from pyebpf import Struct\n" + outside(4)).loaded(Host()) as loaded:
+        assert [loaded.run(u=number)[0] for number in (3, 4, 180)] == [5, 0, 0]
+
+
 LOOPS = {
     "up": "n = u % 5\nwhile n < 10:\n    n += 1\n    out[0].r0 += n",
     "down": "n = s64(u % 5)\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
     "to a bound": "n, m = 0, s64(u % 50)\nwhile n < m:\n    n += 1\n    out[0].r0 += n",
     "of two paths": "n = s64(u % 5)\nif u > 9:\n    n = 3\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
+    "of two paths, halved": "n = (s64(u) if u < 6 else s % 6) // 2\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n + 1",
     "from a table": "n = 2 - (0, 1, 2, 1)[u & 3]\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n * 3 + (7, 9)[s > n]",
     "of a magnitude": "n = abs(s64(u % 5) - 4)\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
     "from below zero": "n = -s64(u % 5)\nwhile n < 3:\n    n += 1\n    out[0].r0 += n",

@@ -89,7 +89,7 @@ def test_pinning_and_contents_are_told(whole):
     """Loading does neither: who loads is told what the source wants."""
     assert whole.pinned == {"kept"}
     assert whole.contents == {"outer": {1: "first", 3: "second"}, "steps": {3: "on_third"}}
-    assert whole.maps["outer"].inner is not None
+    assert whole.maps["outer"].inner_map is not None
 
 
 def test_map_extra_is_a_number_of_64_bits(whole):

@@ -83,12 +83,12 @@ def test_nothing_is_defined_elsewhere(whole):
 def test_maps_say_which_types_are_theirs(whole):
     """A map with a lock in its value, and the section; ordinary data is left to this package."""
     specs = {spec.name: spec for spec in whole.map_specs()}
-    described = specs["locks"].described
+    described = specs["locks"].btf
     after = Btf(described.btf)
     assert (after.size_of(described.key), after.type_by_id(described.value).name) == (4, "locked")
-    own = specs[".bss.own"].described
+    own = specs[".bss.own"].btf
     assert (own.key, after.type_by_id(own.value).name) == (0, ".bss.own")
-    assert specs[".bss"].described is None
+    assert specs[".bss"].btf is None
     assert whole.program_spec("f").code.described is None  # it allocates nothing
 
 

@@ -102,7 +102,8 @@ def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, 
         return lvalue.at(int(index) * size)
     number = to_int(p, index)
     low, high = p.b.bounds(number.value)
-    if low < 0 or high >= count:
+    # Where what is known contradicts itself no run comes, and bounds mean nothing; verifiers see them restated.
+    if (low < 0 or high >= count) and not p.b.environment.contradictions:
         p.fail(
             f"this index of {owner.describe()} may lie outside 0 to {count - 1}: "
             f"test it first, if 0 <= i < {count}, or mask it"

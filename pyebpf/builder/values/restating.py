@@ -72,10 +72,19 @@ def restated_if_computed(p: ProgramBuilder, number: ir.Value) -> ir.Value:
 def masked(p: ProgramBuilder, number: ir.Value) -> ir.Value:
     """Return a number so that verifiers see some end of it, if one is known here: for loops, which need no more."""
     low, high = p.b.bounds(number)
-    if low < 0 or p.b.definition(number) is not None or high >= 1 << 32:
+    if low < 0 or high >= 1 << 32 or not _of_several_paths(p, number, _FARTHEST):
         return restated_if_computed(p, number)
-    # What several paths give: passes look whether verifiers follow each of them.
+    # Passes look whether verifiers follow what each path gives.
     return restated(p, number, 0, (1 << high.bit_length()) - 1)
+
+
+def _of_several_paths(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:
+    """Whether a number is what several paths give, or computed of such by what verifiers follow."""
+    definition = p.b.definition(value)
+    if definition is None or steps == 0:
+        return definition is None
+    followed = definition.op in _FOLLOWED or definition.op in _SHIFTS
+    return followed and any(_of_several_paths(p, each, steps - 1) for each in definition.operands)
 
 
 def _lost(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:
