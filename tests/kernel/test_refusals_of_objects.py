@@ -97,7 +97,6 @@ SEC("tc") int dynptr_changed(void *context) {
 SINCE = {
     "kptr_store": "6.4",
     "kptr_access": "6.4",
-    "kptr_copied": "6.4",
     "kptr_unreferenced": "6.4",
     "dynptr_changed": "6.3",
 }
@@ -126,6 +125,8 @@ def test_a_field_that_the_kernel_keeps_is_refused_at_its_line(object_file, name)
     needs("helper:kptr_xchg@sched_cls")
     if name in SINCE:
         needs(f"kernel:{SINCE[name]}")
+    if name == "kptr_copied":
+        needs("helper:get_current_comm@sched_cls")
     kernel = Btf(read_btf())
     body = SOURCE[SOURCE.index(f"int {name}(") :].partition("\n}\n")[0]
     line, _, wanted = body.partition("  // <- ")
