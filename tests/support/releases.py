@@ -55,6 +55,7 @@ _SINCE: dict[tuple[int, int], str] = {
     (6, 12): "attach:kprobe_multi attach:kprobe_session",  # Linux 5.18 and 6.10, with CONFIG_FPROBE
     (6, 13): "attach:uprobe_session",
     (6, 15): "isa:load_acquire kfunc:bpf_cpumask_populate",
+    (6, 18): "helper:get_current_comm@sched_cls",  # not in Linux 6.12
 }
 RELEASES = {name: release for release, names in _SINCE.items() for name in names.split()}
 
