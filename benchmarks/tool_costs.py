@@ -55,11 +55,86 @@ def connections() -> None:
                 server.accept()[0].close()
 
 
+def listeners() -> None:
+    """Bound to a port that the kernel chooses."""
+    for _ in range(EVENTS):
+        socket.create_server(("127.0.0.1", 0)).close()
+
+
+def messages() -> None:
+    """Of a pair of UNIX sockets."""
+    one, other = socket.socketpair()
+    with one, other:
+        for _ in range(EVENTS):
+            one.send(b"x" * 101)
+            other.recv(1024)
+
+
+def answers() -> None:
+    """One byte for each connection over loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for _ in range(EVENTS):
+            with socket.create_connection(server.getsockname()) as client, server.accept()[0] as accepted:
+                accepted.send(b"x")
+                client.recv(1)
+
+
+def descriptors() -> None:
+    """Passed over a pair of UNIX sockets, one a message."""
+    one, other = socket.socketpair()
+    with one, other:
+        for _ in range(EVENTS):
+            socket.send_fds(one, [b"x"], [one.fileno()])
+            for each in socket.recv_fds(other, 9, 1)[1]:
+                os.close(each)
+
+
 def refused_connections() -> None:
     """To a port where nobody listens."""
     for _ in range(EVENTS):
         with socket.socket() as end:
             end.connect_ex(("127.0.0.1", PORT))
+
+
+def exchanges() -> None:
+    """Questions and answers of a byte over loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as one:
+        other, _ = listener.accept()
+        with other:
+            for _ in range(EVENTS):
+                one.sendall(b"x")
+                other.sendall(other.recv(1))
+                one.recv(1)
+
+
+def datagram_connections() -> None:
+    """Over loopback, with an answer each."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        for _ in range(EVENTS):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+                end.connect(server.getsockname())
+                end.send(b"x")
+                server.sendto(*server.recvfrom(1))
+                end.recv(1)
+
+
+LOSE = f"""
+import socket, time
+from tests.support.tcp_opens import BLACK_HOLE, set_up
+set_up()
+ends = [socket.socket() for _ in range({EVENTS})]
+for end in ends:
+    end.setblocking(False)
+    end.connect_ex((BLACK_HOLE, 9))
+time.sleep(2)
+"""
+
+
+def lost_connections() -> None:
+    """SYNs that get lost, and are sent once more, in a network namespace of its own."""
+    command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$0" -c "$1"', sys.executable, LOSE]
+    subprocess.run(command, check=True)
 
 
 def look_ups() -> None:
@@ -131,15 +206,48 @@ def spinning() -> None:
 #: Command lines of tools, and what makes their events.
 WORKLOADS: dict[str, Callable[[], None]] = {
     "tcplife": connections,
+    "soconnect": connections,
+    "soaccept": connections,
+    "sofamily": connections,
+    "soprotocol": connections,
+    "solisten": listeners,
+    "tcpbind": listeners,
+    "socketio": messages,
+    "socksize": messages,
+    "sockstat": messages,
+    "so1stbyte": answers,
+    "soconnlat": connections,
+    "sofdsnoop": descriptors,
+    "solife": connections,
+    "sormem": messages,
     "syscount": system_calls,
     "syscount -P": system_calls,
     "syscount -L": system_calls,
     "opensnoop": opens,
     "tcpdrop": refused_connections,
+    "tcpaccept": connections,
+    "tcpconnect": connections,
+    "tcpconnect -c": connections,
+    "tcpbuf": exchanges,
+    "tcpiplat": exchanges,
+    "tcpnagle": exchanges,
+    "tcprtt": exchanges,
+    "tcptop": exchanges,
+    "tcpwin": exchanges,
+    "udpconnect": datagram_connections,
+    "udplife": datagram_connections,
+    "tcpretrans": lost_connections,
+    "tcpretrans -c": lost_connections,
+    "tcpstates": connections,
     "tcpsynbl": connections,
     "gethostlatency": look_ups,
     "superping": pings,
     "qdisc-fq": datagrams,
+    "netsize": connections,
+    "nettxlat --all": connections,
+    "skbdrop": refused_connections,
+    "ipecn": connections,
+    "skblife": connections,
     "funccount tcp_v4_*": connections,
     "biolatency": block_reads,
     "nvmelatency": nvme_reads,

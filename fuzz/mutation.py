@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-__all__ = ["MOST_BYTES", "minimised_pieces", "mutate", "words"]
+__all__ = ["MAX_BYTES", "minimised_pieces", "mutate", "words"]
 
-MOST_BYTES = 1 << 14
+MAX_BYTES = 1 << 14
 _INTERESTING = (0, 1, 2, 7, 8, 16, 64, 127, 128, 255, 256, 32767, 32768, 65535, 1 << 31, (1 << 31) - 1, (1 << 32) - 1)
 _WORDS = re.compile(rb"[A-Za-z_][A-Za-z_0-9]*|\d+|\s+|[^\sA-Za-z_0-9]")
 
@@ -26,7 +26,7 @@ def mutate(
             if text and chance.randrange(4)
             else _bytes(data, chance, corpus, dictionary)
         )
-    return data[:MOST_BYTES]
+    return data[:MAX_BYTES]
 
 
 def _bytes(data: bytes, chance: random.Random, corpus: Sequence[bytes], dictionary: Sequence[bytes]) -> bytes:

@@ -11,7 +11,7 @@ from fuzz.coverage import Coverage
 from fuzz.targets import NAMES, load
 
 _CORPUS = Path(__file__).resolve().parent / "corpus"
-_MOST = 40  # files a target
+_MAX_ELEMENTS = 40  # files a target
 
 
 def write(name: str) -> int:
@@ -26,7 +26,7 @@ def write(name: str) -> int:
     seeds = sorted(set(target.seeds()), key=lambda each: (len(each), each))
     for data in seeds:
         new = coverage.run(partial(target.target, data))
-        if len(seeds) <= _MOST or (new and written < _MOST):
+        if len(seeds) <= _MAX_ELEMENTS or (new and written < _MAX_ELEMENTS):
             (folder / f"seed-{hashlib.sha256(data).hexdigest()[:12]}").write_bytes(data)
             written += 1
     return written

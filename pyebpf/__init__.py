@@ -113,7 +113,7 @@ if TYPE_CHECKING:
         links as links,
     )
     from pyebpf.maps.stack_trace import (
-        StackTraces as StackTraces,
+        StackTraceMap as StackTraceMap,
     )
     from pyebpf.runtime.bpf import (
         BPF as BPF,
@@ -261,7 +261,7 @@ _MODULES = {
     ),
     "events.xdp_socket": ("XdpSocket",),
     "link.listing": ("links",),
-    "maps.stack_trace": ("StackTraces",),
+    "maps.stack_trace": ("StackTraceMap",),
     "runtime.bpf": ("BPF",),
     "runtime.open_map": ("open_map",),
     "types": (
@@ -372,7 +372,7 @@ __all__ = [
     "SockOpsContext",
     "SockoptContext",
     "SpinLock",
-    "StackTraces",
+    "StackTraceMap",
     "Stats",
     "Struct",
     "SysctlContext",

@@ -105,7 +105,10 @@ def dataclass(
         }
         for name, each in own.items():
             each.name, each.type = name, annotations[name]
-        fields: dict[str, Field] = {**getattr(cls, _FIELDS, {}), **own}
+        fields: dict[str, Field] = {}
+        for base in reversed(cls.__mro__[1:]):  # as the standard library's: with two bases the second one's come first
+            fields.update(base.__dict__.get(_FIELDS, {}))
+        fields.update(own)
         added = {
             _FIELDS: fields,
             "__match_args__": () if kw_only else tuple([name for name, each in fields.items() if each.init]),

@@ -106,6 +106,14 @@ class InvalidValue(PyebpfError, ValueError):
     """A value outside what a field, type or option can hold."""
 
 
+def check_argument(name: str, value: object, kinds: type | tuple[type, ...], give: str) -> None:
+    """Refuse an argument of another type: InvalidValue names it, and what to `give`. A path has no NUL."""
+    if not isinstance(value, kinds):
+        raise InvalidValue(f"{name}: give {give}, not {type(value).__name__}")
+    if isinstance(value, str) and "\0" in value:
+        raise InvalidValue(f"{name}: there is no NUL in it ({value[:80]!r})")
+
+
 class AssemblyError(InvalidValue):
     """An instruction or an assembly text that means nothing. `location` is the place in the text, if it has one."""
 

@@ -79,7 +79,8 @@ def packages() -> list[str]:
     """Return what has a page: each package with an `__all__`, and the public modules."""
     folders = [f"pyebpf.{path.parent.name}" for path in ROOT.glob("pyebpf/*/__init__.py")]
     found = [name for name in folders if "__all__" in source(name).defined]
-    return sorted(["pyebpf", "pyebpf.errors", "pyebpf.packet", *found])
+    modules = [f"pyebpf.{name}" for name in ("endpoints", "errors", "filters", "in_flight", "packet")]
+    return sorted(["pyebpf", *modules, *found])
 
 
 def text_of(module: str, node: ast.stmt, after: ast.stmt | None = None) -> str:

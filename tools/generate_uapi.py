@@ -34,7 +34,7 @@ BPF_ENUMS = (
     ("PerfEventType", "bpf_perf_event_type", "BPF_PERF_EVENT_", "IntEnum", "Targets of a perf event link."),
 )
 PERF_ENUMS = (
-    ("PerfType", "perf_type_id", "PERF_TYPE_", "IntEnum", "The `type` of a perf event that is no PMU's of its own."),
+    ("PerfType", "perf_type_id", "PERF_TYPE_", "IntEnum", "The `type` of a perf event that is not a PMU's of its own."),
     ("Hardware", "perf_hw_id", "PERF_COUNT_HW_", "IntEnum", "The `config` of hardware events."),
     ("Software", "perf_sw_ids", "PERF_COUNT_SW_", "IntEnum", "The `config` of software events."),
     ("Cache", "perf_hw_cache_id", "PERF_COUNT_HW_CACHE_", "IntEnum", "Bits 0 to 7 of a cache event's `config`."),

@@ -18,7 +18,7 @@ DICTIONARY = (
     *(b"outer\0", b"__traceiter_", b"btf_trace_", b"arg:nullable\0", b"__nullable\0"),
     *(bytes((0, 0, kind)) for kind in range(20)),
 )
-_MOST_TYPES = 400  # asked about one by one; more of them only take longer
+_MAX_TYPES = 400  # asked about one by one; more of them only take longer
 _NAMES = ("outer", "BROKEN", "work", "job", "int", "state", "")
 
 
@@ -42,7 +42,7 @@ def target(data: bytes) -> None:
         stop = btf.stop
     except BtfError:
         return
-    for type_id in range(min(stop + 1, _MOST_TYPES)):
+    for type_id in range(min(stop + 1, _MAX_TYPES)):
         for ask in (btf.type_by_id, btf.kind, btf.size_of, btf.members, btf.skip_modifiers, btf.resolve):
             _ask(ask, type_id)
         _ask(btf.resolve_path, type_id, "in.left")

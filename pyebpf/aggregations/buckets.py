@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.aggregations.kind import add_word
+from pyebpf.aggregations.aggregation_type import add_cell
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.output.histogram import Bucket, Histogram
@@ -73,7 +73,7 @@ def count_bucket(p: ProgramBuilder, place: ir.Value, index: ir.Value, count: int
     with b.if_(Compare(Relation.ULT, index, b.const(count))):
         bounded = b.emit(Op.REFINE, index)
         bucket = b.emit(Op.OFFSET, place, b.binary(Op.SHL, bounded, b.const(3)))
-        add_word(p, bucket, 0, b.const(1))
+        add_cell(p, bucket, 0, b.const(1))
 
 
 def filled(empty: Histogram, counts: Sequence[int], labels: Mapping[str, object]) -> Histogram:

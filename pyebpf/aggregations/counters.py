@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.aggregations.kind import Kind, add_word
+from pyebpf.aggregations.aggregation_type import AggregationType, add_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.aggregations.kind import Words
+    from pyebpf.aggregations.aggregation_type import Cells
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Counter"]
 
 
-class Counter(Kind[int]):
+class Counter(AggregationType[int]):
     """A count: `add()` adds 1."""
 
     name = "a counter"
@@ -25,7 +25,7 @@ class Counter(Kind[int]):
     default = 1
 
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
-        add_word(p, place, 0, value.value)
+        add_cell(p, place, 0, value.value)
 
-    def result(self, words: Words, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
-        return words[0]
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
+        return cells[0]

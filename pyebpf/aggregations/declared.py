@@ -23,7 +23,7 @@ from pyebpf.types import U32, StructType, TupleType, type_of
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from pyebpf.aggregations.kind import Kind, Words
+    from pyebpf.aggregations.aggregation_type import AggregationType, Cells
     from pyebpf.maps.store import MapStore
 
 __all__ = [
@@ -50,11 +50,11 @@ def _only_in_probe(what: str, number: int) -> NoReturn:
 
 
 class _Bound(Stored, Aggregation[R]):
-    """State for reading: the loaded map, and how its words are put together."""
+    """State for reading: the loaded map, and how its cells are put together."""
 
-    def __init__(self, kind: Kind[R], key: Any, size: int, name: str) -> None:
+    def __init__(self, kind: AggregationType[R], key: Any, size: int, name: str) -> None:
         super().__init__(kind, key, size, name)
-        self._words = kind.combiner()
+        self._cells = kind.combiner()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.current_name()}: snapshot() reads it>"
@@ -62,28 +62,28 @@ class _Bound(Stored, Aggregation[R]):
     def _not_loaded(self) -> str:
         return f"{self.describe()} is not loaded: read it inside `with bpf:`"
 
-    def _only(self) -> Words:
-        """The words of the one value that there is without keys."""
-        return self._words(self.store.lookup_elem(bytes(U32.size)))
+    def _only(self) -> Cells:
+        """The cells of the one value that there is without keys."""
+        return self._cells(self.store.lookup_elem(bytes(U32.size)))
 
 
 class SingleAggregation(_Bound[R]):
     """One value. `snapshot()` is what was added since the program was loaded."""
 
-    def __init__(self, kind: Kind[R], name: str = "") -> None:
+    def __init__(self, kind: AggregationType[R], name: str = "") -> None:
         super().__init__(kind, None, 1, name)
 
     def _begin(self, store: MapStore) -> None:  # noqa: ARG002 - the interface's
-        self._previous = (0,) * len(self.kind.codes)
+        self._previous = (0,) * len(self.type.codes)
 
     def snapshot(self) -> R:
         """Everything added so far. Raises NotLoaded outside `with`."""
-        return self.kind.result(self._only(), {})
+        return self.type.result(self._only(), {})
 
     def _interval(self) -> R:
         now = self._only()
         before, self._previous = self._previous, now
-        return self.kind.result_of_difference(self.kind.difference(now, before), {})
+        return self.type.result_of_difference(self.type.difference(now, before), {})
 
 
 class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
@@ -92,11 +92,11 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
     `label` names the key in what is printed; a Struct's fields name themselves.
     """
 
-    def __init__(self, kind: Kind[R], key: type[K], size: int, name: str = "", label: str = "") -> None:
+    def __init__(self, kind: AggregationType[R], key: type[K], size: int, name: str = "", label: str = "") -> None:
         key_type = type_of(key)
         if key_type is None:
             raise InvalidValue(
-                f"{kind.name}: key={key!r} is no type: give an integer type, char[N], a Struct or a tuple of such"
+                f"{kind.name}: key={key!r} is not a type: give an integer type, char[N], a Struct or a tuple of such"
             )
         super().__init__(kind, key_type, size, name)
         self.label = label
@@ -106,43 +106,43 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
             self._fields = [f.name for f in key_type.fields]
 
     def _begin(self, store: MapStore) -> None:  # noqa: ARG002 - the interface's
-        self._previous: dict[bytes, Words] = {}
+        self._previous: dict[bytes, Cells] = {}
 
     def _labels(self, key: Any) -> dict[str, object]:
         if self._fields is not None:
             return {name: getattr(key, name) for name in self._fields}
         return {self.label or "key": key}
 
-    def _added(self) -> dict[bytes, Words]:
-        """The words of every key to which something was added."""
-        words = self._words
-        found = {key: words(value) for key, value in each_entry(self.store.lookup_batches())}
+    def _added(self) -> dict[bytes, Cells]:
+        """The cells of every key to which something was added."""
+        cells = self._cells
+        found = {key: cells(value) for key, value in each_entry(self.store.lookup_batches())}
         return {key: value for key, value in found.items() if any(value)}
 
     def _read_value(self, key: K) -> R:
         store = self.store
         assert self.key is not None
         value = store.lookup_elem(self.key.encode(key))
-        words = self._words(value) if value is not None else ()
-        if not any(words):
+        cells = self._cells(value) if value is not None else ()
+        if not any(cells):
             raise KeyError(key)
-        return self.kind.result(words, self._labels(key))
+        return self.type.result(cells, self._labels(key))
 
     def _now(self) -> SnapshotMapping:
         added = self._added()
         keys = list(map(self._decode_key, added))
-        results = map(self.kind.result, added.values(), map(self._labels, keys))
+        results = map(self.type.result, added.values(), map(self._labels, keys))
         return SnapshotMapping(keys, list(results))
 
     def _interval(self) -> dict[K, R]:
         now = self._added()
         before, self._previous = self._previous, now
-        kind, answer = self.kind, {}
-        for raw, words in now.items():
+        kind, answer = self.type, {}
+        for raw, cells in now.items():
             earlier = before.get(raw)
-            if words == earlier:
+            if cells == earlier:
                 continue
-            gained = kind.difference(words, earlier or (0,) * len(words))
+            gained = kind.difference(cells, earlier or (0,) * len(cells))
             if any(gained):
                 key = self._decode_key(raw)
                 answer[key] = kind.result_of_difference(gained, self._labels(key))
@@ -188,7 +188,7 @@ class SingleTotal(SingleAggregation[int]):
 class SingleExtreme(_Bound[int]):
     """The least or greatest value since the program was loaded; there is none of an interval."""
 
-    def __init__(self, kind: Kind[int], name: str = "") -> None:
+    def __init__(self, kind: AggregationType[int], name: str = "") -> None:
         super().__init__(kind, None, 1, name)
 
     def add(self, value: int) -> None:
@@ -197,8 +197,8 @@ class SingleExtreme(_Bound[int]):
 
     def snapshot(self) -> int | None:
         """The extreme so far, None before the first value. Raises NotLoaded outside `with`."""
-        words = self._only()
-        return self.kind.result(words, {}) if any(words) else None
+        cells = self._only()
+        return self.type.result(cells, {}) if any(cells) else None
 
 
 class SingleStats(SingleAggregation[Stats]):
@@ -225,11 +225,12 @@ class HistogramEntry(Histogram):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Histogram):
             return NotImplemented
-        return (self.buckets, self.unit, self.kind, self.labels) == (
+        return (self.buckets, self.unit, self.kind, self.labels, self.sum) == (
             other.buckets,
             other.unit,
             other.kind,
             other.labels,
+            other.sum,
         )
 
     __hash__ = Histogram.__hash__
@@ -282,7 +283,7 @@ class KeyedHistogram(KeyedAggregation[K, Histogram]):
 
     def _read_value(self, key: K) -> HistogramEntry:
         found = super()._read_value(key)
-        return HistogramEntry(found.buckets, found.unit, found.kind, found.labels)
+        return HistogramEntry(found.buckets, found.unit, found.kind, found.labels, found.sum)
 
     def interval(self) -> dict[K, Histogram]:
         """Return the values counted since the last call, by key; the first time, since the program was loaded."""

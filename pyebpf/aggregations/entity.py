@@ -11,7 +11,7 @@ from pyebpf.builder.values.entity import Entity, RunTimeValue
 from pyebpf.builder.values.lvalue import temporary, zero
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import rvalue, to_int
-from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import InvalidValue
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType, TupleType
@@ -22,7 +22,7 @@ from pyebpf.uapi.helper_ids import MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from pyebpf.aggregations.kind import Kind
+    from pyebpf.aggregations.aggregation_type import AggregationType
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.types import Type
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 #: Zeros up to this size are written on the stack where a key is inserted; larger ones come from a template.
-MOST_ON_STACK = 32
+MAX_ON_STACK = 32
 
 
 class Aggregation(Entity, Generic[R]):
@@ -43,10 +43,10 @@ class Aggregation(Entity, Generic[R]):
     compiled if its author gives none. `specs()` are its maps.
     """
 
-    def __init__(self, kind: Kind[R], key: Type | None, size: int, name: str) -> None:
+    def __init__(self, kind: AggregationType[R], key: Type | None, size: int, name: str) -> None:
         if not 0 < size < 1 << 32:
             raise InvalidValue(f"size={size!r}: {kind.name} has 1 to {(1 << 32) - 1} keys")
-        self.kind = kind
+        self.type = kind
         self.key = key
         self.size = size
         self.name = name
@@ -55,8 +55,8 @@ class Aggregation(Entity, Generic[R]):
     def spec(self) -> MapSpec:
         """The map of the values."""
         if self.key is None:
-            return MapSpec(self.name, MapType.PERCPU_ARRAY, U32, self.kind.layout, 1)
-        return MapSpec(self.name, MapType.PERCPU_HASH, self.key, self.kind.layout, self.size)
+            return MapSpec(self.name, MapType.PERCPU_ARRAY, U32, self.type.layout, 1)
+        return MapSpec(self.name, MapType.PERCPU_HASH, self.key, self.type.layout, self.size)
 
     @property
     def template(self) -> MapSpec | None:
@@ -64,8 +64,8 @@ class Aggregation(Entity, Generic[R]):
 
         Aggregations with values of one size share it.
         """
-        size = self.kind.layout.size
-        if self.key is None or size <= MOST_ON_STACK:
+        size = self.type.layout.size
+        if self.key is None or size <= MAX_ON_STACK:
             return None
         zeros = ArrayType(U64, size // 8)
         return MapSpec(f".zeros{size}", MapType.ARRAY, U32, zeros, 1, flags=BPF_F_RDONLY_PROG, frozen=True)
@@ -82,12 +82,12 @@ class Aggregation(Entity, Generic[R]):
     # -- in probes -----------------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        return f"{self.kind.name} {self.current_name()}"
+        return f"{self.type.name} {self.current_name()}"
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if self.key is not None:
             p.fail(f"{self.describe()} has a value for each key: write {self.current_name()}[key].{name}(…)")
-        return method_of(p, self, name, {"add": self._add} if self.kind.default is None else {"add": self._add_default})
+        return method_of(p, self, name, {"add": self._add} if self.type.default is None else {"add": self._add_default})
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         if self.key is None:
@@ -100,13 +100,13 @@ class Aggregation(Entity, Generic[R]):
             index = p.b.slot_address(slot)
             p.b.store(index, 0, p.b.const(0), U32.size)
             place = p.b.call(
-                MAP_LOOKUP_ELEM, self._handle(p), index, result=ValueKind.POINTER, comment=f"{self.name}.add"
+                MAP_LOOKUP_ELEM, self._handle(p), index, result=ValueType.POINTER, comment=f"{self.name}.add"
             )
-        with p.b.if_(_present(p, place)):
-            self.kind.update(p, place, number)
+        with p.b.if_(_non_null(p, place)):
+            self.type.update(p, place, number)
 
     def _add_default(self, p: ProgramBuilder, n: Any = None) -> None:
-        self._add(p, self.kind.default if n is None else n)
+        self._add(p, self.type.default if n is None else n)
 
     def add_to(self, p: ProgramBuilder, key: Any, value: Any) -> None:
         """Append `self[key].add(value)`: look up, insert zeros where there is nothing, look up again, add."""
@@ -114,7 +114,7 @@ class Aggregation(Entity, Generic[R]):
         if isinstance(key, tuple | list) and not isinstance(self.key, TupleType):
             p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
         b, number = p.b, to_int(p, value)
-        entry = b.variable(ValueKind.POINTER, "entry")
+        entry = b.variable(ValueType.POINTER, "entry")
         have, missing, dropped, done = Join("entry"), Join("no entry"), Join("no room"), Join("added")
         with temporary(p, self.key.size) as slot:
             place = b.slot_address(slot)
@@ -129,18 +129,18 @@ class Aggregation(Entity, Generic[R]):
         b.start(have)
         found = b.read(entry)
         if found is not None:  # None only where no event can come to
-            self.kind.update(p, found, number)
+            self.type.update(p, found, number)
         b.jump(done)
         b.start(done)
 
     def _look_up(self, p: ProgramBuilder, key: ir.Value, entry: Any, have: Join, missing: Join) -> None:
-        found = p.b.call(MAP_LOOKUP_ELEM, self._handle(p), key, result=ValueKind.POINTER, comment=f"{self.name}[key]")
+        found = p.b.call(MAP_LOOKUP_ELEM, self._handle(p), key, result=ValueType.POINTER, comment=f"{self.name}[key]")
         p.b.write(entry, found)
-        p.b.branch(_present(p, found), have, missing)
+        p.b.branch(_non_null(p, found), have, missing)
 
     def _insert(self, p: ProgramBuilder, key: ir.Value) -> None:
         """Insert zeros for every processor; another one may be faster, and then nothing changes."""
-        b, template, size = p.b, self.template, self.kind.layout.size
+        b, template, size = p.b, self.template, self.type.layout.size
         flags = b.const(BPF_NOEXIST)
         if template is not None:
             zeros = b.emit(Op.MAP_VALUE, symbol=p.use_map(template))
@@ -155,7 +155,7 @@ class Aggregation(Entity, Generic[R]):
         return p.b.emit(Op.MAP, symbol=p.use_map(self.spec))
 
 
-def _present(p: ProgramBuilder, address: ir.Value) -> Compare:
+def _non_null(p: ProgramBuilder, address: ir.Value) -> Compare:
     return Compare(Relation.NE, address, p.b.const(0), null_check=True)
 
 
@@ -181,18 +181,19 @@ class _Entry(RunTimeValue):
 
     def local(self, p: ProgramBuilder) -> RunTimeValue:
         p.fail(
-            f"{self.describe()} is no value to keep: write {self.owner.current_name()}[key].add(…) in one expression"
+            f"{self.describe()} cannot be stored in a variable: write "
+            f"{self.owner.current_name()}[key].add(…) in one expression"
         )
 
     def describe(self) -> str:
         return f"an entry of {self.owner.describe()}"
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        default = self.owner.kind.default
+        default = self.owner.type.default
         return method_of(p, self, name, {"add": self._add} if default is None else {"add": self._add_default})
 
     def _add(self, p: ProgramBuilder, value: Any) -> None:
         self.owner.add_to(p, self.key, value)
 
     def _add_default(self, p: ProgramBuilder, n: Any = None) -> None:
-        self.owner.add_to(p, self.key, self.owner.kind.default if n is None else n)
+        self.owner.add_to(p, self.key, self.owner.type.default if n is None else n)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.aggregations.aggregation_type import AggregationType
 from pyebpf.aggregations.buckets import signed
-from pyebpf.aggregations.kind import Kind
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import Join
-from pyebpf.compiler.ir import Condition as Relation, Kind as ValueKind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.aggregations.kind import Words
+    from pyebpf.aggregations.aggregation_type import Cells
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
@@ -29,7 +29,7 @@ __all__ = ["Maximum", "Minimum", "extreme_of", "keep_extreme"]
 _TOP = 1 << 63
 _ALL = (1 << 64) - 1
 #: Times in a row that a program may be interrupted by another that adds to the same word, between two instructions.
-_ROUNDS = 4
+_ATTEMPTS = 4
 
 
 def _mask(*, greatest: bool) -> int:
@@ -49,7 +49,7 @@ def keep_extreme(p: ProgramBuilder, place: ir.Value, offset: int, value: Int, *,
     An exchange gives back what was there. If that was better after all, another program has put it there since the
     comparison, and it is exchanged back in turn: the best one stays, whoever interrupts whom.
 
-    Kernels before Linux 5.12 have no exchange, so the value is stored. Each processor has words of its own, so nothing
+    Kernels before Linux 5.12 have no exchange, so the value is stored. Each processor has cells of its own, so nothing
     is lost to other processors; a better value is lost if a program adds it that interrupts this one between the
     comparison and the store.
     """
@@ -64,8 +64,8 @@ def keep_extreme(p: ProgramBuilder, place: ir.Value, offset: int, value: Int, *,
         b.jump(done)
         b.start(done)
         return
-    for _ in range(_ROUNDS):
-        old = b.emit(Op.ATOMIC, place, held, result=ValueKind.SCALAR, imm=offset, size=8, symbol="xchg")
+    for _ in range(_ATTEMPTS):
+        old = b.emit(Op.ATOMIC, place, held, result=ValueType.SCALAR, imm=offset, size=8, symbol="xchg")
         again = Join("again")
         b.branch(Compare(Relation.UGT, old, held), again, done)
         b.start(again)
@@ -75,7 +75,7 @@ def keep_extreme(p: ProgramBuilder, place: ir.Value, offset: int, value: Int, *,
     b.start(done)
 
 
-class _Extreme(Kind[int]):
+class _Extreme(AggregationType[int]):
     codes = "Q"
     combine = (max,)
     greatest: bool
@@ -83,8 +83,8 @@ class _Extreme(Kind[int]):
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
         keep_extreme(p, place, 0, value, greatest=self.greatest)
 
-    def result(self, words: Words, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
-        return extreme_of(words[0], greatest=self.greatest)
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
+        return extreme_of(cells[0], greatest=self.greatest)
 
 
 class Minimum(_Extreme):

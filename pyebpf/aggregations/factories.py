@@ -2,12 +2,13 @@
 
 `size` is how many keys there can be. The kernel reserves their memory, for every possible processor, when the program
 is loaded: 528 bytes a key and processor for a log2 histogram, 8 for a counter. Keys that find no room are counted as
-dropped. A program has few kinds: each is imported when it is declared.
+dropped. A program has few kinds: each is imported when it is declared. With `sums` a histogram keeps the sum of its
+values, too.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pyebpf.aggregations.declared import (
     KeyedCounter,
@@ -21,6 +22,10 @@ from pyebpf.aggregations.declared import (
     SingleStats,
     SingleTotal,
 )
+
+if TYPE_CHECKING:
+    from pyebpf.aggregations.aggregation_type import AggregationType
+    from pyebpf.output.histogram import Histogram
 
 __all__ = [
     "HISTOGRAM_KEYS",
@@ -42,13 +47,24 @@ HISTOGRAM_KEYS = 1024
 NUMBER_KEYS = 10_240
 
 
+def _histogram(
+    kind: AggregationType[Histogram], key: type[Any] | None, size: int, name: str, label: str, *, sums: bool
+) -> SingleHistogram | KeyedHistogram[Any]:
+    """A histogram of a kind, with or without a key, and with the sum of its values if `sums`."""
+    if sums:
+        from pyebpf.aggregations.sums import WithSum
+
+        kind = WithSum(kind)
+    return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
+
+
 @overload
 def log2_hist(
-    *, key: None = None, unit: str = ..., label: str = ..., size: int = ..., name: str = ...
+    *, key: None = None, unit: str = ..., label: str = ..., size: int = ..., name: str = ..., sums: bool = ...
 ) -> SingleHistogram: ...
 @overload
 def log2_hist(
-    *, key: type[K], unit: str = ..., label: str = ..., size: int = ..., name: str = ...
+    *, key: type[K], unit: str = ..., label: str = ..., size: int = ..., name: str = ..., sums: bool = ...
 ) -> KeyedHistogram[K]: ...
 def log2_hist(
     *,
@@ -57,12 +73,12 @@ def log2_hist(
     label: str = "",
     size: int = HISTOGRAM_KEYS,
     name: str = "",
+    sums: bool = False,
 ) -> SingleHistogram | KeyedHistogram[Any]:
     """A histogram of powers of two, with a bucket of its own for zeros and one for all negative values."""
     from pyebpf.aggregations.log2 import Log2
 
-    kind = Log2(unit)
-    return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
+    return _histogram(Log2(unit), key, size, name, label, sums=sums)
 
 
 @overload
@@ -76,6 +92,7 @@ def linear_hist(
     label: str = ...,
     size: int = ...,
     name: str = ...,
+    sums: bool = ...,
 ) -> SingleHistogram: ...
 @overload
 def linear_hist(
@@ -88,6 +105,7 @@ def linear_hist(
     label: str = ...,
     size: int = ...,
     name: str = ...,
+    sums: bool = ...,
 ) -> KeyedHistogram[K]: ...
 def linear_hist(
     start: int,
@@ -99,6 +117,7 @@ def linear_hist(
     label: str = "",
     size: int = HISTOGRAM_KEYS,
     name: str = "",
+    sums: bool = False,
 ) -> SingleHistogram | KeyedHistogram[Any]:
     """A histogram of equal steps from `start` (included) to `stop` (not), and what lies below and above.
 
@@ -106,17 +125,30 @@ def linear_hist(
     """
     from pyebpf.aggregations.linear import Linear
 
-    kind = Linear(start, stop, step, unit)
-    return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
+    return _histogram(Linear(start, stop, step, unit), key, size, name, label, sums=sums)
 
 
 @overload
 def log_linear_hist(
-    bits: int = ..., *, key: None = None, unit: str = ..., label: str = ..., size: int = ..., name: str = ...
+    bits: int = ...,
+    *,
+    key: None = None,
+    unit: str = ...,
+    label: str = ...,
+    size: int = ...,
+    name: str = ...,
+    sums: bool = ...,
 ) -> SingleHistogram: ...
 @overload
 def log_linear_hist(
-    bits: int = ..., *, key: type[K], unit: str = ..., label: str = ..., size: int = ..., name: str = ...
+    bits: int = ...,
+    *,
+    key: type[K],
+    unit: str = ...,
+    label: str = ...,
+    size: int = ...,
+    name: str = ...,
+    sums: bool = ...,
 ) -> KeyedHistogram[K]: ...
 def log_linear_hist(
     bits: int = 2,
@@ -126,12 +158,12 @@ def log_linear_hist(
     label: str = "",
     size: int = HISTOGRAM_KEYS,
     name: str = "",
+    sums: bool = False,
 ) -> SingleHistogram | KeyedHistogram[Any]:
     """A histogram that splits each power of two in `2**bits` equal buckets (1 to 5 bits; 2 kB a value for 2 bits)."""
     from pyebpf.aggregations.log_linear import LogLinear
 
-    kind = LogLinear(bits, unit)
-    return SingleHistogram(kind, name) if key is None else KeyedHistogram(kind, key, size, name, label)
+    return _histogram(LogLinear(bits, unit), key, size, name, label, sums=sums)
 
 
 @overload
@@ -198,7 +230,7 @@ def stats(
     *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleStats | KeyedStats[Any]:
     """Count, total, least and greatest value: `Stats`."""
-    from pyebpf.aggregations.statistics import StatsKind
+    from pyebpf.aggregations.statistics import StatsType
 
-    kind = StatsKind()
+    kind = StatsType()
     return SingleStats(kind, name) if key is None else KeyedStats(kind, key, size, name, label)

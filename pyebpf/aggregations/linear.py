@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.aggregations.aggregation_type import AggregationType
 from pyebpf.aggregations.buckets import count_bucket, filled, signed
-from pyebpf.aggregations.kind import Kind
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import InvalidValue
@@ -15,7 +15,7 @@ from pyebpf.types import S64
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.aggregations.kind import Words
+    from pyebpf.aggregations.aggregation_type import Cells
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["Linear"]
 
 #: The kernel's limit of a per-CPU value is 32 KiB (PCPU_MIN_UNIT_SIZE); two buckets are for what lies outside.
-MOST_STEPS = (32 << 10) // 8 - 2
+MAX_STEPS = (32 << 10) // 8 - 2
 
 
-class Linear(Kind[Histogram]):
+class Linear(AggregationType[Histogram]):
     """Bucket 0 counts what is below `start`, then come the steps up to `stop`, the last bucket counts the rest.
 
     If `step` does not divide the range, the last step ends above `stop`.
@@ -42,9 +42,9 @@ class Linear(Kind[Histogram]):
         self.start = start
         self.step = step
         self.steps = -(-(stop - start) // step)
-        if self.steps > MOST_STEPS:
+        if self.steps > MAX_STEPS:
             raise InvalidValue(
-                f"a linear histogram of {self.steps} steps is too large: at most {MOST_STEPS} fit a per-CPU value"
+                f"a linear histogram of {self.steps} steps is too large: at most {MAX_STEPS} fit a per-CPU value"
             )
         self.stop = start + self.steps * step
         if start < S64.minimum or self.stop > S64.maximum:
@@ -68,8 +68,8 @@ class Linear(Kind[Histogram]):
         with b.else_():
             above = b.emit(Op.COMPARE, number, b.const(self.start), condition=Relation.SGE)
             b.write(index, b.binary(Op.MUL, above, b.const(self.steps + 1)))
-        found = b.take(index)
+        found = b.read_final(index)
         count_bucket(p, place, found, self.steps + 2)
 
-    def result(self, words: Words, labels: Mapping[str, object]) -> Histogram:
-        return filled(self._empty, words, labels)
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> Histogram:
+        return filled(self._empty, cells, labels)

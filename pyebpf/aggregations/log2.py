@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.aggregations.aggregation_type import AggregationType
 from pyebpf.aggregations.buckets import bit_length, count_bucket, filled, maybe_negative
-from pyebpf.aggregations.kind import Kind
 from pyebpf.compiler.ir import Op
 from pyebpf.output.histogram import Histogram, log2
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.aggregations.kind import Words
+    from pyebpf.aggregations.aggregation_type import Cells
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
@@ -24,7 +24,7 @@ NEGATIVE = 65
 BUCKETS = 66
 
 
-class Log2(Kind[Histogram]):
+class Log2(AggregationType[Histogram]):
     """A bucket for zeros, one for each power of two, one for all negative values."""
 
     name = "a log2 histogram"
@@ -40,5 +40,5 @@ class Log2(Kind[Histogram]):
             index = p.b.binary(Op.ADD, index, p.b.binary(Op.LSHR, value.value, p.b.const(63)))
         count_bucket(p, place, index, BUCKETS)
 
-    def result(self, words: Words, labels: Mapping[str, object]) -> Histogram:
-        return filled(self._empty, (words[NEGATIVE], *words[:NEGATIVE]), labels)
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> Histogram:
+        return filled(self._empty, (cells[NEGATIVE], *cells[:NEGATIVE]), labels)

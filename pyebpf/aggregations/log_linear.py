@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.aggregations.aggregation_type import AggregationType
 from pyebpf.aggregations.buckets import bit_length, count_bucket, filled, maybe_negative, sign
-from pyebpf.aggregations.kind import Kind
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import InvalidValue
 from pyebpf.output.histogram import Histogram, log_linear
@@ -13,24 +13,24 @@ from pyebpf.output.histogram import Histogram, log_linear
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.aggregations.kind import Words
+    from pyebpf.aggregations.aggregation_type import Cells
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
 __all__ = ["LogLinear"]
 
-MOST_BITS = 5
+MAX_BITS = 5
 
 
-class LogLinear(Kind[Histogram]):
+class LogLinear(AggregationType[Histogram]):
     """`2**bits` buckets for each power of two, as `output.histogram.log_linear` numbers them; negatives come last."""
 
     name = "a log-linear histogram"
 
     def __init__(self, bits: int = 2, unit: str = "value") -> None:
-        if not 1 <= bits <= MOST_BITS:
-            raise InvalidValue(f"a log-linear histogram splits a power of two in 2**1 to 2**{MOST_BITS}, not 2**{bits}")
+        if not 1 <= bits <= MAX_BITS:
+            raise InvalidValue(f"a log-linear histogram splits a power of two in 2**1 to 2**{MAX_BITS}, not 2**{bits}")
         self.bits = bits
         buckets = 65 - bits << bits
         self.codes = "Q" * (buckets + 1)
@@ -50,5 +50,5 @@ class LogLinear(Kind[Histogram]):
             index = b.binary(Op.XOR, index, b.binary(Op.AND, other, negative))
         count_bucket(p, place, index, len(self.codes))
 
-    def result(self, words: Words, labels: Mapping[str, object]) -> Histogram:
-        return filled(self._empty, (words[-1], *words[:-1]), labels)
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> Histogram:
+        return filled(self._empty, (cells[-1], *cells[:-1]), labels)

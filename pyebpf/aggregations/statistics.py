@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
+from pyebpf.aggregations.aggregation_type import AggregationType, add_cell
 from pyebpf.aggregations.extremes import extreme_of, keep_extreme
-from pyebpf.aggregations.kind import Kind, add_word
 from pyebpf.dataclass import dataclass
 from pyebpf.types import S64, U64, StructType
 from pyebpf.types.structs import MISSING
@@ -14,13 +14,13 @@ from pyebpf.types.structs import MISSING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyebpf.aggregations.kind import Words
+    from pyebpf.aggregations.aggregation_type import Cells
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Stats", "StatsKind"]
+__all__ = ["Stats", "StatsType"]
 
 COUNT, TOTAL, MINIMUM, MAXIMUM = range(4)
 
@@ -44,8 +44,8 @@ class Stats:
         return self.total / self.count if self.count else 0.0
 
 
-class StatsKind(Kind[Stats]):
-    """Four words: count, total (as `Total`), minimum, maximum (as `Minimum`, `Maximum`)."""
+class StatsType(AggregationType[Stats]):
+    """Four cells: count, total (as `Total`), minimum, maximum (as `Minimum`, `Maximum`)."""
 
     name = "statistics"
     codes = "QqQQ"
@@ -53,27 +53,27 @@ class StatsKind(Kind[Stats]):
 
     @property
     def layout(self) -> Type:
-        words = (("count", U64), ("total", S64), ("minimum", U64), ("maximum", U64))
-        return StructType("stats", [(name, type_, MISSING) for name, type_ in words])
+        cells = (("count", U64), ("total", S64), ("minimum", U64), ("maximum", U64))
+        return StructType("stats", [(name, type_, MISSING) for name, type_ in cells])
 
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
-        add_word(p, place, 8 * COUNT, p.b.const(1))
-        add_word(p, place, 8 * TOTAL, value.value)
+        add_cell(p, place, 8 * COUNT, p.b.const(1))
+        add_cell(p, place, 8 * TOTAL, value.value)
         keep_extreme(p, place, 8 * MINIMUM, value, greatest=False)
         keep_extreme(p, place, 8 * MAXIMUM, value, greatest=True)
 
-    def result(self, words: Words, labels: Mapping[str, object]) -> Stats:  # noqa: ARG002 - one signature for all kinds
-        if not words[COUNT]:
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> Stats:  # noqa: ARG002 - one signature for all kinds
+        if not cells[COUNT]:
             return Stats(0, 0)
         return Stats(
-            words[COUNT],
-            words[TOTAL],
-            extreme_of(words[MINIMUM], greatest=False),
-            extreme_of(words[MAXIMUM], greatest=True),
+            cells[COUNT],
+            cells[TOTAL],
+            extreme_of(cells[MINIMUM], greatest=False),
+            extreme_of(cells[MAXIMUM], greatest=True),
         )
 
-    def result_of_difference(self, words: Words, labels: Mapping[str, object]) -> Stats:  # noqa: ARG002 - one signature
-        return Stats(words[COUNT], words[TOTAL])
+    def result_of_difference(self, cells: Cells, labels: Mapping[str, object]) -> Stats:  # noqa: ARG002 - one signature
+        return Stats(cells[COUNT], cells[TOTAL])
 
-    def difference(self, now: Words, before: Words) -> Words:
+    def difference(self, now: Cells, before: Cells) -> Cells:
         return (now[COUNT] - before[COUNT], now[TOTAL] - before[TOTAL], 0, 0)

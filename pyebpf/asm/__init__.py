@@ -16,6 +16,7 @@ from pyebpf.asm.opcodes import OPS, find_op
 from pyebpf.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from pyebpf.asm.data import instructions_of
     from pyebpf.asm.linker import assemble, link
     from pyebpf.asm.parser import parse, parse_line
     from pyebpf.asm.text import kernel_text, listing, mnemonic_text, text_of
@@ -35,6 +36,7 @@ __all__ = [
     "decode",
     "encode",
     "find_op",
+    "instructions_of",
     "kernel_text",
     "layout",
     "link",
@@ -52,6 +54,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "data": ("instructions_of",),
         "linker": ("assemble", "link"),
         "parser": ("parse", "parse_line"),
         "text": ("kernel_text", "listing", "mnemonic_text", "text_of"),

@@ -231,7 +231,7 @@ def _wide(op: str, form: Form, dst: Register, name: str | int, upper: int, where
         raise AssemblyError(f"{op}: offset {upper} is outside 0..4294967295")
     symbol, number = (name, 0) if isinstance(name, str) else (None, name)
     if not 0 <= number <= 0x7FFF_FFFF:
-        raise AssemblyError(f"{op}: {number} is no descriptor or id")
+        raise AssemblyError(f"{op}: {number} is not a descriptor or id")
     return Instruction(find_op(op, form), dst, imm=number | upper << 32, symbol=symbol, where=where)
 
 

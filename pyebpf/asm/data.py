@@ -7,8 +7,10 @@ from bisect import bisect_right
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.asm.instruction import Raw
+from pyebpf.asm.encoding import decode
+from pyebpf.asm.instruction import Instruction, Raw
 from pyebpf.asm.operands import integer
+from pyebpf.dataclass import replace
 from pyebpf.errors import AssemblyError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from pyebpf.asm.shapes import Token
     from pyebpf.errors import Location
 
-__all__ = ["DATA", "Data", "read_data", "slots_of"]
+__all__ = ["DATA", "Data", "instructions_of", "read_data", "slots_of"]
 
 #: Bytes of each of their numbers.
 DATA = {".byte": 1, ".2byte": 2, ".short": 2, ".4byte": 4, ".long": 4, ".int": 4, ".8byte": 8, ".quad": 8}
@@ -43,7 +45,7 @@ def read_data(tokens: Sequence[Token], at: Callable[[int, int], Location]) -> Da
         number = integer(token.text)
         if not -(most >> 1) - 1 <= number <= most:
             what = "byte" if size == 1 else f"number of {size} bytes"
-            raise AssemblyError(f"{token.text} is no {what} (0 to {most:#x})", at(token.start, token.end))
+            raise AssemblyError(f"{token.text} is not a {what} (0 to {most:#x})", at(token.start, token.end))
         out += (number & most).to_bytes(size, "little")
     return Data(bytes(out), where)
 
@@ -63,3 +65,28 @@ def slots_of(items: Sequence[Item | Raw | Data]) -> list[Item | Raw]:
         for at in range(0, len(together), 8):
             out.append(Raw(together[at : at + 8], lines[bisect_right(ends, at)].where))
     return out
+
+
+def instructions_of(items: Sequence[Instruction | Raw]) -> tuple[Instruction, ...]:
+    """The instructions of a program, those that are written as bytes among them.
+
+    AssemblyError, with `location`, for a slot that is no instruction: it cannot be run.
+    """
+    if all(isinstance(item, Instruction) for item in items):
+        return tuple(items)  # type: ignore[arg-type]  # as has just been seen
+    out: list[Instruction] = []
+    slot = 0
+    for is_raw, group in groupby(items, lambda item: isinstance(item, Raw)):
+        if not is_raw:
+            out += group  # type: ignore[arg-type]  # no others are left
+            slot = sum(each.slots for each in out)
+            continue
+        slots: list[Raw] = list(group)  # type: ignore[arg-type]  # all of them are
+        first = slot
+        for each in decode(b"".join(raw.data for raw in slots), raw=True):
+            where = slots[slot - first].where
+            if isinstance(each, Raw):
+                raise AssemblyError(f"slot {slot}: unknown opcode {each.data[0]:02x} ({each.data.hex()})", where)
+            out.append(replace(each, where=where))
+            slot += each.slots
+    return tuple(out)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from pyebpf.asm.instruction import Instruction, Raw
 from pyebpf.asm.op import REGISTERS, Register
 from pyebpf.asm.opcodes import BY_CODE
-from pyebpf.errors import AssemblyError
+from pyebpf.errors import AssemblyError, check_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,9 +98,10 @@ def decode(data: bytes, byteorder: ByteOrder = ..., *, raw: Literal[True]) -> tu
 def decode(data: bytes, byteorder: ByteOrder = "little", *, raw: bool = False) -> tuple[Any, ...]:
     """The instructions that these bytes are; encoding them gives the same bytes.
 
-    With `raw`, each slot that is no instruction becomes a `Raw`. Else AssemblyError names it: an unknown opcode, a
+    With `raw`, each slot that is not an instruction becomes a `Raw`. Else AssemblyError names it: an unknown opcode, a
     register above R10, a value in a field that the operation does not use, half a two-slot instruction.
     """
+    check_argument("data", data, (bytes, bytearray, memoryview), "bytes")
     if len(data) % 8:
         raise AssemblyError(f"{len(data)} bytes are no whole number of 8-byte instructions")
     pairs, rows = _pairs(byteorder), _rows()
@@ -139,9 +140,9 @@ def decode(data: bytes, byteorder: ByteOrder = "little", *, raw: bool = False) -
 def _raw(slot: bytes, registers: int, byteorder: ByteOrder) -> Raw:
     if _SCRATCH not in (registers >> 4, registers & 15):
         return Raw(slot)
-    from pyebpf.asm.scratch import scratch_note
+    from pyebpf.asm.scratch import ax_register_text
 
-    return Raw(slot, note=scratch_note(slot, byteorder))
+    return Raw(slot, note=ax_register_text(slot, byteorder))
 
 
 def _no_instruction(slot: int, fields: tuple[int, int, int, int], byteorder: ByteOrder) -> AssemblyError:

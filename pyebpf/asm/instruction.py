@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from pyebpf.asm.op import JUMPS, SYMBOLIC, Form, Op, Register
 from pyebpf.dataclass import dataclass, field
-from pyebpf.errors import AssemblyError
+from pyebpf.errors import AssemblyError, check_argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.errors import Location
 
-__all__ = ["Instruction", "Item", "Label", "Raw", "integer_operand", "slot_starts"]
+__all__ = ["Instruction", "Item", "Label", "Raw", "check_items", "integer_operand", "slot_starts"]
 
 _LOW = 0xFFFF_FFFF
 
@@ -192,3 +192,11 @@ def slot_starts(instructions: Sequence[Instruction | Raw]) -> tuple[int, ...]:
     for instruction in instructions:
         starts.append(starts[-1] + instruction.slots)
     return tuple(starts)
+
+
+def check_items(items: object) -> None:
+    """Refuse what is no sequence of instructions, labels and bytes that are neither."""
+    check_argument("instructions", items, (list, tuple), "a list of instructions, as assemble() gives")
+    for each in items if isinstance(items, list | tuple) else ():
+        if not isinstance(each, Instruction | Label | Raw):
+            check_argument("instructions", each, Instruction, "a list of instructions, as assemble() gives")

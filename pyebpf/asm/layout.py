@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from pyebpf.asm.instruction import Instruction, Label, slot_starts
+from pyebpf.asm.instruction import Instruction, Label, check_items, slot_starts
 from pyebpf.asm.op import JUMPS, Form
 from pyebpf.asm.opcodes import find_op
 from pyebpf.dataclass import dataclass, replace
@@ -84,7 +84,7 @@ def _positions(items: Sequence[Item], far: set[int]) -> tuple[dict[str, int], di
     for index, item in enumerate(items):
         if isinstance(item, Label):
             if item.name in labels:
-                raise AssemblyError(f"label {item.name!r} stands at two places")
+                raise AssemblyError(f"label {item.name!r} is defined twice")
             labels[item.name] = slot
             continue
         if item.symbol is not None and item.op.form in JUMPS:
@@ -138,6 +138,7 @@ def resolve(
 
     AssemblyError for a name that is in none of them.
     """
+    check_items(instructions)
     out = []
     for instruction, start in zip(instructions, slot_starts(instructions), strict=False):
         name = instruction.symbol

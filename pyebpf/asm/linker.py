@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.asm.instruction import Instruction, Label, Raw
+from pyebpf.asm.instruction import Instruction, Label, Raw, check_items
 from pyebpf.asm.op import JUMPS, Form
 from pyebpf.asm.parser import parse
 from pyebpf.dataclass import replace
@@ -25,13 +25,14 @@ def assemble(text: str, file: str = "<text>") -> tuple[Instruction | Raw, ...]:
     """The instructions of a text, labels replaced by distances; maps and kernel functions keep their names.
 
     `exit`, unless it is a label of the text, is the label of the first `exit` instruction. AssemblyError, with
-    `location`, for what means nothing, a label that is not there or stands at two places, a jump that is too far.
+    `location`, for what means nothing, a label that is not there or is defined twice, a jump that is too far.
     """
     return link(parse(text, file))
 
 
 def link(items: Sequence[Item | Raw]) -> tuple[Instruction | Raw, ...]:
     """Replace the names of labels in jumps, local calls and function loads of what `parse` gave."""
+    check_items(items)
     labels = _labels(items)
     out: list[Instruction | Raw] = []
     slot = 0
@@ -51,7 +52,7 @@ def _labels(items: Sequence[Item | Raw]) -> dict[str, int]:
     for item in items:
         if isinstance(item, Label):
             if item.name in labels:
-                raise AssemblyError(f"label {item.name!r} stands at two places: rename one", item.where)
+                raise AssemblyError(f"label {item.name!r} is defined twice: rename one", item.where)
             labels[item.name] = slot
             continue
         if first_exit is None and isinstance(item, Instruction) and item.op.form is Form.EXIT:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Operands", "integer", "unquoted"]
 
 _LOW = 0xFFFF_FFFF
-_MOST_DIGITS = 100
+_MAX_DIGITS = 100
 _CONSTANTS = (Form.DST_IMM, Form.STORE_IMM, Form.JUMP_IMM)
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|(.))")
 _UNESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
@@ -28,7 +28,7 @@ _BY_NAME = {f"{percent}{letter}{r:d}": r for percent in ("", "%") for letter in 
 
 def integer(text: str) -> int:
     """A number as both syntaxes write it, perhaps with a sign and space after it."""
-    if len(text) > _MOST_DIGITS:
+    if len(text) > _MAX_DIGITS:
         raise AssemblyError(f"a number of {len(text)} digits fits no operand")
     try:
         return int(text, 0)
@@ -52,7 +52,7 @@ def unquoted(text: str) -> str:
         if found[1]:
             number = int(found[1], 16)
             if number > 0x10FFFF:
-                raise AssemblyError(f"{found[0]} is no character")
+                raise AssemblyError(f"{found[0]} is not a character")
             return chr(number)
         return _UNESCAPED.get(found[2], found[2])
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-_MOST = 6
+_MAX_ELEMENTS = 6
 _LONGEST = 60  # characters of a token that are shown
 _MEANINGS = {
     "r": "a register (r0 to r10)",
@@ -52,7 +52,7 @@ def explain(tokens: Sequence[Token], end: int, at: Callable[[int, int], Location
             return AssemblyError(f"there is no register {token.text}: they are r0 to r10", place)
         if token.kind == "?":
             apart = ": `ll` stands apart" if token.text[-2:].lower() == "ll" else ""
-            return AssemblyError(f"`{_shown(token)}` is no number{apart}", at(token.start, token.end))
+            return AssemblyError(f"`{_shown(token)}` is not a number{apart}", at(token.start, token.end))
         following = node.get(token.kind)
         if following is None and "@" in node and token.kind.isidentifier() and index == len(tokens) - 1:
             following = node["@"]
@@ -81,9 +81,9 @@ def _no_start(token: Token, node: dict[str, Any]) -> str:
 
 def _expected(token: Token | None, node: dict[str, Any]) -> str:
     kinds = sorted(node, key=lambda kind: (kind not in _MEANINGS, kind))
-    if len(kinds) > _MOST:
+    if len(kinds) > _MAX_ELEMENTS:
         hint = closest(token.text, [kind for kind in kinds if kind not in _MEANINGS]) if token is not None else ""
-        kinds = kinds[:_MOST]
+        kinds = kinds[:_MAX_ELEMENTS]
         return f"expected {', '.join(_MEANINGS.get(kind, f'`{kind}`') for kind in kinds)} or another{hint}"
     shown = [_MEANINGS.get(kind, f"`{kind}`") for kind in kinds]
     return "expected " + (" or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0])

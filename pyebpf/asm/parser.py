@@ -76,7 +76,7 @@ def parse(text: str, file: str = "<text>") -> tuple[Item | Raw, ...]:
     """The labels and instructions of a text; each knows its place, and jumps and calls still have their names.
 
     A call of a bare name (`call f`) is a call of that label if there is one, else of the helper of that name.
-    AssemblyError, with `location`, for a line that means nothing; InvalidValue for what is no text.
+    AssemblyError, with `location`, for a line that means nothing; InvalidValue for what is not text.
     """
     if not isinstance(text, str):
         raise InvalidValue(f"a program's text is a str, not {type(text).__name__}")
@@ -234,7 +234,7 @@ def _tokens(code: str, start: int) -> list[Token]:
 
 
 def _decided(item: Item | Raw, labels: set[str]) -> Item | Raw:
-    """A call of a name that is no label becomes the call of the helper of that name."""
+    """A call of a name that is not a label becomes the call of the helper of that name."""
     if isinstance(item, Label | Raw) or item.op.form is not Form.CALL_LOCAL or item.symbol is None:
         return item
     if item.symbol in labels:

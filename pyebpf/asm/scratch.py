@@ -16,12 +16,12 @@ from pyebpf.asm.text import kernel_text
 if TYPE_CHECKING:
     from pyebpf.asm.encoding import ByteOrder
 
-__all__ = ["scratch_note"]
+__all__ = ["ax_register_text"]
 
 _SCRATCH = 11
 
 
-def scratch_note(slot: bytes, byteorder: ByteOrder) -> str:
+def ax_register_text(slot: bytes, byteorder: ByteOrder) -> str:
     """The text of a slot that is an instruction but for R11; empty for every other one."""
     registers = (slot[1] >> 4, slot[1] & 15)
     # As another register, one that the instruction does not have, it is decoded and printed.

@@ -25,7 +25,7 @@ __all__ = ["TOKEN", "Shape", "Token", "shapes", "token_kinds"]
 
 _LABEL = re.compile(r"\d+[bf]", re.ASCII)
 _REGISTER = re.compile(r"%?[rwRW]\d+", re.ASCII)
-_MOST_KINDS = 1 << 14
+_MAX_KINDS = 1 << 14
 _VARIABLE = ("#", "+#", "~", "@", "?")
 
 _NUMBER_TEXT = r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)"
@@ -121,7 +121,7 @@ def _templates(op: Op) -> Iterator[tuple[str, bool]]:
 
 
 def _any_width(op: Op) -> bool:
-    """Whether a register that is no address may be written as r or w, since its upper half is zero or not used.
+    """Whether a register that is not an address may be written as r or w, since its upper half is zero or not used.
 
     Of what memory holds LLVM names the part of the register that is used, the kernel mostly the whole.
     """
@@ -172,7 +172,7 @@ class _Kinds(dict[str, str]):
 
     def __missing__(self, text: str) -> str:
         kind = _kind(text, self)
-        if len(self) < _MOST_KINDS:
+        if len(self) < _MAX_KINDS:
             self[text] = kind
         return kind
 

@@ -13,7 +13,7 @@ from functools import cache
 from string import Formatter
 from typing import TYPE_CHECKING, Literal
 
-from pyebpf.asm.instruction import Instruction, Label, Raw, slot_starts
+from pyebpf.asm.instruction import Instruction, Label, Raw, check_items, slot_starts
 from pyebpf.asm.op import Form
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def listing(
     false. `comments` tells of the instruction at a slot, in place of a helper's name and of a label for its target.
     With `maps_by_id` numbers of maps are ids (`map[id:7]`), as in a program that is loaded.
     """
+    items = [*items] if hasattr(items, "__iter__") else items
+    check_items(items)
     instructions: list[Instruction | Raw] = []
     names: dict[int, list[str]] = {}
     slot = 0

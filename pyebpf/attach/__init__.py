@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.module.module import BaseModule
 
 if TYPE_CHECKING:
+    from pyebpf.attach.calls import CallDecorators
     from pyebpf.attach.cgroups import CgroupDecorators
     from pyebpf.attach.freplace import FreplaceDecorators
     from pyebpf.attach.functions import FunctionDecorators
@@ -29,6 +30,7 @@ __all__ = ["FAMILIES", "DecoratorMethods"]
 
 #: For each family its file in this folder, the class in it, and the decorators that the class has.
 FAMILIES = {
+    "calls": ("CallDecorators", "call system_call user_call usdt_call"),
     "cgroups": (
         "CgroupDecorators",
         """
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
 
     class DecoratorMethods(
         BaseModule,
+        CallDecorators,
         CgroupDecorators,
         FreplaceDecorators,
         FunctionDecorators,

@@ -159,13 +159,13 @@ class CgroupAttachSpec(AttachSpec):
         return self.path
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return not self.path
 
-    def at(self, *place: Any, **options: Any) -> Self:
+    def with_target(self, *place: Any, **options: Any) -> Self:
         """`probe.attach(path)`: the directory, as text, as a path, or as what has its descriptor."""
-        if not self.is_open:
-            AttachSpec.at(self, *place, **options)
+        if not self.is_deferred:
+            AttachSpec.with_target(self, *place, **options)
         if len(place) != 1 or options:
             raise InvalidValue(f"{self} is attached by probe.attach(path), the directory of a control group")
         return replace(self, path=directory(place[0]))

@@ -103,9 +103,7 @@ def _with_parentheses(method: FunctionType) -> Any:
     def decorator(module: Any, *targets: Any, **options: Any) -> Any:
         if targets and is_decorated(targets[0]):
             name = method.__name__
-            raise InvalidValue(
-                f"@bpf.{name} stands here without its parentheses: write @bpf.{name}(…), with its targets"
-            )
+            raise InvalidValue(f"@bpf.{name} is used here without parentheses: write @bpf.{name}(…), with its targets")
         return declared(module, *targets, **options)
 
     return decorator

@@ -16,7 +16,7 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, temporary, write_bytes
 from pyebpf.builder.values.operations import rvalue
 from pyebpf.builder.values.writing import integer
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest
 from pyebpf.specs import AttachSpec
@@ -136,7 +136,7 @@ class Bytes(ContextField):
 
 
 class WordArrayField(ContextField):
-    """An array of `count` u32, only read, indexed by numbers known while compiling."""
+    """An array of `count` u32, only read, indexed by numbers known at compile time."""
 
     def __init__(self, name: str, offset: int, count: int, **rules: Any) -> None:
         super().__init__(name, offset, _WORD * count, **rules)
@@ -158,7 +158,7 @@ class WordArray(Entity, NoPythonOperators):
     def _element(self, p: ProgramBuilder, index: Any) -> IntegerField:
         count = self.field.size // _WORD
         if not isinstance(index, int):
-            p.fail(f"{self.describe()} is indexed by numbers known while compiling, not by {describe(index)}")
+            p.fail(f"{self.describe()} is indexed by numbers known at compile time, not by {describe(index)}")
         if not 0 <= index < count:
             p.fail(f"index {int(index)} is outside {self.describe()}: 0 to {count - 1}")
         return IntegerField(self.field.name, self.field.offset + _WORD * int(index))
@@ -179,7 +179,7 @@ class NestedField(ContextField):
         self.nullable = nullable
 
     def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
-        address = p.b.load(base, self.offset, U64.size, kind=Kind.POINTER)
+        address = p.b.load(base, self.offset, U64.size, result=ValueType.POINTER)
         if not self.nullable:
             p.b.assume_non_null(address)
         return NestedStruct(
@@ -220,12 +220,12 @@ class FieldTable:
         if isinstance(allowed, tuple):
             if hook not in allowed:
                 here = f" in {hook} programs" if hook else ""
-                p.fail(f"{name} of {self.c_name} is only read{here}: {', '.join(allowed)} programs may write it")
+                p.fail(f"{name} of {self.c_name} is read-only{here}: {', '.join(allowed)} programs may write it")
         elif not allowed:
             fields = self.fields.values()
             able = [f.name for f in fields if f.writable is True and (f.on is None or hook in f.on)]
             others = f": what may be written is {', '.join(able)}" if able else ""
-            p.fail(f"{name} of {self.c_name} is only read{others}")
+            p.fail(f"{name} of {self.c_name} is read-only{others}")
         found.write(p, base, value)
 
 

@@ -51,7 +51,7 @@ class Freplace(AttachSpec):
         return f"function {self.function} of another program"
 
     @property
-    def numbers(self) -> int:
+    def scalar_parameters(self) -> int:
         return len(self.parameters)
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FunctionDecorators"]
 
 FENTRY, MULTI, KPROBE = "attach:fentry", "attach:kprobe_multi", "attach:kprobe"
-_MISSING_REASONS = {
+MISSING_REASONS = {
     FENTRY: "this kernel has no trampolines for programs, or refuses them",
     MULTI: "this kernel has no kprobe.multi links",
     KPROBE: "this kernel has no kprobes",
@@ -38,7 +38,7 @@ class FunctionDecorators(Decorators):
 
     def function(self, *functions: str, optional: bool = False, max_probes: int = MAX_PROBES) -> TracingDecorator:
         """Run at the entry of functions: by fentry, else kprobe.multi, else kprobe, whichever the kernel has."""
-        return self._best("function", functions, optional=optional, most=max_probes, returns=False)
+        return self._best("function", functions, optional=optional, max_probes=max_probes, returns=False)
 
     def function_return(
         self, *functions: str, optional: bool = False, max_probes: int = MAX_PROBES
@@ -47,27 +47,31 @@ class FunctionDecorators(Decorators):
 
         `retval` is what the function returns. Its arguments can only be had in a probe that asks for fexit.
         """
-        return self._best("function_return", functions, optional=optional, most=max_probes, returns=True)
+        return self._best("function_return", functions, optional=optional, max_probes=max_probes, returns=True)
 
     def _best(
-        self, decorator: str, functions: tuple[str, ...], *, optional: bool, most: int, returns: bool
+        self, decorator: str, functions: tuple[str, ...], *, optional: bool, max_probes: int, returns: bool
     ) -> TracingDecorator:
         check_names(decorator, functions)
 
         def candidate(name: str, need: str, place: Callable[[str], AttachSpec]) -> Candidate:
             made = attachments(map(place, functions), optional=optional)
-            return Candidate(name, made, (need,), _MISSING_REASONS[need])
+            return Candidate(name, made, (need,), MISSING_REASONS[need])
 
         candidates: tuple[Candidate, ...] = (
             candidate(
-                "kretprobe.multi" if returns else "kprobe.multi", MULTI, lambda f: KprobeMulti((f,), returns, most=most)
+                "kretprobe.multi" if returns else "kprobe.multi",
+                MULTI,
+                lambda f: KprobeMulti((f,), returns, max_probes=max_probes),
             ),
-            candidate("kretprobe" if returns else "kprobe", KPROBE, lambda f: Kprobe((f,), returns, most=most)),
+            candidate(
+                "kretprobe" if returns else "kprobe", KPROBE, lambda f: Kprobe((f,), returns, max_probes=max_probes)
+            ),
         )
         # A trampoline takes a program for each function, and some 0.1 s each to detach.
         if not any(map(is_pattern, functions)):
             trampoline = Fexit if returns else Fentry
-            first = candidate("fexit" if returns else "fentry", FENTRY, lambda f: trampoline(f, most))
+            first = candidate("fexit" if returns else "fentry", FENTRY, lambda f: trampoline(f, max_probes))
             candidates = (first, *candidates)
         made: TracingDecorator = self._decorator(decorator, functions, candidates)
         return made

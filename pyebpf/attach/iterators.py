@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from pyebpf.attach.decorators import Decorators, attachments
-from pyebpf.builder.context import LoadAttributes, ProgramContext
+from pyebpf.builder.context import KernelObject, LoadAttributes, ProgramContext
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import read_int
-from pyebpf.builder.values.kernel_objects import KernelReference, from_register
+from pyebpf.builder.values.kernel_objects import KernelReference, from_register, plain_name
 from pyebpf.builder.values.kernel_references import NullableReference
 from pyebpf.builder.values.lvalue import Lvalue, temporary
-from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.operations import rvalue
+from pyebpf.builder.values.optional import OptionalInt
 from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference
-from pyebpf.compiler.ir import Condition as Relation, Kind
+from pyebpf.compiler.ir import Condition as Relation, ValueType
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.module.probe import Candidate, Probe, Request
@@ -99,10 +99,10 @@ class KernelIterator(AttachSpec):
         return self.name
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return True
 
-    def at(
+    def with_target(
         self,
         *place: Any,
         map: Any = None,  # noqa: A002 - the kernel's word
@@ -121,9 +121,9 @@ class KernelIterator(AttachSpec):
             (bool(pid or tid), "pid and tid", task),
         ):
             if given and not fits:
-                raise InvalidValue(f"{self} takes no {word}: it walks something else")
+                raise InvalidValue(f"{self} takes no {word}: it iterates over something else")
         if self.name in MAP_ITERATORS and map is None:
-            raise InvalidValue(f"{self} walks a map: write @bpf.iter({self.name!r}, …, map=m), or read(map=m)")
+            raise InvalidValue(f"{self} iterates over a map: write @bpf.iter({self.name!r}, …, map=m), or read(map=m)")
         if order and order not in CGROUP_ORDERS:
             raise InvalidValue(
                 f"order={order!r}{closest(order, CGROUP_ORDERS)}: give one of {', '.join(CGROUP_ORDERS)}"
@@ -153,7 +153,9 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             return target.function(f"bpf_iter_{name}")
         except NotFound as error:
             _, _, meant = str(error).partition(" (did you mean ")
-            hint = f" (did you mean {meant.replace('bpf_iter__', '')}" if meant else ""
+            # Other structs have names like it, too.
+            like = [each.removeprefix("bpf_iter__") for each in meant.removesuffix("?)").split(" or ") if "__" in each]
+            hint = f" (did you mean {' or '.join(like)}?)" if like else ""
             text = f"this kernel has no iterator {name!r}{hint}: bpf.iterators() lists those there are"
             raise NotFound(text) from error
 
@@ -168,6 +170,18 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
         function = self._function(target)
         return LoadAttributes(function.btf_id, function.module)
 
+    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+        found = self.field(p, plain_name(name))
+        if annotation is None or not isinstance(found, OptionalInt):
+            return super().parameter(p, name, annotation, position)
+        held = found.loaded or found.type
+        if annotation not in (int, KernelObject, held):
+            shown = getattr(annotation, "name", annotation)
+            p.fail(
+                f"{name} is {held.name} in the map, and None after the last entry, not {shown}: leave it unannotated"
+            )
+        return found
+
     def field(self, p: ProgramBuilder, name: str) -> Any:
         function = self._function(p.target)
         for index, parameter in enumerate(function.parameters):
@@ -180,7 +194,7 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
         element = type_.element
         if element is None:
             return from_register(p, p.b.load(p.context, 8 * index, 8), type_, trusted=False)
-        register = p.b.load(p.context, 8 * index, 8, kind=Kind.POINTER)
+        register = p.b.load(p.context, 8 * index, 8, result=ValueType.POINTER)
         if element.composite:
             always = name == "meta" or (name == "map" and self.attach.name in MAP_ITERATORS)
             made = KernelReference if always else NullableReference
@@ -209,7 +223,7 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             p.b.write(number, found.value)
         with p.b.else_():
             p.b.write(number, p.b.const(0))
-        return OptionalInt(register, p.b.take(number), found.type, found.loaded, owner)
+        return OptionalInt(register, p.b.read_final(number), found.type, found.loaded, owner)
 
     def emit(self, p: ProgramBuilder, value: Any) -> None:
         """Write a copy of a record to what is being read.
@@ -225,12 +239,12 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             p.fail(f"{self.attach} is read as {record.name} records: emit() takes one, not {describe(value)}")
         if isinstance(value, Reference):
             value.check(p)
-        meta = p.b.load(p.context, 0, 8, kind=Kind.POINTER)
+        meta = p.b.load(p.context, 0, 8, result=ValueType.POINTER)
         place = p.target.struct_member("struct bpf_iter_meta", "seq").offset
         with temporary(p, record.size) as slot:
             address = p.b.slot_address(slot)
             p.store_value(address, 0, record, value)
-            seq = p.b.load(meta, place, 8, kind=Kind.POINTER)
+            seq = p.b.load(meta, place, 8, result=ValueType.POINTER)
             p.b.call(SEQ_WRITE, seq, address, p.b.const(record.size))
 
 
@@ -252,11 +266,11 @@ class IteratorProbe(Probe[P, None], Generic[P, T]):
         cgroup: str = "",
         order: str = "",
     ) -> Iterator[T]:
-        """Walk the list once: every record that the program emits, in order.
+        """Read the list once: every record that the program emits, in order.
 
         The kernel goes on as records are taken; leaving early ends the pass. A list of tasks is limited to one process
-        by `pid`, to one thread by `tid`. `map` is the map to walk: any with a `fileno()`, of the shape of the
-        decorator's, which is walked without it. `cgroup` is a directory of the cgroup2 file system and `order` "self",
+        by `pid`, to one thread by `tid`. `map` is the map to read: any with a `fileno()`, of the shape of the
+        decorator's, which is read without it. `cgroup` is a directory of the cgroup2 file system and `order` "self",
         "descendants_pre" (by itself), "descendants_post", "ancestors" or "children".
 
         Raises NotLoaded outside `with bpf:`, InvalidValue for a limit that this list has not, NotFound for a process
@@ -283,7 +297,7 @@ class IteratorDecorators(Decorators):
         *,
         map: DeclaredMap | None = None,  # noqa: A002 - the kernel's word
     ) -> IteratorDecorator[T]:
-        """Run for each element of the kernel's list `name`, whenever `probe.read()` walks it.
+        """Run for each element of the kernel's list `name`, whenever `probe.read()` reads it.
 
         "task", "task_file", "task_vma", "tcp", "udp", "unix", "bpf_map", "bpf_prog", "bpf_map_elem" (with `map`) and
         what else `bpf.iterators()` lists. Parameters are those of the kernel's function bpf_iter_NAME. The program

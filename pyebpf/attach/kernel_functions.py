@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf.attach import registers
+from pyebpf.attach.call_arguments import call_argument_type
 from pyebpf.builder.context import ProgramContext, annotated
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import plain_name
@@ -16,7 +17,7 @@ from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
 from pyebpf.specs.attach_point import AttachSpec
-from pyebpf.types import INTEGERS, S64, U64, CharFactory
+from pyebpf.types import S64, U64, CharFactory
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -80,7 +81,7 @@ def is_pattern(name: str) -> bool:
 
 
 def check_names(decorator: str, functions: tuple[str, ...], *, offsets: bool = False) -> None:
-    """Refuse what is no name of a function, and offsets unless the decorator takes them. Raises InvalidValue."""
+    """Refuse what is not a name of a function, and offsets unless the decorator takes them. Raises InvalidValue."""
     for function in functions:
         found = _NAME.fullmatch(function)
         if found is None:
@@ -177,8 +178,8 @@ def callee(target: Target, function: str) -> TracedFunction:
     return TracedFunction(name, call, tuple(passed), found.returns, slot)
 
 
-def expanded(target: Target, function: str, most: int) -> Iterator[str]:
-    """The functions that a name or a pattern stands for. Raises NotFound, InvalidValue for more than `most`."""
+def expanded(target: Target, function: str, max_probes: int) -> Iterator[str]:
+    """The functions that a name or a pattern stands for. Raises NotFound, InvalidValue for more than `max_probes`."""
     module, name, offset = split(function)
     if not is_pattern(name):
         before = f"{module}:" if module else ""
@@ -188,10 +189,10 @@ def expanded(target: Target, function: str, most: int) -> Iterator[str]:
     if not found:
         if module and not target.functions(f"{module}:*"):
             raise not_loaded(function)
-        raise NotFound(f"no function of the kernel that a probe can be put on matches {function!r}")
-    if len(found) > most:
+        raise NotFound(f"no function of the kernel that can be probed matches {function!r}")
+    if len(found) > max_probes:
         raise InvalidValue(
-            f"{function!r} matches {len(found)} functions, more than {most}: narrow it, or allow more with "
+            f"{function!r} matches {len(found)} functions, more than {max_probes}: narrow it, or allow more with "
             f"max_probes={len(found)} (--max-probes)"
         )
     yield from found
@@ -277,7 +278,7 @@ class FunctionProgramContext(ProgramContext[S]):
         return self.parameter(p, name, None, 0)
 
     def other_attribute(self, p: ProgramBuilder, name: str) -> Any:
-        """`ctx.name` of a name that is no parameter's."""
+        """`ctx.name` of a name that is not a parameter's."""
         raise NotImplementedError
 
     def _look_for(self, target: Target, known: TracedFunction) -> None:
@@ -327,11 +328,10 @@ class FunctionProgramContext(ProgramContext[S]):
         if field.pointer:
             text = field.type.replace("const", "").split() == ["char", "*"]
             return Pointer(value, CharFactory() if text else None, Space.USER)
-        size, signed = field.element or (U64.size, False)
-        if size >= U64.size:
-            return Int(value, S64 if signed else U64)
-        low = p.b.emit(Op.SEXT if signed else Op.ZEXT, value, size=size)
-        narrow = INTEGERS[f"{'s' if signed else 'u'}{8 * size}"]
+        narrow = call_argument_type(p.target, field)
+        if narrow.size == U64.size:
+            return Int(value, narrow)
+        low = p.b.emit(Op.SEXT if narrow.signed else Op.ZEXT, value, size=narrow.size)
         p.b.assume_bounds(low, narrow.minimum, narrow.maximum)
         return Int(low, S64, narrow)
 

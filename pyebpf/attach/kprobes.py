@@ -43,13 +43,13 @@ class Kprobe(AttachSpec):
     """The entry of kernel functions, or the return with `returns`: the context is `struct pt_regs`.
 
     A function is given by name ("tcp_sendmsg", "ip_rcv+0x1c" for an instruction within, "sch_fq:fq_enqueue" for a
-    module's) or by a pattern ("tcp_*"), which stands for at most `most` of them. `matched` are those that only a
-    pattern named: what takes no probe among them is left out.
+    module's) or by a pattern ("tcp_*"), which stands for at most `max_probes` of them. `matched` are those that only a
+    pattern named: those that cannot be probed are left out.
     """
 
     functions: tuple[str, ...]
     returns: bool = False
-    most: int = MAX_PROBES
+    max_probes: int = MAX_PROBES
     matched: tuple[str, ...] = ()
 
     program_type = ProgramType.KPROBE
@@ -77,7 +77,7 @@ class KprobeMulti(AttachSpec):
     returns: bool = False
     session: bool = False
     cookies: tuple[int, ...] = ()
-    most: int = MAX_PROBES
+    max_probes: int = MAX_PROBES
 
     program_type = ProgramType.KPROBE
 
@@ -137,7 +137,7 @@ class KprobeProgramContext(_RegisterProgramContext[Kprobe]):
 
     def expand(self, target: Target) -> Iterator[AttachSpec]:
         for function in self.attach.functions:
-            for name in expanded(target, function, self.attach.most):
+            for name in expanded(target, function, self.attach.max_probes):
                 matched = (name,) if is_pattern(function) else ()
                 yield replace(self.attach, functions=(name,), matched=matched)
 
@@ -200,7 +200,7 @@ class KprobeMultiProgramContext(_RegisterProgramContext[KprobeMulti]):
     def expand(self, target: Target) -> Iterator[AttachSpec]:
         cookies = self.attach.cookies or (0,) * len(self.attach.functions)
         for function, cookie in zip(self.attach.functions, cookies, strict=True):
-            for name in expanded(target, function, self.attach.most):
+            for name in expanded(target, function, self.attach.max_probes):
                 kept = (cookie,) if self.attach.cookies else ()
                 yield replace(self.attach, functions=(name,), cookies=kept)
 
@@ -219,13 +219,13 @@ class KprobeDecorators(Decorators):
     def kprobe(self, *functions: str, optional: bool = False, max_probes: int = MAX_PROBES) -> TracingDecorator:
         """Run at the entry of functions, or at an instruction within one: "ip_rcv+0x1c"."""
         check_names("kprobe", functions, offsets=True)
-        places = (Kprobe((function,), most=max_probes) for function in functions)
+        places = (Kprobe((function,), max_probes=max_probes) for function in functions)
         return self._tracing("kprobe", functions, places, optional=optional)
 
     def kretprobe(self, *functions: str, optional: bool = False, max_probes: int = MAX_PROBES) -> TracingDecorator:
         """Run when functions return. `retval` is what one returns; arguments are gone by then."""
         check_names("kretprobe", functions)
-        places = (Kprobe((function,), returns=True, most=max_probes) for function in functions)
+        places = (Kprobe((function,), returns=True, max_probes=max_probes) for function in functions)
         return self._tracing("kretprobe", functions, places, optional=optional)
 
     def kprobe_multi(
@@ -239,7 +239,7 @@ class KprobeDecorators(Decorators):
 
         `cookies` gives functions a number each, which `helpers.get_attach_cookie(ctx)` reads; others have 0.
         """
-        return self._multi("kprobe_multi", functions, cookies, optional=optional, most=max_probes)
+        return self._multi("kprobe_multi", functions, cookies, optional=optional, max_probes=max_probes)
 
     def kretprobe_multi(
         self,
@@ -249,7 +249,7 @@ class KprobeDecorators(Decorators):
         max_probes: int = MAX_PROBES,
     ) -> TracingDecorator:
         """Run when functions return, however many by one call (as `kprobe_multi`). `retval` is what one returns."""
-        return self._multi("kretprobe_multi", functions, cookies, optional=optional, most=max_probes)
+        return self._multi("kretprobe_multi", functions, cookies, optional=optional, max_probes=max_probes)
 
     def kprobe_session(
         self,
@@ -265,7 +265,9 @@ class KprobeDecorators(Decorators):
         of the moment: at the return only `retval` means something.
         """
         check_names("kprobe_session", functions)
-        places = _with_cookies("kprobe_session", functions, cookies, KprobeMulti((), session=True, most=max_probes))
+        places = _with_cookies(
+            "kprobe_session", functions, cookies, KprobeMulti((), session=True, max_probes=max_probes)
+        )
         return self._verdict("kprobe_session", functions, places, optional=optional)
 
     def _multi(
@@ -275,10 +277,10 @@ class KprobeDecorators(Decorators):
         cookies: Mapping[str, int] | None,
         *,
         optional: bool,
-        most: int,
+        max_probes: int,
     ) -> TracingDecorator:
         check_names(decorator, functions)
-        pattern = KprobeMulti((), returns=decorator.startswith("kret"), most=most)
+        pattern = KprobeMulti((), returns=decorator.startswith("kret"), max_probes=max_probes)
         return self._tracing(
             decorator, functions, _with_cookies(decorator, functions, cookies, pattern), optional=optional
         )
@@ -289,7 +291,7 @@ def _with_cookies(
 ) -> tuple[AttachSpec, ...]:
     for name in cookies or ():
         if name not in functions:
-            raise InvalidValue(f"@bpf.{decorator}(cookies=…): {name!r} is none of its functions")
+            raise InvalidValue(f"@bpf.{decorator}(cookies=…): {name!r} is not one of its functions")
     given = cookies or {}
     return tuple(
         replace(pattern, functions=(function,), cookies=(given.get(function, 0),) if cookies else ())

@@ -88,10 +88,10 @@ class LsmCgroup(AttachSpec):
         return self.hook
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return not self.path
 
-    def at(self, *place: Any, **options: Any) -> LsmCgroup:
+    def with_target(self, *place: Any, **options: Any) -> LsmCgroup:
         """The same hook of a control group, named by its directory."""
         if len(place) != 1 or options or self.path:
             raise InvalidValue(f"{self} is attached by probe.attach(directory), of a control group")

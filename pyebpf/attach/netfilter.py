@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.attach.decorators import Decorators, network_namespace
 from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.values.kernel_objects import KernelReference
-from pyebpf.compiler.ir import Kind
+from pyebpf.compiler.ir import ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.specs.attach_point import AttachSpec, KernelRequirement
@@ -86,7 +86,7 @@ class NetfilterProgramContext(ProgramContext[Netfilter]):
         if name not in _FIELDS:
             p.fail(f"a netfilter program's context has no field {name}{closest(name, _FIELDS)}: it has state and skb")
         offset, struct = _FIELDS[name]
-        register = p.b.load(p.context, offset, 8, kind=Kind.POINTER)
+        register = p.b.load(p.context, offset, 8, result=ValueType.POINTER)
         p.b.assume_non_null(register)
         return KernelReference(register, p.target.type_named(struct), trusted=True)
 

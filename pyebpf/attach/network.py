@@ -94,14 +94,14 @@ class Xdp(AttachSpec):
         return self.interface
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return not self.interface
 
     @property
-    def marks_owner(self) -> bool:
+    def named_after_owner(self) -> bool:
         return self.netlink
 
-    def at(self, *place: Any, **options: Any) -> Xdp:
+    def with_target(self, *place: Any, **options: Any) -> Xdp:
         """`attach("eth0", mode="generic")`."""
         mode = options.pop("mode", self.mode)
         if len(place) != 1 or options:
@@ -135,7 +135,7 @@ class _Tc(AttachSpec):
         return self.interface
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return not self.interface
 
 
@@ -159,7 +159,7 @@ class Tcx(_Tc):
     def requirement(self) -> KernelRequirement:
         return _NETKIT if self.netkit else _TCX
 
-    def at(self, *place: Any, **options: Any) -> Tcx:
+    def with_target(self, *place: Any, **options: Any) -> Tcx:
         """`attach("eth0")`, `attach("eth0", first=True)`, `attach("eth0", before=id)`, `attach("eth0", after=id)`."""
         known = {name: options.pop(name) for name in ("before", "after", "first") if name in options}
         if len(place) != 1 or options:
@@ -179,7 +179,7 @@ class Clsact(_Tc):
     def __str__(self) -> str:
         return f"clsact {self.interface or '(any interface)'} {self.direction}"
 
-    def at(self, *place: Any, **options: Any) -> Clsact:
+    def with_target(self, *place: Any, **options: Any) -> Clsact:
         """`attach("eth0")`."""
         priority = options.pop("priority", self.priority)
         if len(place) != 1 or options:

@@ -142,7 +142,7 @@ CLOCKS = ("cpu_clock", "task_clock")
 class PerfEventDecorators(Decorators):
     """Probes at perf events."""
 
-    def sample(self, *, frequency: int = 99, pid: int = -1) -> TracingDecorator:
+    def sample(self, frequency: int = 99, *, pid: int = -1) -> TracingDecorator:
         """Run on every processor `frequency` times a second of its time at work (PERF_COUNT_SW_CPU_CLOCK).
 
         `pid` limits it to one process.

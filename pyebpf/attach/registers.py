@@ -90,9 +90,9 @@ def typed(p: ProgramBuilder, value: ir.Value, annotation: Any, name: str, space:
         p.b.assume_bounds(low, annotation.minimum, annotation.maximum)
         return Int(low, S64, annotation)
     if annotation is None:
-        p.fail(f"{name}: nothing here says what type it has: annotate it, {name}: u32 or {name}: ptr[char]")
+        p.fail(f"{name}: its type is not known: annotate it, {name}: u32 or {name}: ptr[char]")
     if annotation is KernelObject:
-        p.fail(f'{name}: nothing here says which struct it is: annotate {name}: u64, and cast("struct …", {name})')
+        p.fail(f'{name}: its struct is not known: annotate {name}: u64, and cast("struct …", {name})')
     if annotation is int:
-        p.fail(f"{name}: int says nothing of its width: annotate u32, s32, u64 or s64")
+        p.fail(f"{name}: int does not give its width: annotate u32, s32, u64 or s64")
     p.fail(f"{name}: an argument in a register is an integer or a pointer: u8 to s64, ptr[…]")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.operations import to_int
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Op, ValueType
 from pyebpf.errors import NotFound
 from pyebpf.types import S64, U64
 from pyebpf.types.integers import INTEGERS
@@ -35,16 +35,16 @@ def is_return(p: ProgramBuilder) -> Any:
 
 def cookie(p: ProgramBuilder) -> Any:
     """`ctx.cookie`: a u64, 0 at the entry."""
-    return Int(p.b.load(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, 8), U64)
+    return Int(p.b.load(_kfunc(p, "bpf_session_cookie", result=ValueType.POINTER), 0, 8), U64)
 
 
 def set_cookie(p: ProgramBuilder, value: Any) -> None:
     """`ctx.cookie = value`."""
     number = to_int(p, value).value
-    p.b.store(_kfunc(p, "bpf_session_cookie", result=Kind.POINTER), 0, number, 8)
+    p.b.store(_kfunc(p, "bpf_session_cookie", result=ValueType.POINTER), 0, number, 8)
 
 
-def _kfunc(p: ProgramBuilder, name: str, result: ir.Kind = Kind.SCALAR) -> ir.Value:
+def _kfunc(p: ProgramBuilder, name: str, result: ir.ValueType = ValueType.SCALAR) -> ir.Value:
     try:
         function = p.target.function(name)
     except NotFound:
@@ -52,6 +52,6 @@ def _kfunc(p: ProgramBuilder, name: str, result: ir.Kind = Kind.SCALAR) -> ir.Va
     # Both take the context since Linux 7.0, with sessions of trampolines; before, no argument.
     context = (p.context,) if function.parameters else ()
     found = p.b.emit(Op.CALL_KFUNC, *context, result=result, imm=function.btf_id, symbol=name)
-    if result is Kind.POINTER:
+    if result is ValueType.POINTER:
         p.b.assume_non_null(found)
     return found

@@ -106,6 +106,6 @@ class SkBuffProgramContext(ProgramContext[S], Generic[S]):
         if name in SKB_FIELDS and name not in hidden:
             return SKB_FIELDS[name]
         if name in hidden:
-            p.fail(f"{name}: {p.program_type_name} programs do not see this field of the sk_buff")
+            p.fail(f"{name}: {p.program_type_name} programs cannot access this field of the sk_buff")
         known = ("packet", *(each for each in SKB_FIELDS if each not in hidden))
         p.fail(f"an sk_buff has no field {name}{closest(name, known)}: it has {', '.join(known)}")

@@ -50,8 +50,8 @@ STREAMS = {
 
 def _one(spec: AttachSpec, what: str, place: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """The only argument of `attach`. Raises InvalidValue."""
-    if not spec.is_open:
-        AttachSpec.at(spec, *place, **options)
+    if not spec.is_deferred:
+        AttachSpec.with_target(spec, *place, **options)
     if len(place) != 1 or options:
         raise InvalidValue(f"{spec} is attached by probe.attach({what})")
     return place[0]
@@ -64,7 +64,7 @@ class _OnSocket(AttachSpec):
     socket: Any = field(default=None, compare=False, repr=False)
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return self.socket is None
 
     def _suffix(self) -> str:
@@ -78,7 +78,7 @@ class _OnSocket(AttachSpec):
         if isinstance(self.socket, int):
             return self.socket
         if not hasattr(self.socket, "fileno"):
-            raise InvalidValue(f"{self.socket!r} is no socket: give one, or its descriptor")
+            raise InvalidValue(f"{self.socket!r} is not a socket: give one, or its descriptor")
         return int(self.socket.fileno())
 
 
@@ -96,7 +96,7 @@ class SocketFilter(_OnSocket):
     def __str__(self) -> str:
         return f"{'reuseport' if self.reuseport else 'filter'}{self._suffix() or ' of a socket'}"
 
-    def at(self, *place: Any, **options: Any) -> SocketFilter:
+    def with_target(self, *place: Any, **options: Any) -> SocketFilter:
         """`probe.attach(socket)`, `probe.attach(socket, reuseport=True)`."""
         reuseport = bool(options.pop("reuseport", False))
         return replace(self, socket=_one(self, "socket", place, options), reuseport=reuseport)
@@ -120,7 +120,7 @@ class SkReuseport(_OnSocket):
     def attach_type(self) -> int:
         return AttachType.SK_REUSEPORT_SELECT_OR_MIGRATE if self.migrate else AttachType.SK_REUSEPORT_SELECT
 
-    def at(self, *place: Any, **options: Any) -> SkReuseport:
+    def with_target(self, *place: Any, **options: Any) -> SkReuseport:
         """`probe.attach(socket)`, any socket of the group."""
         return replace(self, socket=_one(self, "socket", place, options))
 
@@ -135,7 +135,7 @@ class _InNamespace(AttachSpec):
     netns: str = ""
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return not self.netns
 
     @property
@@ -156,7 +156,7 @@ class SkLookup(_InNamespace):
     def attach_type(self) -> int:
         return AttachType.SK_LOOKUP
 
-    def at(self, *place: Any, **options: Any) -> SkLookup:
+    def with_target(self, *place: Any, **options: Any) -> SkLookup:
         """`probe.attach("/proc/PID/ns/net")`, or a name under /run/netns."""
         return replace(self, netns=network_namespace(_one(self, "namespace", place, options)))
 
@@ -177,7 +177,7 @@ class FlowDissector(_InNamespace):
     def attach_type(self) -> int:
         return AttachType.FLOW_DISSECTOR
 
-    def at(self, *place: Any, **options: Any) -> FlowDissector:
+    def with_target(self, *place: Any, **options: Any) -> FlowDissector:
         """`probe.attach("/proc/PID/ns/net")`, or a name under /run/netns."""
         return replace(self, netns=network_namespace(_one(self, "namespace", place, options)))
 
@@ -192,7 +192,7 @@ class _OnMap(AttachSpec):
     map: Any = field(default=None, compare=False, repr=False)
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return self.map is None
 
     @property
@@ -214,7 +214,7 @@ class SkMsg(_OnMap):
     def attach_type(self) -> int:
         return AttachType.SK_MSG_VERDICT
 
-    def at(self, *place: Any, **options: Any) -> SkMsg:
+    def with_target(self, *place: Any, **options: Any) -> SkMsg:
         """`probe.attach(map)`."""
         return replace(self, map=_one(self, "map", place, options))
 
@@ -247,7 +247,7 @@ class SkSkb(_OnMap):
     def requirement(self) -> KernelRequirement | None:
         return _VERDICT_WITHOUT_PARSER if self.hook == "verdict" else None
 
-    def at(self, *place: Any, **options: Any) -> SkSkb:
+    def with_target(self, *place: Any, **options: Any) -> SkSkb:
         """`probe.attach(map)`."""
         return replace(self, map=_one(self, "map", place, options))
 

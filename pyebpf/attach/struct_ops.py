@@ -8,7 +8,7 @@ from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.builder.context import LoadAttributes, ProgramContext, annotated
 from pyebpf.builder.values.kernel_objects import from_register, integer_type
 from pyebpf.builder.values.kernel_references import WritableReference
-from pyebpf.compiler.ir import Kind
+from pyebpf.compiler.ir import ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
 from pyebpf.module.probe import Candidate, Probe, Request
@@ -56,7 +56,7 @@ class StructOpsMember(AttachSpec):
         return self.member
 
     @property
-    def group(self) -> Hashable:
+    def link_group(self) -> Hashable:
         return (self.operations, self.values)
 
     def program_context(self) -> StructOpsProgramContext:
@@ -95,7 +95,7 @@ class StructOpsProgramContext(ProgramContext[StructOpsMember]):
         return LoadAttributes(table.id, table.module, attach_type=self._index(target, table))
 
     def prototype(self, target: Target) -> KernelFunction:
-        """Return the member's parameters and result, asked once. Raises NotFound for a member that is no function."""
+        """Return the member's parameters and result, asked once. Raises NotFound for one that is not a function."""
         if self._prototype is None:
             table = self._table(target)
             self._index(target, table)
@@ -106,7 +106,7 @@ class StructOpsProgramContext(ProgramContext[StructOpsMember]):
             except NotFound:
                 name, what = self.attach.member, f"struct {self.attach.operations}"
                 raise NotFound(
-                    f"{name} of {what} is no function but a {member.type.c_name}: give its value, {name}=…"
+                    f"{name} of {what} is not a function but a {member.type.c_name}: give its value, {name}=…"
                 ) from None
         return self._prototype
 
@@ -125,7 +125,7 @@ class StructOpsProgramContext(ProgramContext[StructOpsMember]):
     def _argument(self, p: ProgramBuilder, index: int, type_: KernelType) -> Any:
         element = type_.element
         typed = type_.kind == "pointer" and element is not None and element.composite and element.size > 0
-        register = p.b.load(p.context, 8 * index, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
+        register = p.b.load(p.context, 8 * index, 8, result=ValueType.POINTER if typed else ValueType.SCALAR)
         if not typed or element is None:
             return from_register(p, register, type_, trusted=False)
         promoted = PROMOTED.get((self.attach.operations, element.c_name))

@@ -8,6 +8,7 @@ from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.values.lvalue import Lvalue, copy, temporary
 from pyebpf.builder.values.records import Record
+from pyebpf.builder.values.references import note_change
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Candidate, Probe, Request
@@ -60,12 +61,12 @@ class SyscallProgram(AttachSpec):
         return SYSCALL_PROGRAMS
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return True
 
-    def at(self, *place: Any, **options: Any) -> AttachSpec:
+    def with_target(self, *place: Any, **options: Any) -> AttachSpec:
         """Raise InvalidValue: nothing starts it but `probe.run()`."""
-        raise InvalidValue("a syscall program is attached to nothing: run it, probe.run()")
+        raise InvalidValue("a syscall program is not attached: run it, probe.run()")
 
     def program_context(self) -> SyscallProgramContext:
         return SyscallProgramContext(self)
@@ -96,6 +97,7 @@ class SyscallProgramContext(ProgramContext[SyscallProgram]):
         if isinstance(field.type, IntType):
             record.set_attribute(p, name, value)
             return
+        note_change(p, field.type)
         # Helpers write to the stack, not to a context.
         with temporary(p, field.type.size) as slot:
             address = p.b.slot_address(slot)
@@ -105,9 +107,7 @@ class SyscallProgramContext(ProgramContext[SyscallProgram]):
     def check_result(self, p: ProgramBuilder, value: ir.Value) -> None:
         low, high = p.b.bounds(value)
         if low == high and not RESULTS[0] <= low <= RESULTS[1]:
-            p.fail(
-                f"the caller gets 32 bits of what a program returns, which {low} does not fit: write it to the record"
-            )
+            p.fail(f"the caller gets 32 bits of a program's result, which {low} does not fit: write it to the record")
 
 
 #: The number that the system call gives back is 32 bits wide.

@@ -55,7 +55,7 @@ class TailCalled(AttachSpec):
         return self.like.target
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return True
 
     def program_context(self) -> TailCalledProgramContext:

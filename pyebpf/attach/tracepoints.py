@@ -13,11 +13,11 @@ from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Op, ValueType
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.errors import InvalidValue, NotFound, closest_or_all
 from pyebpf.specs.attach_point import AttachSpec
-from pyebpf.types import S64, U64, CharArray, CharFactory, array_of
+from pyebpf.types import S64, U64, CharArray, CharFactory, PointerType, array_of
 from pyebpf.types.integers import INTEGERS
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyebpf.attach.decorators import TracingDecorator
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.target import KernelType, Target
+    from pyebpf.types import Type
     from pyebpf.types.tracepoint import TracepointField
 
 __all__ = [
@@ -50,12 +51,12 @@ __all__ = [
 class Tracepoint(AttachSpec):
     """A tracepoint through perf_event_open: `category` and `name` as under tracefs `events/`.
 
-    `name` may be a pattern ("sys_enter_re*") for at most `most` tracepoints.
+    `name` may be a pattern ("sys_enter_re*") for at most `max_probes` tracepoints.
     """
 
     category: str
     name: str
-    most: int = 1000
+    max_probes: int = 1000
 
     program_type = ProgramType.TRACEPOINT
 
@@ -132,16 +133,16 @@ class TracepointProgramContext(ProgramContext[Tracepoint]):
         return Space.USER if self.attach.category == "syscalls" else Space.KERNEL
 
     def expand(self, target: Target) -> Iterable[AttachSpec]:
-        category, name, most = self.attach.category, self.attach.name, self.attach.most
+        category, name, max_probes = self.attach.category, self.attach.name, self.attach.max_probes
         if not any(character in name for character in "*?["):
             return (self.attach,)
         found = target.tracepoints(category, name)
         if not found:
             raise NotFound(f"no tracepoint matches {category}:{name}")
-        if len(found) > most:
+        if len(found) > max_probes:
             raise InvalidValue(
-                f"'{category}:{name}' matches {len(found)} tracepoints, more than {most}: narrow it, or allow more "
-                f"with max_probes={len(found)} (--max-probes)"
+                f"'{category}:{name}' matches {len(found)} tracepoints, more than {max_probes}: narrow it, or allow "
+                f"more with max_probes={len(found)} (--max-probes)"
             )
         return tuple(Tracepoint(category, each) for each in found)
 
@@ -224,12 +225,12 @@ class WritableRawTracepointProgramContext(KernelArgumentsProgramContext[Writable
         element = None if first is None else first.type.element
         if first is None or first.name != name or element is None:
             return _raw_argument(p, self.attach.name, name, trusted=False)
-        register = p.b.load(p.context, 0, 8, kind=Kind.POINTER)
+        register = p.b.load(p.context, 0, 8, result=ValueType.POINTER)
         if element.composite:
             return WritableReference(register, element, trusted=True)
         number = integer_type(element)
         if number is None:
-            p.fail(f"{name} points to a {element.c_name}, which has no type in the language")
+            p.fail(f"{name} points to a {element.c_name}, which is not supported in probes")
         return Array(array_of(number, 1), Lvalue(base=register, owner=f"the argument {name}"))
 
 
@@ -248,11 +249,11 @@ def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) ->
                 raise OpaqueArgument(reason, p.b.where)
             # Even where the type is known, the verifier hands out a number for `void *` and pointers to integers.
             typed = trusted and element is not None and element.composite and element.size > 0
-            register = p.b.load(p.context, 8 * index, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
+            register = p.b.load(p.context, 8 * index, 8, result=ValueType.POINTER if typed else ValueType.SCALAR)
             if typed and argument.nullable:
                 register, typed = as_number(p, register), False
             return from_register(p, register, type_, trusted=typed)
-    p.fail(f"raw tracepoint {event} has no argument {name}{closest(name, [a.name for a in arguments])}")
+    p.fail(f"raw tracepoint {event} has no argument {name}{closest_or_all(name, [a.name for a in arguments])}")
 
 
 def _is_opaque(type_: KernelType) -> bool:
@@ -279,12 +280,16 @@ def _field(p: ProgramBuilder, category: str, event: str, name: str) -> Any:
         return _array(p, field)
     if field.pointer:
         space = Space.USER if category == "syscalls" else Space.KERNEL
-        target = CharFactory() if field.type.replace("const", "").split() == ["char", "*"] else None
-        return Pointer(p.b.load(p.context, field.offset, 8), target, space)
+        return Pointer(p.b.load(p.context, field.offset, 8), _pointed(field.type), space)
     element = field.element
     if element is None or element[0] not in (1, 2, 4, 8):
-        p.fail(f"{field.type} {name} of {field.size} bytes has no type in the language")
-    # A syscall's argument fills 8 bytes whatever its type: the low part is the value (little-endian machines only).
+        p.fail(f"{field.type} {name} of {field.size} bytes is not supported in probes")
+    if category == "syscalls":
+        from pyebpf.attach.call_arguments import call_argument_type  # other tracepoints need none of it
+
+        # The low part is the value (little-endian machines only).
+        type_ = call_argument_type(p.target, field)
+        element = type_.size, type_.signed
     size, signed = min(element[0], field.size), element[1] if field.size >= element[0] else field.signed
     value = p.b.load(p.context, field.offset, size, signed=signed)
     if size == U64.size:
@@ -292,12 +297,20 @@ def _field(p: ProgramBuilder, category: str, event: str, name: str) -> Any:
     return Int(value, S64, INTEGERS[f"{'s' if signed else 'u'}{8 * size}"])
 
 
+def _pointed(type_: str) -> Type | CharFactory | None:
+    """The target of a pointer by its C type: text, an array of texts (argv), else None: not known."""
+    words = type_.replace("const", "").replace("*", " * ").split()
+    if words == ["char", "*", "*"]:
+        return PointerType(CharFactory())
+    return CharFactory() if words == ["char", "*"] else None
+
+
 def _array(p: ProgramBuilder, field: TracepointField) -> Any:
     """An array that stands in the record itself: text, or numbers."""
     element = field.element
     if element is None or not field.length:
-        p.fail(f"{field.type} {field.name}[] has no type in the language")
-    place = Lvalue(base=p.context, offset=field.offset)
+        p.fail(f"{field.type} {field.name}[] is not supported in probes")
+    place = Lvalue(base=p.context, offset=field.offset, writable=False)
     if "char" in field.type.split():
         return p.load_value(place, CharArray(field.length))
     size, signed = element

@@ -14,13 +14,14 @@ from pyebpf.attach.kernel_functions import (
     check_names,
     expanded,
     is_denied,
+    is_pattern,
     not_loaded,
     split,
     system_call,
 )
 from pyebpf.builder.context import LoadAttributes
 from pyebpf.builder.values.kernel_objects import as_number, from_register
-from pyebpf.compiler.ir import Kind
+from pyebpf.compiler.ir import ValueType
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import NotFound, NotSupported, closest
 from pyebpf.specs.attach_point import AttachSpec
@@ -52,11 +53,11 @@ __all__ = [
 class Trampoline(AttachSpec):
     """A function through a trampoline: the context has its arguments, with types that the verifier knows.
 
-    `function` is a name, a module's ("sch_fq:fq_enqueue"), or a pattern for at most `most` of them.
+    `function` is a name, a module's ("sch_fq:fq_enqueue"), or a pattern for at most `max_probes` of them.
     """
 
     function: str
-    most: int = MAX_PROBES
+    max_probes: int = MAX_PROBES
 
     program_type = ProgramType.TRACING
 
@@ -116,7 +117,11 @@ class TrampolineProgramContext(FunctionProgramContext[Trampoline]):
     enters = True
 
     def expand(self, target: Target) -> Iterator[AttachSpec]:
-        for name in expanded(target, self.attach.function, self.attach.most):
+        names = list(expanded(target, self.attach.function, self.attach.max_probes))
+        if is_pattern(self.attach.function):
+            # Of the names of one function BTF has some, and none of many functions of assembler.
+            names = [name for name in names if btf_function(target, name) is not None] or names
+        for name in names:
             yield replace(self.attach, function=name)
 
     def reason_against(self, target: Target) -> str | None:
@@ -135,9 +140,7 @@ class TrampolineProgramContext(FunctionProgramContext[Trampoline]):
     def load_attributes(self, target: Target) -> LoadAttributes:
         module, name, _ = split(self.function)
         if is_denied(name):
-            raise NotFound(
-                f"{self.attach}: {name}() runs around every program, so none is put on it: it would stop the machine"
-            )
+            raise NotFound(f"{self.attach}: {name}() runs around every program, so a probe would hang the machine")
         try:
             found = target.function(name)
         except NotFound as error:
@@ -146,7 +149,9 @@ class TrampolineProgramContext(FunctionProgramContext[Trampoline]):
             where = f": it is in {found.module or 'the kernel itself'}"
             raise self._not_in_module(target, module, name, where) or NotFound(f"no function {self.function}{where}")
         if found.variadic:
-            raise NotSupported(f"{self.attach}: a function of variable arguments takes no trampoline: use @bpf.kprobe")
+            raise NotSupported(
+                f"{self.attach}: trampolines do not support functions with variable arguments: use @bpf.kprobe"
+            )
         return LoadAttributes(found.btf_id, found.module)
 
     def _not_in_module(self, target: Target, module: str, name: str, where: str = "") -> NotFound | None:
@@ -181,14 +186,14 @@ class TrampolineProgramContext(FunctionProgramContext[Trampoline]):
         found = registers.machine(p)
         if position >= len(found.call_arguments):
             p.fail(f"a system call has at most {len(found.call_arguments)} arguments")
-        saved = p.b.load(p.context, 0, 8, kind=Kind.POINTER)
+        saved = p.b.load(p.context, 0, 8, result=ValueType.POINTER)
         return p.b.load(saved, found.register_offset(found.call_arguments[position]), 8)
 
     def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> Any:
         element = type_.element
         # For `void *` and pointers to integers the verifier has a number.
         typed = type_.kind == "pointer" and element is not None and element.composite and element.size > 0
-        register = p.b.load(p.context, 8 * slot, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
+        register = p.b.load(p.context, 8 * slot, 8, result=ValueType.POINTER if typed else ValueType.SCALAR)
         if typed and nullable:
             register, typed = as_number(p, register), False
         return from_register(p, register, type_, trusted=typed)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COOKIE",
     "COOKIE_MAP",
-    "MOST_PROBES",
+    "MAX_UPROBES",
     "MULTI",
     "RETVAL",
     "Uprobe",
@@ -56,7 +56,7 @@ __all__ = [
 #: 5.15): each place is given a program of its own, with a map of its own.
 COOKIE_MAP = ".cookie"
 #: Functions that one pattern may stand for, unless the author says otherwise.
-MOST_PROBES = 1000
+MAX_UPROBES = 1000
 
 
 def cookie_spec() -> MapSpec:
@@ -73,7 +73,7 @@ def function_names(functions: Iterable[object]) -> tuple[str, ...]:
         elif isinstance(function, str) and function:
             found.append(function)
         else:
-            raise InvalidValue(f"{function!r} is no function: write its name, a pattern, or an offset in the file")
+            raise InvalidValue(f"{function!r} is not a function: write its name, a pattern, or an offset in the file")
     return tuple(found)
 
 
@@ -93,14 +93,14 @@ class Uprobe(AttachSpec):
     `binary` is a path, a library's name ("libc.so.6", "c") or a program's; `functions` are symbols, "symbol+offset",
     offsets in the file ("0x1234") and patterns of fnmatch, of which none stands for more than `max_probes` functions.
     They are looked up when the program is attached. `pid` limits it to one process, and says whose files and libraries
-    the names mean; -1 is every process. Without a binary or functions the place is open.
+    the names mean; -1 is every process. Without a binary and functions the place is open.
     """
 
     binary: str = ""
     functions: tuple[str, ...] = ()
     returns: bool = False
     pid: int = -1
-    max_probes: int = MOST_PROBES
+    max_probes: int = MAX_UPROBES
 
     program_type = ProgramType.KPROBE
 
@@ -117,15 +117,15 @@ class Uprobe(AttachSpec):
         return f"{self.binary}:{', '.join(self.functions)}" if self.binary else "(open)"
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return not self.functions
 
-    def at(self, *place: Any, **options: Any) -> Self:
-        """`at(binary, *functions, pid=-1, max_probes=…)`, or just `at(*functions)` where the binary is known."""
-        usage = f"attach({'' if self.binary else 'binary, '}*functions, pid=-1, max_probes={MOST_PROBES})"
-        if not self.is_open:
+    def with_target(self, *place: Any, **options: Any) -> Self:
+        """`with_target(binary, *functions, pid=-1, max_probes=…)`."""
+        usage = f"attach(binary, *functions, pid=-1, max_probes={MAX_UPROBES})"
+        if not self.is_deferred:
             raise InvalidValue(f"{self} is attached by `with bpf:`, at the place that its decorator names")
-        binary, functions = (self.binary, place) if self.binary else (place[0] if place else "", place[1:])
+        binary, functions = (place[0] if place else "", place[1:])
         if not isinstance(binary, str) or not binary or not functions or options.keys() - {"pid", "max_probes"}:
             raise InvalidValue(f"a probe at functions of a process is attached by {usage}")
         return replace(self, binary=binary, functions=function_names(functions), **_checked(options))
@@ -193,7 +193,7 @@ class UprobeProgramContext(ProgramContext[Uprobe]):
     def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
         if self.attach.returns:
             if name != RETVAL:
-                p.fail(f"{name}: at its return a function has only `{RETVAL}`; keep arguments in a map from its entry")
+                p.fail(f"{name}: at a return there is only `{RETVAL}`: keep arguments in a map from the entry")
             return typed(p, result(p), annotation, name, Space.USER)
         if name == RETVAL:
             p.fail(f"{RETVAL} is known when the function returns: write a probe with @bpf.uretprobe")
@@ -247,7 +247,7 @@ class UprobeDecorators(Decorators):
 
     `binary` is a library as programs ask for it ("libc.so.6") or in short ("c"), a program, or any path. With `pid`
     only that process runs the probe, and names mean its files: what it has mapped, and its own file system if that is
-    another. Names are looked up when the probe is attached. Without a binary, or without functions, the place is open:
+    another. Names are looked up when the probe is attached. Without a binary and functions the place is open:
     `probe.attach("libc.so.6", "getaddrinfo", pid=42)` names it.
     """
 
@@ -256,7 +256,7 @@ class UprobeDecorators(Decorators):
         binary: str | os.PathLike[str] = "",
         *functions: str | int,
         pid: int | None = None,
-        max_probes: int = MOST_PROBES,
+        max_probes: int = MAX_UPROBES,
     ) -> TracingDecorator:
         """Run at the entry of functions of a file; parameters are the arguments by position, each with its type.
 
@@ -272,7 +272,7 @@ class UprobeDecorators(Decorators):
         binary: str | os.PathLike[str] = "",
         *functions: str | int,
         pid: int | None = None,
-        max_probes: int = MOST_PROBES,
+        max_probes: int = MAX_UPROBES,
     ) -> TracingDecorator:
         """Run when functions of a file return. `retval` is what one returns; arguments are gone by then."""
         return self._user("uretprobe", binary, functions, pid, max_probes, returns=True)
@@ -282,7 +282,7 @@ class UprobeDecorators(Decorators):
         binary: str | os.PathLike[str] = "",
         *functions: str | int,
         pid: int | None = None,
-        max_probes: int = MOST_PROBES,
+        max_probes: int = MAX_UPROBES,
     ) -> VerdictDecorator:
         """Run at the entry and at the return of functions of a file, by one link (since Linux 6.13).
 
@@ -301,11 +301,11 @@ class UprobeDecorators(Decorators):
         binary: str | os.PathLike[str],
         functions: tuple[str | int, ...],
         pid: int | None,
-        most: int,
+        max_probes: int,
         *,
         returns: bool,
     ) -> TracingDecorator:
-        path, place = _place(decorator, UprobeMulti, binary, functions, pid, most, returns=returns)
+        path, place = _place(decorator, UprobeMulti, binary, functions, pid, max_probes, returns=returns)
         single = Uprobe(place.binary, place.functions, place.returns, place.pid, place.max_probes)
         candidates = (
             Candidate("uprobe.multi", attachments((place,)), *MULTI),
@@ -321,7 +321,7 @@ def _place(
     binary: str | os.PathLike[str],
     functions: tuple[str | int, ...],
     pid: int | None,
-    most: int,
+    max_probes: int,
     *,
     returns: bool = False,
 ) -> tuple[str, P]:
@@ -329,7 +329,14 @@ def _place(
     path, names = os.fspath(binary), function_names(functions)
     if not path and names:
         raise InvalidValue(f"@bpf.{decorator}(binary, function, …): name the program or library first")
-    return path, kind(path, names, returns, process_of(decorator, pid), most)
+    if path and not names:
+        library, colon, function = path.rpartition(":")
+        example = f'"{library}", "{function}"' if colon and library and function else f'"{path}", "FUNCTION"'
+        raise InvalidValue(
+            f'@bpf.{decorator}("{path}") names no function: write @bpf.{decorator}({example}), '
+            "or name neither and attach it later"
+        )
+    return path, kind(path, names, returns, process_of(decorator, pid), max_probes)
 
 
 def process_of(decorator: str, pid: int | None) -> int:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.attach.registers import named_register, typed
-from pyebpf.attach.uprobes import COOKIE, MOST_PROBES, MULTI, cookie, process_id, process_of
+from pyebpf.attach.uprobes import COOKIE, MAX_UPROBES, MULTI, cookie, process_id, process_of
 from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.memory import Space, probe_read_value
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import dataclass, replace
-from pyebpf.errors import InvalidValue, closest
+from pyebpf.errors import InvalidValue, check_argument, closest
 from pyebpf.module.probe import Candidate, Probe
 from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.specs.maps import MapSpec
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARGUMENT",
-    "FORMS_MAP",
+    "SPECS_MAP",
     "Usdt",
     "UsdtDecorators",
     "UsdtMulti",
@@ -48,24 +48,24 @@ __all__ = [
 ]
 
 #: Arguments of one place, at most: what the macros of <sys/sdt.h> take.
-MOST_ARGUMENTS = 12
-#: The hidden map, one value of FORMS slots. A slot says where one list of arguments is; a program attached to a place
+MAX_ARGUMENTS = 12
+#: The hidden map, one value of SPECS slots. A slot says where one list of arguments is; a program attached to a place
 #: is given the slot's number as its cookie. Places whose arguments are alike share one.
-FORMS_MAP = ".usdt"
-FORMS = 128  # a power of two, so that a mask keeps the number inside
+SPECS_MAP = ".usdt"
+SPECS = 128  # a power of two, so that a mask keeps the number inside
 #: A slot: u64 number of arguments + 1 (0: free), then the arguments. An argument: s64 constant, u16 offsets of the base
 #: and of the scaled register in struct pt_regs (NO_REGISTER: none), u8 flags, scale (a shift), size - 1 in bytes, and
 #: 64 - size in bits.
 ARGUMENT = Struct("<qHHBBBB")
 COUNT = Struct("<Q")
-FORM_SIZE = COUNT.size + MOST_ARGUMENTS * ARGUMENT.size
+SPEC_SIZE = COUNT.size + MAX_ARGUMENTS * ARGUMENT.size
 NO_REGISTER = 0xFFFF
 IN_MEMORY, SIGNED = 1, 2
 
 
 def forms_spec() -> MapSpec:
     """The hidden map, which all programs of a module share; filled when they are attached."""
-    return MapSpec(FORMS_MAP, MapType.ARRAY, U32, BytesType(FORMS * FORM_SIZE), 1)
+    return MapSpec(SPECS_MAP, MapType.ARRAY, U32, BytesType(SPECS * SPEC_SIZE), 1)
 
 
 def probe_name(name: object) -> tuple[str, str]:
@@ -92,7 +92,7 @@ class Usdt(AttachSpec):
     arguments: tuple[str, ...] = ()
     wanted: int = 0
     pid: int = -1
-    max_probes: int = MOST_PROBES
+    max_probes: int = MAX_UPROBES
 
     program_type = ProgramType.KPROBE
 
@@ -105,12 +105,12 @@ class Usdt(AttachSpec):
         return f"{self.provider}:{self.name}"
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         return not self.binary
 
-    def at(self, *place: Any, **options: Any) -> Self:
+    def with_target(self, *place: Any, **options: Any) -> Self:
         """`at(binary, "provider:name", pid=-1)`; the name may be a pattern."""
-        if not self.is_open:
+        if not self.is_deferred:
             raise InvalidValue(f"{self} is attached by `with bpf:`, at the place that its decorator names")
         if len(place) != 2 or not isinstance(place[0], str) or not place[0] or options.keys() - {"pid"}:
             raise InvalidValue('a USDT probe is attached by attach(binary, "provider:name", pid=-1)')
@@ -146,32 +146,35 @@ class UsdtProgramContext(ProgramContext[Usdt]):
             if name not in names:
                 p.fail(f"the probe has no argument {name}{closest(name, names)}: args= names {', '.join(names)}")
             position = names.index(name)
-        if position >= MOST_ARGUMENTS:
-            p.fail(f"a USDT probe has at most {MOST_ARGUMENTS} arguments")
+        if position >= MAX_ARGUMENTS:
+            p.fail(f"a USDT probe has at most {MAX_ARGUMENTS} arguments")
         return typed(p, _argument(p, position), annotation, name, Space.USER)
 
     def field(self, p: ProgramBuilder, name: str) -> Any:
         if name != COOKIE:
             return named_register(p, name)
         if self.attach.wanted:
-            p.fail("ctx.cookie says here where the arguments are: a probe that takes none is told which place it is")
+            p.fail(
+                "ctx.cookie holds the locations of the arguments here: only a probe without parameters gets the index "
+                "of its place"
+            )
         return cookie(p)
 
 
-def _form(p: ProgramBuilder) -> ir.Value:
+def _usdt_spec(p: ProgramBuilder) -> ir.Value:
     """Address of the slot that the cookie names, looked for once."""
-    if p.usdt_form is None:
+    if p.usdt_spec is None:
         b = p.b
-        number = b.emit(Op.AND, cookie(p).value, b.const(FORMS - 1))
+        number = b.emit(Op.AND, cookie(p).value, b.const(SPECS - 1))
         forms = b.emit(Op.MAP_VALUE, symbol=p.use_map(forms_spec()))
-        p.usdt_form = b.emit(Op.OFFSET, forms, b.emit(Op.MUL, number, b.const(FORM_SIZE)))
-        b.assume_non_null(p.usdt_form)
-    return p.usdt_form
+        p.usdt_spec = b.emit(Op.OFFSET, forms, b.emit(Op.MUL, number, b.const(SPEC_SIZE)))
+        b.assume_non_null(p.usdt_spec)
+    return p.usdt_spec
 
 
 def _argument(p: ProgramBuilder, position: int) -> ir.Value:
     b = p.b
-    form = _form(p)
+    form = _usdt_spec(p)
     start = COUNT.size + position * ARGUMENT.size
     value = b.variable(hint="argument")
     b.write(value, b.load(form, start, 8))
@@ -183,16 +186,16 @@ def _argument(p: ProgramBuilder, position: int) -> ir.Value:
         b.store(place, 0, b.const(0), 8)
         # No more than there is: the next byte may be on a page that does not exist. The mask is for the verifier.
         size = b.emit(Op.AND, b.load(form, start + _SIZE, 1), b.const(7))
-        b.call(PROBE_READ_USER, place, b.emit(Op.ADD, size, b.const(1)), b.take(value))
+        b.call(PROBE_READ_USER, place, b.emit(Op.ADD, size, b.const(1)), b.read_final(value))
         b.write(value, b.load(place, 0, 8))
     # The low bytes are the argument's, whatever the register or the memory has above.
     shift = b.load(form, start + _SHIFT, 1)
-    high = b.emit(Op.SHL, b.take(value), shift)
+    high = b.emit(Op.SHL, b.read_final(value), shift)
     result = b.variable(hint="argument")
     b.write(result, b.emit(Op.LSHR, high, shift))
     with b.if_(Compare(Relation.SET, flags, b.const(SIGNED))):
         b.write(result, b.emit(Op.ASHR, high, shift))
-    return b.take(result)
+    return b.read_final(result)
 
 
 def _add_register(p: ProgramBuilder, value: Any, offset: ir.Value, scale: ir.Value | None) -> None:
@@ -202,7 +205,7 @@ def _add_register(p: ProgramBuilder, value: Any, offset: ir.Value, scale: ir.Val
         content = probe_read_value(p, Space.KERNEL, b.emit(Op.OFFSET, p.context, offset), 0, 8)
         if scale is not None:
             content = b.emit(Op.SHL, content, scale)
-        b.write(value, b.emit(Op.ADD, b.take(value), content))
+        b.write(value, b.emit(Op.ADD, b.read_final(value), content))
 
 
 class UsdtDecorators(Decorators):
@@ -217,7 +220,7 @@ class UsdtDecorators(Decorators):
         *probes: str,
         args: Sequence[str] = (),
         pid: int | None = None,
-        max_probes: int = MOST_PROBES,
+        max_probes: int = MAX_UPROBES,
     ) -> TracingDecorator:
         """Run at places that a program's author marked (USDT), each probe "provider:name", at every place it has.
 
@@ -225,7 +228,8 @@ class UsdtDecorators(Decorators):
         are raised as long as the probe is attached. A pattern ("python:gc__*", "*:*") stands for at most `max_probes`
         places; in a probe that takes no arguments, `ctx.cookie` tells which of them it is.
         """
-        names = _argument_names(args)
+        check_argument("@bpf.usdt(args=…)", args, (list, tuple), "a list of names")
+        names = argument_names(args)
         path, process = os.fspath(binary), process_of("usdt", pid)
         if bool(path) is not bool(probes):
             raise InvalidValue('@bpf.usdt(binary, "provider:name"): name both, or neither and attach later')
@@ -234,7 +238,7 @@ class UsdtDecorators(Decorators):
         def decorate(function: Any) -> Any:
             decorated = function if isinstance(function, Probe) else self._module.body_of(function, "usdt")
             body = decorated.body if isinstance(decorated, Probe) else decorated
-            wanted = _wanted(body.parameters, names)
+            wanted = wanted_arguments(body.parameters, names)
             candidates = tuple(
                 Candidate(
                     name, attachments(kind(path, *pair, names, wanted, process, max_probes) for pair in pairs), *needs
@@ -246,16 +250,16 @@ class UsdtDecorators(Decorators):
         return decorate
 
 
-def _argument_names(args: Sequence[object]) -> tuple[str, ...]:
+def argument_names(args: Sequence[object]) -> tuple[str, ...]:
     names = tuple(name for name in args if isinstance(name, str) and name.isidentifier())
     if isinstance(args, str) or len(names) != len(args):
         raise InvalidValue(f'@bpf.usdt(args={args!r}): give the arguments\' names, such as args=("path", "line")')
     if len({*names}) != len(names):
-        raise InvalidValue(f"@bpf.usdt(args={args!r}): a name stands there twice")
+        raise InvalidValue(f"@bpf.usdt(args={args!r}): a name is there twice")
     return names
 
 
-def _wanted(parameters: Sequence[str], names: tuple[str, ...]) -> int:
+def wanted_arguments(parameters: Sequence[str], names: tuple[str, ...]) -> int:
     """Return the number of a probe's arguments that a body takes: up to the last that it names."""
     if not names:
         return len(parameters)

@@ -79,7 +79,7 @@ def path_steps(path: str) -> list[tuple[str, int]]:
 def resolve_path(btf: Btf, struct: int, path: str) -> MemberAccess:
     """Follow `a.b[3].c` inside one struct; a pointer on the way is the caller's to follow.
 
-    Raises NotFound for an unknown member, InvalidValue for text that is no path and for an index out of range; in a
+    Raises NotFound for an unknown member, InvalidValue for text that is not a path and for an index out of range; in a
     flexible array every index is in range.
     """
     type_, bit_offset, bit_size = struct, 0, 0

@@ -320,7 +320,7 @@ class Btf:
         return members[name]
 
     def resolve_path(self, struct: int, path: str) -> MemberAccess:
-        """Find where `a.b[3].c` lies in a struct. Raises NotFound, and InvalidValue for what is no path or index."""
+        """Find where `a.b[3].c` lies in a struct. Raises NotFound, and InvalidValue for what is not a path or index."""
         return resolve_path(self, struct, path)
 
     def skip_modifiers(self, type_id: int) -> int:

@@ -75,7 +75,7 @@ def _numbered(btf: Btf, name: str, typedef: int) -> tuple[TracepointArgument, ..
     pointer = btf.type_by_id(alias.type) if isinstance(alias, Typedef) else None
     proto = btf.type_by_id(pointer.type) if isinstance(pointer, Ptr) else None
     if not isinstance(proto, FuncProto):
-        raise BtfError(f"BTF's {PREFIX}{name} is no pointer to a function")
+        raise BtfError(f"BTF's {PREFIX}{name} is not a pointer to a function")
     # Which of them the verifier takes for NULL perhaps is known by name only.
     nullable = name in NULLABLE_ARGUMENTS or (btf.base is not None and typedef >= btf.start)
     return tuple(

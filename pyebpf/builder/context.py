@@ -16,7 +16,7 @@ from pyebpf.types import CharArray, IntType, PointerType
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
@@ -151,12 +151,15 @@ class ProgramContext(Generic[S]):
 
     def emit(self, p: ProgramBuilder, value: Any) -> None:
         """`emit(value)`: in programs of iterators, a record for who reads one."""
-        p.fail("emit() gives a record to who reads an iterator: in this program write ring.emit(…) to a ring buffer")
+        p.fail(
+            "emit() is for iterators, and gives a record to the reader: in this program write ring.emit(…) "
+            "to a ring buffer"
+        )
 
     def function_ip(self, p: ProgramBuilder) -> ir.Value:
         """The traced function's address, where the kernel lacks the helper that tells it."""
         p.fail(
-            "this kernel tells only a probe at a function's entry, by @bpf.kprobe, which function that is (helper "
+            "on this kernel only @bpf.kprobe at a function's entry can tell which function it is (helper "
             "bpf_get_func_ip, since Linux 5.15)"
         )
 
@@ -171,6 +174,14 @@ class ProgramContext(Generic[S]):
 
 class Context(Entity, NoPythonOperators):
     """`ctx`: what the program was called with. Its attributes are what parameters of those names would be."""
+
+    REMEDIES: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("binary", "unary", "compare", "truth", "convert", "item", "length", "fit"),
+            "read one of its fields, ctx.NAME",
+        ),
+        "number": "it is an address that only this run of the program may use; read one of its fields, ctx.NAME",
+    }
 
     def describe(self) -> str:
         return "the context"

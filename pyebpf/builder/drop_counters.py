@@ -48,6 +48,9 @@ class DropCounters:
         """Every reason; its index here is its index in the map's value."""
         return tuple(self._indices)
 
+    def __len__(self) -> int:
+        return len(self._indices)
+
     def index(self, reason: DropReason) -> int:
         """Return the index of a reason; a new one gets the next."""
         if reason not in self._indices:

@@ -1,12 +1,12 @@
 """Loops over `range(…)`, whose bound can be proved, and those that the kernel ends at a limit of its own.
 
-A *bounded loop* is one that the verifier walks round by round (since Linux 5.3). It must see the end at a constant,
-whatever it has forgotten of the numbers by then: so a loop whose ends only each event knows also counts its rounds to
-the most that there can be. Many rounds cost verification time, and states run out; above `MANY_ROUNDS` an *open-coded
-iterator* (since Linux commit 6018e1f407cc "bpf: implement numbers iterator" (in v6.4)) is taken where the kernel has
-one: the verifier walks its body until nothing new is learnt, each round costs a call, and a program must be GPL.
-bpf_loop would need the body as a function of its own and every variable in memory, which only loops over maps pay for
-(`pyebpf.maps.for_each`).
+A *bounded loop* is one that the verifier walks iteration by iteration (since Linux 5.3). It must see the end at a
+constant, whatever it has forgotten of the numbers by then: so a loop whose ends are known only at run time also counts
+its iterations, up to the most that there can be. Many of them cost verification time, and states run out; above
+`MANY_ITERATIONS` an *open-coded iterator* (since Linux commit 6018e1f407cc "bpf: implement numbers iterator" (in v6.4))
+is taken where the kernel has one: the verifier walks its body until nothing new is learnt, each iteration costs a call,
+and a program must be GPL. bpf_loop would need the body as a function of its own and every variable in memory, which
+only loops over maps pay for (`pyebpf.maps.for_each`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
 from pyebpf.builder.values.integers import Int, choose, constant, relation
 from pyebpf.builder.values.operations import binary, rvalue, to_int
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32, U64
@@ -36,21 +36,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUT_OFF",
-    "MANY_ROUNDS",
-    "MOST_ITERATIONS",
-    "MOST_ROUNDS",
+    "MANY_ITERATIONS",
+    "MAX_BOUNDED",
+    "MAX_ITERATIONS",
     "counted_loop",
     "limited_loop",
     "opaque_zero",
     "range_loop",
 ]
 
-#: Most rounds of a bounded loop. Verifiers keep a state for each round that may be left early, 8192 at the most.
-MOST_ROUNDS = 4096
-#: Most rounds of an iterator (BPF_MAX_LOOPS).
-MOST_ITERATIONS = 1 << 23
+#: The most iterations of a bounded loop. Verifiers keep a state for each iteration that may be left early, at most
+#: 8192.
+MAX_BOUNDED = 4096
+#: The most iterations of an iterator (BPF_MAX_LOOPS).
+MAX_ITERATIONS = 1 << 23
 #: From here on an iterator is verified faster.
-MANY_ROUNDS = 256
+MANY_ITERATIONS = 256
 
 #: The drop reason of a loop iteration that was cut off.
 CUT_OFF = "loop cut off by the kernel's limit"
@@ -64,7 +65,7 @@ _FEATURE = "kfunc:bpf_iter_num_new"
 
 @dataclass(frozen=True)
 class _Range:
-    """A range that has been looked at: its ends, its step, and the most rounds that there can be.
+    """A range that has been looked at: its ends, its step, and the greatest possible number of iterations.
 
     `first` and `last` are the ends as numbers; `start` and `stop` as written.
     """
@@ -74,7 +75,7 @@ class _Range:
     step: int
     first: Int
     last: Int
-    most: int
+    max_iterations: int
 
     @property
     def type(self) -> IntType:
@@ -83,7 +84,7 @@ class _Range:
 
     @property
     def fixed(self) -> bool:
-        """Whether the numbers are known while compiling."""
+        """Whether the numbers are known at compile time."""
         return isinstance(self.start, int) and isinstance(self.stop, int)
 
 
@@ -97,20 +98,20 @@ def range_loop(
     """
     start, stop, step = (rvalue(p, each) for each in (start, stop, step))
     if not isinstance(step, int):
-        p.fail("the step of range() must be known while compiling")
+        p.fail("the step of range() must be known at compile time")
     if step == 0:
         p.fail("the step of range() must not be zero")
     first, last = to_int(p, start), to_int(p, stop)
-    rounds = _rounds(p, first, last, step)
-    iterate = (rounds is None or rounds > MANY_ROUNDS) and p.target.has(_FEATURE)
-    limit = MOST_ITERATIONS if iterate else MOST_ROUNDS
-    if rounds is None or rounds > limit:
-        found = "" if rounds is None else f" (here up to {rounds} rounds)"
+    iterations = _max_iterations(p, first, last, step)
+    iterate = (iterations is None or iterations > MANY_ITERATIONS) and p.target.has(_FEATURE)
+    limit = MAX_ITERATIONS if iterate else MAX_BOUNDED
+    if iterations is None or iterations > limit:
+        found = "" if iterations is None else f" (here up to {iterations} iterations)"
         p.fail(
-            f"range() needs a bound that can be proved, of at most {limit} rounds{found}: "
+            f"range() needs a bound that can be proved, of at most {limit} iterations{found}: "
             "write range(min(n, 64)), or test n first"
         )
-    numbers = _Range(start, stop, step, first, last, rounds)
+    numbers = _Range(start, stop, step, first, last, iterations)
     with (_iterated if iterate else _bounded)(p, numbers, carried) as (loop, index):
         (low, high), (least, most) = p.b.bounds(first.value), p.b.bounds(last.value)
         if step > 0:
@@ -121,33 +122,33 @@ def range_loop(
 
 
 @contextmanager
-def counted_loop(p: ProgramBuilder, most: int, carried: Iterable[Variable]) -> Iterator[Loop]:
-    """Build the body of a loop that is known to end within `most` rounds. `carried` are the variables that it assigns.
+def counted_loop(p: ProgramBuilder, max_iterations: int, carried: Iterable[Variable]) -> Iterator[Loop]:
+    """Build the body of a loop that ends within `max_iterations`. `carried` are the variables that it assigns.
 
-    Linux 6.1's verifier tells two rounds apart by their registers alone, and takes a loop whose own counter lives on
-    the stack for an endless one. Rounds counted up to a constant are told apart wherever the count is; verifiers that
-    know may_goto, which is younger than what mended this, need no such count.
+    Linux 6.1's verifier tells two iterations apart by their registers alone, and takes a loop whose own counter lives
+    on the stack for an endless one. Iterations counted up to a constant are told apart wherever the count is; verifiers
+    that know may_goto, which is younger than what mended this, need no such count.
     """
     b = p.b
     if p.target.has("isa:may_goto"):
         with b.loop(carried) as loop:
             yield loop
         return
-    counter = b.variable(hint="round")
+    counter = b.variable(hint="iteration")
     b.write(counter, b.const(0))
     with b.loop([*carried, counter]) as loop:
-        rounds = b.read(counter)
-        assert rounds is not None
-        inside, again, never = Join("body"), Join("next round"), Join("never")
-        b.branch(Compare(Relation.ULT, rounds, b.const(most)), inside, never)
+        iterations = b.read(counter)
+        assert iterations is not None
+        inside, again, never = Join("body"), Join("next iteration"), Join("never")
+        b.branch(Compare(Relation.ULT, iterations, b.const(max_iterations)), inside, never)
         b.start(never)
         p.leave_never()
         b.start(inside)
-        yield Loop(loop.end, again)
+        yield Loop(loop.exit, again)
         b.jump(again)
         b.start(again)
         if b.reachable:
-            b.write(counter, b.binary(Op.ADD, rounds, b.const(1)))
+            b.write(counter, b.binary(Op.ADD, iterations, b.const(1)))
     b.forget(counter)
 
 
@@ -155,8 +156,8 @@ def counted_loop(p: ProgramBuilder, most: int, carried: Iterable[Variable]) -> I
 def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -> Iterator[Loop]:
     """Build the body of a loop that need not be seen to end; the target must have "isa:may_goto".
 
-    The kernel lets the loops of one call go 2^23 rounds (BPF_MAX_LOOPS), or, since Linux commit e723608bf4ea ("bpf:
-    Add verifier support for timed may_goto") (in v6.15) on some machines, a quarter of a second; that is then
+    The kernel lets the loops of one call run 2^23 iterations (BPF_MAX_LOOPS), or, since Linux commit e723608bf4ea
+    ("bpf: Add verifier support for timed may_goto") (in v6.15) on some machines, a quarter of a second; that is then
     counted as dropped, and the loop left. `carried` are the variables that the body assigns.
     """
     b = p.b
@@ -167,7 +168,7 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
         b.nondeterministic_branch(spent, inside)
         b.start(spent)
         count_drop(p, CUT_OFF)
-        b.jump(loop.end)
+        b.jump(loop.exit)
         b.start(inside)
         yield loop
 
@@ -175,14 +176,14 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
 def _forget(p: ProgramBuilder, carried: Iterable[Variable]) -> None:
     """Keep from the verifier what numbers a loop begins with, by adding a zero that it can't see.
 
-    It would follow a known number round by round, a million instructions far, where a test decides by it; a number
-    that it knows nothing of is the same in the second round.
+    It would follow a known number one iteration after the other, a million instructions far, where a test decides by
+    it; a number that it knows nothing of is the same in the second iteration.
     """
     b = p.b
     zero: ir.Value | None = None
     for variable in carried:
         value = b.environment.values.get(variable)
-        if value is None or value.kind is not Kind.SCALAR:
+        if value is None or value.type is not ValueType.SCALAR:
             continue
         if zero is None:
             zero = opaque_zero(p)
@@ -197,38 +198,38 @@ def opaque_zero(p: ProgramBuilder) -> ir.Value:
 
 @contextmanager
 def _bounded(p: ProgramBuilder, numbers: _Range, carried: Iterable[Variable] | None) -> Iterator[tuple[Loop, ir.Value]]:
-    b, start, step, most = p.b, numbers.start, numbers.step, numbers.most
-    # From a constant the number itself is counted, unless it would leave s64 on the way out; else the rounds are.
-    direct = isinstance(start, int) and S64.minimum <= start + most * step <= S64.maximum
-    counter = b.variable(hint="round")
+    b, start, step, max_iterations = p.b, numbers.start, numbers.step, numbers.max_iterations
+    # From a constant the number itself is counted, unless it would leave s64 on the way out; else the iterations are.
+    direct = isinstance(start, int) and S64.minimum <= start + max_iterations * step <= S64.maximum
+    counter = b.variable(hint="iteration")
     b.write(counter, numbers.first.value if direct else b.const(0))
     with b.loop(None if carried is None else [*carried, counter]) as loop:
-        rounds = b.read(counter)
-        assert rounds is not None
+        iterations = b.read(counter)
+        assert iterations is not None
         inside = Join("body")
         if direct:
-            index = rounds
-            limit = b.const(int(start) + most * step)
-            more: Test = Compare(Relation.SLT if step > 0 else Relation.SGT, rounds, limit)
+            index = iterations
+            limit = b.const(int(start) + max_iterations * step)
+            more: Test = Compare(Relation.SLT if step > 0 else Relation.SGT, iterations, limit)
         else:
-            more = Compare(Relation.ULT, rounds, b.const(most))
-            index = _number(p, numbers, rounds)
-        b.branch(more if most else Always(holds=False), inside, loop.end)
+            more = Compare(Relation.ULT, iterations, b.const(max_iterations))
+            index = _number(p, numbers, iterations)
+        b.branch(more if max_iterations else Always(holds=False), inside, loop.exit)
         b.start(inside)
         if not numbers.fixed:
             # In range by the constant; the event's own end may come earlier.
             running = Join("body")
             low, high = b.bounds(numbers.first.value)
-            span = max(most - 1, 0) * step
+            span = max(max_iterations - 1, 0) * step
             b.assume_bounds(index, min(low, low + span), max(high, high + span))
-            b.branch(relation(p, "<" if step > 0 else ">", Int(index, numbers.type), numbers.last), running, loop.end)
+            b.branch(relation(p, "<" if step > 0 else ">", Int(index, numbers.type), numbers.last), running, loop.exit)
             b.start(running)
-        again = Join("next round")
-        yield Loop(loop.end, again), index
+        again = Join("next iteration")
+        yield Loop(loop.exit, again), index
         b.jump(again)
         b.start(again)
         if b.reachable:
-            b.write(counter, b.binary(Op.ADD, rounds, b.const(step if direct else 1)))
+            b.write(counter, b.binary(Op.ADD, iterations, b.const(step if direct else 1)))
     b.forget(counter)
 
 
@@ -237,33 +238,33 @@ def _iterated(
     p: ProgramBuilder, numbers: _Range, carried: Iterable[Variable] | None
 ) -> Iterator[tuple[Loop, ir.Value]]:
     b = p.b
-    rounds = b.const(numbers.most) if numbers.fixed else _count(p, numbers)
+    iterations = b.const(numbers.max_iterations) if numbers.fixed else _count(p, numbers)
     iterator = b.slot(_ITERATOR_SIZE, name="iterator")
-    _kfunc(p, "new", b.slot_address(iterator), b.const(0), rounds)
+    _kfunc(p, "new", b.slot_address(iterator), b.const(0), iterations)
     with b.region(lambda: _kfunc(p, "destroy", b.slot_address(iterator))), b.loop(carried) as loop:
-        place = _kfunc(p, "next", b.slot_address(iterator), result=Kind.POINTER)
+        place = _kfunc(p, "next", b.slot_address(iterator), result=ValueType.POINTER)
         inside = Join("body")
-        b.branch(Compare(Relation.NE, place, b.const(0), null_check=True), inside, loop.end)
+        b.branch(Compare(Relation.NE, place, b.const(0), null_check=True), inside, loop.exit)
         b.start(inside)
         found = b.load(place, 0, 4)
-        b.assume_bounds(found, 0, numbers.most - 1)
+        b.assume_bounds(found, 0, numbers.max_iterations - 1)
         yield loop, _number(p, numbers, found)
 
 
-def _kfunc(p: ProgramBuilder, name: str, *arguments: ir.Value, result: Kind = Kind.SCALAR) -> ir.Value:
+def _kfunc(p: ProgramBuilder, name: str, *arguments: ir.Value, result: ValueType = ValueType.SCALAR) -> ir.Value:
     name = f"bpf_iter_num_{name}"
     return p.b.emit(Op.CALL_KFUNC, *arguments, result=result, imm=p.target.function(name).btf_id, symbol=name)
 
 
-def _number(p: ProgramBuilder, numbers: _Range, rounds: ir.Value) -> ir.Value:
-    """The number of a round, of rounds counted from 0."""
-    scaled = rounds if numbers.step == 1 else p.b.binary(Op.MUL, rounds, p.b.const(numbers.step))
+def _number(p: ProgramBuilder, numbers: _Range, iterations: ir.Value) -> ir.Value:
+    """The number of an iteration, of iterations counted from 0."""
+    scaled = iterations if numbers.step == 1 else p.b.binary(Op.MUL, iterations, p.b.const(numbers.step))
     begins_at_zero = isinstance(numbers.start, int) and numbers.start == 0
     return scaled if begins_at_zero else p.b.binary(Op.ADD, numbers.first.value, scaled)
 
 
 def _count(p: ProgramBuilder, numbers: _Range) -> ir.Value:
-    """How many rounds there are, computed: never below 0."""
+    """How many iterations there are, computed: never below 0."""
     # Both ends are known to lie in s64, or there would be no bound.
     first, last = Int(numbers.first.value, S64), Int(numbers.last.value, S64)
     distance = binary(p, "-", last, first) if numbers.step > 0 else binary(p, "-", first, last)
@@ -273,11 +274,11 @@ def _count(p: ProgramBuilder, numbers: _Range) -> ir.Value:
     return to_int(p, count).value
 
 
-def _rounds(p: ProgramBuilder, first: Int, last: Int, step: int) -> int | None:
-    """The most rounds that there can be; None if nothing bounds them."""
+def _max_iterations(p: ProgramBuilder, first: Int, last: Int, step: int) -> int | None:
+    """The most iterations that there can be; None if nothing bounds them."""
     (low, high), (least, most) = p.b.bounds(first.value), p.b.bounds(last.value)
     if any(n.type == U64 and p.b.bounds(n.value)[0] < 0 for n in (first, last)):
         return None
     distance = most - low if step > 0 else high - least
-    rounds = max(0, -(-distance // abs(step)))
-    return rounds if rounds < 1 << 32 else None
+    iterations = max(0, -(-distance // abs(step)))
+    return iterations if iterations < 1 << 32 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from pyebpf.builder.context import ProgramContext
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import FunctionType
     from typing import TypeAlias
 
+    from pyebpf.builder.scratch import ScratchMemory
     from pyebpf.builder.subprograms import BuiltSubprogram, Subprogram
     from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.builder.values.map_pointers import MapPointer
@@ -63,13 +64,23 @@ class BoundParameter:
 class WholeProgram:
     """Facts of a whole program that only building it finds: with them it is built anew."""
 
-    #: A string in memory is written over.
-    strings_change: bool = False
+    #: Types of values that Python cannot change, that the program writes over in memory, and that it gives names: those
+    #: are copies.
+    changed: frozenset[type[Type]] = frozenset()
+    #: A property of a record's class is inlined, so that reading an attribute may change a record.
+    properties: bool = False
     #: A helper that may move the packet is called: the packet's ends are read each time.
     packet_moves: bool = False
+    #: Functions with slots for scratch memory, each behind the name of the one whose claim it runs within.
+    large: frozenset[tuple[str, str]] = frozenset()
 
     def __or__(self, other: WholeProgram) -> WholeProgram:
-        return WholeProgram(self.strings_change or other.strings_change, self.packet_moves or other.packet_moves)
+        return WholeProgram(
+            self.changed | other.changed,
+            self.properties or other.properties,
+            self.packet_moves or other.packet_moves,
+            self.large | other.large,
+        )
 
 
 class ProgramBuilder:
@@ -101,8 +112,10 @@ class ProgramBuilder:
         self.contexts: dict[FunctionBuilder, ir.Value] = {}
         #: Functions that have none: they are given numbers only.
         self.contextless: set[FunctionBuilder] = set()
-        numbers = attach.numbers if attach is not None else None
-        self.b = function(name, (ir.Kind.POINTER,) if numbers is None else (ir.Kind.SCALAR,) * numbers, where)
+        numbers = attach.scalar_parameters if attach is not None else None
+        #: The class of the program's functions.
+        self.new_function = function
+        self.b = function(name, (ir.ValueType.POINTER,) if numbers is None else (ir.ValueType.SCALAR,) * numbers, where)
         if numbers is None:
             self.b.assume_non_null(self.context)
         else:
@@ -111,6 +124,11 @@ class ProgramBuilder:
         self.drop_counters = DropCounters()
         #: Facts of the whole program: those of the build before, and those that this build finds.
         self.known, self.found = known or WholeProgram(), WholeProgram()
+        #: Types of such values as this build writes over, and as it gives names.
+        self.written: set[type[Type]] = set()
+        self.kept: set[type[Type]] = set()
+        #: Memory for large records, of a program whose stack has no room for them.
+        self.scratch: ScratchMemory | None = None
         self._analyses = {} if analyses is None else analyses
         #: The annotation and the position of each parameter that the program declares.
         self.declared: dict[str, tuple[Any, int]] = {}
@@ -122,13 +140,13 @@ class ProgramBuilder:
         self.gpl_only: set[str] = set()
         self.arena: MapPointer | None = None
         #: The entry that tells where the arguments of this USDT probe are.
-        self.usdt_form: ir.Value | None = None
+        self.usdt_spec: ir.Value | None = None
         #: Functions that other programs may take the place of.
         self.global_functions: list[GlobalFunction] = []
         #: Symbols of functions that entities have built, so that each is built once.
         self.functions: set[str] = set()
-        #: Subprograms of this program; None for one that is being built.
-        self.subprograms: dict[Subprogram, BuiltSubprogram | None] = {}
+        #: Subprograms of this program, by the owner of their scratch memory; None for one that is being built.
+        self.subprograms: dict[tuple[Subprogram, str], BuiltSubprogram | None] = {}
         #: The number of calls that have been written out.
         self.inlined_calls = 0
         #: The front end's part of `build_callback`, if it has functions.
@@ -159,6 +177,21 @@ class ProgramBuilder:
             self._program_context.target = self.target
         return self._program_context
 
+    @contextmanager
+    def context_of(self, context: ProgramContext[Any]) -> Iterator[None]:
+        """Build the body with another meaning of the attachment."""
+        before, self._program_context = self._program_context, context
+        yield
+        self._program_context = before
+
+    @contextmanager
+    def discarded(self) -> Iterator[None]:
+        """Build the body, of which only the Python values are wanted, into a function that is thrown away."""
+        outer = self.b
+        self.b = type(outer)(outer.name, [each.type for each in outer.parameters], outer.where)
+        yield
+        self.b = outer
+
     def analysis(self, kind: type[A]) -> A:
         """The program's one object of a class, which lasts from build to build; made when it is first asked for."""
         found: Any = self._analyses.get(kind)
@@ -184,9 +217,12 @@ class ProgramBuilder:
         self.bound_parameters[declared] = BoundParameter(shape, value.describe(), self.b.where)
         return value
 
-    def load_value(self, lvalue: Lvalue, type_: Type) -> Any:
-        """Return what stands in memory as a value of `type_`: a number is read now, anything else is a reference."""
-        return read(self, lvalue, type_)
+    def load_value(self, lvalue: Lvalue, type_: Type, *, part: bool = False) -> Any:
+        """Return what stands in memory as a value of `type_`: a number is read now, anything else is a reference.
+
+        What is a `part` of something else is a value where it is bytes, which a name keeps; else it is that memory.
+        """
+        return read(self, lvalue, type_, part=part)
 
     def store_value(self, address: ir.Value, offset: int, type_: Type, value: Any) -> None:
         """Write an operand to memory as a value of `type_`, every byte of it, padding as zeros.
@@ -203,7 +239,7 @@ class ProgramBuilder:
     def build_callback(
         self,
         function: FunctionType,
-        registers: Sequence[ir.Kind],
+        registers: Sequence[ir.ValueType],
         arguments: Callable[[Sequence[ir.Value]], Sequence[Any]],
         what: str,
         *,
@@ -221,7 +257,7 @@ class ProgramBuilder:
         with the reasons. The front end builds it: `callback_builder`.
         """
         if self.callback_builder is None:
-            self.fail(f"{what} is a Python function, and this program is not built of Python")
+            self.fail(f"{what} is a Python function, and this program does not come from Python source")
         return self.callback_builder(self, function, registers, arguments, what, context=context, noting=noting)
 
     def fail(self, message: str, where: Location | None = None) -> NoReturn:
@@ -243,11 +279,15 @@ class ProgramBuilder:
         return spec.name
 
     @contextmanager
-    def function(self, b: FunctionBuilder) -> Iterator[None]:
-        """Build another function of the program in the body, all of whose paths must return."""
+    def function(self, b: FunctionBuilder, *, detached: bool = False) -> Iterator[None]:
+        """Build another function of the program in the body, all of whose paths must return.
+
+        One that is `detached` runs when it will, not within the program.
+        """
         outer, where = self.b, self.b.where
         self.b = b
-        yield
+        with nullcontext() if self.scratch is None else self.scratch.function(detached=detached):
+            yield
         self.finished.append(b.finish())
         self.b, outer.where = outer, where
 

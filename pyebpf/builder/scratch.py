@@ -3,6 +3,10 @@
 A program is built with scratch memory once it was found not to fit the stack. It claims the memory when it begins and
 gives it back on every way out: where it interrupts itself, or another task runs it on the processor of one that was
 preempted in the middle, the second finds the memory taken, is left, and is counted as dropped.
+
+Its subprograms and the functions that helpers call for it run within its claim. Each has slots of its own in the same
+memory: none of them is called while it runs, since the language has no recursion. A timer's function runs when it will,
+also in the middle of its program: it claims memory of its own, and calls subprograms that are compiled for it alone.
 """
 
 from __future__ import annotations
@@ -15,19 +19,21 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.compiler import ir
-from pyebpf.compiler.ir import Condition, Kind, Op
+from pyebpf.compiler.ir import Condition, Op, ValueType
+from pyebpf.dataclass import dataclass
 from pyebpf.specs import MapSpec
 from pyebpf.types import U32, U64, ArrayType
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helper_ids import MAP_LOOKUP_ELEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
     from pyebpf.errors import Location
 
-__all__ = ["LARGE", "PREFIX", "ScratchFunctionBuilder", "is_scratch", "scratch_memory"]
+__all__ = ["LARGE", "PREFIX", "ScratchFunctionBuilder", "ScratchMemory", "is_scratch"]
 
 #: Slots of so many bytes are kept in scratch memory where a program has it.
 LARGE = 128
@@ -35,31 +41,55 @@ LARGE = 128
 PREFIX = ".scratch"
 
 #: Bytes of a per-CPU map's value: PCPU_MIN_UNIT_SIZE in include/linux/percpu.h.
-_MOST = 32 << 10
+_MAX_SIZE = 32 << 10
 _TAKEN = "scratch memory taken by a run that this one interrupted"
+_OVERWRITTEN = "scratch memory used by another run during a tail call that found no program"
 #: Programs whose results decide about a packet or a call: the one that lets it pass.
 _XDP_PASS = 2
 
+#: Offsets in the memory: whether it is taken, and how often it has been.
+_IS_TAKEN, _CLAIMS, _SLOTS = 0, U64.size, 2 * U64.size
+
+
+@dataclass(slots=True)
+class _Claim:
+    """The memory that one function claims, for itself and for those that it calls."""
+
+    owner: FunctionBuilder
+    map_name: str
+    #: Bytes in use.
+    size: int = _SLOTS
+
+    def reserve(self, size: int) -> int:
+        """The offset of another `size` bytes."""
+        offset = self.size
+        self.size += -(-size // U64.size) * U64.size
+        return offset
+
 
 class ScratchFunctionBuilder(FunctionBuilder):
-    """A function whose large slots are at `base`, an address, once it has one; they take `size` bytes there."""
+    """A function whose large slots are in the memory of a claim, at `base`, an address, once it has one."""
 
-    def __init__(self, name: str, parameters: Sequence[ir.Kind], where: Location | None = None) -> None:
+    def __init__(self, name: str, parameters: Sequence[ir.ValueType], where: Location | None = None) -> None:
         super().__init__(name, parameters, where)
+        self.claim: _Claim | None = None
         self.base: ir.Value | None = None
-        #: The first word says whether the memory is taken.
-        self.size = U64.size
+        #: Whether it has asked for a large slot.
+        self.needs_base = False
         self._offsets: dict[str, int] = {}
 
     def slot(self, size: int, align: int = 8, name: str = "", *, opaque: bool = False) -> ir.Slot:
-        if self.base is None or size < LARGE or opaque:
+        if size < LARGE or opaque:
             return super().slot(size, align, name, opaque=opaque)
+        self.needs_base = True
+        if self.base is None or self.claim is None:
+            return super().slot(size, align, name)
         slot = ir.Slot(f"{name or 'slot'}.scratch{len(self._offsets)}", size, max(align, 1), self.where)
-        self._offsets[slot.name] = self.size
-        self.size += -(-size // U64.size) * U64.size
-        if self.size > _MOST:
+        self._offsets[slot.name] = self.claim.reserve(size)
+        if self.claim.size > _MAX_SIZE:
             self.fail(
-                f"the records of {self.name} take more than the {_MOST} bytes of a per-CPU map: make them smaller"
+                f"the records of {self.claim.owner.name} take more than the {_MAX_SIZE} bytes of a per-CPU map: "
+                "make them smaller"
             )
         return slot
 
@@ -76,40 +106,141 @@ def is_scratch(slot: ir.Slot) -> bool:
     return ".scratch" in slot.name
 
 
-@contextmanager
-def scratch_memory(p: ProgramBuilder) -> Iterator[None]:
-    """Build the body with its large slots in a map; it begins where the program does."""
-    b = p.b
-    assert isinstance(b, ScratchFunctionBuilder)
-    name = f"{PREFIX}{crc32(p.name.encode()) & 0xFFFFFF:06x}"
-    key = b.slot_address(b.slot(U32.size, U32.size, name="zero"))
-    b.store(key, 0, b.const(0), U32.size)
-    base = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=name), key, result=Kind.POINTER, comment="scratch memory")
-    with b.if_(Compare(Condition.EQ, base, b.const(0), null_check=True)):
-        p.leave_never()
-    exchanges = p.target.has("isa:atomic")
-    if exchanges:
-        taken = b.emit(Op.ATOMIC, base, b.const(1), size=U64.size, symbol="xchg", result=Kind.SCALAR)
-    else:
-        taken = b.load(base, 0, U64.size)
-    with b.if_(Compare(Condition.NE, taken, b.const(0))):
-        count_drop(p, _TAKEN)
-        b.ret(b.const(_let_pass(p)))
-    if not exchanges:
-        # A program that interrupts between the two has given the memory back when this one goes on.
-        b.store(base, 0, b.const(1), U64.size)
-    b.base = base
-    with b.region(lambda: b.store(base, 0, b.const(0), U64.size)):
-        yield
-    p.maps[name] = MapSpec(name, MapType.PERCPU_ARRAY, U32, ArrayType(U64, b.size // U64.size), 1)
+class ScratchMemory:
+    """The scratch memory of a program under construction.
 
+    Which functions need it is known from the build before (`WholeProgram.large`): a first build finds that.
+    """
 
-def _let_pass(p: ProgramBuilder) -> int:
-    """The result of a program that could not run: nothing is refused for it."""
-    default = p.program_context.default_return(p.program_type)
-    if default is not None:
-        return default
-    if p.program_type is ProgramType.XDP:
-        return _XDP_PASS
-    returned = p.program_context.return_range
-    return 0 if returned is None or returned[0] < 0 else min(1, returned[1])
+    def __init__(self, p: ProgramBuilder) -> None:
+        self._p = p
+        self._claim = self._claim_of(p.b)
+
+    @property
+    def owner(self) -> str:
+        """The name of the function within whose claim the function runs that is being built."""
+        return self._claim.owner.name
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything that runs within this claim has large slots."""
+        return any(owner == self.owner for owner, _ in self._p.known.large)
+
+    def is_other(self, owner: str) -> bool:
+        """Whether a function within the claim of `owner` may use memory there that this one's claim does not cover."""
+        return owner != self.owner and any(of == owner != function for of, function in self._p.known.large)
+
+    @contextmanager
+    def main(self) -> Iterator[None]:
+        """Build the body, the program: it begins where the program does."""
+        with self._owned():
+            yield
+
+    @contextmanager
+    def function(self, *, detached: bool) -> Iterator[None]:
+        """Build the body, another function, from its beginning; one that is `detached` runs when it will."""
+        b = self._p.b
+        if not isinstance(b, ScratchFunctionBuilder):
+            yield
+        elif detached:
+            outer, self._claim = self._claim, self._claim_of(b)
+            with self._owned():
+                yield
+            self._claim = outer
+        else:
+            b.claim = self._claim
+            if (self.owner, b.name) in self._p.known.large:
+                b.base = self._found(b)
+            yield
+            self._note(b)
+
+    def tail_call(self, call: Callable[[], None]) -> None:
+        """Append a tail call, `call`, that leaves the memory free, and go on behind it where it finds no program.
+
+        A program that a subprogram calls so returns to the subprogram's caller, which gives the memory back.
+        """
+        b = self._p.b
+        if not (isinstance(b, ScratchFunctionBuilder) and b is self._claim.owner and b.base is not None):
+            call()
+            return
+        base = b.base
+        claims = b.load(base, _CLAIMS, U64.size)
+        b.store(base, _IS_TAKEN, b.const(0), U64.size)
+        call()
+        with b.if_(self._take(base)):
+            self._abandon(_TAKEN)
+        with b.if_(Compare(Condition.NE, b.load(base, _CLAIMS, U64.size), claims)):
+            # A run that interrupted this one had the memory, and has given it back.
+            b.store(base, _IS_TAKEN, b.const(0), U64.size)
+            self._abandon(_OVERWRITTEN)
+
+    def _claim_of(self, owner: FunctionBuilder) -> _Claim:
+        whole = self._p.name if owner.name == self._p.name else f"{self._p.name}/{owner.name}"
+        return _Claim(owner, f"{PREFIX}{crc32(whole.encode()) & 0xFFFFFF:06x}")
+
+    @contextmanager
+    def _owned(self) -> Iterator[None]:
+        p, b, claim = self._p, self._p.b, self._claim
+        assert isinstance(b, ScratchFunctionBuilder)
+        b.claim = claim
+        if not self.is_used:
+            yield
+            self._note(b)
+            return
+        base = self._found(b)
+        with b.if_(self._take(base)):
+            count_drop(p, _TAKEN)
+            b.ret(b.const(self._let_pass()))
+        b.store(base, _CLAIMS, b.binary(Op.ADD, b.load(base, _CLAIMS, U64.size), b.const(1)), U64.size)
+        b.base = base
+        with b.region(lambda: b.store(base, _IS_TAKEN, b.const(0), U64.size)):
+            yield
+        self._note(b)
+        p.maps[claim.map_name] = MapSpec(
+            claim.map_name, MapType.PERCPU_ARRAY, U32, ArrayType(U64, claim.size // U64.size), 1
+        )
+
+    def _found(self, b: FunctionBuilder) -> ir.Value:
+        """The address of this processor's memory."""
+        key = b.slot_address(b.slot(U32.size, U32.size, name="zero"))
+        b.store(key, 0, b.const(0), U32.size)
+        map_ = b.emit(Op.MAP, symbol=self._claim.map_name)
+        base = b.call(MAP_LOOKUP_ELEM, map_, key, result=ValueType.POINTER, comment="scratch memory")
+        with b.if_(Compare(Condition.EQ, base, b.const(0), null_check=True)):
+            self._p.leave_never()
+        return base
+
+    def _take(self, base: ir.Value) -> Test:
+        """Take the memory; the test whether another run has it."""
+        b = self._p.b
+        if self._p.target.has("isa:atomic"):
+            taken = b.emit(Op.ATOMIC, base, b.const(1), size=U64.size, symbol="xchg", result=ValueType.SCALAR)
+        else:
+            # A program that interrupts between the two has given the memory back when this one goes on; what is there
+            # is written in any case, since a run that finds the memory taken is over before the one that has it.
+            taken = b.load(base, _IS_TAKEN, U64.size)
+            b.store(base, _IS_TAKEN, b.const(1), U64.size)
+        return Compare(Condition.NE, taken, b.const(0))
+
+    def _abandon(self, reason: str) -> None:
+        """Leave the program, which has the memory no longer."""
+        b = self._p.b
+        count_drop(self._p, reason)
+        b.ret(b.const(self._let_pass()), clean=False)
+
+    def _note(self, b: ScratchFunctionBuilder) -> None:
+        if b.needs_base:
+            self._p.found.large |= {(self.owner, b.name)}
+
+    def _let_pass(self) -> int:
+        """The result of a function that could not run: nothing is refused for it."""
+        p = self._p
+        if self.owner != p.name:
+            return 0
+        default = p.program_context.default_return(p.program_type)
+        if default is not None:
+            return default
+        if p.program_type is ProgramType.XDP:
+            return _XDP_PASS
+        returned = p.program_context.return_range
+        return 0 if returned is None or returned[0] < 0 else min(1, returned[1])

@@ -38,6 +38,6 @@ def check_sleepable(p: ProgramBuilder, spec: MapSpec) -> None:
         return
     what, instead = _REFUSED[spec.type]
     p.fail(
-        f"{spec.name}: this kernel lets sleepable programs, as syscall programs are, use no {what}, whose memory "
-        f"may be freed while they sleep: {instead}"
+        f"{spec.name}: sleepable programs, such as syscall programs, cannot use {what} on this kernel, because their "
+        f"memory may be freed while a program sleeps: {instead}"
     )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always
-from pyebpf.builder.ssa.function import FunctionBuilder
 from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.operations import to_int
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Op, ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import OnlyInProbe
 from pyebpf.specs.programs import GlobalFunction
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
         def fail(self, message: str, where: Any = None) -> NoReturn: ...
 
 
-__all__ = ["MOST_PARAMETERS", "BuiltSubprogram", "Signature", "Subprogram"]
+__all__ = ["MAX_PARAMETERS", "BuiltSubprogram", "Signature", "Subprogram"]
 
 #: r1 to r5 carry arguments, and the first of them carries the context.
-MOST_PARAMETERS = 4
+MAX_PARAMETERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,15 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class BuiltSubprogram:
-    """A subprogram in a program: `invalidated` are the maps whose entries it makes invalid, with the reasons."""
+    """A subprogram in a program: `invalidated` are the maps whose entries it makes invalid, with the reasons.
+
+    `scratch_owner` is the function within whose claim of scratch memory it has its large slots, if it has any.
+    """
 
     symbol: str
     signature: Signature
     invalidated: Mapping[str, str]
+    scratch_owner: str = ""
 
 
 class Subprogram(Entity):
@@ -88,15 +91,21 @@ class Subprogram(Entity):
 
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Append a call, building the function first if this is the program's first call of it."""
-        built = p.subprograms[self] if self in p.subprograms else self._build(p)
+        key = self._key(p)
+        built = p.subprograms[key] if key in p.subprograms else self._build(p)
         if built is None:
             p.fail(f"{self.__name__} calls itself: the kernel has no room for recursion; write a loop")
+        if self.replaceable and p.scratch is not None and p.scratch.is_other(built.scratch_owner):
+            p.fail(
+                f"{self.__name__} is replaceable, and both the program and a timer's function call it: such a function "
+                "cannot have records too large for the stack; keep them in a map"
+            )
         given = self.bound(p, arguments, keywords)
         values = [] if self.replaceable else [p.context]
         for name, type_ in built.signature.parameters.items():
             converted = to_int(p, to_int(p, given[name]).convert(p, type_))
             values.append(converted.value)
-        result = p.b.emit(Op.CALL_LOCAL, *values, result=Kind.SCALAR, symbol=built.symbol)
+        result = p.b.emit(Op.CALL_LOCAL, *values, result=ValueType.SCALAR, symbol=built.symbol)
         for origin, reason in built.invalidated.items():
             p.b.invalidate_origin(origin, f"{self.__name__}() and its {reason}")
         returned = built.signature.result
@@ -110,9 +119,9 @@ class Subprogram(Entity):
         types = signature.parameters
         # Those being built count as well: this one may be called by another of its name.
         symbol = f"{self.__name__}.{len(p.subprograms)}"
-        p.subprograms[self] = None
-        first = () if self.replaceable else (Kind.POINTER,)
-        made = FunctionBuilder(symbol, (*first, *[Kind.SCALAR] * len(types)), self.where)
+        p.subprograms[self._key(p)] = None
+        first = () if self.replaceable else (ValueType.POINTER,)
+        made = p.new_function(symbol, (*first, *[ValueType.SCALAR] * len(types)), self.where)
         with p.function(made):
             if self.replaceable:
                 # Named as it is, for who replaces it; verified by itself, for any arguments.
@@ -122,8 +131,13 @@ class Subprogram(Entity):
                 made.assume_non_null(p.context)
             given = zip(types.items(), made.parameters[len(first) :], strict=True)
             self.build(p, signature, {name: _from_register(p, value, type_) for (name, type_), value in given})
-        built = p.subprograms[self] = BuiltSubprogram(symbol, signature, made.invalidated)
+        owner = "" if p.scratch is None else p.scratch.owner
+        built = p.subprograms[self._key(p)] = BuiltSubprogram(symbol, signature, made.invalidated, owner)
         return built
+
+    def _key(self, p: ProgramBuilder) -> tuple[Subprogram, str]:
+        """Its key in `p.subprograms`: there is one of it for each owner of scratch memory, unless it is replaceable."""
+        return self, "" if p.scratch is None or self.replaceable else p.scratch.owner
 
 
 def _from_register(p: ProgramBuilder, value: Any, type_: IntType) -> Int:

@@ -14,6 +14,7 @@ __all__ = ["main"]
 USAGE = """\
 usage: pyebpf TOOL [options] [interval [count]]
        pyebpf list
+       pyebpf schema TOOL [options]
        pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
        pyebpf asm FILE|-
@@ -23,7 +24,7 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf --version
 
 Traces this machine with eBPF programs written in Python. `pyebpf list` names
-the tools; `pyebpf TOOL --help` tells what a tool takes, and so for each command
+the tools; `pyebpf TOOL --help` describes one, as --help does for each command
 above. Data goes to standard output, everything else to standard error.
 """
 
@@ -76,6 +77,10 @@ def _dispatch(arguments: list[str]) -> int:
         from pyebpf.cli.catalogue import print_list
 
         return print_list(rest)
+    if command == "schema":
+        from pyebpf.cli.schema import run_schema
+
+        return run_schema(rest)
     if command == "doctor":
         from pyebpf.cli.doctor import run_doctor
 

@@ -37,7 +37,7 @@ def run_asm(arguments: Sequence[str]) -> int:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise MalformedData(f"{name}: not a text: byte {error.start} is no UTF-8") from None
+        raise MalformedData(f"{name}: not text: byte {error.start} is not UTF-8") from None
     program = assemble(text, name)
     for item in program:
         if isinstance(item, Instruction) and item.symbol is not None:

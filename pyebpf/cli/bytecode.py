@@ -58,7 +58,7 @@ def from_hex(data: bytes, name: str) -> bytes:
         found = _HEX.match(line)
         if found is not None and found.end() < len(line):
             column = found.end()
-            raise MalformedData(f"{name}:{number}:{column + 1}: {chr(line[column])!r} is no hexadecimal digit")
+            raise MalformedData(f"{name}:{number}:{column + 1}: {chr(line[column])!r} is not a hexadecimal digit")
     digits = b"".join(data.split())
     if len(digits) % 2:
         raise MalformedData(f"{name}: an odd number of hexadecimal digits ({len(digits)}): one is missing")

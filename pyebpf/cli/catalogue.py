@@ -1,4 +1,4 @@
-"""The tools there are: the modules of `pyebpf.programs`, one a tool."""
+"""The tools there are: the modules of `pyebpf.programs`, one a tool, and those of other distributions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.cli.report import UsageError
+from pyebpf.cli.report import UsageError, note
 from pyebpf.errors import closest
 from pyebpf.output.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from importlib.metadata import EntryPoint
 
     from pyebpf.tool import Tool
 
@@ -24,6 +25,8 @@ usage: pyebpf list
 Names the tools and tells what each does. `pyebpf TOOL --help` tells more.
 """
 PACKAGE = "pyebpf.programs"
+#: The group of entry points by which other distributions add tools: each names a `TOOL`.
+GROUP = "pyebpf.tools"
 #: Names that the book has for a tool with arguments: `qdisc-fq` is `qdisclat fq`.
 ALIASES = {
     f"qdisc-{name}": ("qdisclat", name.replace("-", "_"))
@@ -41,8 +44,30 @@ def _modules() -> Iterator[str]:
 
 
 def names() -> list[str]:
-    """The names of all tools, sorted."""
+    """The names of the tools that pyebpf ships, sorted."""
     return sorted(name.replace("_", "-") for name in _modules())
+
+
+def _others() -> dict[str, EntryPoint]:
+    """Tools of other distributions, by name; pyebpf's own names stay its own."""
+    from importlib.metadata import entry_points
+
+    own = {*names(), *ALIASES}
+    return {each.name: each for each in sorted(entry_points(group=GROUP)) if each.name not in own}
+
+
+def _load(entry: EntryPoint) -> Tool[..., Any, Any]:
+    """A tool of another distribution. Raises UsageError where it is none."""
+    from pyebpf.tool import Tool
+
+    try:
+        found = entry.load()
+    except Exception as error:
+        # Whatever went wrong is the other distribution's affair; the name says whose.
+        raise UsageError("pyebpf", f"tool {entry.name} ({entry.value}): {type(error).__name__}: {error}") from error
+    if not isinstance(found, Tool):
+        raise UsageError("pyebpf", f"tool {entry.name} ({entry.value}) is {found!r}, not a tool of pyebpf.tool")
+    return found
 
 
 def spelt_out(name: str, arguments: list[str]) -> tuple[str, list[str]]:
@@ -64,7 +89,10 @@ def find(name: str) -> Tool[..., Any, Any]:
             raise
         found = None
     if found is None:
-        raise UsageError("pyebpf", f"there is no tool {name!r}{closest(name, names())}", "pyebpf list")
+        others = _others()
+        if name in others:
+            return _load(others[name])
+        raise UsageError("pyebpf", f"there is no tool {name!r}{closest(name, [*names(), *others])}", "pyebpf list")
     tool: Tool[..., Any, Any] = found.TOOL
     return tool
 
@@ -96,6 +124,12 @@ def print_list(arguments: list[str]) -> int:
     from textwrap import fill
 
     width = 79 if sys.stdout.isatty() else 1000
-    for name in names():
-        sink.line(fill(f"{name:<15} {_summary(name.replace('-', '_'))}", width, subsequent_indent=" " * 16))
+    summaries = {name: _summary(name.replace("-", "_")) for name in names()}
+    for name, entry in _others().items():
+        try:
+            summaries[name] = _load(entry).summary
+        except UsageError as error:
+            note(f"pyebpf list: {error}")
+    for name, summary in sorted(summaries.items()):
+        sink.line(fill(f"{name:<15} {summary}", width, subsequent_indent=" " * 16))
     return 0

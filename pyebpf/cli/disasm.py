@@ -53,7 +53,7 @@ def run_disasm(arguments: Sequence[str]) -> int:
         if data.startswith(b"\x7fELF") and not options.raw:
             text = _object(data, name, options.section, options.syntax, source=options.source)
         elif options.section is not None:
-            raise UsageError(parser.prog, f"{name} is no ELF object: it has no section {options.section!r}")
+            raise UsageError(parser.prog, f"{name} is not an ELF object: it has no section {options.section!r}")
         else:
             code = from_hex(data, name) if is_text(data) and not options.raw else data
             text = _bytes(code, name, byte_order(options), options.syntax)
@@ -89,7 +89,7 @@ def _object(data: bytes, name: str, wanted: str | None, syntax: Syntax, *, sourc
 def _loaded(number: str | None, syntax: Syntax, *, source: bool) -> str:
     if number is None or not (number.isascii() and number.isdecimal() and len(number) < 11 and int(number) < 1 << 32):
         raise UsageError("pyebpf disasm", "after `id` comes the number of a loaded program")
-    from pyebpf.kernel.diagnosis import diagnose
+    from pyebpf.kernel.errors_in_words import kernel_error
     from pyebpf.kernel.program_dump import dump_program, helper_names
 
     try:
@@ -98,7 +98,7 @@ def _loaded(number: str | None, syntax: Syntax, *, source: bool) -> str:
         raise NotFound(f"no program with id {number} is loaded") from None
     except OSError as error:
         meanings = {errno.EINVAL: "the number is too large"}
-        raise diagnose(error, f"reading program {number}", needs=("CAP_SYS_ADMIN",), meanings=meanings) from error
+        raise kernel_error(error, f"reading program {number}", needs=("CAP_SYS_ADMIN",), meanings=meanings) from error
     items = decode(dump.code, sys.byteorder, raw=True)
     starts = slot_starts(items)
     helpers = {item.imm for item in items if isinstance(item, Instruction) and item.op.form is Form.CALL}

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["run_doctor"]
 
 DESCRIPTION = """\
-Asks this machine what it offers to eBPF programs: kernel, privileges, mounts,
-limits, and each feature of the kernel by trying it, with three answers (yes,
-no, could not tell). A feature has the name that is printed, behind that of its
-section: attach:fentry, map:arena. Nothing stays attached or mounted.
+Lists what this machine supports: kernel, privileges, mounts, limits, and each
+kernel feature, by probing it, with three answers (yes, no, could not tell). The
+name of a feature has its section's prefix: attach:fentry, map:arena. Nothing
+stays attached or mounted.
 
-With a TOOL, and its options: whether it runs here, what each of its probes is
-attached to and how, and why not by the candidates before. It is attached
-for a moment, and prints no data.
+With a TOOL and its options: says whether it runs here, what each of its probes
+is attached to and how, and why earlier candidates were rejected. The tool is
+attached for a moment, and prints no data.
 
-Exit status: 0 if programs can be loaded here, or the tool runs, or all was
-removed; 1 if not."""
+Exit status: 0 if programs can be loaded, the tool runs, or everything was
+removed; otherwise 1."""
 
 WIDTH = 79
 _NAME = 26  # columns; longer names push the value on
@@ -76,7 +76,7 @@ def run_doctor(arguments: Sequence[str]) -> int:
     """Ask, and print the answers. Raises UsageError, PyebpfError and ReaderGone."""
     parser = Parser("doctor", DESCRIPTION)
     parser.add_argument("--all", action="store_true", help="each helper of each kind of program, too")
-    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--clean", action="store_true", help="remove what dead processes of pyebpf left attached")
     parser.add_argument("tool", nargs="?", metavar="TOOL", help="one of `pyebpf list`")
     parser.add_argument("options", nargs="...", metavar="...", help="the tool's own options")
@@ -84,11 +84,11 @@ def run_doctor(arguments: Sequence[str]) -> int:
     printer = _Printer(as_json=options.json)
     if options.clean:
         if options.tool or options.all:
-            raise UsageError(parser.prog, "--clean stands alone")
+            raise UsageError(parser.prog, "--clean takes no other arguments")
         return _clean(printer)
     if options.tool:
         if options.all:
-            raise UsageError(parser.prog, "--all is about the machine, not about a tool")
+            raise UsageError(parser.prog, "--all describes the machine, and takes no tool")
         from pyebpf.cli.catalogue import find, spelt_out
 
         name, arguments = spelt_out(options.tool, options.options)
@@ -171,8 +171,8 @@ def _options(tool: Tool[..., Any, Any], arguments: list[str]) -> tuple[Any, str]
     from pyebpf.dataclass import MISSING, fields
 
     every = fields(tool.options)
-    items = [item for item in every if "spelling" in item.metadata and item.default is MISSING]
-    needed = {item.metadata["spelling"].metavar or item.name.upper(): item.name for item in items}
+    items = [item for item in every if "spec" in item.metadata and item.default is MISSING]
+    needed = {item.metadata["spec"].metavar or item.name.upper(): item.name for item in items}
     try:
         return parse(tool, arguments)[0], ""
     except UsageError as error:
@@ -201,7 +201,7 @@ def _clean(printer: _Printer) -> int:
         found = orphans()
     except PermissionError as error:
         raise NotPermitted(
-            "whether the owner of an attachment has died can only be told with CAP_SYS_ADMIN of the host's user "
+            "whether the owner of an attachment has died can only be determined with CAP_SYS_ADMIN of the host's user "
             "namespace: run --clean as root there",
             error.errno,
         ) from error

@@ -9,13 +9,15 @@ from pyebpf.cli.report import note
 from pyebpf.output.escape import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyebpf.tool import Tracer
 
 __all__ = ["Drops", "in_words"]
 
 REPORT_INTERVAL = 1.0  # seconds
+#: The reason of drops that a larger buffer prevents (pyebpf.maps.ringbuf.NO_ROOM).
+NO_ROOM = "ring buffer full"
 
 
 def in_words(dropped: Mapping[str, int], drop_labels: Mapping[str, str]) -> dict[str, int]:
@@ -27,11 +29,14 @@ def in_words(dropped: Mapping[str, int], drop_labels: Mapping[str, str]) -> dict
     """
     found: dict[str, int] = {}
     for text, count in dropped.items():
-        name, colon, reason = text.partition(": ")
-        if colon and name.startswith("."):
+        named = max((name for name in drop_labels if text.startswith(f"{name}: ")), key=len, default="")
+        name, colon, reason = (named, ":", text[len(named) + 2 :]) if named else text.partition(": ")
+        if named:
+            words = f"{drop_labels[named]}: {reason}"
+        elif colon and name.startswith("."):
             words = reason
         elif colon and name.isidentifier():
-            words = f"{drop_labels.get(name, 'events')}: {reason}"
+            words = f"events: {reason}"
         else:
             words = text
         if count:
@@ -40,10 +45,16 @@ def in_words(dropped: Mapping[str, int], drop_labels: Mapping[str, str]) -> dict
 
 
 class Drops:
-    """Reports on standard error what the tracer dropped, as soon as it is known, with exact totals."""
+    """Reports on standard error what the tracer dropped, as soon as it is known, with exact totals.
 
-    def __init__(self, tracer: Tracer, drop_labels: Mapping[str, str]) -> None:
+    `objects` is given the same for a program that reads JSON.
+    """
+
+    def __init__(
+        self, tracer: Tracer, drop_labels: Mapping[str, str], objects: Callable[[Mapping[str, int]], None] | None = None
+    ) -> None:
         self._tracer = tracer
+        self._objects = objects
         self._drop_labels = drop_labels
         self._reported: Mapping[str, int] = {}
         self._next = monotonic() + REPORT_INTERVAL
@@ -55,11 +66,15 @@ class Drops:
             self._reported = dropped
             total = sum(dropped.values())
             reasons = ", ".join(f"{visible(reason)}: {count}" for reason, count in dropped.items())
-            note(f"Dropped {total} event{'' if total == 1 else 's'} so far ({reasons})")
+            remedy = "; --buffer SIZE gives them more room" if any(NO_ROOM in reason for reason in dropped) else ""
+            if self._objects is not None:
+                self._objects(dropped)
+            note(f"Dropped {total} event{'' if total == 1 else 's'} so far ({reasons}){remedy}")
 
-    def report_sometimes(self) -> None:
-        """Report, but at most once a second."""
+    def are_due(self) -> bool:
+        """Whether it is time to report: once a second."""
         now = monotonic()
-        if now >= self._next:
+        due = now >= self._next
+        if due:
             self._next = now + REPORT_INTERVAL
-            self.report()
+        return due

@@ -20,7 +20,7 @@ usage: pyebpf exec [--kernel] FILE|- [MEMORY]
 
 Runs a program and prints R0 at its end in hexadecimal, all 64 bits. FILE (- for
 standard input) is assembler text in either syntax, or the instructions' bytes
-in hexadecimal; blanks between digits do not matter. R1 is the address and R2
+in hexadecimal; blanks between digits are ignored. R1 is the address and R2
 the length of MEMORY, bytes in hexadecimal; without it both are 0. A refused
 access prints what the verifier would say, exit status 1.
 
@@ -60,7 +60,7 @@ def _memory(text: str) -> bytes:
 
 
 def _program(name: str) -> tuple[Instruction, ...]:
-    from pyebpf.asm import Form, Instruction, assemble, decode
+    from pyebpf.asm import Form, assemble, decode, instructions_of
 
     data, shown = read_input(name)
     found: tuple[Instruction | Raw, ...]
@@ -81,16 +81,16 @@ def _program(name: str) -> tuple[Instruction, ...]:
         found = assemble(text, shown)
     if not found:
         raise AssemblyError(f"{shown}: there is no instruction in it")
-    slot = 0
-    for each in found:
-        if not isinstance(each, Instruction):
-            raise AssemblyError(f"{shown}: slot {slot}: unknown opcode {each.data[0]:02x} ({each.data.hex()})")
+    try:
+        program = instructions_of(found)
+    except AssemblyError as error:
+        raise AssemblyError(f"{shown}: {error.message}") from None
+    for each in program:
         if each.op.form is Form.LDDW_MAP:
             raise AssemblyError(
                 "there are no maps here: run a program with its maps from Python (docs/vm.md)", each.where
             )
-        slot += each.slots
-    return tuple(each for each in found if isinstance(each, Instruction))
+    return program
 
 
 def _interpreted(program: tuple[Instruction, ...], memory: bytes) -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import Enum
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.bytecode import Parser
 from pyebpf.errors import InvalidValue
 from pyebpf.objects import Map
+from pyebpf.output.escape import json_text
 from pyebpf.output.sink import Sink
-from pyebpf.runtime.open_map import open_map
+from pyebpf.runtime.open_map import open_map, section_variables
 from pyebpf.types import Struct
 
 if TYPE_CHECKING:
@@ -42,30 +45,39 @@ def run_map(arguments: Sequence[str]) -> int:
 
 
 def dump(table: KernelMap) -> list[dict[str, Any]]:
-    """One object an entry, of plain values: `key` and `value`; a per-CPU map's `values` has a `cpu` and a `value` each.
+    r"""One object an entry, of plain values: `key` and `value`; a per-CPU map's `values` has `cpu` and `value` of each.
 
-    Bytes are hexadecimal text, records are objects, characters that are no UTF-8 are replaced. A kind whose items
-    can't be listed raises InvalidValue.
+    Bytes are hexadecimal text, records are objects, in text bytes that are no UTF-8 are `\xNN` and a backslash is
+    two. A kind whose items can't be listed raises InvalidValue.
     """
     if not isinstance(table, Map):
         raise InvalidValue(f"map {table.name} ({table.spec.type.name}) has no items to dump")
     key, value = table.key_type, table.value_type
     assert key is not None
     assert value is not None
+    variables = section_variables(table)
+
+    def shown(each: Any) -> Any:
+        if not variables:
+            return plain(each)
+        return {name: plain(kind.decode(each[at : at + kind.size])) for name, at, kind in variables}
+
     entries: list[dict[str, Any]] = []
     for raw_key, raw_value in table.raw_items():
         entry = {"key": plain(key.decode(raw_key))}
         slots = table.decode_slots(raw_value)
         if table.spec.traits.per_cpu:
-            entry["values"] = [{"cpu": cpu, "value": plain(each)} for cpu, each in enumerate(slots)]
+            entry["values"] = [{"cpu": cpu, "value": shown(each)} for cpu, each in enumerate(slots)]
         else:
-            entry["value"] = plain(slots[0])
+            entry["value"] = shown(slots[0])
         entries.append(entry)
     return entries
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value as JSON has it; an enumerator by its name."""
+    if isinstance(value, Enum):
+        return value.name
     if isinstance(value, Struct):
         return plain(Struct.as_dict(value))
     if isinstance(value, dict):
@@ -73,8 +85,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return value.hex()
     if isinstance(value, str):
-        # A lone surrogate stands for a byte that is no UTF-8, which JSON's readers need not take.
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return json_text(value)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)  # JSON has no such numbers
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -10,13 +10,13 @@ from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import MISSING, dataclass, fields
 from pyebpf.errors import InvalidValue
-from pyebpf.tool import StackTool, SummaryTool, Tool
+from pyebpf.tool import EventTool, StackTool, SummaryTool, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyebpf.dataclass import Field
-    from pyebpf.tool.options import Spelling
+    from pyebpf.tool.options import OptionSpec
 
 __all__ = ["Common", "parse", "parse_example"]
 
@@ -38,6 +38,9 @@ class Common:
     speedscope: str | None = None
     delimited: bool = False
     annotated: bool = False
+    buffer: int | None = None
+    clear: bool = True
+    rows: int = 20
 
 
 class _Parser(Parser):
@@ -87,6 +90,15 @@ def positive(text: str) -> int:
     return value
 
 
+def buffer_size(text: str) -> int:
+    """Bytes of a ring buffer, with K, M or G behind if need be: the next power of two, from 4096 to 1 GiB."""
+    digits, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in tuple("KMG") else (text, "")
+    size = integer(digits) << {"": 0, "K": 10, "M": 20, "G": 30}[unit]
+    if not 1 <= size <= 1 << 30:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size from 4K to 1G, such as 8M")
+    return max(1 << (size - 1).bit_length(), 4096)
+
+
 SCALARS: dict[str, Callable[[str], Any]] = {"int": integer, "float": number, "str": str}
 
 
@@ -104,17 +116,19 @@ def _reader(annotation: str) -> Callable[[str], Any]:
 
 
 def _add_option(parser: argparse.ArgumentParser, item: Field) -> None:
-    spelling: Spelling = item.metadata["spelling"]
+    spec: OptionSpec = item.metadata["spec"]
     annotation = item.type
-    help_text = spelling.help.replace("%", "%%")
+    help_text = spec.help.replace("%", "%%")
+    if spec.choices and not all(each in spec.help for each in spec.choices):
+        help_text += f": {', '.join(spec.choices)}".replace("%", "%%")
     dest = f"option.{item.name}"
     if annotation == "bool":
-        parser.add_argument(*spelling.flags, dest=dest, action="store_const", const=True, help=help_text)
+        parser.add_argument(*spec.flags, dest=dest, action="store_const", const=True, help=help_text)
         return
-    metavar = spelling.metavar or item.name.upper()
+    metavar = spec.metavar or item.name.upper()
     reader = _reader(annotation)
-    if spelling.flags:
-        parser.add_argument(*spelling.flags, dest=dest, type=reader, metavar=metavar, help=help_text)
+    if spec.flags:
+        parser.add_argument(*spec.flags, dest=dest, type=reader, metavar=metavar, help=help_text)
     else:
         nargs = None if item.default is MISSING else "?"
         parser.add_argument(dest, type=reader, metavar=metavar, help=help_text, nargs=nargs)
@@ -126,9 +140,10 @@ def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], take
     def add(to: argparse._ActionsContainer, letter: str, long: str, dest: str, **rest: Any) -> None:
         to.add_argument(*[flag for flag in (letter, long) if flag and flag not in taken], dest=dest, **rest)
 
+    tools = [tool, *tool.modes.values()]
     group = parser.add_argument_group("options of every tool")
     form = group.add_mutually_exclusive_group()
-    add(form, "", "--json", "form", action="store_const", const="json", help="print a JSON object a line")
+    add(form, "", "--json", "form", action="store_const", const="json", help="print one JSON object per line")
     add(form, "", "--csv", "form", action="store_const", const="csv", help="print CSV, with a heading line")
     if isinstance(tool, StackTool):
         _add_stacks(parser, form)
@@ -136,12 +151,17 @@ def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], take
     else:
         add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
     add(group, "-d", "--duration", "duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
+    if any(isinstance(each, EventTool) or (isinstance(each, SummaryTool) and each.lines) for each in tools):
+        more = "memory for events that wait to be printed, such as 16M"
+        add(group, "", "--buffer", "buffer", type=buffer_size, metavar="SIZE", help=more)
     add(group, "-v", "--verbose", "verbose", action="store_true", help="list the attachments, and why they were chosen")
     add(group, "", "--dump", "dump", action="store_true", help="print the bytecode, load nothing")
-    if isinstance(tool, SummaryTool):
-        parser.add_argument(
-            "interval", nargs="?", type=seconds, help="seconds between summaries (default: one, at the end)"
-        )
+    if any(isinstance(each, SummaryTool) and each.screen for each in tools):
+        add(group, "-C", "--noclear", "clear", action="store_const", const=False, help="do not clear the screen")
+        add(group, "-r", "--rows", "rows", type=positive, metavar="ROWS", help="rows of text at most (default: 20)")
+    if any(isinstance(each, SummaryTool) for each in tools):
+        default = "every second" if isinstance(tool, SummaryTool) and tool.screen else "one, at the end"
+        parser.add_argument("interval", nargs="?", type=seconds, help=f"seconds between summaries (default: {default})")
         parser.add_argument("count", nargs="?", type=positive, help="how many summaries (default: no limit)")
 
 
@@ -180,9 +200,9 @@ def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
     )
     taken: set[str] = set()
     for item in fields(tool.options):
-        if "spelling" in item.metadata:
+        if "spec" in item.metadata:
             _add_option(parser, item)
-            taken.update(item.metadata["spelling"].flags)
+            taken.update(item.metadata["spec"].flags)
     _add_common(parser, tool, taken)
     return parser
 
@@ -198,9 +218,15 @@ def parse(tool: Tool[..., Any, Any], arguments: Sequence[str]) -> tuple[Any, Com
         given["duration"] = given.pop("seconds")
     try:
         options = tool.options(**own)
-        tool.check(options)
+        tool.check(options, command=True)
     except InvalidValue as error:
         raise UsageError(parser.prog, str(error)) from None
+    mode = tool.mode(options)
+    if "interval" in given and not isinstance(mode, SummaryTool):
+        flags = [item.metadata["spec"].flags[0] for item in fields(tool.options) if item.name in tool.modes]
+        raise UsageError(parser.prog, f"an interval is for summaries, which {' or '.join(flags)} asks for")
+    if isinstance(mode, SummaryTool) and mode.screen:
+        given.setdefault("interval", 1.0)
     return options, Common(**given)
 
 

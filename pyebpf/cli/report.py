@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import PyebpfError
+from pyebpf.errors import MalformedData, PyebpfError
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import ReaderGone, silence, waiting
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["UsageError", "describe", "failed", "guarded", "note", "read_input"]
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+#: Bytes that are read of a file: a kernel with all its debugging information is larger, clang's objects are not.
+MAX_INPUT = 64 << 20
 TRACEBACK = "PYEBPF_TRACEBACK"
 #: File systems that a container may lack, and what mount(8) calls them.
 _MOUNTS = {"/proc": "proc", "/sys": "sysfs"}
@@ -46,14 +48,17 @@ def note(text: str) -> None:
 
 
 def read_input(name: str) -> tuple[bytes, str]:
-    """The bytes of a file, `-` for standard input, and what to call it. Raises OSError, UsageError."""
+    """The bytes of a file, `-` for standard input, and what to call it. Raises OSError, MalformedData, UsageError."""
     if name == "-":
         if sys.stdin is None:
             raise UsageError("pyebpf", "standard input is closed: name a file")
-        return sys.stdin.buffer.read(), "<stdin>"
-    from pathlib import Path
-
-    return Path(name).read_bytes(), name
+        name, data = "<stdin>", sys.stdin.buffer.read(MAX_INPUT + 1)
+    else:
+        with open(name, "rb") as file:  # noqa: PTH123 - pathlib reads whole files only
+            data = file.read(MAX_INPUT + 1)
+    if len(data) > MAX_INPUT:
+        raise MalformedData(f"{name} has more than {MAX_INPUT >> 20} MiB, which no program or object has")
+    return data, name
 
 
 def describe(error: BaseException) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import sys
-from contextlib import suppress
-from time import monotonic, strftime
+from contextlib import contextmanager, suppress
+from itertools import islice
+from operator import attrgetter
+from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.drops import Drops
@@ -13,27 +15,30 @@ from pyebpf.cli.parser import parse
 from pyebpf.cli.report import UsageError, note
 from pyebpf.cli.signals import Signals
 from pyebpf.errors import CompileError, NotFound, PyebpfError
-from pyebpf.output.columns import Column
+from pyebpf.output.columns import TIME, Column, plain
 from pyebpf.output.sink import Sink
-from pyebpf.output.writers import TIME, histogram_writer, table_writer
+from pyebpf.output.timestamps import Timestamps
+from pyebpf.output.writers import histogram_writer, json_line, table_writer
 from pyebpf.tool import EventTool, StackTool, Stop, SummaryTool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.cli.parser import Common
     from pyebpf.output.writers import Format, Intervals
-    from pyebpf.tool import Tool, Tracer
+    from pyebpf.tool import EventLines, Tool, Tracer
 
 __all__ = ["run_tool"]
 
-CLOCK = "%H:%M:%S"
+#: Moves the cursor to the corner and erases the screen (ECMA-48: CUP, ED).
+CLEAR = "\x1b[H\x1b[2J"
 SLACK = 0.001  # seconds; an interval that ends this close to the run's end is the last
 
 
 def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
     """Run a tool with a command line; the exit status. Raises PyebpfError, UsageError and ReaderGone."""
     options, common = parse(tool, arguments)
+    tool = tool.mode(options)
     sink = Sink.of(sys.stdout)
     reader = None
     with suppress(OSError):  # a stream without a descriptor has no reader that could go away
@@ -67,6 +72,8 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
     except NotFound as error:
         raise UsageError(f"pyebpf {tool.name}", str(error)) from None
     tracer.progress = note
+    if common.buffer is not None:
+        tracer.resize_buffers(common.buffer)
     if isinstance(tool, SummaryTool):
         tool.try_before_attaching(tracer, options)
     with tracer, signals.obey(stop):
@@ -81,10 +88,11 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
                     note(f"{choice.probe}: {choice.candidate}, not {name}: {reason}")
         for line in tracer.warnings:
             note(line)
+        tool.forget(tracer, options)
         note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
         if common.duration is not None:
             stop.end_after(common.duration)
-        drops = Drops(tracer, tool.drop_labels)
+        drops = Drops(tracer, tool.drop_labels, _losses(sink) if common.form == "json" else None)
         if isinstance(tool, EventTool):
             _events(tool, tracer, options, common, sink, stop, drops)
         elif isinstance(tool, SummaryTool):
@@ -96,6 +104,16 @@ def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, 
         drops.report()
         if stop.unread:
             note(f"Events not shown, since they were too many to print at the end: {stop.unread}")
+
+
+def _losses(sink: Sink) -> Callable[[Mapping[str, int]], None]:
+    """The function that writes losses as an object of their own: the time, and `dropped`, totals by reason."""
+    stamps = Timestamps()
+
+    def write(dropped: Mapping[str, int]) -> None:
+        sink.write(json_line({TIME: stamps.iso(stamps.now()), "dropped": plain(dropped)}))
+
+    return write
 
 
 def _table_form(common: Common) -> Format:
@@ -112,27 +130,56 @@ def _events(
     stop: Stop,
     drops: Drops,
 ) -> None:
-    lines = Lines(tool.columns_for(options), tool.sentence, common, sink)
+    lines = Lines(tool.columns_for(options), tool, common, sink)
     lines.begin()
-    for record in tool.records(tracer, options, stop):
-        lines.record(record)
-        drops.report_sometimes()
+    with _holding(sink, stop):
+        for record in tool.records(tracer, options, stop):
+            lines.record(record)
+            if drops.are_due():
+                sink.flush()
+                drops.report()
+
+
+@contextmanager
+def _holding(sink: Sink, stop: Stop) -> Iterator[None]:
+    """Keep lines together while there are events to print; before each wait for more they are written."""
+    sink.holds, stop.before_waiting = True, sink.flush
+    try:
+        yield
+    finally:
+        sink.holds, stop.before_waiting = False, None
+        sink.flush()
+
+
+def _time_of(attribute: str) -> Callable[[Any], int]:
+    """The function that gives a record's time, nanoseconds of the monotonic clock; without an attribute it is now."""
+    return attrgetter(attribute) if attribute else lambda _: monotonic_ns()
 
 
 class Lines:
     """Writes events as they happen: by columns, below a heading, or as sentences."""
 
     def __init__(
-        self, columns: Sequence[Column], sentence: Callable[[Any], str] | None, common: Common, sink: Sink
+        self,
+        columns: Sequence[Column],
+        events: EventTool[..., Any, Any, Any] | EventLines[Any, Any, Any],
+        common: Common,
+        sink: Sink,
     ) -> None:
-        columns = list(columns)
-        if common.timestamps and all(column.name != TIME for column in columns):
-            columns.insert(0, Column(TIME, 8, key=lambda _: strftime(CLOCK)))
-        form = _table_form(common)
+        form, sentence, time, stamps = _table_form(common), events.sentence, _time_of(events.time), Timestamps()
         self._heading = sentence is None or form != "text"
-        if sentence is not None and form == "text":
-            columns = [*(column for column in columns if column.name == TIME), Column("", key=sentence)]
-        self._writer = table_writer(form, columns, sink)
+        if form != "text":
+            self._writer = table_writer(form, columns, sink)
+            write = self._writer.record
+            self.record: Callable[[Any], None] = lambda record: write(record, stamps.iso(time(record)))
+            return
+        clock = Column("TIME", 8, key=lambda record: stamps.clock(time(record)))
+        shown = [clock if column.field_name() == TIME else column for column in columns]
+        if common.timestamps and clock not in shown:
+            shown.insert(0, clock)
+        if sentence is not None:
+            shown = [*(column for column in shown if column is clock), Column("", key=sentence, field="text")]
+        self._writer = table_writer(form, shown, sink)
         self.record = self._writer.record
 
     def begin(self) -> None:
@@ -160,6 +207,7 @@ def _summaries(
             sink.line("")
 
     writer, printed = summaries(), False
+    clear = CLEAR if tool.screen and common.clear and sys.stdout.isatty() else ""
 
     def wait(seconds: float | None) -> None:
         nonlocal writer
@@ -167,25 +215,39 @@ def _summaries(
             stop.wait(seconds)
             return
         lines = None
-        with stop.within(seconds):
+        with stop.within(seconds), _holding(sink, stop):
             for record in events.records(tracer, options, stop):
                 if lines is None:
                     if printed:
                         separate()
-                    lines = Lines(events.columns, events.sentence, common, sink)
+                    lines = Lines(events.columns, events, common, sink)
                     lines.begin()
                 lines.record(record)
-                drops.report_sometimes()
+                if drops.are_due():
+                    sink.flush()
+                    drops.report()
         if lines is not None:
             separate()
             writer = summaries()
 
+    stamps = Timestamps()
     for done, last in _intervals(common, stop, wait):
-        writer.interval(tool.counted(tracer, options), strftime(CLOCK) if common.timestamps else None)
+        end = stamps.now()
+        time = stamps.iso(end) if form != "text" else stamps.clock(end) if common.timestamps or tool.screen else None
+        items = tool.counted(tracer, options)
+        if form == "text" and tool.heading is not None:
+            time = " ".join([*([] if time is None else [time]), tool.heading(tracer, options)])
+        if form == "text" and tool.screen:
+            sink.write(clear)
+            items = islice(items, common.rows)
+        writer.interval(items, time)
         printed = True
         drops.report()
         if last or done == common.count:
-            return
+            break
+    if form == "text" and tool.footer is not None:
+        for line in tool.footer(tracer, options):
+            sink.line(line)
 
 
 def _intervals(common: Common, stop: Stop, wait: Callable[[float | None], object]) -> Iterator[tuple[int, bool]]:

@@ -19,7 +19,8 @@ HELP = """\
 usage: pyebpf run FILE [arguments]
 
 Runs a Python script as __main__, with the arguments in sys.argv. FILE may be -
-for standard input, whose source probes can be compiled from, too.
+for standard input, whose source probes can be compiled from, too. A script that
+defines TOOL is run as that tool: `pyebpf run FILE --help` tells what it takes.
 """
 
 
@@ -47,7 +48,23 @@ def run_script(arguments: list[str]) -> int:
     sys.argv = [name, *arguments[1:]]
     if name != "-":
         sys.path.insert(0, str(Path(name).resolve().parent))
-    return _run(code, shown)
+    module = ModuleType("__main__")
+    module.__file__ = shown
+    sys.modules["__main__"] = module
+    status = _run(code, module, shown)
+    tool = getattr(module, "TOOL", None)
+    return status if status or tool is None else _run_as_tool(tool, arguments[1:], shown)
+
+
+def _run_as_tool(tool: object, arguments: list[str], shown: str) -> int:
+    from pyebpf.cli.run import run_tool
+    from pyebpf.tool import Tool
+
+    if not isinstance(tool, Tool):
+        raise UsageError(
+            "pyebpf run", f"{shown}: TOOL is {tool!r}, and must be a tool of pyebpf.tool, or have another name"
+        )
+    return run_tool(tool, arguments)
 
 
 def _decoded(data: bytes) -> str:
@@ -60,10 +77,7 @@ def _decoded(data: bytes) -> str:
         return text.read()
 
 
-def _run(code: CodeType, shown: str) -> int:
-    module = ModuleType("__main__")
-    module.__file__ = shown
-    sys.modules["__main__"] = module
+def _run(code: CodeType, module: ModuleType, shown: str) -> int:
     try:
         exec(code, module.__dict__)  # noqa: S102 - running a script is what was asked for
     except (SystemExit, KeyboardInterrupt, ReaderGone, BrokenPipeError):

@@ -46,7 +46,7 @@ class Signals:
 
     def __exit__(self, *_: object) -> None:
         if self._impatience is not None and self._impatience.gave_up:
-            note("What was still to be printed is lost: nobody reads the output")
+            note("The remaining output is lost: nobody reads it")
         signal.setitimer(signal.ITIMER_REAL, 0)  # the interpreter's end, which takes handlers away, is no place for it
         if not self._received:  # after one, the next ends the process until its very end, with no traceback
             for number, handler in self._before.items():

@@ -10,6 +10,7 @@ from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import visible
 from pyebpf.output.stacks import fold, write_stacks
+from pyebpf.output.timestamps import Timestamps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,9 @@ def print_stacks(
     if path is None:
         if not stacks:
             note("No stacks were seen")
-        write_stacks(stacks, common.form, sink, delimited=common.delimited, annotated=common.annotated)
+        stamps = Timestamps()
+        time = stamps.iso(stamps.now())
+        write_stacks(stacks, common.form, sink, time=time, delimited=common.delimited, annotated=common.annotated)
         return
     # Colours go by the marks.
     folded = fold(stacks, delimited=common.delimited, annotated=common.annotated or common.svg is not None)

@@ -117,7 +117,11 @@ class _Allocator:
         liveness, end = self.liveness, len(block.nodes)
         uses = {value: places.copy() for value, places in liveness.local[block.number].uses.items()}
         for value, distance in liveness.live_out[block.number].items():
-            uses.setdefault(value, []).insert(0, end + 1 + distance)
+            places = uses.get(value)
+            if places is None:
+                uses[value] = [end + 1 + distance]
+            else:
+                places.insert(0, end + 1 + distance)
         self.next_uses = uses
 
     def _find_wanted(self, block: MachineBlock) -> None:

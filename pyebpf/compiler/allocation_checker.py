@@ -167,7 +167,7 @@ class _Checker:
         if check:
             if node.op is not MOVE:
                 if (node.dst if node.op is STORE_SLOT else node.src) != FRAME:
-                    self._fail("spills to something that is no stack")
+                    self._fail("spills to something that is not a stack")
                 if node.offset % 8 or not -self.allocated.frame <= node.offset <= -self.function.frame - 8:
                     self._fail(f"the stack slot at {node.offset} is not the allocator's")
             if source not in state:
@@ -201,7 +201,7 @@ class _Checker:
         op = node.op
         if origin.op is COPY:
             if op not in (MOVE, DEFINE) or (op is DEFINE and node.result != node.src):
-                self._fail("is no copy")
+                self._fail("is not a copy")
             self._read(state, node.src, origin.src)
             return
         same = (op, node.offset, node.imm, node.symbol, node.test)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.graph import dominators, predecessors, reverse_post_order
-from pyebpf.compiler.ir import OPS, Jump, Kind, Op, Result
+from pyebpf.compiler.ir import OPS, Jump, Op, Result, ValueType
 from pyebpf.compiler.printer import instruction_text, terminator_text
 from pyebpf.errors import PyebpfError
 
@@ -28,7 +28,7 @@ _SIZES = {
     Op.ATOMIC: (4, 8),
 }
 _ATOMICS = frozenset({"add", "and", "or", "xor", "xchg"})
-_RESULT_KINDS = {Result.SCALAR: Kind.SCALAR, Result.POINTER: Kind.POINTER, Result.MAP: Kind.MAP}
+_RESULT_TYPES = {Result.SCALAR: ValueType.SCALAR, Result.POINTER: ValueType.POINTER, Result.MAP: ValueType.MAP}
 #: Calls may have no result; so may an atomic operation whose old value nobody wants.
 _OPTIONAL = frozenset({Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC, Op.ATOMIC})
 
@@ -111,29 +111,29 @@ def _edge_errors(function: Function, blocks: dict[int, Block]) -> Iterator[str]:
             if len(given) != len(wanted):
                 yield f"{place}: gives {len(given)} arguments, block {target} takes {len(wanted)}"
             for value, parameter in zip(given, wanted, strict=False):
-                if value.kind is not parameter.kind:
-                    yield f"{place}: gives a {value.kind} for {parameter}, a {parameter.kind}"
+                if value.type is not parameter.type:
+                    yield f"{place}: gives a {value.type} for {parameter}, a {parameter.type}"
 
 
 def _order_errors(function: Function, before: dict[int, list[int]]) -> Iterator[str]:
     position = {block.number: index for index, block in enumerate(function.blocks)}
     for block in function.blocks[1:]:
         if not any(position[number] < position[block.number] for number in before[block.number]):
-            yield f"{function.name} block {block.number}: stands before all its predecessors"
+            yield f"{function.name} block {block.number}: comes before all its predecessors"
 
 
 def _value_errors(function: Function, parent: dict[int, int]) -> Iterator[str]:
-    """Every value defined once, of the right kind, before its uses."""
-    kinds: dict[int, Kind] = {}
+    """Every value defined once, of the right type, before its uses."""
+    types: dict[int, ValueType] = {}
     homes: dict[int, tuple[int, int]] = {}
     entry = function.blocks[0].number
 
     def define(value: Value, place: str, block: int, index: int) -> Iterator[str]:
-        if value.number in kinds:
+        if value.number in types:
             yield f"{place}: {value} is defined a second time"
         if value.number < 0:
             yield f"{place}: {value} has a negative number"
-        kinds[value.number] = value.kind
+        types[value.number] = value.type
         homes[value.number] = (block, index)
 
     for value in function.parameters:
@@ -155,11 +155,11 @@ def _value_errors(function: Function, parent: dict[int, int]) -> Iterator[str]:
             depth[number] = depth[parent[number]] + 1
 
     def use(value: Value, place: str, block: int, index: int) -> Iterator[str]:
-        if value.number not in kinds:
+        if value.number not in types:
             yield f"{place}: {value} is not defined"
             return
-        if kinds[value.number] is not value.kind:
-            yield f"{place}: {value} is a {kinds[value.number]}, not a {value.kind}"
+        if types[value.number] is not value.type:
+            yield f"{place}: {value} is a {types[value.number]}, not a {value.type}"
         home, defined = homes[value.number]
         if home == block:
             if defined >= index:
@@ -168,7 +168,7 @@ def _value_errors(function: Function, parent: dict[int, int]) -> Iterator[str]:
         while depth[block] > depth[home]:
             block = parent[block]
         if block != home:
-            yield f"{place}: {value} is not defined on every way here"
+            yield f"{place}: {value} is not defined on every path here"
 
     for block in function.blocks:
         for index, instruction in enumerate(block.instructions):
@@ -194,8 +194,8 @@ def _instruction_errors(function: Function, instruction: Instruction) -> Iterato
         yield f"{len(operands)} operands, {op} takes {len(info.operands)}"
     else:
         for value, word in zip(operands, info.operands, strict=True):
-            if word not in ("any", value.kind):
-                yield f"{value} is a {value.kind}, {op} takes a {word}"
+            if word not in ("any", value.type):
+                yield f"{value} is a {value.type}, {op} takes a {word}"
     result = instruction.result
     if info.result is Result.NONE:
         if result is not None:
@@ -204,10 +204,10 @@ def _instruction_errors(function: Function, instruction: Instruction) -> Iterato
         if op not in _OPTIONAL:
             yield f"{op} needs a result"
     elif info.result is Result.SAME:
-        if operands and result.kind is not operands[0].kind:
-            yield f"the result is a {result.kind}, the operand a {operands[0].kind}"
-    elif info.result in _RESULT_KINDS and result.kind is not _RESULT_KINDS[info.result]:
-        yield f"the result of {op} is a {_RESULT_KINDS[info.result]}, not a {result.kind}"
+        if operands and result.type is not operands[0].type:
+            yield f"the result is a {result.type}, the operand a {operands[0].type}"
+    elif info.result in _RESULT_TYPES and result.type is not _RESULT_TYPES[info.result]:
+        yield f"the result of {op} is a {_RESULT_TYPES[info.result]}, not a {result.type}"
     if "size" in info.attributes and instruction.size not in _SIZES[op]:
         yield f"size {instruction.size} is none of {', '.join(map(str, _SIZES[op]))}"
     if "condition" in info.attributes and instruction.condition is None:
@@ -223,4 +223,4 @@ def _instruction_errors(function: Function, instruction: Instruction) -> Iterato
         elif not 0 <= instruction.imm <= slot.size:
             yield f"byte {instruction.imm} is outside the slot's {slot.size}"
     if op is Op.ATOMIC and instruction.symbol not in _ATOMICS:
-        yield f"{instruction.symbol or 'nothing'} is no atomic operation ({', '.join(sorted(_ATOMICS))})"
+        yield f"{instruction.symbol or 'nothing'} is not an atomic operation ({', '.join(sorted(_ATOMICS))})"

@@ -108,7 +108,7 @@ def _function(allocated: Allocated, items: list[Item], target: Features) -> None
 
 
 def _tests_last(order: list[int], blocks: dict[int, AllocatedBlock], forward: dict[int, int]) -> list[int]:
-    """Each loop that begins with its test has it behind the body instead: one jump less each time round."""
+    """Each loop that begins with its test has it behind the body instead: one jump less each iteration."""
     position = {number: index for index, number in enumerate(order)}
     latches = {
         forward[terminator.target]: number
@@ -118,7 +118,7 @@ def _tests_last(order: list[int], blocks: dict[int, AllocatedBlock], forward: di
     moved: dict[int, list[int]] = {}
     for header, latch in latches.items():
         test = blocks[header].terminator
-        # A header that ends with may_goto has no way round: its other way goes on to the loop's own test.
+        # A header that ends with may_goto has no back edge: its other edge goes on to the loop's own test.
         if position[latch] > position[header] > 0 and isinstance(test, MachineBranch) and test.dst >= 0:
             moved.setdefault(latch, []).append(header)
     if not moved:
@@ -155,7 +155,7 @@ def _final_target(number: int, passing: Mapping[int, int]) -> int:
 
 def _next_blocks(block: AllocatedBlock, forward: dict[int, int]) -> tuple[int, ...]:
     targets = tuple([forward[target] for target in block.terminator.successors()])
-    # What falls through comes first: the way where the condition holds, unless its jump has no opposite.
+    # What falls through comes first: the edge where the condition holds, unless its jump has no opposite.
     if isinstance(block.terminator, MachineBranch) and block.terminator.test.inverse is None:
         return targets[::-1]
     return targets

@@ -9,7 +9,7 @@ from pyebpf.compiler.machine import CALLEE_SAVED, CALLER_SAVED, NONE
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyebpf.compiler.liveness import Liveness
     from pyebpf.compiler.machine import MachineBlock
@@ -26,7 +26,7 @@ class _Candidate:
 
     distance: int
     value: int
-    #: Registers it is in on the ways here.
+    #: Registers it is in on the edges to here.
     known: list[int]
     #: Registers that it may be in, best first.
     allowed: tuple[int, ...]
@@ -52,8 +52,8 @@ def choose_entry(
     candidates = []
     for value, distance in live.items():
         known = [register for end, _ in ends if (register := end.get(value, NONE)) != NONE]
-        # Where a way here has it in memory only, it stays there; not at a loop's beginning, where the way in has been
-        # met and the ways around have not.
+        # Where an edge to here has it in memory only, it stays there; not at a loop's beginning, where the edge in has
+        # been met and the back edges have not.
         if known and (body is not None or len(known) == len(ends)):
             allowed = _allowed(value, liveness, through=calls, loop_calls=calls)
             candidates.append(_Candidate(distance, value, known, allowed))
@@ -111,8 +111,8 @@ def _place(candidates: list[_Candidate], liveness: Liveness, wanted: Mapping[int
         for candidate in group:
             outlives = candidate.value in liveness.crossing
             known = candidate.known
-            preferred: Iterable[int] = set(known)
-            if len(set(known)) > 1:
+            preferred: Collection[int] = set(known)
+            if len(preferred) > 1:
                 preferred = sorted(preferred, key=lambda r: (outlives and r in CALLER_SAVED, -known.count(r), r))
             for register in (*preferred, wanted.get(candidate.value, NONE)):
                 if register in candidate.allowed and register not in taken:

@@ -105,7 +105,7 @@ def evaluate(
     helpers      called as helper(evaluator, *arguments)
     values       the only value of each array map that the program addresses directly
     step_limit   instructions after which the program counts as endless
-    loop_limit   rounds that `may_goto` lets each call of a function go
+    loop_limit   iterations that `may_goto` lets each call of a function go
     """
     evaluator = Evaluator(module, helpers or {}, kfuncs or {}, values or {}, step_limit, loop_limit)
     return evaluator.call(module.main.name, arguments)
@@ -151,7 +151,7 @@ class Evaluator:
         for parameter, argument in zip(function.parameters, arguments, strict=True):
             known[parameter.number] = argument & MASK if isinstance(argument, int) else argument
         block = function.blocks[0]
-        rounds_left = self.loop_limit
+        iterations_left = self.loop_limit
         while True:
             self._block(function, block, known, slots)
             terminator = block.terminator
@@ -164,8 +164,8 @@ class Evaluator:
                 left, right = known[terminator.left.number], known[terminator.right.number]
                 block = blocks[terminator.then if _compare(terminator.condition, left, right) else terminator.otherwise]
             elif isinstance(terminator, MayGoto):
-                block = blocks[terminator.otherwise if rounds_left else terminator.then]
-                rounds_left -= 1
+                block = blocks[terminator.otherwise if iterations_left else terminator.then]
+                iterations_left -= 1
             else:
                 return known[terminator.value.number]
 
@@ -208,7 +208,7 @@ class Evaluator:
                 return int(_compare(instruction.condition, *operands))
             case Op.OFFSET:
                 return _offset(operands[0], _number(operands[1]))
-            case Op.REFINE:
+            case Op.REFINE | Op.FROM_BITS:
                 return operands[0]
             case Op.ARENA:
                 raise EvaluationError("an arena is the kernel's and a process's own")
@@ -268,7 +268,7 @@ def _address(value: Word) -> int:
 def _place(pointer: Word) -> Pointer:
     if isinstance(pointer, Pointer):
         return pointer
-    raise EvaluationError("access through what is no address" if pointer else "access through NULL")
+    raise EvaluationError("access through what is not an address" if pointer else "access through NULL")
 
 
 def _load(pointer: Word, size: int, *, signed: bool) -> Word:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Loops", "dominators", "find_loops", "predecessors", "reverse_post_order"]
+__all__ = ["Loops", "dominators", "find_loops", "in_degrees", "predecessors", "reverse_post_order"]
 
 
 def predecessors(successors: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
@@ -19,6 +21,11 @@ def predecessors(successors: Mapping[int, Sequence[int]]) -> dict[int, list[int]
         for target in following:
             before[target].append(number)
     return before
+
+
+def in_degrees(successors: Mapping[int, Iterable[int]]) -> Counter[int]:
+    """The number of edges that lead to each block: the lengths of `predecessors`, for less."""
+    return Counter(chain.from_iterable(successors.values()))
 
 
 def reverse_post_order(entry: int, successors: Mapping[int, Sequence[int]]) -> list[int]:
@@ -69,7 +76,7 @@ def dominators(order: Sequence[int], before: Mapping[int, Sequence[int]]) -> dic
             if parent[index] != meet:
                 parent[index] = meet
                 changed = True
-        # Without a way back every block was met behind all that lead to it.
+        # Without a back edge every block was met behind all that lead to it.
         changed = changed and goes_back
     return {number: order[parent[index]] for index, number in enumerate(order)}
 

@@ -2,7 +2,7 @@
 
 Everything here is frozen data; the objects that a function has many of are so for the type checker alone. A `Value` is
 defined once, by a block's parameter or by one instruction, and every definition dominates its uses. Control joins
-through block parameters: a jump gives one argument for each. All values are 64 bits wide; a `Kind` says whether it is a
+through block parameters: a jump gives one argument for each. All values are 64 bits wide; its type says whether it is a
 number, an address or a map's handle, as the verifier tells them apart. Numbers have no sign: operations do.
 
 An instruction is an `Op` with operands and a few attributes; `OPS` says what each op takes and yields, and the
@@ -26,15 +26,14 @@ if TYPE_CHECKING:
 __all__ = [
     "CONSTANTS",
     "FOLLOWED_WITH_CONSTANTS",
-    "KINDS",
     "OPS",
+    "RESULT_TYPES",
     "Block",
     "Branch",
     "Condition",
     "Function",
     "Instruction",
     "Jump",
-    "Kind",
     "MayGoto",
     "Module",
     "Op",
@@ -43,10 +42,11 @@ __all__ = [
     "Slot",
     "Terminator",
     "Value",
+    "ValueType",
 ]
 
 
-class Kind(StrEnum):
+class ValueType(StrEnum):
     """The verifier's type of a value."""
 
     SCALAR = "scalar"
@@ -89,6 +89,7 @@ class Op(StrEnum):
     CALL_LOCAL = auto()
     CALL_KFUNC = auto()
     REFINE = auto()
+    FROM_BITS = auto()
     ARENA = auto()
 
 
@@ -109,13 +110,13 @@ class Condition(StrEnum):
 
 
 class Result(Enum):
-    """The kind of result that an op defines."""
+    """The type of result that an op defines."""
 
     NONE = auto()
     SCALAR = auto()
     POINTER = auto()
     MAP = auto()
-    #: The kind of the first operand.
+    #: The type of the first operand.
     SAME = auto()
     #: As the instruction's own `result` says (calls, loads).
     DECLARED = auto()
@@ -205,6 +206,11 @@ OPS: dict[Op, OpInfo] = {
         "memory, it is stored after the check, since Linux 6.1's verifier forgets what it learns of a spilled number "
         "in a register",
     ),
+    Op.FROM_BITS: OpInfo(
+        ("scalar",),
+        Result.SCALAR,
+        meaning="the same number, of which verifiers know what its bits tell and nothing else",
+    ),
     Op.ARENA: OpInfo(
         ("map", "scalar"), Result.POINTER, meaning="address, for programs, of what user space has at b in the arena a"
     ),
@@ -213,12 +219,12 @@ OPS: dict[Op, OpInfo] = {
 
 _FIXED = {
     Result.NONE: None,
-    Result.SCALAR: Kind.SCALAR,
-    Result.POINTER: Kind.POINTER,
-    Result.MAP: Kind.MAP,
+    Result.SCALAR: ValueType.SCALAR,
+    Result.POINTER: ValueType.POINTER,
+    Result.MAP: ValueType.MAP,
 }
-#: The kinds of results that `OPS` fixes; None for no result.
-KINDS = {op: _FIXED[info.result] for op, info in OPS.items() if info.result in _FIXED}
+#: The types of results that `OPS` fixes; None for no result.
+RESULT_TYPES = {op: _FIXED[info.result] for op, info in OPS.items() if info.result in _FIXED}
 #: Operations that give the same wherever they stand. The builder puts each into the first block, once.
 CONSTANTS = frozenset({Op.CONST, Op.MAP, Op.MAP_VALUE, Op.SLOT, Op.FUNCTION, Op.KSYM})
 #: Operations whose results every verifier bounds where one operand is a constant; Linux 6.1 does not, of two others.
@@ -230,7 +236,7 @@ class Value:
     """One SSA value: `number` is unique in its function; `hint` names the variable it came from, for dumps."""
 
     number: int
-    kind: Kind = Kind.SCALAR
+    type: ValueType = ValueType.SCALAR
     hint: str = field(default="", compare=False)
 
     def __str__(self) -> str:
@@ -293,7 +299,7 @@ class Jump:
 class Branch:
     """Go to `then` if `left condition right` holds, else to `otherwise`.
 
-    Neither has arguments: edges with two ways out carry none.
+    Neither has arguments: edges of a block with two successors carry none.
     """
 
     condition: Condition
@@ -303,7 +309,7 @@ class Branch:
     otherwise: int
     where: Location | None = field(default=None, compare=False, repr=False)
 
-    def with_ways(self, then: int, otherwise: int) -> Branch:
+    def with_successors(self, then: int, otherwise: int) -> Branch:
         """Return the same test before other blocks."""
         return Branch(self.condition, self.left, self.right, then, otherwise, self.where)
 
@@ -328,7 +334,7 @@ class MayGoto:
     otherwise: int
     where: Location | None = field(default=None, compare=False, repr=False)
 
-    def with_ways(self, then: int, otherwise: int) -> MayGoto:
+    def with_successors(self, then: int, otherwise: int) -> MayGoto:
         """Return the same question before other blocks."""
         return MayGoto(then, otherwise, self.where)
 

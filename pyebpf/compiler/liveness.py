@@ -1,6 +1,6 @@
 """Liveness with distances: which values a block still needs where it ends, and how far away their next use is.
 
-A distance counts operations along the nearest way; leaving a loop adds `LOOP_EXIT`, so that a value needed only
+A distance counts operations along the nearest path; leaving a loop adds `LOOP_EXIT`, so that a value needed only
 behind a loop counts as farther than any needed in it. Constants (`MachineFunction.constants`) are never live: they
 are made again where they are used.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOP_EXIT", "Liveness", "Local", "analyse"]
 
-#: Added to a distance for each loop left on the way.
+#: Added to a distance for each loop left on the path.
 LOOP_EXIT = 100_000
 
 
@@ -100,7 +100,7 @@ def analyse(function: MachineFunction) -> Liveness:
         for number, each in local.items()
     }
     depth = loops.depth
-    # Without a way back, one walk against the order of the blocks meets each behind all that come after it.
+    # Without a back edge, one walk against the order of the blocks meets each behind all that come after it.
     position = {block.number: index for index, block in enumerate(blocks)}
     goes_back = any(position[target] <= position[number] for number in successors for target in successors[number])
     changed = True
@@ -110,14 +110,19 @@ def analyse(function: MachineFunction) -> Liveness:
             number = block.number
             out: dict[int, int] = {}
             for target in successors[number]:
-                farther = LOOP_EXIT * max(depth[number] - depth[target], 0)
-                for value, distance in live_in[target].items():
-                    known = out.get(value)
-                    if known is None or distance + farther < known:
-                        out[value] = distance + farther
+                needed = live_in[target]
+                if depth[number] > depth[target]:
+                    farther = LOOP_EXIT * (depth[number] - depth[target])
+                    needed = {value: distance + farther for value, distance in needed.items()}
+                if out:
+                    for value, distance in needed.items():
+                        if distance < out.get(value, distance + 1):
+                            out[value] = distance
+                else:
+                    out = needed.copy()
             born, length = local[number].born, len(block.nodes) + 1
             live = {value: distance + length for value, distance in out.items() if value not in born}
-            live.update(first_uses[number])
+            live |= first_uses[number]
             live_out[number] = out
             if goes_back and live.keys() != live_in[number].keys():
                 changed = True

@@ -178,7 +178,7 @@ class MachineBlock:
 
 @dataclass(slots=True)
 class MachineFunction:
-    """A function: `blocks` in reverse post-order, no edge from a block of two ways out to a block of two ways in.
+    """A function: `blocks` in reverse post-order, no edge from a block of two successors to one of two predecessors.
 
     `constants` has, for each virtual register that is cheaper to make again than to keep, the node that makes it; no
     block defines it. `frame` is how many bytes below r10 the author's slots take.

@@ -44,7 +44,7 @@ def _lines(function: ir.Function) -> Iterator[str]:
 
 
 def _declarations(values: tuple[ir.Value, ...]) -> str:
-    return ", ".join(f"{value}: {value.kind}" for value in values)
+    return ", ".join(f"{value}: {value.type}" for value in values)
 
 
 def instruction_text(instruction: ir.Instruction) -> str:
@@ -64,7 +64,7 @@ def instruction_text(instruction: ir.Instruction) -> str:
             words.append(f"{name} {attribute}")
     text = " ".join(words)
     if instruction.result is not None:
-        text = f"{instruction.result}: {instruction.result.kind} = {text}"
+        text = f"{instruction.result}: {instruction.result.type} = {text}"
     return f"{text}  ; {instruction.comment}" if instruction.comment else text
 
 

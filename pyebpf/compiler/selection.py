@@ -7,12 +7,13 @@ to be written.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, find_op
 from pyebpf.compiler import ir
-from pyebpf.compiler.graph import predecessors
-from pyebpf.compiler.ir import Condition, Kind, Op as IrOp
+from pyebpf.compiler.graph import in_degrees
+from pyebpf.compiler.ir import Condition, Op as IrOp, ValueType
 from pyebpf.compiler.machine import (
     ADDRESS,
     COMPARE,
@@ -94,6 +95,7 @@ _AND = find_op("and64", Form.DST_IMM)
 _AND32 = find_op("and32", Form.DST_IMM)
 _ZEXT32 = find_op("mov32", Form.DST_SRC)
 _NEG = find_op("neg64", Form.DST)
+_XOR = find_op("xor64", Form.DST_IMM)
 _SEXT = {size: find_op(f"movsx{size * 8}to64", Form.DST_SRC) for size in (1, 2, 4)}
 _MAY_GOTO = find_op("may_goto", Form.JUMP)
 _CALL = find_op("call", Form.CALL)
@@ -140,7 +142,6 @@ class _Selector:
         #: ANDs that nothing uses but the branch that ends their block, which tests the bits itself.
         self.bit_tests = self._find_bit_tests()
         self.constants: dict[int, Node] = {}
-        self.contexts = self._find_contexts()
         self.nodes: list[Node] = []
 
     def run(self, frame: int) -> MachineFunction:
@@ -149,8 +150,8 @@ class _Selector:
             assert instruction.result is not None
             self.constants[FIRST_VIRTUAL + instruction.result.number] = self._constant(instruction)
         blocks = []
-        before = predecessors(function.successors())
-        next_block = max(block.number for block in function.blocks) + 1
+        edges_into = in_degrees(function.successors())
+        next_block = max([block.number for block in function.blocks]) + 1
         for block in function.blocks:
             nodes: list[Node] = []
             self.nodes = nodes
@@ -159,14 +160,17 @@ class _Selector:
             terminator = self._terminator(block.terminator)
             blocks.append(MachineBlock(block.number, self._registers(block.parameters), nodes, terminator))
             if isinstance(terminator, MachineBranch):
-                # An edge from a block with two ways out to one with two ways in gets a block of its own for its moves.
-                for way in ("then", "otherwise"):
-                    target = getattr(terminator, way)
-                    if len(before[target]) > 1:
-                        setattr(terminator, way, next_block)
-                        jump = MachineJump(target, (), terminator.where)
-                        blocks.append(MachineBlock(next_block, (), [], jump))
-                        next_block += 1
+                # An edge from a block with two successors to one with two predecessors gets a block of its own for its
+                # moves.
+                then, otherwise = terminator.then, terminator.otherwise
+                if edges_into[then] > 1:
+                    blocks.append(MachineBlock(next_block, (), [], MachineJump(then, (), terminator.where)))
+                    terminator.then = next_block
+                    next_block += 1
+                if edges_into[otherwise] > 1:
+                    blocks.append(MachineBlock(next_block, (), [], MachineJump(otherwise, (), terminator.where)))
+                    terminator.otherwise = next_block
+                    next_block += 1
         return MachineFunction(
             function.name, self._registers(function.parameters), blocks, self.constants, frame, function.where
         )
@@ -210,10 +214,11 @@ class _Selector:
                     uses[value.number] += 1
         return {number: test for number, test in tests.items() if uses[number] == 1}
 
-    def _find_contexts(self) -> frozenset[int]:
+    @cached_property
+    def contexts(self) -> frozenset[int]:
         """Values that may point into the context, where Linux 6.1 refuses stores of immediates."""
         function = self.function
-        contexts = {value.number for value in function.parameters if value.kind is Kind.POINTER}
+        contexts = {value.number for value in function.parameters if value.type is ValueType.POINTER}
         if not contexts:
             return frozenset()
         targets = {block.number: block.parameters for block in function.blocks}
@@ -303,6 +308,9 @@ class _Selector:
             left, right = instruction.operands
             test, dst, src, imm = self._test(instruction.condition, left, right)
             emit(Node(COMPARE, result, dst, src, imm=imm, test=test, where=where, comment=comment))
+        elif op is IrOp.FROM_BITS:
+            # All verifiers take both bounds of this from the bits that they know of the operand.
+            emit(Node(_XOR, result, operands[0], imm=0, where=where, comment=comment))
         elif op is IrOp.NEG:
             emit(Node(_NEG, result, operands[0], where=where, comment=comment))
         elif op is IrOp.ZEXT:
@@ -355,7 +363,7 @@ class _Selector:
         size, where, comment = instruction.size, instruction.where, instruction.comment
         base, offset = self._address(pointer, instruction.imm, where)
         number = self._number(value)
-        if number is not None and pointer.number not in self.contexts:
+        if number is not None and (base == FRAME or pointer.number not in self.contexts):
             if size < 8:
                 bits = 8 * size
                 number = (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)

@@ -1,4 +1,4 @@
-"""Binding times: the local names that are known while compiling, and those that are run-time variables.
+"""Binding times: the local names that are known at compile time, and those that are run-time variables.
 
 A local is compile-time if every assignment to it is, and none stands under a run-time `if` or in a run-time loop;
 otherwise it is a run-time variable everywhere. Whether an assignment is compile-time depends on that of other names,
@@ -61,13 +61,13 @@ class BindingTimes:
         self._unsigned.add((function, name))
         self.changed = True
 
-    def text_length(self, function: Hashable, name: str) -> int:
+    def string_length(self, function: Hashable, name: str) -> int:
         """N of the `char[N]` that a name has for the strings it is given by turns; 0 if it is given one, or none."""
         return self._texts.get((function, name), 0)
 
-    def mark_text(self, function: Hashable, name: str, length: int) -> None:
+    def mark_string(self, function: Hashable, name: str, length: int) -> None:
         """Note that a name is given strings by turns, one of which takes `length` bytes with its NUL."""
-        if length > self.text_length(function, name):
+        if length > self.string_length(function, name):
             self._texts[function, name] = length
             self.changed = True
 

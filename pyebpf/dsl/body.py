@@ -17,7 +17,6 @@ from pyebpf.module.body import Body
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Iterator
 
     from pyebpf.builder.program import Callback, ProgramBuilder
@@ -71,7 +70,7 @@ class PythonBody(Body):
                 body(frame)
                 end_of_function(frame)
         except RecursionError:
-            p.fail("what is written out here is nested too deep: take a part out into a @bpf.subprogram")
+            p.fail("the inlined code is nested too deep: move a part of it into a @bpf.subprogram")
 
     def _bind_parameters(self, f: Translator) -> None:
         """Bind each parameter to what the attach point calls by its name."""
@@ -89,15 +88,15 @@ class PythonBody(Body):
                 f.bind_constant("ctx", Context())
                 continue
             name = "ctx" if argument.arg == "ctx_" else argument.arg
-            value = f.p.parameter(name, self._annotation(argument), argument.arg)
+            value = f.p.parameter(name, self.annotation(argument.arg), argument.arg)
             if isinstance(value, StringSource) and value.size is None and not f.times.is_run_time(f.key, argument.arg):
                 # Read where it is used, which tells how much of it.
                 f.bind_constant(argument.arg, value)
             else:
                 f.assign(argument.arg, value)
 
-    def _annotation(self, argument: ast.arg) -> Any:
-        annotation = self.function.__annotations__.get(argument.arg)
+    def annotation(self, parameter: str) -> Any:
+        annotation = self.function.__annotations__.get(parameter)
         return annotation_value(self.function, annotation) if isinstance(annotation, str) else annotation
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.intrinsics.callbacks import function_number
-from pyebpf.builder.ssa.function import FunctionBuilder
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Op, ValueType
 from pyebpf.dsl.annotations import annotation_value
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
@@ -30,7 +29,7 @@ _POINTER = 8
 def build_callback(
     p: ProgramBuilder,
     function: FunctionType,
-    registers: Sequence[Kind],
+    registers: Sequence[ValueType],
     arguments: Arguments,
     what: str,
     *,
@@ -55,14 +54,14 @@ def build_callback(
     if context:
         passed = p.b.slot_address(p.b.slot(_POINTER, name="context"))
         p.b.store(passed, 0, p.context, _POINTER)
-    kinds = (*registers, Kind.POINTER) if context else tuple(registers)
-    made = FunctionBuilder(symbol, kinds, source.location)
-    with p.function(made):
-        for parameter, kind in zip(made.parameters, kinds, strict=True):
-            if kind is Kind.POINTER:
+    types = (*registers, ValueType.POINTER) if context else tuple(registers)
+    made = p.new_function(symbol, types, source.location)
+    with p.function(made, detached=not context):
+        for parameter, type_ in zip(made.parameters, types, strict=True):
+            if type_ is ValueType.POINTER:
                 made.assume_non_null(parameter)
         if context:
-            found = made.emit(Op.LOAD, made.parameters[-1], result=Kind.POINTER, size=_POINTER)
+            found = made.emit(Op.LOAD, made.parameters[-1], result=ValueType.POINTER, size=_POINTER)
             made.assume_non_null(found)
             p.contexts[made] = found
         key = ("callback", function.__qualname__, source.node.lineno, where)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyebpf import aggregations
 from pyebpf.attach import DecoratorMethods
 from pyebpf.dsl.body import PythonBody, plain_function
-from pyebpf.errors import CompileError, Location
+from pyebpf.errors import CompileError, Location, check_argument
 from pyebpf.maps.declarations import MapMethods
 from pyebpf.module.body import Body
 from pyebpf.module.lazy_method import LazyMethod
@@ -74,10 +74,11 @@ class Module(DecoratorMethods, MapMethods):
         The text sees the caller's names, then `names`, and `bpf` as this module. Returns what it defines.
         """
         frame = sys._getframe(1)
+        check_argument("bpf.define(text)", text, str, "source text")
         # Named by its content: the same in every run, and one text's lines are never shown for another's.
         from hashlib import sha256
 
-        file = f"<bpf.define {sha256(text.encode()).hexdigest()[:12]}>"
+        file = f"<bpf.define {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         before: dict[str, Any] = {**frame.f_globals, **frame.f_locals, "bpf": self, **(names or {})}
         after = dict(before)
@@ -86,7 +87,7 @@ class Module(DecoratorMethods, MapMethods):
         except SyntaxError as error:
             column = max((error.offset or 1) - 1, 0)
             where = Location(file, error.lineno or 1, column, text=(error.text or "").rstrip("\n"))
-            raise CompileError(f"this is no Python: {error.msg}", where) from None
+            raise CompileError(f"this is not valid Python: {error.msg}", where) from None
         exec(code, after)  # noqa: S102 - the caller's own source
         missing = object()
         return SimpleNamespace(

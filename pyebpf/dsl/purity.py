@@ -9,25 +9,27 @@ operator, a generator.
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.collector import collector_paused
+from pyebpf.dsl import guarded, limits, set_order, unguarded
+from pyebpf.dsl.limits import words
+from pyebpf.dsl.source import ORIGINALS
+from pyebpf.dsl.steps import ABOVE, COUNTING, MAX_STEPS, TooMuch, ticker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import FrameType
+    from types import CodeType, FrameType
 
 __all__ = ["Changing", "Impure", "compute", "has_code", "impure_call"]
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 #: Modules of the standard library that compute from their arguments alone, those written in C among them.
-_PURE = _words(
+_PURE = words(
     """
     _abc _bisect _collections _collections_abc _contextvars _csv _datetime _decimal _elementtree _functools _hashlib
     _heapq _json _md5 _operator _pickle _sha1 _sha2 _sha256 _sha3 _sha512 _blake2 _sre _statistics _string _struct
@@ -41,20 +43,20 @@ _PURE = _words(
 
 #: Functions of some other modules that are as pure.
 _PURE_NAMES: Mapping[str, frozenset[str]] = {
-    "socket": _words(
+    "socket": words(
         "htons htonl ntohs ntohl inet_aton inet_ntoa inet_pton inet_ntop CMSG_LEN CMSG_SPACE "
         "_intenum_converter IntFlag AddressFamily SocketKind"
     ),
-    "os": _words(
+    "os": words(
         "fspath fsencode fsdecode major minor makedev strerror _fspath encode decode "
         "_path_normpath _path_splitroot _path_splitroot_ex"
     ),
-    "io": _words("BytesIO StringIO text_encoding"),
-    "sys": _words("intern setprofile getsizeof getrecursionlimit"),
-    "ctypes": _words("sizeof alignment"),
+    "io": words("BytesIO StringIO text_encoding"),
+    "sys": words("intern setprofile getsizeof getrecursionlimit"),
+    "ctypes": words("sizeof alignment"),
     "signal": frozenset(["Signals", "strsignal", "_int_to_enum"]),
     "time": frozenset(),
-    "uuid": _words("UUID __init__ __int__ __str__ __eq__ __hash__ bytes hex int"),
+    "uuid": words("UUID __init__ __int__ __str__ __eq__ __hash__ bytes hex int"),
 }
 
 #: Modules of Python's that are looked into, as the author's own are.
@@ -62,7 +64,7 @@ _FOLLOWED = frozenset(["posixpath", "ntpath", "genericpath", "pathlib"])
 
 #: Impure functions of modules that are otherwise pure.
 _IMPURE_NAMES: Mapping[str, frozenset[str]] = {
-    "builtins": _words("input print breakpoint exit quit help __import__ eval exec compile"),
+    "builtins": words("input print breakpoint exit quit help __import__ eval exec compile"),
     "datetime": frozenset(["now", "utcnow", "today", "fromtimestamp", "astimezone", "timestamp"]),
     "urllib": frozenset(["urlopen", "urlretrieve"]),
 }
@@ -73,7 +75,7 @@ _ADDRESSES = frozenset(["hash", "id", "dir", "vars", "locals", "globals"])
 _CLOCK = "now(), nanoseconds of the monotonic clock,"
 _REMEDIES: Mapping[str, str] = {
     **dict.fromkeys(
-        _words(
+        words(
             "time.monotonic time.monotonic_ns time.perf_counter time.perf_counter_ns time.time time.time_ns "
             "time.clock_gettime time.clock_gettime_ns datetime.now datetime.utcnow datetime.today date.today"
         ),
@@ -92,13 +94,8 @@ _PRIVATE = {"posix": "os", "nt": "os", "_io": "io", "_socket": "socket", "_rando
 _PRIVATE |= {"_datetime": "datetime", "_pydatetime": "datetime", "_thread": "threading", "_ctypes": "ctypes"}
 _PRIVATE |= {"_signal": "signal", "_uuid": "uuid", "_sitebuiltins": "builtins"}
 
-#: Functions that go through a set: the hashes of texts decide the order of its elements, another one in each run.
-_IN_ORDER = frozenset([list, tuple, iter, enumerate, zip, map, filter, repr, str, format, dict.fromkeys])
-#: The first of equal ones.
-_FIRST_BY_KEY = frozenset([max, min, sorted])
-
 #: Methods that change their object.
-_CHANGES = _words(
+_CHANGES = words(
     "add append appendleft clear difference_update discard extend extendleft insert intersection_update pop popitem "
     "popleft remove reverse rotate setdefault sort subtract symmetric_difference_update update"
 )
@@ -106,6 +103,13 @@ _CHANGES = _words(
 #: Types whose operators and methods run no code of the author's.
 _PLAIN = frozenset([int, str, bytes, bool, float, complex, range, slice, type(None), type(Ellipsis)])
 _CONTAINERS = frozenset([tuple, list, set, frozenset])
+
+
+_HARMLESS = _PLAIN | _CONTAINERS | {dict}
+_CHEAP = frozenset([len, ord, chr, abs, isinstance, callable])
+
+#: Steps of a call that is judged, which takes that much longer than a line.
+_CALL = 12
 
 
 class Impure(Exception):
@@ -118,10 +122,10 @@ class Impure(Exception):
 
     def message(self, outer: str) -> str:
         """Words for the author; `outer` is the function that the probe calls, if it has a name there."""
-        once = "would run once, while compiling, not on each event"
+        once = "would run once, at compile time, not on each event"
         if self.name == "os.environ" or not self.is_call:
             shown = self.name if self.name == "os.environ" else f"this {self.name}"
-            return f"{shown} would be read once, while compiling, not on each event: keep what you need of it in a name"
+            return f"{shown} would be read once, at compile time, not on each event: keep what you need of it in a name"
         instead = _REMEDIES.get(self.name) or ("helpers.get_prandom_u32()" if self.name.startswith(_RANDOM) else "")
         remedy = "call it above the probe and use its result here by name"
         if self.name == "time.sleep":
@@ -141,6 +145,8 @@ class Unordered(Impure):
 
     def message(self, outer: str) -> str:  # noqa: ARG002 - all say which call it is
         """Words for the author."""
+        if not self.name:
+            return "this goes through a set, whose order differs from run to run: write sorted(…) of the set"
         return f"{self.name}() goes through a set, whose order differs from run to run: give it sorted(…) of the set"
 
 
@@ -150,7 +156,7 @@ class Changing(Impure):
     def message(self, outer: str) -> str:  # noqa: ARG002 - all say which call it is
         """Words for the author."""
         return (
-            f"{self.name}() changes what it is called on, once, while compiling, not on each event: keep in a map what "
+            f"{self.name}() changes what it is called on, once, at compile time, not on each event: keep in a map what "
             "events change"
         )
 
@@ -223,83 +229,229 @@ def _shown(root: str, name: str) -> str:
 
 
 class _Watch:
-    """A profiling hook: refuses at the first call of what is impure. `frames` tells which may do as they like."""
+    """Profiling and tracing hooks: they refuse at the first call of what is impure, and when there are too many steps.
+
+    `frames` tells which may do as they like.
+    """
 
     def __init__(self) -> None:
-        self.refused: Impure | None = None
+        self.refused: Impure | TooMuch | None = None
         self.frames = [False]
+        self.ticker = ticker_of(MAX_STEPS, self.too_many_steps)
+        #: What is known of code, by its identity: itself and its names; whether its frames are trusted, whether a call
+        #: is a step, whether its lines are, and what it must not be called for, but by what is trusted.
+        self.kinds: dict[int, _Kind] = {}
+        #: The author's functions that were called, compiled anew.
+        self.anew: dict[Any, Any] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        trusted = self.frames[-1]
-        if event == "c_call":
-            name = "" if trusted else impure_call(argument, result=False)
+        if event == "call":
+            kind = self.kinds.get(id(frame.f_code))
+            if kind is None or kind.names is not frame.f_globals:
+                kind = self.kinds[id(frame.f_code)] = _kind(frame)
+            if kind.counts:
+                next(self.ticker)
+            if kind.impure is not None and not self.frames[-1]:
+                self.refuse(kind.impure)
+            if kind.unguarded:
+                self.count(3)  # it takes as long as these
+                refused = unguarded.refused_code(frame.f_code, frame.f_globals, frame.f_locals)
+                if refused is not None:
+                    self.refuse(refused)
+            self.frames.append(kind.trusted)
+        elif event == "return":
+            if len(self.frames) > 1:
+                self.frames.pop()
+        elif event == "c_call" and not self.frames[-1]:
+            name = impure_call(argument, result=False)
             if name:
-                self.refuse(name)
-        elif event == "call":
-            root = _root(str(frame.f_globals.get("__name__", "")))
-            if root not in sys.stdlib_module_names or root in _FOLLOWED:
-                self.frames.append(False)
-                return
-            code = frame.f_code
-            owner = code.co_qualname.rpartition(".")[0]
-            if not trusted and not _allows(root, code.co_name, owner):
-                self.refuse(_shown(root, code.co_qualname))
-            self.frames.append(True)
-        elif event == "return" and len(self.frames) > 1:
-            self.frames.pop()
+                self.refuse(Impure(name))
+            kind = self.kinds.get(id(frame.f_code))
+            if kind is not None and kind.unguarded:
+                refused = unguarded.refused_call(argument, frame.f_code)
+                if refused is not None:
+                    self.refuse(refused)
 
-    def refuse(self, name: str) -> None:
-        """Stop the computation."""
-        self.refused = Impure(name)
-        raise self.refused
+    def trace(self, frame: FrameType, _: str, __: Any) -> Callable[..., Any] | None:
+        """The tracing hook, called where a function begins."""
+        kind = self.kinds.get(id(frame.f_code))
+        if kind is None or kind.names is not frame.f_globals:
+            kind = self.kinds[id(frame.f_code)] = _kind(frame)
+        if not kind.traced:
+            return None
+        frame.f_trace_opcodes = unguarded.spins(frame.f_code)
+        return self.trace_sizes if kind.unguarded and unguarded.grows(frame.f_code) else self.trace_line
+
+    def trace_sizes(self, frame: FrameType, event: str, __: Any) -> Callable[..., Any]:
+        """The tracing hook of the lines of a function that Python itself calls, and that may make large values."""
+        next(self.ticker)
+        if event == "line":
+            for each in frame.f_locals.values():
+                self.check_kept(each)
+        return self.trace_sizes
+
+    def trace_line(self, _: FrameType, event: str, __: Any) -> Callable[..., Any]:
+        """The tracing hook of the lines of a function that loops."""
+        if event in ("line", "opcode"):
+            next(self.ticker)
+        return self.trace_line
+
+    def count(self, steps: int) -> None:
+        """Count steps; those beyond the limit are refused."""
+        if self.refused is not None:
+            raise self.refused
+        if steps:
+            next(islice(self.ticker, steps - 1, steps))
+
+    def too_many_steps(self) -> NoReturn:
+        """Refuse one step more."""
+        if self.refused is not None:
+            raise self.refused
+        self.refuse(
+            TooMuch(
+                f"this takes more than {MAX_STEPS:,} steps, calls and iterations, which are too many to run at compile "
+                f"time: {ABOVE}"
+            )
+        )
+
+    def check_call(
+        self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+        """Look at a call that a guarded function makes; return it with what it is given guarded."""
+        self.count(_CALL)
+        new = self.anew.get(function) if type(function) is FunctionType else None
+        known = new is not None or (type(function) is BuiltinFunctionType and function in _CHEAP)
+        if known and not keywords and all(type(each) in _HARMLESS for each in arguments):
+            return new or function, arguments, keywords
+        self.count(_CALL)  # what follows takes as long again
+        for each in (function, *arguments, *keywords.values()):
+            name = impure_call(each, result=False)
+            if name:
+                self.refuse(Impure(name, is_call=callable(each)))
+        return self.bound(function, arguments, keywords)
+
+    def bound(
+        self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+        """A call within the limits: iterators that it is given are counted, functions of the author's guarded."""
+        try:
+            arguments, keywords = limits.within_limits(function, arguments, keywords)
+        except TooMuch as error:
+            self.refuse(error)
+        new = guarded.guarded(function)
+        if new is not function and isinstance(function, FunctionType):
+            self.anew[function] = new
+        if new is function and not isinstance(function, FunctionType | MethodType):
+            arguments = [guarded.guarded_argument(each) for each in arguments]
+            keywords = {name: guarded.guarded_argument(each) for name, each in keywords.items()}
+        return new, arguments, keywords
+
+    def check_order(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        """Look at a call that a probe's own expression makes: refuse one that depends on the order of a set."""
+        if set_order.goes_through(function, arguments, keywords):
+            self.refuse(Unordered(getattr(function, "__qualname__", "")))
+
+    def check_iterated(self, values: Any) -> None:
+        """Look at what a probe's own expression goes through: refuse a set."""
+        if set_order.is_unordered(values):
+            self.refuse(Unordered(""))
+
+    def check_result(self, value: Any) -> None:
+        """Refuse what is too large to keep; all that is made takes memory, so its elements are steps, too."""
+        self.check_kept(value)
+        self.count(limits.size(value) >> 3 if type(value) is not range else 0)
+
+    def check_kept(self, value: Any) -> None:
+        """Refuse what is too large to keep."""
+        try:
+            limits.check_kept(value)
+        except TooMuch as error:
+            self.refuse(error)
+
+    def refuse(self, error: Impure | TooMuch) -> NoReturn:
+        """Stop the computation: whoever catches this goes on until the next step."""
+        self.refused = error
+        self.ticker = ticker_of(0, self.too_many_steps)
+        if COUNTING.watch is self:
+            COUNTING.ticker = self.ticker
+        raise error
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Facts of code that was called."""
+
+    code: CodeType  # kept, so that no other has its identity
+    names: dict[str, Any]
+    trusted: bool
+    counts: bool
+    traced: bool
+    unguarded: bool
+    impure: Impure | None
+
+
+def _kind(frame: FrameType) -> _Kind:
+    code, names = frame.f_code, frame.f_globals
+    root = _root(str(names.get("__name__", "")))
+    if root == "pyebpf":
+        return _Kind(code, names, trusted=True, counts=False, traced=False, unguarded=False, impure=None)
+    is_guarded = guarded.is_guarded(code)
+    traced = not is_guarded and unguarded.loops(code)
+    if root not in sys.stdlib_module_names or root in _FOLLOWED:
+        alone = root not in _FOLLOWED and not is_guarded and code not in ORIGINALS
+        return _Kind(code, names, trusted=False, counts=True, traced=traced, unguarded=alone, impure=None)
+    allowed = _allows(root, code.co_name, code.co_qualname.rpartition(".")[0])
+    impure = None if allowed else Impure(_shown(root, code.co_qualname))
+    return _Kind(code, names, trusted=True, counts=True, traced=traced, unguarded=False, impure=impure)
 
 
 def compute(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call a function while compiling. Raises Impure if that may come out otherwise in another run, or do something."""
+    """Call a function while compiling. Raises Impure if that may come out otherwise in another run, or do something.
+
+    Raises TooMuch if it takes too long, or makes too much.
+    """
     given = (*arguments, *keywords.values())
     for each in (function, *given):
         name = impure_call(each)
         if name:
             raise Impure(name, is_call=callable(each))
-    _check_sets(function, given, keywords)
     _check_changes(function)
+    if set_order.goes_through(function, arguments, keywords):
+        raise Unordered(getattr(function, "__qualname__", ""))
     if _is_c(function) and all(map(_plain, given)):
-        return function(*arguments, **keywords)
+        arguments, keywords = limits.within_limits(function, arguments, keywords)
+        value = function(*arguments, **keywords)
+        limits.check_kept(value)
+        return value
+    return _watched(function, arguments, keywords)
+
+
+def _watched(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     watch = _Watch()
+    operation = guarded.operation(function)
+    function, arguments, keywords = watch.bound(function, arguments, keywords)
+    around, ticker = COUNTING.watch, COUNTING.ticker
     before: Any = sys.getprofile()
+    traced = sys.gettrace()
     with collector_paused():  # others may have hooked functions into it, which are no part of this
         try:
+            COUNTING.watch, COUNTING.ticker = watch, watch.ticker
+            sys.settrace(watch.trace)
             sys.setprofile(watch)
-            value = function(*arguments, **keywords)
+            value = guarded.GUARD.operate(operation, *arguments) if operation else function(*arguments, **keywords)
         finally:
+            COUNTING.watch, COUNTING.ticker = around, ticker
             if before is None or callable(before):
                 sys.setprofile(before)
             else:  # cProfile's own, which only it can put back
                 sys.setprofile(None)
                 before.enable()
+            sys.settrace(traced)
             if watch.refused is not None:
                 # Whoever catches everything catches this, too.
                 raise watch.refused
+    watch.check_result(value)
     return value
-
-
-def _check_sets(function: Any, given: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    if not isinstance(function, (type, BuiltinFunctionType)):
-        return
-    in_order = function in _IN_ORDER if _is_c(function) else False
-    if isinstance(getattr(function, "__self__", None), (str, bytes)):
-        in_order = function.__name__ in ("join", "format")
-    if (in_order or (function in _FIRST_BY_KEY and "key" in keywords)) and any(map(_is_unordered, given)):
-        raise Unordered(function.__qualname__)
-
-
-def _is_unordered(value: Any) -> bool:
-    """Whether a value is a set in which the hashes of texts, or addresses, decide who comes first."""
-    return (
-        isinstance(value, (set, frozenset))
-        and len(value) > 1
-        and not all(isinstance(each, (int, float)) for each in value)
-    )
 
 
 def _check_changes(function: Any) -> None:

@@ -63,7 +63,7 @@ class Scope:
         """Return what `name` means; MISSING if it means nothing.
 
         Raises Rebound if it was captured and has been given another value since, unless a loop around the probe gives
-        each round its own.
+        each iteration its own.
         """
         before, now = self.captured.get(name, MISSING), self._now(name)
         if before is MISSING or before is now:

@@ -16,7 +16,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pyebpf.dataclass import dataclass
-from pyebpf.dsl.depth import MOST_LEVELS, room, too_deep
+from pyebpf.dsl.depth import MAX_LEVELS, room, too_deep
 from pyebpf.dsl.tree import children
 from pyebpf.dsl.typed_source import typed_sources
 from pyebpf.errors import CompileError, Location
@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FunctionType
 
-__all__ = ["FunctionNode", "Source", "find_source", "names_rebound_by_loops"]
+__all__ = [
+    "ORIGINALS",
+    "FunctionNode",
+    "Source",
+    "compiled_within",
+    "find_source",
+    "imports_of",
+    "names_rebound_by_loops",
+]
 
 T = TypeVar("T", bound=ast.AST)
 FunctionNode: TypeAlias = ast.FunctionDef | ast.Lambda
@@ -33,6 +41,10 @@ FunctionNode: TypeAlias = ast.FunctionDef | ast.Lambda
 _FUTURES = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0
 )
+
+
+#: Code that was compiled anew to run while compiling, and the code that the author's source made.
+ORIGINALS: dict[CodeType, CodeType] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +58,14 @@ class Source:
 
     def at(self, node: ast.AST) -> Location:
         """The place of a node: its first physical line, columns in characters."""
-        line: int = getattr(node, "lineno", self.node.lineno)
-        start: int = getattr(node, "col_offset", 0)
-        end: int | None = getattr(node, "end_col_offset", None)
+        if isinstance(node, (ast.expr, ast.stmt)):
+            line, start, end = node.lineno, node.col_offset, node.end_col_offset
+            last = node.end_lineno
+        else:
+            line, start = getattr(node, "lineno", self.node.lineno), getattr(node, "col_offset", 0)
+            end, last = getattr(node, "end_col_offset", None), getattr(node, "end_lineno", line)
         text = self.lines[line - 1].rstrip("\r\n") if line <= len(self.lines) else ""
-        if end is None or getattr(node, "end_lineno", line) != line:
+        if end is None or last != line:
             end = len(text.encode())
         if not text.isascii():
             raw = text.encode("utf-8", "surrogatepass")
@@ -71,17 +86,19 @@ class Source:
 class _File:
     """A parsed file: its functions by the line that their code objects name, with the loops around each.
 
-    `imports` are the names that it imports at the top.
+    `imports` are the names that it imports at the top. `levels` says how deep its statements and expressions stand
+    inside each other.
     """
 
     lines: tuple[str, ...]
     imports: tuple[str, ...]
     functions: dict[int, list[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]]
+    levels: int
 
 
 def find_source(function: FunctionType) -> Source:
     """Find the source of a function. Raises CompileError if there is none, or if it has changed since the import."""
-    code = function.__code__
+    code = ORIGINALS.get(function.__code__, function.__code__)
     lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
     with room():
         if not lines:
@@ -106,7 +123,7 @@ def _found(code: CodeType, file_name: str, lines: tuple[str, ...]) -> Source:
         raise _changed(code) from None
     except RecursionError:
         raise CompileError(
-            f"{code.co_filename} nests statements and expressions too deep to be read: take a part out into a function",
+            f"{code.co_filename} nests statements and expressions too deep to be read: move a part into a function",
             Location(code.co_filename, code.co_firstlineno),
         ) from None
     candidates = [
@@ -115,15 +132,15 @@ def _found(code: CodeType, file_name: str, lines: tuple[str, ...]) -> Source:
         if _name(node) == code.co_name and _spans(node, code)
     ]
     for node, loops in candidates:
-        deep = too_deep(node)
+        deep = too_deep(node) if file.levels > MAX_LEVELS else None
         if deep is not None:
             source = Source(file_name, lines, node, loops)
             raise CompileError(
-                f"more than {MOST_LEVELS} statements and expressions stand inside each other here, operators and "
-                "`elif`s among them: take a part out into a function, or write a loop or a table",
+                f"more than {MAX_LEVELS} statements and expressions are nested here, counting operators and "
+                "`elif`s: move a part into a function, or write a loop or a table",
                 source.at(deep),
             )
-        if _same(_compiled(node, code, file.imports), code):
+        if _same(compiled_within(node, code, file.imports), code):
             return Source(file_name, lines, node, loops)
     raise _changed(code)
 
@@ -139,12 +156,21 @@ def _changed(code: CodeType) -> CompileError:
 def _parsed(lines: tuple[str, ...]) -> _File:
     functions: dict[int, list[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]] = {}
     tree = ast.parse("".join(lines))
-    for node, loops in _functions(tree, ()):
-        first = node.lineno
-        if isinstance(node, ast.FunctionDef):
-            first = min([first, *(decorator.lineno for decorator in node.decorator_list)])
-        functions.setdefault(first, []).append((node, loops))
-    return _File(lines, tuple(dict.fromkeys(_imports(tree))), functions)
+    waiting: list[tuple[ast.AST, tuple[ast.For | ast.While, ...], int]] = [(tree, (), 0)]
+    levels = 0
+    while waiting:
+        node, loops, level = waiting.pop()
+        if level > levels:
+            levels = level
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            first = node.lineno
+            if isinstance(node, ast.FunctionDef):
+                first = min([first, *(decorator.lineno for decorator in node.decorator_list)])
+            functions.setdefault(first, []).append((node, loops))
+        elif isinstance(node, (ast.For, ast.While)):
+            loops = (*loops, node)
+        waiting += [(child, loops, level + 1) for child in reversed(children(node))]
+    return _File(lines, tuple(dict.fromkeys(_imports(tree))), functions, levels)
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
@@ -154,19 +180,6 @@ def _imports(node: ast.AST) -> Iterator[str]:
             yield from (alias.asname or alias.name.partition(".")[0] for alias in child.names if alias.name != "*")
         elif not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
             yield from _imports(child)
-
-
-def _functions(
-    node: ast.AST, loops: tuple[ast.For | ast.While, ...]
-) -> Iterator[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]:
-    waiting = [(node, loops)]
-    while waiting:
-        node, loops = waiting.pop()
-        if isinstance(node, (ast.FunctionDef, ast.Lambda)):
-            yield node, loops
-        elif isinstance(node, (ast.For, ast.While)):
-            loops = (*loops, node)
-        waiting += [(child, loops) for child in reversed(children(node))]
 
 
 def _name(node: FunctionNode) -> str:
@@ -191,8 +204,15 @@ def _spans(node: FunctionNode, code: CodeType) -> bool:
     return True
 
 
-def _compiled(node: FunctionNode, code: CodeType, imports: tuple[str, ...]) -> CodeType | None:
-    """Compile the node as it was: inside a function that has its free names as parameters.
+def imports_of(source: Source) -> tuple[str, ...]:
+    """Names that the file of a function imports at the top."""
+    return _parsed(source.lines).imports
+
+
+def compiled_within(
+    node: FunctionNode, code: CodeType, imports: tuple[str, ...], more: tuple[str, ...] = ()
+) -> CodeType | None:
+    """Compile the node as it was: inside a function that has its free names, and `more`, as parameters.
 
     The module's imports count: CPython calls `a.b()` by other instructions where `a` is imported at the top.
     """
@@ -200,7 +220,7 @@ def _compiled(node: FunctionNode, code: CodeType, imports: tuple[str, ...]) -> C
     def placed(new: T) -> T:
         return ast.copy_location(new, node)
 
-    parameters = [placed(ast.arg(name)) for name in code.co_freevars]
+    parameters = [placed(ast.arg(name)) for name in (*code.co_freevars, *more)]
     statements: list[ast.stmt]
     if isinstance(node, ast.FunctionDef):
         inner = placed(ast.FunctionDef(node.name, node.args, node.body, [], node.returns, node.type_comment))
@@ -245,7 +265,7 @@ def _same(found: CodeType | None, live: CodeType) -> bool:
 
 
 def names_rebound_by_loops(source: Source) -> frozenset[str]:
-    """Names that the loops around a function's definition bind anew each round.
+    """Names that the loops around a function's definition bind anew in each iteration.
 
     Each probe made there has its own value.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.subprograms import MOST_PARAMETERS, Signature, Subprogram
+from pyebpf.builder.subprograms import MAX_PARAMETERS, Signature, Subprogram
 from pyebpf.dsl.annotations import annotation_value, integer_type
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
@@ -48,13 +48,13 @@ class PythonSubprogram(Subprogram):
             if type_ is None:
                 given = parameter.annotation is not inspect.Parameter.empty
                 has = (
-                    f"{name} is annotated with what is no integer type of a width: give it"
+                    f"{name} is annotated with what is not an integer type of a width: give it"
                     if given
                     else f"annotate {name} with"
                 )
                 p.fail(f"{function.__name__}: {has} an integer type, such as `{name}: u64`", self.where)
             types[name] = type_
-        most = MOST_PARAMETERS + self.replaceable
+        most = MAX_PARAMETERS + self.replaceable
         if len(types) > most:
             p.fail(f"{function.__name__} has {len(types)} parameters: a subprogram takes at most {most}", self.where)
         returns = inspect.signature(function).return_annotation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["children", "statements_within", "walk"]
+__all__ = ["children", "free_names", "statements_within", "walk"]
 
 
 #: Fields that hold no nodes, or such as hold none themselves and stand nowhere: contexts and operators.
@@ -53,3 +53,39 @@ def statements_within(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
             node = waiting.popleft()
             yield node
             waiting += [child for child in children(node) if not isinstance(child, ast.expr)]
+
+
+def free_names(node: ast.AST) -> list[ast.Name]:
+    """Names that an expression reads from outside: not the parameters of its lambdas, nor targets where they are bound.
+
+    As Python has it, a comprehension's first iterable is evaluated outside the comprehension.
+    """
+    found: list[ast.Name] = []
+    waiting: list[tuple[ast.AST, frozenset[str]]] = [(node, frozenset())]
+    while waiting:
+        each, bound = waiting.pop()
+        match each:
+            case ast.Name(id=name):
+                if isinstance(each.ctx, ast.Load) and name not in bound:
+                    found.append(each)
+            case ast.Lambda(args=arguments, body=body):
+                outside = [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
+                waiting += [(default, bound) for default in outside]
+                waiting.append((body, bound | {inner.arg for inner in walk(arguments) if isinstance(inner, ast.arg)}))
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                first = each.generators[0]
+                targets = {
+                    inner.id
+                    for generator in each.generators
+                    for inner in ast.walk(generator.target)
+                    if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+                }
+                waiting.append((first.iter, bound))
+                inside = [
+                    part for generator in each.generators for part in children(generator) if part is not first.iter
+                ]
+                inside += [part for part in children(each) if not isinstance(part, ast.comprehension)]
+                waiting += [(part, bound | targets) for part in inside]
+            case _:
+                waiting += [(child, bound) for child in children(each)]
+    return found

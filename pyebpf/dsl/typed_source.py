@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["typed_sources"]
 
-_MOST_LINES = 2000  # of the history, from its end
+_MAX_LINES = 2000  # of the history, from its end
 _LONGEST = 400  # lines of a statement
 _OPTIONS_WITH_VALUE = "WX"
 
@@ -65,7 +65,7 @@ def _history() -> list[str]:
     if readline is None:
         return []
     last: int = readline.get_current_history_length()
-    return [readline.get_history_item(number) or "" for number in range(max(1, last - _MOST_LINES + 1), last + 1)]
+    return [readline.get_history_item(number) or "" for number in range(max(1, last - _MAX_LINES + 1), last + 1)]
 
 
 def _statements(lines: list[str], code: CodeType) -> Iterator[tuple[str, ...]]:

@@ -20,7 +20,7 @@ class Unrolled:
 
 
 def unroll(values: Iterable[T]) -> Iterable[T]:
-    """Written around what a `for` goes over, write its rounds out, so that a probe knows `i` in each of them.
+    """Written around what a `for` goes over, write its iterations out, so that a probe knows `i` in each of them.
 
     In Python itself these are the values given.
     """

@@ -34,7 +34,7 @@ _ROOT = 0
 
 #: The reason that a file's functions have no names after Ctrl-C.
 _HURRY = (
-    "the end was asked for before it was read (those of the most frequent stacks are read first; a run that ends by "
+    "the run was interrupted before it was read (those of the most frequent stacks are read first; a run that ends by "
     "itself, -d SECONDS, reads all)"
 )
 

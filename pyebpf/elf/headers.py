@@ -130,7 +130,7 @@ class ElfHeaders:
             ident = self._bytes(stream, 0, min(16, self._total), "header")
             layout = _LAYOUTS.get((ident[4], "<>"[ident[5] - 1])) if _is_elf(ident) else None
             if layout is None:
-                raise MalformedData(f"{self.path} is no ELF file")
+                raise MalformedData(f"{self.path} is not an ELF file")
             self._layout = layout
             header = layout.header.unpack(self._bytes(stream, 16, layout.header.size, "header"))
             self.type = _FILE_TYPES.get(header[0], str(header[0]))
@@ -273,7 +273,7 @@ def _is_elf(ident: bytes) -> bool:
 
 
 def raw(strings: bytes, offset: int) -> bytes:
-    """The bytes of a string table from `offset` to the next NUL; of a name that is no name's length, its beginning."""
+    """The bytes of a string table from `offset` to the next NUL; of a name that is too long, its beginning."""
     end = strings.find(b"\0", offset, offset + MAX_NAME)
     return strings[offset:end] if end >= 0 else strings[offset : offset + MAX_NAME]
 

@@ -19,7 +19,7 @@ __all__ = ["RelocatableFile", "Relocation", "read_relocatable"]
 _HEADER_SIZE, _CLASS_64 = 64, 2
 _SHT_NOBITS, _SHT_REL = 8, 9
 _COMPRESSED = 0x800  # SHF_COMPRESSED
-_MOST_NO_BITS = 1 << 28
+_MAX_NO_BITS = 1 << 28
 
 
 class Relocation(NamedTuple):
@@ -92,7 +92,7 @@ def read_relocatable(data: bytes) -> RelocatableFile:
 
 def _check(section: Section, total: int) -> None:
     if section.type == _SHT_NOBITS:
-        if section.size > _MOST_NO_BITS:
+        if section.size > _MAX_NO_BITS:
             raise MalformedData(f"section {section.name} is {section.size} bytes large")
     elif section.type and section.offset + section.size > total:
         raise MalformedData(f"section {section.name} is not inside the file: was it cut short?")
@@ -108,7 +108,7 @@ def _named(symbol: Symbol, sections: tuple[Section, ...]) -> Symbol:
 
 
 def _printable(name: str) -> str:
-    """Names go to the kernel and to terminals: what is no text in them is replaced."""
+    """Names go to the kernel and to terminals: what is not text in them is replaced."""
     return name if name.isascii() else name.encode(errors="surrogateescape").decode(errors="replace")
 
 

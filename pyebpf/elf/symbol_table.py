@@ -13,7 +13,7 @@ __all__ = ["Found", "SymbolTable"]
 
 _U64_MAX = (1 << 64) - 1
 #: Symbols that begin before an address and are looked at for one that reaches over it: functions nest by a few.
-_MOST_NESTED = 1024
+_MAX_NESTED = 1024
 
 
 class Found(NamedTuple):
@@ -59,7 +59,7 @@ class SymbolTable:
     def find(self, address: int) -> Found | None:
         """The innermost symbol that has `address`; None between symbols. A label is no end to what it stands in."""
         nearest = index = bisect_right(self._starts, address) - 1
-        while index >= 0 and self._reach[index] > address and nearest - index < _MOST_NESTED:
+        while index >= 0 and self._reach[index] > address and nearest - index < _MAX_NESTED:
             start = self._starts[index]
             if address < start + self._sizes[index]:
                 return self._found(index, address)

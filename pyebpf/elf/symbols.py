@@ -116,7 +116,7 @@ class _Entries(NamedTuple):
 class ElfSymbols(ElfHeaders):
     """An ELF file's symbols, sections, segments and notes. Headers are read at once, symbol tables when asked for.
 
-    Raises MalformedData for what is no ELF file or garbled, and what opening the file raises.
+    Raises MalformedData for what is not an ELF file or garbled, and what opening the file raises.
     """
 
     def __init__(self, open_file: Callable[[], BinaryIO], path: str, *, seconds: float = PATIENCE) -> None:

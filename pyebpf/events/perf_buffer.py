@@ -9,13 +9,15 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.collector import collector_paused
-from pyebpf.errors import InvalidValue, MalformedData
+from pyebpf.errors import InvalidValue, MalformedData, check_argument
 from pyebpf.events.perf_records import SAMPLE_HEADER, Uniform, read_backward, read_records, uniform, uniform_backward
+from pyebpf.events.records import record_type
 from pyebpf.events.stream import PORTION, EventStream
 from pyebpf.kernel import map_elements, perf
 from pyebpf.kernel.cpus import online_cpus
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
+from pyebpf.objects import KernelMap
 from pyebpf.types.codecs import assembler
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.perf_numbers import PERF_COUNT_SW_BPF_OUTPUT, PERF_SAMPLE_RAW, PERF_TYPE_SOFTWARE
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyebpf.kernel.descriptor import Descriptor
-    from pyebpf.objects import Map
     from pyebpf.types import Type
 
 __all__ = ["PerfBuffer"]
@@ -117,23 +118,27 @@ class _Buffer:
 class PerfBuffer(EventStream[Any]):
     """Reads a perf event array: one buffer of `pages` pages (a power of two) for each online processor.
 
-    Records are in order for one processor, not between them. Each is decoded by `record` (bytes without one, with up
-    to 7 bytes of padding after what the program sent). `lost` counts what found no room.
+    Records are in order for one processor, not between them. Each is decoded by `record`, a Struct class or a type;
+    without one they are bytes, with up to 7 bytes of padding after what the program sent. `lost` counts what found no
+    room.
 
     With `overwrite` a full buffer gives up its oldest records instead of refusing new ones: a flight recorder, read
     when something happened. `lost` then counts what was overwritten before it was read, if all records are of one
     size; what is sent in the moment of reading is lost without a trace. Raises NotPermitted, KernelError.
     """
 
-    def __init__(self, array: Map, record: Type | None = None, *, pages: int = 8, overwrite: bool = False) -> None:
+    def __init__(
+        self, array: KernelMap, record: Type | type[Any] | None = None, *, pages: int = 8, overwrite: bool = False
+    ) -> None:
         super().__init__()
+        check_argument("array", array, KernelMap, "a loaded map, as bpf.loaded_map(name) gives")
         if array.spec.type is not MapType.PERF_EVENT_ARRAY:
-            raise InvalidValue(f"map {array.name} is no perf event array but {array.spec.type.name}")
+            raise InvalidValue(f"map {array.name} is not a perf event array but {array.spec.type.name}")
         if pages < 1 or pages & (pages - 1):
             raise InvalidValue(f"perf buffer {array.name}: {pages} pages are no power of two")
         self._map_name = array.name
         self._array = array
-        self._record = record
+        self._record = record = record_type(record)
         if record is not None:
             assemble = assembler(record)
             self._assemble = (lambda rows, count: assemble(rows, count)[::-1]) if overwrite else assemble
@@ -153,7 +158,7 @@ class PerfBuffer(EventStream[Any]):
                     perf.enable(number)
         except OSError as error:
             self._release()
-            raise diagnose(error, f"opening perf buffers of {array.name}") from error
+            raise kernel_error(error, f"opening perf buffers of {array.name}") from error
 
     @property
     def closed(self) -> bool:

@@ -9,13 +9,30 @@ for it") (v5.8).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import MalformedData
+from pyebpf.errors import InvalidValue, MalformedData
+from pyebpf.types import type_of
 from pyebpf.uapi.flags import BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT, BPF_RINGBUF_HDR_SZ
 
-__all__ = ["Run", "next_run", "stride"]
+if TYPE_CHECKING:
+    from pyebpf.types import Type
+
+__all__ = ["Run", "next_run", "record_type", "stride"]
 
 _LENGTH = BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT
+
+
+def record_type(given: object) -> Type | None:
+    """The type of a buffer's records: a Struct's, or a type as it is; None for bytes. Raises InvalidValue."""
+    found = type_of(given)
+    if found is None and given is not None:
+        raise InvalidValue(
+            f"record={given!r} is not a BPF type: give a Struct class, an integer type, char[N] or u8[N], or None for "
+            "bytes"
+        )
+    return found
 
 
 def stride(length: int) -> int:

@@ -7,11 +7,12 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.collector import collector_paused
-from pyebpf.errors import InvalidValue, MalformedData
-from pyebpf.events.records import next_run, stride
+from pyebpf.errors import InvalidValue, MalformedData, check_argument
+from pyebpf.events.records import next_run, record_type, stride
 from pyebpf.events.stream import PORTION, EventStream
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
+from pyebpf.objects import KernelMap
 from pyebpf.types.codecs import assembler
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_RINGBUF_HDR_SZ
@@ -19,33 +20,33 @@ from pyebpf.uapi.flags import BPF_RINGBUF_HDR_SZ
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyebpf.objects import Map
     from pyebpf.types import Type
 
 __all__ = ["RingBuffer"]
 
-_MOST = 1 << 12
+_MAX_ELEMENTS = 1 << 12
 """Records copied before their room is given back to the programs."""
 _PIECE = 1 << 16
 """Bytes copied out at a time while iterating."""
 
 
 class RingBuffer(EventStream[Any]):
-    """Reads the ring buffer `ring`; each record is decoded by `record` (bytes without one).
+    """Reads the ring buffer `ring`; each record is decoded by `record`, a Struct class or a type (bytes without one).
 
     Room is given back as soon as the records are copied out. A program that finds no room has to count that itself:
     the buffer does not know. Raises KernelError if the buffer can't be mapped, MalformedData for records of another
     size than `record`.
     """
 
-    def __init__(self, ring: Map, record: Type | None = None) -> None:
+    def __init__(self, ring: KernelMap, record: Type | type[Any] | None = None) -> None:
         super().__init__()
+        check_argument("ring", ring, KernelMap, "a loaded map, as bpf.loaded_map(name) gives")
         if ring.spec.type is not MapType.RINGBUF:
-            raise InvalidValue(f"map {ring.name} is no ring buffer but {ring.spec.type.name}")
+            raise InvalidValue(f"map {ring.name} is not a ring buffer but {ring.spec.type.name}")
         self.size = ring.max_entries
         self._map_name = ring.name
         self._fd = ring.fileno()
-        self._record = record
+        self._record = record = record_type(record)
         try:
             # The consumer's page is writable, the producer's page and the data, twice in a row, are not.
             self._consumer_map = Mapping(self._fd, PAGE_SIZE, writable=True)
@@ -55,7 +56,7 @@ class RingBuffer(EventStream[Any]):
                 self._consumer_map.close()
                 raise
         except OSError as error:
-            raise diagnose(error, f"mapping ring buffer {ring.name}", needs=("CAP_BPF",)) from error
+            raise kernel_error(error, f"mapping ring buffer {ring.name}", needs=("CAP_BPF",)) from error
         self._consumer = self._consumer_map.words(0, 1)
         self._producer = self._producer_map.words(0, 1)
         self._data = self._producer_map.part(PAGE_SIZE, 2 * self.size, "B")
@@ -124,7 +125,7 @@ class RingBuffer(EventStream[Any]):
         # No more than what one buffer holds, so that a fast producer can't keep the reader here for ever.
         limit = position + size
         while position < limit:
-            run = next_run(data, words, position, producer, _MOST)
+            run = next_run(data, words, position, producer, _MAX_ELEMENTS)
             if run.position == position:
                 # Nothing, or a busy record. The kernel wakes a reader only if it saw the consumer's position up to
                 # date, and nothing orders our store before our load: look once more.

@@ -12,35 +12,37 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.closing import Closing
-from pyebpf.errors import InvalidValue, NotLoaded
-from pyebpf.events.records import stride
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.errors import InvalidValue, NotLoaded, check_argument
+from pyebpf.events.records import record_type, stride
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.kernel.wait import writable_within
+from pyebpf.objects import KernelMap
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_RINGBUF_HDR_SZ
 
 if TYPE_CHECKING:
-    from pyebpf.objects import KernelMap
     from pyebpf.types import Type
 
 __all__ = ["UserRingBuffer"]
 
 
 class UserRingBuffer(Closing):
-    """Sends records of type `record` (bytes without one) to programs that call bpf_user_ringbuf_drain.
+    """Sends records to programs that call bpf_user_ringbuf_drain.
 
+    They are of the type `record`, which is a Struct class, too; bytes without one.
     Safe to use from several threads of one process; one process at a time. Raises KernelError if the buffer can't be
     mapped.
     """
 
-    def __init__(self, ring: KernelMap, record: Type | None = None) -> None:
+    def __init__(self, ring: KernelMap, record: Type | type[Any] | None = None) -> None:
+        check_argument("ring", ring, KernelMap, "a loaded map, as bpf.loaded_map(name) gives")
         if ring.spec.type is not MapType.USER_RINGBUF:
-            raise InvalidValue(f"map {ring.name} is no user ring buffer but {ring.spec.type.name}")
+            raise InvalidValue(f"map {ring.name} is not a user ring buffer but {ring.spec.type.name}")
         self.name = ring.name
         self.size = ring.max_entries
         self._fd = ring.fileno()
-        self._record = record
+        self._record = record_type(record)
         self._lock = Lock()
         self._closed = False
         try:
@@ -51,7 +53,7 @@ class UserRingBuffer(Closing):
                 self._consumer_map.close()
                 raise
         except OSError as error:
-            raise diagnose(error, f"mapping user ring buffer {ring.name}", needs=("CAP_BPF",)) from error
+            raise kernel_error(error, f"mapping user ring buffer {ring.name}", needs=("CAP_BPF",)) from error
         self._consumer = self._consumer_map.words(0, 1)
         self._producer = self._producer_map.words(0, 1)
         self._data = self._producer_map.part(PAGE_SIZE, 2 * self.size, "B")
@@ -75,7 +77,7 @@ class UserRingBuffer(Closing):
         """
         content = value if self._record is None else self._record.encode(value)
         if not isinstance(content, bytes | bytearray | memoryview):
-            raise InvalidValue(f"{value!r} is no record of user ring buffer {self.name}: give bytes")
+            raise InvalidValue(f"{value!r} is not a record of user ring buffer {self.name}: give bytes")
         length = len(content)
         step = stride(length)
         if step > self.size:

@@ -7,14 +7,14 @@ import select
 
 from pyebpf.closing import Closing
 from pyebpf.errors import InvalidValue, NotSupported
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.xsk import XskMemory
 
 __all__ = ["XdpSocket"]
 
 _CHUNK = 2048
-_MOST_CHUNKS = 1 << 16
+_MAX_CHUNKS = 1 << 16
 
 
 class XdpSocket(Closing):
@@ -32,22 +32,22 @@ class XdpSocket(Closing):
     """
 
     def __init__(self, interface: str, queue: int = 0, *, size: int = 1024) -> None:
-        if not 0 < size <= _MOST_CHUNKS or size & (size - 1):
-            raise InvalidValue(f"size={size}: a power of two from 1 to {_MOST_CHUNKS}")
+        if not 0 < size <= _MAX_CHUNKS or size & (size - 1):
+            raise InvalidValue(f"size={size}: a power of two from 1 to {_MAX_CHUNKS}")
         index = interface_index(interface)
         what = f"AF_XDP socket on {interface}, queue {queue}"
         try:
             self._memory = XskMemory(2 * size, _CHUNK)
         except OSError as error:
             meanings = {errno.EAFNOSUPPORT: NotSupported(f"{what}: this kernel has no AF_XDP sockets (EAFNOSUPPORT)")}
-            raise diagnose(error, f"opening an {what}", needs=("CAP_NET_RAW",), meanings=dict(meanings)) from error
+            raise kernel_error(error, f"opening an {what}", needs=("CAP_NET_RAW",), meanings=dict(meanings)) from error
         try:
             for number in range(size):
                 self._memory.fill.put(number * _CHUNK)
             self._memory.bind(index, queue)
         except OSError as error:
             self.close()
-            raise diagnose(
+            raise kernel_error(
                 error,
                 f"opening an {what}",
                 needs=("CAP_NET_RAW",),

@@ -58,7 +58,7 @@ class Features:
             case "isa":
                 return self._isa(what)
             case "map":
-                from pyebpf.features.kinds import growing_hash, map_type, sleepable_map
+                from pyebpf.features.types import growing_hash, map_type, sleepable_map
                 from pyebpf.uapi.bpf import MapType
 
                 if what == "growing_hash":
@@ -67,7 +67,7 @@ class Features:
                     return sleepable_map(MapType[_member(name, what.removesuffix("@sleepable"), MapType.__members__)])
                 return map_type(MapType[_member(name, what, MapType.__members__)])
             case "program":
-                from pyebpf.features.kinds import XDP_FLAGS, program_type, xdp_flag
+                from pyebpf.features.types import XDP_FLAGS, program_type, xdp_flag
                 from pyebpf.uapi.bpf import ProgramType
 
                 if what.startswith("xdp@"):
@@ -79,7 +79,7 @@ class Features:
             case "helper":
                 return self._helper(what)
             case "kfunc":
-                from pyebpf.features.kinds import kernel_function
+                from pyebpf.features.types import kernel_function
 
                 return kernel_function(what, self._btf)
             case "attach":
@@ -110,7 +110,7 @@ class Features:
         return answer
 
     def _helper(self, what: str) -> Support:
-        from pyebpf.features.kinds import helper
+        from pyebpf.features.types import helper
         from pyebpf.uapi.bpf import ProgramType
         from pyebpf.uapi.helpers import helper as prototype
 

@@ -41,8 +41,8 @@ def _kernel(_: Features) -> Iterator[Diagnostic]:
         "integrity": "may refuse kprobes' files and trampolines",
         "confidentiality": "kernel memory is not readable",
     }
-    yield Diagnostic("lockdown", level or "not told", notes.get(level or "", ""))
-    yield Diagnostic("security modules", ", ".join(security_modules()) or "not told")
+    yield Diagnostic("lockdown", level or "unknown", notes.get(level or "", ""))
+    yield Diagnostic("security modules", ", ".join(security_modules()) or "unknown")
     yield Diagnostic("pid namespace", "the first" if pid_namespace().initial else "a container's")
 
 
@@ -119,7 +119,7 @@ def _limits(_: Features) -> Iterator[Diagnostic]:
             with open(f"/proc/sys/{name}", encoding="ascii") as file:  # noqa: PTH123 - as above
                 yield Diagnostic(name.replace("/", "."), file.read().strip())
         except OSError:
-            yield Diagnostic(name.replace("/", "."), "not told")
+            yield Diagnostic(name.replace("/", "."), "unknown")
 
 
 def _asked(prefix: str, names: Callable[[], list[str]]) -> Callable[[Features], Iterator[Diagnostic]]:
@@ -181,11 +181,11 @@ def helpers(features: Features) -> Iterator[Diagnostic]:
 def why_not() -> str | None:
     """Reason why this process cannot load any program, in a line; None if it can."""
     from pyebpf.features.loading import attempt, finish
-    from pyebpf.kernel.diagnosis import diagnose
+    from pyebpf.kernel.errors_in_words import kernel_error
     from pyebpf.uapi.bpf import ProgramType
 
     outcome = attempt(finish(), ProgramType.TRACEPOINT)
     if not outcome.errno:
         return None
     error = OSError(outcome.errno, os.strerror(outcome.errno))
-    return str(diagnose(error, "loading a program", needs=("CAP_BPF", "CAP_PERFMON")))
+    return str(kernel_error(error, "loading a program", needs=("CAP_BPF", "CAP_PERFMON")))

@@ -43,8 +43,8 @@ def lacking_map(type_: MapType, doing: str, number: int) -> NotSupported | None:
     if not _lacks(f"map:{type_.name.lower()}", number):
         return None
     return NotSupported(
-        f"{doing}: {_this_kernel()} has no maps of type {type_.name}, for which it takes Linux "
-        f"{MAP_TRAITS[type_].since} or later ({errno_name(number)})",
+        f"{doing}: {_this_kernel()} has no maps of type {type_.name} (needs Linux "
+        f"{MAP_TRAITS[type_].since} or later): {errno_name(number)}",
         number,
     )
 
@@ -59,15 +59,15 @@ def lacking_types(log: str) -> str:
     kind = _TYPES_SINCE.get(int(found[1], 16) >> 24 & 0x1F) if found else None
     if kind is None:
         return ""
-    return f"{_this_kernel()} has no BTF types of kind {kind[0]}, for which it takes Linux {kind[1]} or later"
+    return f"{_this_kernel()} has no BTF types of kind {kind[0]} (needs Linux {kind[1]} or later)"
 
 
 def _missing(wanted: KernelRequirement, doing: str, number: int) -> NotSupported | None:
     if not _lacks(wanted.feature, number):
         return None
     return NotSupported(
-        f"{doing}: {_this_kernel()} has no {wanted.name}, for which it takes Linux {wanted.release} or later"
-        f"{f' with {wanted.config}' if wanted.config else ''}: {wanted.alternative} ({errno_name(number)})",
+        f"{doing}: {_this_kernel()} has no {wanted.name} (needs Linux {wanted.release} or later"
+        f"{f' with {wanted.config}' if wanted.config else ''}): {wanted.alternative} ({errno_name(number)})",
         number,
     )
 

@@ -34,7 +34,7 @@ _DIRECT_CALLS = ("register_ftrace_direct", "register_ftrace_direct_multi")
 
 @dataclass(frozen=True, slots=True)
 class _Loading:
-    """A load that names BTF type 1, which is no function: EINVAL and a message where there are trampolines.
+    """A load that names BTF type 1, which is not a function: EINVAL and a message where there are trampolines.
 
     A kernel locked down against them answers EPERM to whoever may load everything else.
     """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import NotFound
 from pyebpf.kernel import bpf, info
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
@@ -31,5 +31,5 @@ def module_btf(name: str) -> Descriptor:
                 return found
             found.close()
     except OSError as error:
-        raise diagnose(error, f"looking for the BTF of module {name}", needs=("CAP_SYS_ADMIN",)) from error
+        raise kernel_error(error, f"looking for the BTF of module {name}", needs=("CAP_SYS_ADMIN",)) from error
     raise NotFound(f"the kernel has no BTF of a module {name}: load it first (modprobe {name})")

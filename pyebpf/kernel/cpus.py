@@ -9,7 +9,7 @@ from pyebpf.errors import MalformedData
 __all__ = ["online_cpus", "parse_cpu_list", "possible_cpus"]
 
 _DIRECTORY = "/sys/devices/system/cpu"
-_MOST = 1 << 20
+_MAX_ELEMENTS = 1 << 20
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
@@ -21,7 +21,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
             low, high = int(first), int(last) if dash else int(first)
         except ValueError:
             raise MalformedData(f"not a list of processors: {text.strip()!r}") from None
-        if not 0 <= low <= high < _MOST:
+        if not 0 <= low <= high < _MAX_ELEMENTS:
             raise MalformedData(f"not a list of processors: {text.strip()!r}")
         numbers += range(low, high + 1)
     return tuple(numbers)

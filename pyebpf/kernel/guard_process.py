@@ -19,8 +19,8 @@ from pyebpf.kernel.removals import NEEDS, REMOVALS
 
 __all__ = ["main"]
 
-_MOST = 1 << 16
-_MOST_DESCRIPTORS = 8
+_MAX_ELEMENTS = 1 << 16
+_MAX_DESCRIPTORS = 8
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
     with socket.socket(fileno=0) as owner:
         while True:
             try:
-                data, descriptors, _, _ = socket.recv_fds(owner, _MOST, _MOST_DESCRIPTORS)
+                data, descriptors, _, _ = socket.recv_fds(owner, _MAX_ELEMENTS, _MAX_DESCRIPTORS)
             except ConnectionError:
                 data, descriptors = b"", []
             if not data:

@@ -25,7 +25,7 @@ _ROOT = re.compile(r"/+proc/+(?:\d+|self|thread-self)/+(?:task/+\d+/+)?root(?=/|
 # struct open_how { __u64 flags, mode, resolve; };
 _OPEN_HOW = Struct("=QQQ")
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10
-_MOST_TRIES = 64  # EAGAIN: something was renamed meanwhile, so the kernel can't tell whether the way left the root
+_MAX_TRIES = 64  # EAGAIN: something was renamed meanwhile, so the kernel can't tell whether the way left the root
 
 
 def split_root(path: str) -> tuple[str, str]:
@@ -58,7 +58,7 @@ def _openat2(top: int, path: str, *, follow: bool) -> int:
     name = bytearray(os.fsencode(path) + b"\0")
     flags = os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     how = bytearray(_OPEN_HOW.pack(flags, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS))
-    for last in (*[False] * (_MOST_TRIES - 1), True):
+    for last in (*[False] * (_MAX_TRIES - 1), True):
         try:
             return syscall("openat2", top, address_of(name), address_of(how), _OPEN_HOW.size)
         except BlockingIOError as error:

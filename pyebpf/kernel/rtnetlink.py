@@ -100,8 +100,8 @@ def _request(netlink: int, kind: int, flags: int, payload: bytes) -> Iterator[tu
             at += -(-size // 4) * 4
             if sequence != number:
                 continue
-            if answer == _ERROR and (refused := -_S32.unpack_from(body)[0]):
-                raise OSError(refused, os.strerror(refused))
+            if answer == _ERROR and (number := -_S32.unpack_from(body)[0]):
+                raise OSError(number, os.strerror(number))
             last = answer in (_ERROR, _DONE)
             if not last:
                 yield answer, body

@@ -57,6 +57,7 @@ class Tracefs(Closing):
                     error.errno,
                 ) from error
         self._descriptor = descriptor
+        self._ids: dict[tuple[str, str], int] = {}
 
     def fileno(self) -> int:
         """The descriptor of the `events` directory, for files beside it."""
@@ -88,7 +89,10 @@ class Tracefs(Closing):
 
     def event_id(self, category: str, name: str) -> int:
         """The number by which perf_event_open knows the tracepoint. Raises NotFound with the closest names."""
-        return int(self._read(category, name, "id"))
+        known = category, name
+        if known not in self._ids:
+            self._ids[known] = int(self._read(category, name, "id"))
+        return self._ids[known]
 
     def event_format(self, category: str, name: str) -> str:
         """Text of the tracepoint's `format` file. Raises NotFound with the closest names."""

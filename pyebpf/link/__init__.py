@@ -1,30 +1,42 @@
 """Attachments: one file a family, each with a table `ATTACH` from class of spec to the function that attaches.
 
-Such a function takes the loaded program, the spec and the `Host`, and returns a Link.
+Such a function takes the loaded program, the spec and the `Host`, and returns a Link. A table `PREPARE` has functions
+of the spec and the `Host` that read files before anything is attached.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pyebpf.errors import check_argument
 from pyebpf.link.base import Link
 from pyebpf.link.host import Host
+from pyebpf.objects import Program
+from pyebpf.specs import AttachSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyebpf.objects import Program
-    from pyebpf.specs import AttachSpec
 
-__all__ = ["Host", "Link", "attach", "attach_group"]
+__all__ = ["Host", "Link", "attach", "attach_group", "prepare"]
+
+
+def _family(target: AttachSpec) -> Any:
+    """The family's file here, which is called as the file of the spec."""
+    return import_module(f"{__name__}.{type(target).__module__.rpartition('.')[2]}")
 
 
 def _attacher(target: AttachSpec) -> Callable[..., Link]:
-    """The function of the family's file here, which is called as the file of the spec."""
-    family = type(target).__module__.rpartition(".")[2]
-    found: Callable[..., Link] = import_module(f"{__name__}.{family}").ATTACH[type(target)]
+    found: Callable[..., Link] = _family(target).ATTACH[type(target)]
     return found
+
+
+def prepare(target: AttachSpec, host: Host) -> None:
+    """Read the files that attaching needs, before anything is attached that would see it. Raises as `attach` does."""
+    look_up = getattr(_family(target), "PREPARE", {}).get(type(target))
+    if look_up is not None:
+        look_up(target, host)
 
 
 def attach(program: Program, target: AttachSpec, host: Host | None = None) -> Link:
@@ -33,6 +45,8 @@ def attach(program: Program, target: AttachSpec, host: Host | None = None) -> Li
     `host` keeps what many attachments open in common. Raises NotFound, NotPermitted, NotSupported or KernelError, each
     with one line that says what is missing.
     """
+    check_argument("program", program, Program, "a loaded program")
+    check_argument("target", target, AttachSpec, "an attach spec, such as Tracepoint(…)")
     function = _attacher(target)
     if host is not None:
         return function(program, target, host)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from pyebpf.errors import InvalidValue, NotSupported
 from pyebpf.kernel import bpf
-from pyebpf.kernel.diagnosis import diagnose, pin_error
+from pyebpf.kernel.errors_in_words import kernel_error, pin_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,18 +87,18 @@ class Link:
         expected = None if force or before is None or before.closed else before.fileno()
         # For control groups the kernel looks at the program's type alone, not at the hook that it was verified for.
         if before is not None and program.spec.expected_attach_type != before.spec.expected_attach_type:
-            raise InvalidValue(f"updating {self.target} to {program.name}: the program was loaded for another place")
+            raise InvalidValue(f"updating {self.target} to {program.name}: the program was loaded for another target")
         try:
             bpf.link_update(link.fileno(), program.fileno(), old_prog_fd=expected)
         except OSError as error:
-            raise diagnose(
+            raise kernel_error(
                 error,
                 f"updating {self.target} to {program.name}",
                 needs=("CAP_BPF", "CAP_NET_ADMIN"),
                 meanings={
                     **({} if expected is None else {errno.EPERM: f"another owner has replaced {_name(before)} there"}),
-                    errno.EINVAL: "the program is of another kind, or was loaded for another place",
-                    errno.ENOLINK: "what it was attached to is gone",
+                    errno.EINVAL: "the program is of another type, or was loaded for another target",
+                    errno.ENOLINK: "its target no longer exists",
                 },
             ) from error
         self.program = program
@@ -153,4 +153,4 @@ def attach_error(
 ) -> KernelError:
     """The error for a refused attachment of `program` to `target`."""
     common: dict[int, str | KernelError] = {errno.EEXIST: "this program is attached there already"}
-    return diagnose(error, f"attaching {program} to {target}", needs=needs, meanings={**common, **(meanings or {})})
+    return kernel_error(error, f"attaching {program} to {target}", needs=needs, meanings={**common, **(meanings or {})})

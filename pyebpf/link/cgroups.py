@@ -30,7 +30,7 @@ __all__ = ["ATTACH", "attach_cgroup"]
 
 _REMOVED = SpecificError(NotFound, "{target.path} is a control group that was removed{mounts}")
 _MESSAGES: ErrnoMessages = {
-    errno.EBADF: SpecificError(NotFound, "{target.path} is no control group of version 2{mounts}"),
+    errno.EBADF: SpecificError(NotFound, "{target.path} is not a control group of version 2{mounts}"),
     errno.ENOENT: _REMOVED,
     errno.ENODEV: _REMOVED,
     errno.EPERM: "a program that tolerates no other was put there, or above, by PROG_ATTACH",
@@ -52,7 +52,7 @@ class _Mounts:
 def attach_cgroup(program: Program, target: CgroupAttachSpec, _: Host) -> Link:
     """Attach `program` to a hook of the control group at `target.path`, beside what is attached there.
 
-    Ends, too, when the group is removed. Raises NotFound for what is no directory of a cgroup2 file system.
+    Ends, too, when the group is removed. Raises NotFound for what is not a directory of a cgroup2 file system.
     """
     what, mounts = f"control group {target.path}", _Mounts()
     missing = "no control group {target.path}{mounts}"

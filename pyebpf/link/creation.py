@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     ErrnoMessages: TypeAlias = Mapping[int, "str | SpecificError"]
 
-__all__ = ["NEEDS", "SpecificError", "make_link", "open_place", "refused"]
+__all__ = ["NEEDS", "SpecificError", "link_error", "make_link", "open_place"]
 
 #: Capabilities that attaching to a network takes.
 NEEDS = ("CAP_BPF", "CAP_NET_ADMIN")
@@ -48,17 +48,17 @@ def make_link(
 ) -> Link:
     """LINK_CREATE of `program` at `number`, the descriptor or the index of `target`; the Link, attached `how`.
 
-    `attach_type` is the target's own, if not given; the rest as in `bpf.link_create` and `refused`, which it raises.
+    `attach_type` is the target's own, if not given; the rest as in `bpf.link_create` and `link_error`, which it raises.
     """
     kind = target.attach_type if attach_type is None else attach_type
     try:
         link = bpf.link_create(program.fileno(), number, kind, flags=flags, options=options, what=str(target))
     except OSError as error:
-        raise refused(error, program, target, meanings, **words) from error
+        raise link_error(error, program, target, meanings, **words) from error
     return Link(str(target), how, [link], program=program)
 
 
-def refused(
+def link_error(
     error: OSError, program: Program, target: AttachSpec, meanings: ErrnoMessages, **words: object
 ) -> PyebpfError:
     """The error for what the kernel said to an attachment.
@@ -75,7 +75,7 @@ def refused(
         return missing
     interface = getattr(target, "interface", "")
     if interface and not has_interface(interface):  # to XDP's links that is EINVAL, to others ENODEV
-        return NotFound(f"{doing}: {interface} has just gone ({errno_name(number)})")
+        return NotFound(f"{doing}: {interface} has just disappeared ({errno_name(number)})")
     texts: dict[int, str | KernelError] = {}
     meaning = meanings.get(number)
     if isinstance(meaning, SpecificError):
@@ -93,11 +93,11 @@ def open_place(
 ) -> Descriptor:
     """A descriptor, called `what`, of the file or directory that `target` is attached by.
 
-    Raises NotFound where there is none: `missing` is a text as those of `refused`.
+    Raises NotFound where there is none: `missing` is a text as those of `link_error`.
     """
     try:
         return Descriptor(os.open(path, flags | os.O_RDONLY | os.O_CLOEXEC), what)
     except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
         raise NotFound(missing.format(target=target, **words)) from None
     except OSError as error:
-        raise refused(error, program, target, {}) from error
+        raise link_error(error, program, target, {}) from error

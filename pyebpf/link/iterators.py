@@ -12,7 +12,7 @@ from pyebpf.attach.iterators import CGROUP_ORDERS, KernelIterator
 from pyebpf.errors import KernelError, NotFound, NotSupported
 from pyebpf.kernel import bpf
 from pyebpf.kernel.cgroups import cgroup2_mounts
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 from pyebpf.uapi.attach_types import AttachType
@@ -66,7 +66,7 @@ class IteratorLink(Link):
                 continue  # a million elements without a record: the kernel wants to be asked again
             except OSError as error:
                 meanings: dict[int, str | KernelError] = {errno.E2BIG: "the records of one element fill its buffer"}
-                raise diagnose(error, f"reading {self.target} by {self._program}", meanings=meanings) from error
+                raise kernel_error(error, f"reading {self.target} by {self._program}", meanings=meanings) from error
 
 
 def attach_iterator(program: Program, target: KernelIterator, _: Host) -> IteratorLink:
@@ -82,9 +82,7 @@ def attach_iterator(program: Program, target: KernelIterator, _: Host) -> Iterat
         try:
             descriptor = bpf.link_create(program.fileno(), 0, AttachType.TRACE_ITER, options=options, what=str(target))
         except OSError as error:
-            unlimited = NotSupported(
-                f"{target}: this kernel cannot limit a pass so: to tasks and control groups it takes Linux 6.1 or later"
-            )
+            unlimited = NotSupported(f"{target}: limits to tasks and control groups need Linux 6.1 or later")
             meanings: dict[int, str | KernelError] = {
                 errno.EINVAL: unlimited if info else "the kernel wants a limit: a map",
                 errno.E2BIG: unlimited,  # kernels whose union bpf_iter_link_info is shorter

@@ -1,4 +1,4 @@
-"""Reasons why a kernel function takes no probe: found out once the kernel has said no."""
+"""Reasons why a kernel function cannot be probed: found out once the kernel has said no."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.symbols.search import SymbolText
 
-__all__ = ["NO_INSTRUCTION", "missing", "refused", "without_trampoline"]
+__all__ = ["NO_INSTRUCTION", "missing", "reason_against_probe", "without_trampoline"]
 
 NO_INSTRUCTION = "no instruction begins there"
 #: Arguments that every kernel's trampolines pass on.
@@ -35,8 +35,8 @@ def missing(function: str) -> NotFound | None:
     variants = symbols.variants(name)
     if variants:
         return NotFound(
-            f"no function {function}: the compiler made {' and '.join(variants)} of it, whose parameters may be "
-            "others: probe that, and bind parameters by position"
+            f"no function {function}: the compiler made {' and '.join(variants)} of it, with parameters that may "
+            "differ: probe that, and bind parameters by position"
         )
     elsewhere = symbols.find(name)
     if elsewhere:
@@ -79,11 +79,11 @@ def without_trampoline(function: str) -> str:
     if count > _LEAST_PASSED:
         # 6 on x86-64 before Linux 6.3, 8 on arm64 in 6.12.
         return f"its {count} arguments are more than trampolines pass on here (6 or 8, by architecture and release)"
-    return "this kernel's trampolines do not do for it"
+    return "this kernel's trampolines do not support it"
 
 
-def refused(function: str, host: Host) -> str:
-    """Explain why the kernel takes no probe on a function that it has, or within it: the end of a line."""
+def reason_against_probe(function: str, host: Host) -> str:
+    """Explain why a function of the kernel, or an instruction in it, cannot be probed: the end of a line."""
     from pyebpf.arch import host as architecture
     from pyebpf.kernel.functions import kprobe_blacklist
     from pyebpf.symbols.search import SymbolText
@@ -97,24 +97,22 @@ def refused(function: str, host: Host) -> str:
     if len(several) > 1:
         homes = sorted({symbol.module for symbol in several})
         remedy = f': write "{homes[-1]}:{name}"' if len(homes) > 1 else ""
-        return f"{len(several)} functions have that name, and a name cannot say which{remedy}"
+        return f"{len(several)} functions have that name, and a name does not select one{remedy}"
     if name in (kprobe_blacklist() or ()):
         return "the kernel forbids probes there (its kprobes blacklist)"
     if several and not several[0].module and _of_the_start(symbols, several[0].address):
-        return "it ran while the kernel started, and is gone (__init)"
+        return "it ran while the kernel booted, and has been freed (__init)"
     try:
         listed = list(host.traceable().matching(name, module))
     except (OSError, NotPermitted, NotSupported):
         listed = None
     if distance and several and listed:
         if {several[0].address + distance} & {address for _, _, address in listed}:
-            return "ftrace has the instruction there, and shares it with no kprobe: probe the function's start"
-        return (
-            "no probe can be put on this instruction: it is ftrace's own, or of a kind that the kernel cannot step over"
-        )
+            return "the instruction there is ftrace's, and a kprobe cannot share it: probe the function's start"
+        return "no probe can be put on this instruction: it is ftrace's, or one that the kernel cannot single-step"
     if listed is not None and not listed:
-        return "ftrace does not reach it: it is not compiled for tracing (notrace, noinstr or assembler)"
-    return "it is no place for a probe: assembler, or in a section that the kernel keeps probes out of"
+        return "ftrace cannot trace it: it is not compiled for tracing (notrace, noinstr or assembler)"
+    return "it cannot be probed: it is assembler, or in a section that the kernel excludes from probing"
 
 
 def _of_the_start(symbols: SymbolText, address: int) -> bool:

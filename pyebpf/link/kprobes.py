@@ -75,7 +75,7 @@ def attach_kprobe_event(
 ) -> EventLink:
     """Attach `program` (kind KPROBE) to all functions of `target` by one event.
 
-    `refuse(error, function)` raises for a function that takes no probe, or returns a note that it is left out.
+    `refuse(error, function)` raises for a function that cannot be probed, or returns a note that it is left out.
     """
     from pyebpf.kernel.guard import guard
 
@@ -130,7 +130,7 @@ _OF_THE_FUNCTION = frozenset({errno.ENOENT, errno.EINVAL, errno.EADDRNOTAVAIL, e
 def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
     """Attach `program` (kind KPROBE) to each function of `target`.
 
-    Raises NotFound with the closest names, NotSupported for a function that takes no probe or without kprobes,
+    Raises NotFound with the closest names, NotSupported for a function that cannot be probed or without kprobes,
     NotPermitted, KernelError.
     """
     pmu = pmu_type("kprobe")
@@ -143,7 +143,7 @@ def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
         if function not in matched or error.errno not in _OF_THE_FUNCTION:
             what = f"{'kretprobe' if target.returns else 'kprobe'} {function}"
             raise _refusal(error, program, what, function, host) from error
-        return f"{function} takes no probe and is left out ({errno_name(error.errno)})"
+        return f"{function} cannot be probed and is left out ({errno_name(error.errno)})"
 
     if pmu is None or len(target.functions) >= MANY:
         return attach_kprobe_event(program, target, host, refuse)
@@ -190,7 +190,7 @@ def _attach(program: Program, target: Kprobe, function: str) -> tuple[Descriptor
 
 
 def _refusal(error: OSError, program: Program, what: str, function: str, host: Host) -> KernelError | NotFound:
-    from pyebpf.link.kernel_functions import NO_INSTRUCTION, missing, refused
+    from pyebpf.link.kernel_functions import NO_INSTRUCTION, missing, reason_against_probe
 
     if error.errno not in _OF_THE_FUNCTION:
         return attach_error(error, program.name, what, needs=("CAP_PERFMON", "CAP_SYS_ADMIN"))
@@ -199,7 +199,7 @@ def _refusal(error: OSError, program: Program, what: str, function: str, host: H
         return gone
     if error.errno == errno.EILSEQ:
         return NotSupported(f"{what}: {NO_INSTRUCTION}", error.errno)
-    return NotSupported(f"{what}: {refused(function, host)}", error.errno)
+    return NotSupported(f"{what}: {reason_against_probe(function, host)}", error.errno)
 
 
 # struct { __u32 flags, cnt; __aligned_u64 syms, addrs, cookies; } kprobe_multi
@@ -291,21 +291,23 @@ def _create(
 
 def _unknown(what: str, functions: Sequence[str], host: Host) -> Exception:
     """The kernel does not say which names it does not know: ask what it lists."""
-    from pyebpf.link.kernel_functions import missing, refused
+    from pyebpf.link.kernel_functions import missing, reason_against_probe
 
     try:
         reached = host.traceable().names()
     except (OSError, NotPermitted, NotSupported):
-        return NotFound(f"{what}: one of these is no function, or none that ftrace reaches: {', '.join(functions[:5])}")
+        return NotFound(
+            f"{what}: one of these is not a function, or ftrace cannot trace it: {', '.join(functions[:5])}"
+        )
     lacking = [function for function in functions if function.rpartition(":")[2].encode() not in reached]
     if not lacking:
-        return NotFound(f"{what}: the kernel finds no such function, though it lists all of them")
+        return NotFound(f"{what}: the kernel reports that one does not exist, although it lists all of them")
     gone = missing(lacking[0])
     also = f" (nor of {', '.join(lacking[1:5])})" if len(lacking) > 1 else ""
     if gone is not None:
         return NotFound(f"{gone}{also}")
-    reason = refused(lacking[0], host)
-    return NotSupported(f"{what}: {lacking[0]} takes no probe: {reason}{also}")
+    reason = reason_against_probe(lacking[0], host)
+    return NotSupported(f"{what}: {lacking[0]} cannot be probed: {reason}{also}")
 
 
 ATTACH = {

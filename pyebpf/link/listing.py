@@ -6,7 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.kernel import bpf, info
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.interfaces import interface_name
 from pyebpf.link.base import Link
 from pyebpf.uapi.attach_types import AttachType
@@ -39,9 +39,9 @@ class FoundLink(NamedTuple):
         try:
             descriptor = bpf.link_get_fd_by_id(self.id)
         except FileNotFoundError:
-            raise NotFound(f"link {self.id} ({self.target}) has gone") from None
+            raise NotFound(f"link {self.id} ({self.target}) no longer exists") from None
         except OSError as error:
-            raise diagnose(error, f"opening link {self.id}", needs=("CAP_SYS_ADMIN",)) from error
+            raise kernel_error(error, f"opening link {self.id}", needs=("CAP_SYS_ADMIN",)) from error
         return Link(self.target, f"{self.kind} link", [descriptor])
 
 
@@ -73,7 +73,7 @@ def _walk() -> Iterator[FoundLink]:
                 target = described(descriptor.fileno())
             yield FoundLink(number, program_type_name(found.type), target, name, found.program_id)
     except OSError as error:
-        raise diagnose(error, "listing links", needs=("CAP_SYS_ADMIN",)) from error
+        raise kernel_error(error, "listing links", needs=("CAP_SYS_ADMIN",)) from error
 
 
 def _program_name(number: int) -> str:

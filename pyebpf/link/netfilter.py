@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyebpf.attach.netfilter import FAMILIES, HOOKS, Netfilter
 from pyebpf.errors import KernelError
 from pyebpf.kernel.namespaces import in_network_namespace
-from pyebpf.link.creation import make_link, refused
+from pyebpf.link.creation import link_error, make_link
 from pyebpf.link.sockets import NO_NAMESPACE, open_namespace
 from pyebpf.uapi.flags import BPF_F_NETFILTER_IP_DEFRAG
 
@@ -34,7 +34,7 @@ _MESSAGES: ErrnoMessages = {
 def attach_netfilter(program: Program, target: Netfilter, _: Host) -> Link:
     """Attach `program` (kind NETFILTER, since Linux 6.4) in the target's network namespace, else the calling thread's.
 
-    Raises NotFound for what is no file of a network namespace.
+    Raises NotFound for what is not a file of a network namespace.
     """
     flags = BPF_F_NETFILTER_IP_DEFRAG if target.defragment else 0
     options = _OPTIONS.pack(FAMILIES[target.family], HOOKS[target.hook], target.priority, flags)
@@ -51,7 +51,7 @@ def attach_netfilter(program: Program, target: Netfilter, _: Host) -> Link:
         except OSError as error:
             if isinstance(error, KernelError):
                 raise
-            raise refused(error, program, target, NO_NAMESPACE) from error
+            raise link_error(error, program, target, NO_NAMESPACE) from error
 
 
 ATTACH = {

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from pyebpf.attach.network import Clsact, Tcx, Xdp
 from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.iproute import add_bpf_filter, add_clsact, has_clsact, iproute
 from pyebpf.kernel.owners import owned_name, owner_of
-from pyebpf.link.creation import NEEDS, SpecificError, make_link, refused
+from pyebpf.link.creation import NEEDS, SpecificError, link_error, make_link
 from pyebpf.link.guarded import GuardedLink
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.flags import BPF_F_AFTER, BPF_F_BEFORE, BPF_F_ID
@@ -63,7 +63,7 @@ def attach_xdp(program: Program, target: Xdp, _: Host) -> Link:
     except OSError as error:
         if isinstance(error, KernelError):
             raise
-        raise refused(error, program, target, _NETLINK) from error
+        raise link_error(error, program, target, _NETLINK) from error
 
 
 def _by_netlink(program: Program, target: Xdp, interface: int, flags: int) -> Link:
@@ -121,13 +121,13 @@ class XdpByNetlink(GuardedLink):
             set_xdp(netlink, self._interface, program.fileno(), self._flags, expected_fd=expected)
         except OSError as error:
             removal.forget()
-            raise diagnose(
+            raise kernel_error(
                 error,
                 f"updating {self.target} to {program.name}",
                 needs=NEEDS,
                 meanings={
                     errno.EEXIST: f"another owner has replaced {before.name} there",
-                    errno.ENODEV: "what it was attached to is gone",
+                    errno.ENODEV: "its target no longer exists",
                 },
             ) from error
         old.forget()
@@ -145,10 +145,10 @@ _TYPES = {
 
 _TCX_MESSAGES: ErrnoMessages = {
     errno.ENOENT: "no program with id {relative} is attached there",
-    errno.ERANGE: "there are 64 programs already, or the order asked for is none",
-    errno.ENXIO: "{target.interface} is no netkit device",
+    errno.ERANGE: "there are already 64 programs, or the requested order is impossible",
+    errno.ENXIO: "{target.interface} is not a netkit device",
 }
-_NETKIT: ErrnoMessages = {**_TCX_MESSAGES, errno.EINVAL: "{target.interface} is no primary netkit device"}
+_NETKIT: ErrnoMessages = {**_TCX_MESSAGES, errno.EINVAL: "{target.interface} is not a primary netkit device"}
 
 
 def attach_tcx(program: Program, target: Tcx, _: Host) -> Link:
@@ -183,7 +183,7 @@ _CLSACT_MESSAGES: ErrnoMessages = {
     errno.ENOENT: SpecificError(
         NotSupported, "the kernel lacks the clsact queue or bpf filters: load the modules sch_ingress and cls_bpf"
     ),
-    errno.EINVAL: "the program is of another kind, or the priority is taken by other filters",
+    errno.EINVAL: "the program is of another type, or the priority is taken by other filters",
 }
 
 
@@ -202,7 +202,7 @@ def attach_clsact(program: Program, target: Clsact, _: Host) -> Link:
         netlink.close()
         if isinstance(error, KernelError):
             raise
-        raise refused(error, program, target, _CLSACT_MESSAGES) from error
+        raise link_error(error, program, target, _CLSACT_MESSAGES) from error
     except BaseException:
         netlink.close()
         raise

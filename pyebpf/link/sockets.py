@@ -11,7 +11,7 @@ from pyebpf.errors import InvalidValue, KernelError, NotFound
 from pyebpf.kernel import bpf
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.link.base import Link, attach_error
-from pyebpf.link.creation import SpecificError, make_link, open_place, refused
+from pyebpf.link.creation import SpecificError, link_error, make_link, open_place
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _attach(program: Program, target: SocketFilter | SkReuseport, option: int, m
     try:
         _set(target.socket, option, program.fileno())
     except OSError as error:
-        common = {errno.ENOTSOCK: "that descriptor is no socket", errno.EBADF: "that socket is closed"}
+        common = {errno.ENOTSOCK: "that descriptor is not a socket", errno.EBADF: "that socket is closed"}
         raise attach_error(error, program.name, str(target), meanings={**common, **meanings}) from error
 
 
@@ -116,8 +116,8 @@ def _set(given: Any, option: int, value: int) -> None:
 
 _SOCKMAP_MESSAGES: ErrnoMessages = {
     errno.EBUSY: "the map has another program there",
-    errno.EINVAL: "that is no map of sockets, or has a verdict of the other kind",
-    errno.EOPNOTSUPP: "that is no map of sockets",
+    errno.EINVAL: "that is not a map of sockets, or has a verdict of the other kind",
+    errno.EOPNOTSUPP: "that is not a map of sockets",
 }
 
 
@@ -147,7 +147,7 @@ def attach_sockmap(program: Program, target: SkMsg | SkSkb, _: Host) -> Link:
     Detached, it is given to no other socket; those in the map keep it until they are taken out.
     """
     if not hasattr(target.map, "fileno"):
-        raise InvalidValue(f"{program.name}: {target.map!r} is no map: give a bpf.sockmap(…) or bpf.sockhash(…)")
+        raise InvalidValue(f"{program.name}: {target.map!r} is not a map: give a bpf.sockmap(…) or bpf.sockhash(…)")
     number = target.map.fileno()
     try:
         # Since Linux commit 699c23f02c65 ("bpf: Add bpf_link support for sk_msg and sk_skb progs") (v6.10).
@@ -158,13 +158,13 @@ def attach_sockmap(program: Program, target: SkMsg | SkSkb, _: Host) -> Link:
     try:
         bpf.prog_attach(number, program.fileno(), target.attach_type)
     except OSError as error:
-        raise refused(error, program, target, _SOCKMAP_MESSAGES) from error
+        raise link_error(error, program, target, _SOCKMAP_MESSAGES) from error
     what = str(target)
     return MapLink(what, program, Descriptor(os.dup(number), what), target.attach_type)
 
 
-_MISSING = "no network namespace {target.netns}: it, or the process that it was of, is gone"
-_NONE = SpecificError(NotFound, "{target.netns} is no network namespace: give a file such as /proc/self/ns/net")
+_MISSING = "no network namespace {target.netns}: it does not exist, or its process has ended"
+_NONE = SpecificError(NotFound, "{target.netns} is not a network namespace: give a file such as /proc/self/ns/net")
 #: Errors of a file that is to be a network namespace.
 NO_NAMESPACE: ErrnoMessages = {errno.EINVAL: _NONE, errno.EBADF: _NONE}
 _TAKEN = "a namespace has one flow dissector, and another is attached there or in the initial namespace"

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_btf_tracepoint", "attach_raw_tracepoint", "attach_tracepoint"]
+__all__ = ["ATTACH", "attach_btf_tracepoint", "attach_raw_tracepoint", "attach_tracepoint", "prepare_tracepoint"]
+
+
+def prepare_tracepoint(target: Tracepoint, host: Host) -> None:
+    """Read the tracepoint's number: a program that is attached already would see that its file is opened."""
+    host.tracefs().event_id(target.category, target.name)
 
 
 def attach_tracepoint(program: Program, target: Tracepoint, host: Host) -> Link:
@@ -132,3 +137,5 @@ ATTACH = {
     WritableRawTracepoint: attach_raw_tracepoint,
 }
 """The function that attaches a program, by class of its attach spec."""
+PREPARE = {Tracepoint: prepare_tracepoint}
+"""The function that reads what attaching needs, by class of its attach spec."""

@@ -44,7 +44,7 @@ def attach_trampoline(program: Program, target: Fentry | Fexit | FmodRet, host: 
 
 
 def _refusal(error: OSError, program: Program, target: Fentry | Fexit | FmodRet, host: Host) -> Exception:
-    from pyebpf.link.kernel_functions import missing, refused
+    from pyebpf.link.kernel_functions import missing, reason_against_probe
 
     what, function = str(target), target.function
     doing = f"attaching {program.name} to {what}"
@@ -53,7 +53,7 @@ def _refusal(error: OSError, program: Program, target: Fentry | Fexit | FmodRet,
         gone = missing(function)
         if gone is not None:
             return gone
-        return NotSupported(f"{doing}: {refused(function, host)}", error.errno)
+        return NotSupported(f"{doing}: {reason_against_probe(function, host)}", error.errno)
     if error.errno == ENOTSUPP:
         from pyebpf.link.kernel_functions import without_trampoline
 

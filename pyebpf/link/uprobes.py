@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from pyebpf.arch import host
 from pyebpf.attach.uprobes import COOKIE_MAP, Uprobe, UprobeMulti, UprobeSession, cookie_spec
-from pyebpf.errors import InvalidValue, NotFound
+from pyebpf.errors import InvalidValue, KernelError, NotFound
 from pyebpf.kernel import bpf
 from pyebpf.kernel.pmu import open_probe
 from pyebpf.kernel.roots import resolved
@@ -20,10 +20,11 @@ from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event
 from pyebpf.objects import Map, Program
 from pyebpf.uapi.attach_types import AttachType
+from pyebpf.uapi.errnos import ENOTSUPP
 from pyebpf.uapi.flags import BPF_F_UPROBE_MULTI_RETURN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyebpf.attach.usdt import Usdt
     from pyebpf.kernel.descriptor import Descriptor
@@ -39,11 +40,11 @@ __all__ = [
     "described",
     "link_places",
     "locate",
-    "refused",
+    "raise_uprobe_error",
 ]
 
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 class ProbeLocations(NamedTuple):
@@ -71,7 +72,7 @@ def locate(target: Uprobe) -> ProbeLocations:
 
     path = find_binary(target.binary, pid=target.pid)
     functions = find_functions(
-        open_binary(path), target.functions, binary=target.binary, returns=target.returns, most=target.max_probes
+        open_binary(path), target.functions, binary=target.binary, returns=target.returns, max_probes=target.max_probes
     )
     size = host().instruction_size
     for place in functions.places:
@@ -83,7 +84,7 @@ def locate(target: Uprobe) -> ProbeLocations:
 def described(target: Uprobe, located: ProbeLocations) -> str:
     """The target with what was found, for messages: a few names, or how many there are."""
     names = [place.name for place in located.places]
-    found = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} functions"
+    found = ", ".join(names) if len(names) <= _MAX_NAMED else f"{len(names)} functions"
     process = f" of process {target.pid}" if target.pid >= 0 else ""
     return f"{target.word} {target.binary}:{found}{process}"
 
@@ -95,31 +96,44 @@ def attach_places(
     returns = getattr(target, "returns", False)
     links: list[Descriptor] = []
     held: list[Descriptor] = []
+    missing: list[ProbeOffset] = []
     event: Descriptor | None = None
     try:
         with resolved(located.path) as file:
             for place, cookie in zip(located.places, cookies, strict=True):
-                event = open_probe(
-                    "uprobe",
-                    os.fsencode(file),
-                    place.offset,
-                    returns=returns,
-                    pid=target.pid,
-                    ref_ctr_offset=place.ref_ctr,
-                    what=what,
-                )
-                wanted = program.spec.cookie or cookie
-                with _with_cookie(program, wanted) as told:
-                    holder, is_link = attach_event(event, told.fileno(), cookie=wanted, what=what)
-                (links if is_link else held).append(holder)
+                event = None
+                try:
+                    event = open_probe(
+                        "uprobe",
+                        os.fsencode(file),
+                        place.offset,
+                        returns=returns,
+                        pid=target.pid,
+                        ref_ctr_offset=place.ref_ctr,
+                        what=what,
+                    )
+                    wanted = program.spec.cookie or cookie
+                    with _with_cookie(program, wanted) as told:
+                        holder, is_link = attach_event(event, told.fileno(), cookie=wanted, what=what)
+                except OSError as error:
+                    if error.errno != ENOTSUPP:
+                        raise
+                    if event is not None:
+                        event.close()
+                    missing.append(place)
+                    if len(missing) == len(located.places):
+                        raise
+                else:
+                    (links if is_link else held).append(holder)
     except BaseException as error:
         for descriptor in (*links, *held, *([event] if event is not None else [])):
             descriptor.close()
         if isinstance(error, OSError):
-            refused(error, program, target, what, located.path)
+            raise_uprobe_error(error, program, target, what, located.path, missing if error.errno == ENOTSUPP else ())
         raise
     names = [place.name for place in located.places]
-    return Link(what, "perf link" if links else "perf ioctl", links, held, warnings=located.warnings, places=names)
+    warnings = (*located.warnings, *_left_out(missing))
+    return Link(what, "perf link" if links else "perf ioctl", links, held, warnings=warnings, places=names)
 
 
 @contextmanager
@@ -137,20 +151,34 @@ def _with_cookie(program: Program, cookie: int) -> Iterator[Program]:
             yield told
 
 
-def refused(error: OSError, program: Program, target: Uprobe | Usdt, what: str, path: str) -> NoReturn:
-    """Raise what the kernel's refusal to probe a file means."""
+def raise_uprobe_error(
+    error: OSError,
+    program: Program,
+    target: Uprobe | Usdt,
+    what: str,
+    path: str,
+    unsupported: Sequence[ProbeOffset] = (),
+) -> NoReturn:
+    """Raise what the kernel's refusal to probe a file means; `unsupported` are places that it has no probes for."""
     pid = target.pid
+    if unsupported:
+        names = ", ".join(place.name for place in unsupported[:_MAX_NAMED])
+        # Not NotSupported: another way to attach meets the same instruction.
+        raise KernelError(
+            f"{what}: the kernel has no probes for the instruction that begins {names}: probe another function",
+            error.errno,
+        ) from error
     if error.errno in {errno.ESRCH, errno.ENOENT} and pid >= 0 and not Path("/proc", str(pid)).exists():
         raise NotFound(f"{what}: process {pid} has ended") from error
     if error.errno == errno.ENOENT:
-        raise NotFound(f"{what}: {path} is not there any more") from error
+        raise NotFound(f"{what}: {path} no longer exists") from error
     raise attach_error(
         error,
         program.name,
         what,
         needs=("CAP_SYS_ADMIN",),
         meanings={
-            errno.EINVAL: "the kernel takes no probe there: it is no code, or another attachment has another semaphore",
+            errno.EINVAL: "the kernel rejects a probe there: not code, or another attachment has another semaphore",
             errno.EIO: f"the kernel cannot change the code of {path} in memory",
         },
     ) from error
@@ -173,28 +201,72 @@ def link_places(
     program: Program, target: UprobeMulti | Usdt, what: str, located: ProbeLocations, cookies: Sequence[int]
 ) -> Link:
     """One link for all places, each with its cookie."""
-    returns, kind = getattr(target, "returns", False), program.spec.expected_attach_type
-    offsets = _numbers(place.offset for place in located.places)
-    counters = _numbers(place.ref_ctr for place in located.places)
-    marks = _numbers(program.spec.cookie or cookie for cookie in cookies)
+    every = list(zip(located.places, cookies, strict=True))
+    missing: list[ProbeOffset] = []
     try:
-        with resolved(located.path) as file:
-            path = bytearray(os.fsencode(file) + b"\0")
-            options = _OPTIONS.pack(
-                address_of(path),
-                address_of(offsets),
-                address_of(counters) if any(place.ref_ctr for place in located.places) else 0,
-                address_of(marks),
-                len(located.places),
-                BPF_F_UPROBE_MULTI_RETURN if returns else 0,
-                max(target.pid, 0),
-            )
-            link = bpf.link_create(program.fileno(), 0, kind, options=options, what=what)
+        link = _link(program, target, what, located.path, every)
     except OSError as error:
-        refused(error, program, target, what, located.path)
-    del path, offsets, counters, marks  # the kernel read them by address until here
-    how = "uprobe.multi link" if kind == AttachType.TRACE_UPROBE_MULTI else "uprobe session"
-    return Link(what, how, [link], warnings=located.warnings, places=[place.name for place in located.places])
+        if error.errno == ENOTSUPP:
+            missing = _unsupported(lambda some: _link(program, target, what, located.path, some).close(), every)
+        if not missing or len(missing) == len(every):
+            raise_uprobe_error(error, program, target, what, located.path, missing)
+        left = [each for each in every if each[0] not in missing]
+        link = _link(program, target, what, located.path, left)
+    how = (
+        "uprobe.multi link" if program.spec.expected_attach_type == AttachType.TRACE_UPROBE_MULTI else "uprobe session"
+    )
+    warnings = (*located.warnings, *_left_out(missing))
+    return Link(what, how, [link], warnings=warnings, places=[place.name for place in located.places])
+
+
+def _link(
+    program: Program, target: UprobeMulti | Usdt, what: str, path: str, places: Sequence[tuple[ProbeOffset, int]]
+) -> Descriptor:
+    """One link for places with their cookies. Raises OSError."""
+    returns, kind = getattr(target, "returns", False), program.spec.expected_attach_type
+    offsets = _numbers(place.offset for place, _ in places)
+    counters = _numbers(place.ref_ctr for place, _ in places)
+    marks = _numbers(program.spec.cookie or cookie for _, cookie in places)
+    with resolved(path) as file:
+        name = bytearray(os.fsencode(file) + b"\0")
+        options = _OPTIONS.pack(
+            address_of(name),
+            address_of(offsets),
+            address_of(counters) if any(place.ref_ctr for place, _ in places) else 0,
+            address_of(marks),
+            len(places),
+            BPF_F_UPROBE_MULTI_RETURN if returns else 0,
+            max(target.pid, 0),
+        )
+        link = bpf.link_create(program.fileno(), 0, kind, options=options, what=what)
+    del name, offsets, counters, marks  # the kernel read them by address until here
+    return link
+
+
+def _unsupported(
+    attempt: Callable[[Sequence[tuple[ProbeOffset, int]]], None], places: Sequence[tuple[ProbeOffset, int]]
+) -> list[ProbeOffset]:
+    """The places, of some that the kernel refuses together, that it refuses alone: found by halves."""
+    try:
+        attempt(places)
+    except OSError as error:
+        if error.errno != ENOTSUPP:
+            return []
+    else:
+        return []
+    if len(places) == 1:
+        return [places[0][0]]
+    half = len(places) // 2
+    return [*_unsupported(attempt, places[:half]), *_unsupported(attempt, places[half:])]
+
+
+def _left_out(places: Sequence[ProbeOffset]) -> tuple[str, ...]:
+    """A line on functions that a probe cannot be put on."""
+    if not places:
+        return ()
+    names = ", ".join(place.name for place in places[:_MAX_NAMED])
+    more = f" and {len(places) - _MAX_NAMED} more" if len(places) > _MAX_NAMED else ""
+    return (f"left out: {names}{more}: the kernel has no probes for the instruction that begins there",)
 
 
 def _numbers(values: Iterable[int]) -> bytearray:

@@ -10,13 +10,13 @@ from pyebpf.arch.operands import parse_argument, parse_arguments
 from pyebpf.attach.usdt import (
     ARGUMENT,
     COUNT,
-    FORM_SIZE,
-    FORMS,
-    FORMS_MAP,
     IN_MEMORY,
-    MOST_ARGUMENTS,
+    MAX_ARGUMENTS,
     NO_REGISTER,
     SIGNED,
+    SPEC_SIZE,
+    SPECS,
+    SPECS_MAP,
     Usdt,
     UsdtMulti,
 )
@@ -50,7 +50,7 @@ def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
     path = find_binary(target.binary, pid=target.pid)
     elf = open_binary(path)
     probes = _find(elf, target)
-    forms = [_form(elf, probe, target) for probe in probes]
+    forms = [_usdt_spec(elf, probe, target) for probe in probes]
     places = tuple(
         ProbeOffset(f"{probe.provider}:{probe.name}", probe.offset or 0, probe.semaphore) for probe in probes
     )
@@ -88,7 +88,7 @@ def _find(elf: ElfSymbols, target: Usdt) -> tuple[UsdtProbe, ...]:
     raise NotFound(f"{target.binary} has no USDT probe {target.target}{closest(target.target, names)}")
 
 
-def _form(elf: ElfSymbols, probe: UsdtProbe, target: Usdt) -> bytes:
+def _usdt_spec(elf: ElfSymbols, probe: UsdtProbe, target: Usdt) -> bytes:
     """A slot of the hidden map for the arguments of one place that the program takes."""
     arguments = parse_arguments(probe.arguments)
     if target.wanted > len(arguments):
@@ -98,15 +98,15 @@ def _form(elf: ElfSymbols, probe: UsdtProbe, target: Usdt) -> bytes:
     def symbol(name: str) -> int:
         found = elf.find(name)
         if not found:
-            raise InvalidValue(f"an argument stands at {name}, which the file has no symbol for")
+            raise InvalidValue(f"an argument is at {name}, which the file has no symbol for")
         return found[0].value
 
-    wanted = arguments[: min(target.wanted, MOST_ARGUMENTS)]
+    wanted = arguments[: min(target.wanted, MAX_ARGUMENTS)]
     try:
         packed = [_packed(parse_argument(text, host_architecture(), probe.address, symbol)) for text in wanted]
     except InvalidValue as error:
         raise InvalidValue(f"{target}: {error}") from None
-    return (COUNT.pack(len(packed) + 1) + b"".join(packed)).ljust(FORM_SIZE, b"\0")
+    return (COUNT.pack(len(packed) + 1) + b"".join(packed)).ljust(SPEC_SIZE, b"\0")
 
 
 def _packed(argument: UsdtArgument) -> bytes:
@@ -122,20 +122,20 @@ def _keep(program: Program, forms: Sequence[bytes]) -> list[int]:
 
     A program without arguments has no such map, and the numbers of the places.
     """
-    forms_map = program.maps.get(FORMS_MAP)
+    forms_map = program.maps.get(SPECS_MAP)
     if not isinstance(forms_map, Map):
         return list(range(len(forms)))
     content = bytearray(forms_map[0])
     numbers = []
     for form in forms:
-        for start in range(0, FORMS * FORM_SIZE, FORM_SIZE):
-            kept = bytes(content[start : start + FORM_SIZE])
+        for start in range(0, SPECS * SPEC_SIZE, SPEC_SIZE):
+            kept = bytes(content[start : start + SPEC_SIZE])
             if kept == form or not any(kept):
-                content[start : start + FORM_SIZE] = form
-                numbers.append(start // FORM_SIZE)
+                content[start : start + SPEC_SIZE] = form
+                numbers.append(start // SPEC_SIZE)
                 break
         else:
-            raise KernelError(f"the arguments of these USDT probes are in more than {FORMS} different forms")
+            raise KernelError(f"the arguments of these USDT probes are in more than {SPECS} different forms")
     forms_map[0] = bytes(content)
     return numbers
 

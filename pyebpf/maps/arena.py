@@ -25,21 +25,20 @@ __all__ = ["Arena", "base_name"]
 
 T = TypeVar("T")
 
-_MOST_NAME = 15
-_MOST_PAGES = 1 << 20  # of the smallest size; where pages are larger, the loader refuses sooner
+_MAX_PAGES = 1 << 20  # of the smallest size; where pages are larger, the loader refuses sooner
 
 
 def base_name(name: str) -> str:
     """The name of the hidden map that has the address of an arena in the process that loaded it."""
-    return f".{name}"[:_MOST_NAME]
+    return f".arena_{name}"
 
 
 class Arena(LoadedMap):
     """`bpf.arena(pages=n)`: in a probe `arena.at(offset, T)` is a T there; here `memory` is the bytes."""
 
     def __init__(self, name: str, pages: int) -> None:
-        if not 0 < pages < _MOST_PAGES:
-            raise InvalidValue(f"bpf.arena(pages={pages!r}): give 1 to {_MOST_PAGES - 1}, which are less than 4 GiB")
+        if not 0 < pages < _MAX_PAGES:
+            raise InvalidValue(f"bpf.arena(pages={pages!r}): give 1 to {_MAX_PAGES - 1}, which are less than 4 GiB")
         self.name = name
         self.pages = pages
 
@@ -72,7 +71,7 @@ class Arena(LoadedMap):
     def _layout(self, type_: object) -> Any:
         found = type_of(type_)
         if found is None:
-            raise InvalidValue(f"{type_!r} is no type: give a Struct, an integer type or an array type")
+            raise InvalidValue(f"{type_!r} is not a type: give a Struct, an integer type or an array type")
         return found
 
     def _check(self, offset: int, size: int, room: int) -> None:

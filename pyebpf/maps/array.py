@@ -19,8 +19,8 @@ V = TypeVar("V")
 class ArrayMap(KeyedMap[int, V]):
     """`bpf.array(value=V, size=N)`, `percpu_array`."""
 
-    def __init__(self, name: str, kind: MapType, value: object, size: int, *, mappable: bool = False) -> None:
-        super().__init__(name, kind, U32, value, size, BPF_F_MMAPABLE if mappable else 0)
+    def __init__(self, name: str, map_type: MapType, value: object, size: int, *, mappable: bool = False) -> None:
+        super().__init__(name, map_type, U32, value, size, BPF_F_MMAPABLE if mappable else 0)
 
     def window(self, *, writable: bool = True) -> Any:
         """The values in this process's memory, without system calls: `window[i]`, if made with mappable=True."""

@@ -58,7 +58,8 @@ def bpf_type(declared: object, what: str) -> Type:
     found = type_of(declared)
     if found is None:
         raise InvalidValue(
-            f"{what}={declared!r} is no BPF type: give an integer type, char[N], u8[N], a Struct class, or a tuple of "
+            f"{what}={declared!r} is not a BPF type: give an integer type, char[N], u8[N], a Struct class, "
+            "or a tuple of "
             "such"
         )
     return found

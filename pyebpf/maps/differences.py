@@ -19,11 +19,11 @@ __all__ = ["check_counters", "gained"]
 
 def check_counters(map_name: str, kind: Type | None) -> None:
     """Raise InvalidValue unless a map's values are integers, or records and arrays of nothing but integers."""
-    culprit = _uncountable(kind, "values")
-    if culprit is not None:
-        what, found = culprit
+    uncountable = _uncountable(kind, "values")
+    if uncountable is not None:
+        what, found = uncountable
         raise InvalidValue(
-            f"map {map_name}: interval() subtracts integers, and {what} is no integer but {found!r}: "
+            f"map {map_name}: interval() subtracts integers, and {what} is not an integer but {found!r}: "
             "read the map by items(), or take its entries out by drain()"
         )
 

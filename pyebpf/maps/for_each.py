@@ -6,7 +6,7 @@ stack, whose address the helper passes on. There is one for each variable, read 
 ends; one for the address of each of the caller's stack slots that it reaches; one that says that it has returned.
 
 Verifiers before Linux commit ab5cfac139ab ("bpf: verify callbacks as if they are called unknown number of times") (in
-v6.7) follow the body once, and take what they find then for what is always so; later ones go round until they learn
+v6.7) follow the body once, and take what they find then for what is always so; later ones repeat it until they learn
 nothing new. For both, numbers that the body may change begin as ones that nobody knows.
 """
 
@@ -25,7 +25,7 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, pieces, temporary
 from pyebpf.builder.values.references import Reference
 from pyebpf.compiler import ir
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.types import S64
 from pyebpf.uapi.bpf import MapType
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.entries import MapEntries
     from pyebpf.builder.values.map_pointers import MapPointer
 
-__all__ = ["Walk", "for_each", "walk_entries"]
+__all__ = ["ForEachLoop", "for_each", "for_each_loop"]
 
 _CELL = 8
 
-#: Kinds whose entries the helper walks.
-WALKED = (
+#: Map types whose entries the helper iterates over.
+FOR_EACH_TYPES = (
     MapType.HASH,
     MapType.LRU_HASH,
     MapType.PERCPU_HASH,
@@ -59,7 +59,7 @@ class _Body(FunctionBuilder):
     """The body's function; it reaches stack slots of the function around it through the state."""
 
     def __init__(self, name: str, outer: FunctionBuilder, prefix: str) -> None:
-        super().__init__(name, (*ENTRY, Kind.POINTER), outer.where)
+        super().__init__(name, (*ENTRY, ValueType.POINTER), outer.where)
         for parameter in self.parameters:
             self.assume_non_null(parameter)
         self.no_calls = outer.no_calls
@@ -81,9 +81,9 @@ class _Body(FunctionBuilder):
         self._cells += 1
         return (self._cells - 1) * _CELL
 
-    def get(self, cell: int, kind: Kind) -> ir.Value:
+    def get(self, cell: int, type_: ValueType) -> ir.Value:
         """Read a cell."""
-        return self.load(self.parameters[-1], cell, _CELL, kind=kind)
+        return self.load(self.parameters[-1], cell, _CELL, result=type_)
 
     def put(self, cell: int, value: ir.Value) -> None:
         """Write a cell."""
@@ -94,11 +94,11 @@ class _Body(FunctionBuilder):
         """Whether the program around it keeps large records in scratch memory."""
         if isinstance(self._outer, _Body):
             return self._outer.has_scratch
-        return isinstance(self._outer, ScratchFunctionBuilder) and self._outer.base is not None
+        return isinstance(self._outer, ScratchFunctionBuilder)
 
     def slot(self, size: int, align: int = 8, name: str = "", *, opaque: bool = False) -> ir.Slot:
         if size >= LARGE and not opaque and self.has_scratch:
-            # Each round uses it again, as it does the slots of its own frame.
+            # Each iteration uses it again, as it does the slots of its own frame.
             return self._outer.slot(size, align, name)
         return super().slot(size, align, f"{self._prefix}{name or 'slot'}", opaque=opaque)
 
@@ -107,7 +107,7 @@ class _Body(FunctionBuilder):
             return super().slot_address(slot, offset)
         if slot not in self.reached:
             self.reached[slot] = self.cell()
-        address = self.get(self.reached[slot], Kind.POINTER)
+        address = self.get(self.reached[slot], ValueType.POINTER)
         if offset:
             address = self.emit(Op.OFFSET, address, self.const(offset))
         self.assume_non_null(address)
@@ -133,7 +133,7 @@ class _Body(FunctionBuilder):
 
 
 @dataclass(slots=True)
-class _Entered:
+class _LoopInput:
     """A variable that the body begins with: the caller's value, the body's, and the cell between them."""
 
     variable: Variable
@@ -141,11 +141,11 @@ class _Entered:
     inner: ir.Value
     cell: int
     carried: bool
-    gone: str | None = None
+    invalidated: str | None = None
 
 
 @dataclass(slots=True)
-class _Result:
+class _LoopOutput:
     """A variable of what the body returned: its cell, its bounds there, and its value in the caller."""
 
     variable: Variable
@@ -154,26 +154,26 @@ class _Result:
     value: ir.Value | None = None
 
 
-class Walk:
-    """A walk under construction.
+class ForEachLoop:
+    """A `for` loop over a map, under construction.
 
     `loop` is for `break` and `continue`. What leaves the caller writes to variables of its own, jumps to `returned`,
-    and is gone on with after the walk, where `has_returned` holds and `restore` has been called.
+    and goes on after the loop, where `has_returned` holds and `restore` has been called.
     """
 
     def __init__(self, p: ProgramBuilder, body: _Body, outer: FunctionBuilder) -> None:
         self.p = p
         self.body = body
         self.outer = outer
-        self.loop = Loop(Join("end of walk"), Join("next entry"))
+        self.loop = Loop(Join("end of loop"), Join("next entry"))
         self.returned = Join("returned")
         #: The result of the program or subprogram.
         self.result = outer.variable(hint="result")
-        self._entered: list[_Entered] = []
+        self._inputs: list[_LoopInput] = []
         self._context: int | None = None
         self._flag: int | None = None
         self._returned: ir.Value | None = None
-        self._results: list[_Result] = []
+        self._outputs: list[_LoopOutput] = []
         self._markers: list[Variable] = []
 
     def enter(self, carried: Iterable[Variable], used: Iterable[Variable]) -> None:
@@ -186,14 +186,14 @@ class Walk:
                 body.write(variable, value)
                 continue
             cell = body.cell()
-            inner = body.get(cell, value.kind)
+            inner = body.get(cell, value.type)
             body.write(variable, inner)
-            self._entered.append(_Entered(variable, value, inner, cell, variable in assigned))
-            origin, gone = self.outer.origin(value), known.why_gone(value.number)
+            self._inputs.append(_LoopInput(variable, value, inner, cell, variable in assigned))
+            origin, reason = self.outer.origin(value), known.invalidated_by(value.number)
             if origin is not None:
                 body.assume_origin(inner, origin)
-            if gone is not None:
-                body.environment.lose(inner.number, gone)
+            if reason is not None:
+                body.environment.invalidate(inner.number, reason)
             if variable in assigned:
                 continue
             if known.is_non_null(value.number):
@@ -205,30 +205,30 @@ class Walk:
             p.contextless.add(body)
         else:
             self._context = body.cell()
-            found = body.get(self._context, Kind.POINTER)
+            found = body.get(self._context, ValueType.POINTER)
             body.assume_non_null(found)
             p.contexts[body] = found
 
     def leave(self, returned: Callable[[], Sequence[Variable]]) -> None:
         """End the body on all its ways out. `returned` are the variables of what has been returned, asked there."""
         body = self.body
-        body.jump(self.loop.again)
-        for join, stop in ((self.loop.again, 0), (self.loop.end, 1)):
+        body.jump(self.loop.latch)
+        for join, stop in ((self.loop.latch, 0), (self.loop.exit, 1)):
             body.start(join)
             if not body.reachable:
                 continue
             if not stop:
-                inner = [entered.inner for entered in self._entered]
+                inner = [given.inner for given in self._inputs]
                 body.reject_stale_uses(
-                    {value.number: gone for value in inner if (gone := body.invalidated_by(value)) is not None}
+                    {value.number: reason for value in inner if (reason := body.invalidated_by(value)) is not None}
                 )
-            for entered in self._entered:
-                value = body.environment.values.get(entered.variable)
-                if not entered.carried or value is None:
+            for given in self._inputs:
+                value = body.environment.values.get(given.variable)
+                if not given.carried or value is None:
                     continue
-                entered.gone = body.invalidated_by(value) or entered.gone
-                if value != entered.inner:
-                    body.put(entered.cell, value)
+                given.invalidated = body.invalidated_by(value) or given.invalidated
+                if value != given.inner:
+                    body.put(given.cell, value)
             body.ret(body.const(stop))
         body.start(self.returned)
         if not body.reachable:
@@ -239,21 +239,21 @@ class Walk:
                 self._markers.append(variable)
                 continue
             cell = body.cell()
-            self._results.append(_Result(variable, cell, body.bounds(value)))
+            self._outputs.append(_LoopOutput(variable, cell, body.bounds(value)))
             body.put(cell, value)
         self._flag = body.cell()
         body.put(self._flag, body.const(1))
         body.ret(body.const(1))
 
-    def go(self, table: MapPointer, what: str) -> None:
-        """In the caller again: fill the state, walk, and take back what the body has changed."""
+    def call(self, table: MapPointer, what: str) -> None:
+        """In the caller again: fill the state, call the helper, and read back what the body has changed."""
         with temporary(self.p, self.body.size, on_stack=True) as slot:
             state = self.outer.slot_address(slot)
             self._fill(state)
             address = self.outer.emit(Op.FUNCTION, symbol=self.body.name)
             call_for_each(self.p, table, address, state, self.body.invalidated, what)
-            self.outer.propagate_uses(self.body, {entered.inner.number: entered.outer for entered in self._entered})
-            self._take_back(state)
+            self.outer.propagate_uses(self.body, {given.inner.number: given.outer for given in self._inputs})
+            self._read_back(state)
 
     def _fill(self, state: ir.Value) -> None:
         p, b, body = self.p, self.outer, self.body
@@ -265,32 +265,32 @@ class Walk:
                 for at, width in pieces(0, slot.size):
                     b.store(address, at, b.binary(Op.ADD, b.load(address, at, width), zero), width)
             b.store(state, cell, address, _CELL)
-        for entered in self._entered:
-            number = entered.carried and entered.outer.kind is Kind.SCALAR
-            b.store(state, entered.cell, b.binary(Op.ADD, entered.outer, zero) if number else entered.outer, _CELL)
+        for given in self._inputs:
+            number = given.carried and given.outer.type is ValueType.SCALAR
+            b.store(state, given.cell, b.binary(Op.ADD, given.outer, zero) if number else given.outer, _CELL)
         if self._context is not None:
             b.store(state, self._context, p.context, _CELL)
         if self._flag is not None:
             b.store(state, self._flag, zero, _CELL)
-        for result in self._results:
+        for result in self._outputs:
             b.store(state, result.cell, b.const(0), _CELL)
 
-    def _take_back(self, state: ir.Value) -> None:
+    def _read_back(self, state: ir.Value) -> None:
         b = self.outer
-        for entered in self._entered:
-            if not entered.carried:
+        for given in self._inputs:
+            if not given.carried:
                 continue
-            value = b.load(state, entered.cell, _CELL, kind=entered.outer.kind)
-            b.write(entered.variable, value)
-            origin = b.origin(entered.outer)
+            value = b.load(state, given.cell, _CELL, result=given.outer.type)
+            b.write(given.variable, value)
+            origin = b.origin(given.outer)
             if origin is not None:
                 b.assume_origin(value, origin)
-            if entered.gone is not None:
-                b.environment.lose(value.number, entered.gone)
+            if given.invalidated is not None:
+                b.environment.invalidate(value.number, given.invalidated)
         if self._flag is not None:
             self._returned = b.load(state, self._flag, _CELL)
-        for result in self._results:
-            result.value = b.load(state, result.cell, _CELL, kind=result.variable.kind)
+        for result in self._outputs:
+            result.value = b.load(state, result.cell, _CELL, result=result.variable.type)
 
     @property
     def returns(self) -> bool:
@@ -302,8 +302,8 @@ class Walk:
         assert self._returned is not None
         nothing = self.outer.const(0)
         tests: list[Test] = [Compare(Relation.NE, self._returned, nothing)]
-        for result in self._results:
-            if result.variable.kind is Kind.POINTER:
+        for result in self._outputs:
+            if result.variable.type is ValueType.POINTER:
                 # Where nothing was returned the verifier finds a number in its place.
                 assert result.value is not None
                 tests.append(Compare(Relation.NE, result.value, nothing, null_check=True))
@@ -312,10 +312,10 @@ class Walk:
     def restore(self) -> None:
         """Take over the variables of what was returned."""
         b = self.outer
-        for result in self._results:
+        for result in self._outputs:
             value, (low, high) = result.value, result.bounds
             assert value is not None
-            if result.variable.kind is Kind.SCALAR:
+            if result.variable.type is ValueType.SCALAR:
                 of_program = result.variable is self.result
                 value = b.const(low) if low == high else self._known(value, low, high, of_program=of_program)
             b.write(result.variable, value)
@@ -332,50 +332,50 @@ class Walk:
                 b.write(known, b.emit(Op.REFINE, value))
             with b.else_():
                 b.write(known, b.const(low))
-            value = b.take(known)
+            value = b.read_final(known)
         b.assume_bounds(value, low, high)
         return value
 
 
 @contextmanager
-def walk_entries(
+def for_each_loop(
     p: ProgramBuilder,
     entries: MapEntries,
     carried: Sequence[Variable],
     used: Sequence[Variable],
-    returned: Callable[[Walk], Sequence[Variable]],
+    returned: Callable[[ForEachLoop], Sequence[Variable]],
     *,
     changes: bool,
-) -> Iterator[tuple[Walk, Any]]:
-    """Build the body once for all entries; gives the walk and the target's value.
+) -> Iterator[tuple[ForEachLoop, Any]]:
+    """Build the body once for all entries; gives the loop and the target's value.
 
     `carried` are the variables that the body assigns, `used` those that it may read, which have a value here;
     `returned`, asked where the body has returned, those of what it returns. Where the body `changes` maps, the key is a
     copy, which stays when the entry goes.
     """
     table, what = entries.table, f"a `for` over {entries.table.map_name}"
-    check_walked(p, table, what)
+    check_for_each(p, table, what)
     outer = p.b
     assert outer.reachable
     number = function_number(p)
     body = _Body(f"{outer.name}.w{number}", outer, f"w{number}.")
-    walk = Walk(p, body, outer)
+    loop = ForEachLoop(p, body, outer)
     with p.function(body):
-        walk.enter(carried, used)
+        loop.enter(carried, used)
         key, value = entry_arguments(p, table.spec)(body.parameters[: len(ENTRY)])
         if changes and isinstance(key, Reference):
             slot = body.slot(-(-key.type.size // _CELL) * _CELL, name="key")
             p.store_value(body.slot_address(slot), 0, key.type, key)
             key = p.load_value(Lvalue(slot=slot, owner=key.lvalue.owner, writable=False), key.type)
-        yield walk, entries.element(key, value)
-        walk.leave(lambda: returned(walk))
-    walk.go(table, what)
+        yield loop, entries.element(key, value)
+        loop.leave(lambda: returned(loop))
+    loop.call(table, what)
 
 
-def check_walked(p: ProgramBuilder, table: MapPointer, what: str) -> None:
-    """Refuse to walk a map that this kernel can't walk here."""
-    if table.spec.type not in WALKED:
-        p.fail(f"{what}: the kernel walks hashes and arrays only")
+def check_for_each(p: ProgramBuilder, table: MapPointer, what: str) -> None:
+    """Reject a map whose entries this kernel cannot iterate over here."""
+    if table.spec.type not in FOR_EACH_TYPES:
+        p.fail(f"{what}: the kernel iterates over hashes and arrays only")
     need_helper(p, "for_each_map_elem", what, "look entries up one at a time, by .get(k)")
 
 
@@ -400,7 +400,7 @@ def call_for_each(
 def for_each(p: ProgramBuilder, table: MapPointer, function: object) -> Int:
     """Call `function(key, value)` for each entry, until it returns True; how many were seen."""
     what = f"{table.map_name}.for_each()"
-    check_walked(p, table, what)
+    check_for_each(p, table, what)
     address, passed, invalidated = p.build_callback(
         callback(p, function, what), ENTRY, entry_arguments(p, table.spec), f"a function for {what}"
     )

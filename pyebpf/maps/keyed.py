@@ -15,12 +15,13 @@ from pyebpf.builder.values.entries import MapEntries
 from pyebpf.builder.values.integers import Int, read_int
 from pyebpf.builder.values.lvalue import Lvalue, temporary
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.operations import fits, rvalue, to_int
+from pyebpf.builder.values.optional import OptionalInt
 from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference, note_change
+from pyebpf.builder.values.restating import is_index
 from pyebpf.builder.values.tuples import built
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.maps.declared import LoadedMap, bpf_type
 from pyebpf.maps.mapping import StoredMapping
 from pyebpf.specs import MapSpec
@@ -56,10 +57,12 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
 
     REMEDIES: ClassVar[Mapping[str, str]] = {"length": "count the entries in a `for` loop"}
 
-    def __init__(self, name: str, kind: MapType, key: object, value: object, max_entries: int, flags: int = 0) -> None:
+    def __init__(
+        self, name: str, map_type: MapType, key: object, value: object, max_entries: int, flags: int = 0
+    ) -> None:
         self.name = name
-        self.kind = kind
-        self.traits = MAP_TRAITS[kind]
+        self.map_type = map_type
+        self.traits = MAP_TRAITS[map_type]
         self.key = bpf_type(key, "key")
         self.value = bpf_type(value, "value")
         self.max_entries = map_size(max_entries)
@@ -79,7 +82,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
     @property
     def spec(self) -> MapSpec:
         """The spec of the map that the loader makes."""
-        return MapSpec(self.map_name, self.kind, self.key, self.value, self.max_entries, self.flags, with_btf=True)
+        return MapSpec(self.map_name, self.map_type, self.key, self.value, self.max_entries, self.flags, with_btf=True)
 
     def describe(self) -> str:
         return f"the map {self.map_name}"
@@ -98,10 +101,10 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             )
         entry = self._find(p, index)
         self._leave_if_missing(p, entry)
-        return p.load_value(self._place(entry), self.value)
+        return p.load_value(self._place(entry), self.value, part=True)
 
     def contains(self, p: ProgramBuilder, item: object) -> Test:
-        return _present(p, self._find(p, item))
+        return _non_null(p, self._find(p, item))
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         if name in _USER_SIDE:
@@ -158,7 +161,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         if unsigned != (number.type == U64) and p.b.bounds(number.value)[0] < 0:
             wanted = "u64" if unsigned else "s64"
             p.fail(
-                f"{self.describe()} holds {self.value.name} and {number.describe()} stands in for it: write {wanted}(…)"
+                f"{self.describe()} holds {self.value.name} and the default is {number.describe()}: write {wanted}(…)"
             )
         return number
 
@@ -171,11 +174,11 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         """Return the entry's number now, or `other` if there is no entry."""
         assert isinstance(self.value, IntType)
         answer = p.b.variable(hint=self.map_name)
-        with p.b.if_(_present(p, entry)):
+        with p.b.if_(_non_null(p, entry)):
             p.b.write(answer, read_int(p, entry, 0, self.value).value)
         with p.b.else_():
             p.b.write(answer, other)
-        return p.b.take(answer)
+        return p.b.read_final(answer)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -183,6 +186,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         if self.traits.is_array:
             self._set_element(p, index, value)
         else:
+            note_change(p, self.value)
             failed = self._update(p, index, value, BPF_ANY)
             # The old entry's memory is free: the next key takes it, on this processor or another.
             p.b.invalidate_origin(self.map_name, f"`{self.map_name}[k] = …`")
@@ -203,7 +207,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             self._update(p, index, value, BPF_ANY)
             return
         entry = self._find(p, index)
-        with p.b.if_(_present(p, entry)):
+        with p.b.if_(_non_null(p, entry)):
             p.store_value(entry, 0, self.value, value)
         if not inside:
             with p.b.else_():
@@ -231,10 +235,10 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             self._augment_element(p, index, operator, number)
             return
         place, missed, end = Join(), Join(), Join()
-        entry = p.b.variable(Kind.POINTER, self.map_name)
+        entry = p.b.variable(ValueType.POINTER, self.map_name)
         with self._key(p, index) as key, temporary(p, type_.size) as zeros:
             first = self._call(p, MAP_LOOKUP_ELEM, key)
-            with p.b.if_(_present(p, first)):
+            with p.b.if_(_non_null(p, first)):
                 p.b.write(entry, first)
                 p.b.jump(place)
             nothing = p.b.slot_address(zeros)
@@ -243,19 +247,19 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             p.b.call(MAP_UPDATE_ELEM, self.handle(p), key, nothing, p.b.const(BPF_NOEXIST))
             second = self._call(p, MAP_LOOKUP_ELEM, key)
             p.b.write(entry, second)
-            p.b.branch(_present(p, second), place, missed)
+            p.b.branch(_non_null(p, second), place, missed)
         p.b.start(missed)
         count_drop(p, FULL, self.map_name)
         p.b.jump(end)
         p.b.start(place)
-        self._atomic(p, p.b.take(entry), operator, number)
+        self._atomic(p, p.b.read_final(entry), operator, number)
         p.b.jump(end)
         p.b.start(end)
 
     def _augment_element(self, p: ProgramBuilder, index: object, operator: str, number: ir.Value) -> None:
         inside = self._in_range(p, index)
         entry = self._find(p, index)
-        with p.b.if_(_present(p, entry)):
+        with p.b.if_(_non_null(p, entry)):
             self._atomic(p, entry, operator, number)
         if not inside:
             with p.b.else_():
@@ -282,16 +286,16 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             entry = self._call(p, MAP_LOOKUP_ELEM, address)
             if isinstance(self.value, IntType):
                 value = p.b.variable(hint=self.map_name)
-                with p.b.if_(_present(p, entry)):
+                with p.b.if_(_non_null(p, entry)):
                     p.b.write(value, read_int(p, entry, 0, self.value).value)
                     self._delete(p, address, "pop")
                 with p.b.else_():
                     p.b.write(value, p.b.const(0) if other is None else other.value)
                 if other is not None:
-                    return Int(p.b.take(value), U64 if U64 in (other.type, self.value) else S64)
-                return OptionalInt(entry, p.b.take(value), *_held(self.value), what)
+                    return Int(p.b.read_final(value), U64 if U64 in (other.type, self.value) else S64)
+                return OptionalInt(entry, p.b.read_final(value), *_held(self.value), what)
             slot = p.b.slot(-(-self.value.size // 8) * 8, name="popped")
-            with p.b.if_(_present(p, entry)):
+            with p.b.if_(_non_null(p, entry)):
                 p.store_value(p.b.slot_address(slot), 0, self.value, p.load_value(self._place(entry), self.value))
                 self._delete(p, address, "pop")
         return p.load_value(Lvalue(slot=slot, owner=what, null_check=entry), self.value)
@@ -303,13 +307,14 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             p.fail(f"the entries of {self.describe()} always exist, {what} removes none: assign 0 to one")
 
     def _call(self, p: ProgramBuilder, helper: int, *arguments: ir.Value) -> ir.Value:
-        kind = Kind.POINTER if helper == MAP_LOOKUP_ELEM else Kind.SCALAR
-        result = p.b.call(helper, self.handle(p), *arguments, result=kind)
+        result_type = ValueType.POINTER if helper == MAP_LOOKUP_ELEM else ValueType.SCALAR
+        result = p.b.call(helper, self.handle(p), *arguments, result=result_type)
         if helper == MAP_LOOKUP_ELEM:
             p.b.assume_origin(result, self.map_name)
         return result
 
     def _delete(self, p: ProgramBuilder, key: ir.Value, word: str) -> None:
+        note_change(p, self.value)
         self._call(p, MAP_DELETE_ELEM, key)
         p.b.invalidate_origin(self.map_name, f"`{word}` on {self.map_name}")
 
@@ -343,10 +348,8 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
                 p.fail(f"index {int(index)} is outside {self.describe()}, which has {self.max_entries} entries")
             return True
         if not isinstance(index, Entity):
-            p.fail(f"{describe(index)} is no index of {self.describe()}: give a number")
-        low, high = p.b.bounds(to_int(p, index).value)
-        # Where what is known contradicts itself no run comes, and bounds mean nothing.
-        return (low >= 0 and high < self.max_entries) or bool(p.b.environment.contradictions)
+            p.fail(f"{describe(index)} is not an index of {self.describe()}: give a number")
+        return is_index(p, to_int(p, index).value, self.max_entries)
 
     def _element(self, p: ProgramBuilder, index: object) -> ir.Value:
         """Address of an array's entry; NULL for an index out of range."""
@@ -365,7 +368,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
                 p.b.write(kept, p.b.emit(Op.REFINE, number))
             with p.b.else_():
                 p.b.write(kept, p.b.const(U32.maximum))
-            number = p.b.take(kept)
+            number = p.b.read_final(kept)
         with temporary(p, U32.size) as slot:
             address = p.b.slot_address(slot)
             p.b.store(address, 0, number, U32.size)
@@ -382,7 +385,7 @@ class HashMap(KeyedMap[K, V]):
     """`bpf.hash(key=K, value=V)`, `lru_hash`, `percpu_hash`, `lru_percpu_hash`."""
 
 
-def _present(p: ProgramBuilder, entry: ir.Value) -> Test:
+def _non_null(p: ProgramBuilder, entry: ir.Value) -> Test:
     if p.b.is_non_null(entry):
         return Always(holds=True)
     return Compare(Relation.NE, entry, p.b.const(0), null_check=True)

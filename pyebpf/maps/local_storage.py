@@ -15,7 +15,7 @@ from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import rvalue
 from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import note_change
-from pyebpf.compiler.ir import Condition as Relation, Kind
+from pyebpf.compiler.ir import Condition as Relation, ValueType
 from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.mapping import StoredMapping
 from pyebpf.specs import MapSpec
@@ -74,18 +74,18 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
     `s[task] += v` and `s[task] = v` make the value if there is none; `get` does not.
     """
 
-    def __init__(self, name: str, kind: MapType, value: object) -> None:
-        super().__init__(name, kind, U32, value, 1, BPF_F_NO_PREALLOC)
-        self._owners = _OWNERS[kind]
+    def __init__(self, name: str, map_type: MapType, value: object) -> None:
+        super().__init__(name, map_type, U32, value, 1, BPF_F_NO_PREALLOC)
+        self._owners = _OWNERS[map_type]
 
     def __repr__(self) -> str:
-        return f"<{self.kind.name.lower()} {self.map_name}>"
+        return f"<{self.map_type.name.lower()} {self.map_name}>"
 
     # -- in probes -----------------------------------------------------------------------------------------------------
 
     @property
     def spec(self) -> MapSpec:
-        return MapSpec(self.map_name, self.kind, None, self.value, 0, self.flags, with_btf=True)
+        return MapSpec(self.map_name, self.map_type, None, self.value, 0, self.flags, with_btf=True)
 
     def describe(self) -> str:
         return f"the {self._owners.prefix} storage {self.map_name}"
@@ -117,6 +117,7 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
             count_drop(p, NO_STORAGE, self.map_name)
 
     def delete_item(self, p: ProgramBuilder, index: object) -> None:
+        note_change(p, self.value)
         self._helper(p, "delete", self._owner(p, index))
         p.b.invalidate_origin(self.map_name, f"`del` on {self.map_name}")
 
@@ -134,7 +135,7 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
     def _helper(self, p: ProgramBuilder, what: str, *arguments: ir.Value) -> ir.Value:
         called = helper(f"{self._owners.prefix}_storage_{what}")
         need_helper(p, called.name, self.describe(), "use a hash with a key of your own")
-        result = Kind.POINTER if what == "get" else Kind.SCALAR
+        result = ValueType.POINTER if what == "get" else ValueType.SCALAR
         return p.b.call(called.id, self.handle(p), *arguments, result=result, comment=f"bpf_{called.name}")
 
     def _owner(self, p: ProgramBuilder, owner: object) -> ir.Value:

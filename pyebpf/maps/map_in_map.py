@@ -74,13 +74,13 @@ class MapOfMaps(StoredMapOfMaps[K], KeyedMap[K, Any], Generic[K, M]):
     the one that is there (the caller's to close), `del` takes it out; `ids()` lists what is there.
     """
 
-    def __init__(self, name: str, kind: MapType, key: Any, shape: Any, size: int) -> None:
+    def __init__(self, name: str, map_type: MapType, key: Any, shape: Any, size: int) -> None:
         traits = shape.spec.traits if isinstance(shape, LoadedMap) else None
         if traits is None or (traits.value, traits.entries) != (Value.ANY, Entries.COUNT):
             raise InvalidValue(
-                f"bpf.{kind.name.lower()}({shape!r}): the inner maps' shape is a declared map with keys, or a queue"
+                f"bpf.{map_type.name.lower()}({shape!r}): the inner maps' shape is a declared map with keys, or a queue"
             )
-        super().__init__(name, kind, U32 if kind is MapType.ARRAY_OF_MAPS else key, U32, size)
+        super().__init__(name, map_type, U32 if map_type is MapType.ARRAY_OF_MAPS else key, U32, size)
         self.template: LoadedMap = shape
 
     if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class MapOfMaps(StoredMapOfMaps[K], KeyedMap[K, Any], Generic[K, M]):
         return method_of(p, self, name, {"get": self._get_map})
 
     def _get_map(self, p: ProgramBuilder, key: object) -> InnerMap:
-        if self.kind is MapType.ARRAY_OF_MAPS and isinstance(key, int) and not 0 <= key < self.max_entries:
+        if self.map_type is MapType.ARRAY_OF_MAPS and isinstance(key, int) and not 0 <= key < self.max_entries:
             p.fail(f"index {int(key)} is outside {self.describe()}, which has {self.max_entries} entries")
         return InnerMap(self._find(p, key), self.template, self.map_name)
 
@@ -117,7 +117,7 @@ class MapOfMaps(StoredMapOfMaps[K], KeyedMap[K, Any], Generic[K, M]):
         self._user_side(p)
 
     def _user_side(self, p: ProgramBuilder) -> NoReturn:
-        p.fail(f"{self.describe()} holds maps: user space puts them in and takes them out, probes look them up")
+        p.fail(f"{self.describe()} holds maps: user space inserts and removes them, probes look them up")
 
     def contains(self, p: ProgramBuilder, item: object) -> Test:
         return Compare(Condition.NE, self._find(p, item), p.b.const(0), null_check=True)

@@ -92,13 +92,6 @@ class ProgramArray(LoadedMap, StoredObjectArray[int]):
 
     def _tail_call(self, p: ProgramBuilder, index: object) -> None:
         """Emit a tail call. Code after it runs if there is no such entry, or after 33 tail calls in a row."""
-        from pyebpf.builder.scratch import ScratchFunctionBuilder
-
-        if isinstance(p.b, ScratchFunctionBuilder):
-            p.fail(
-                "a program whose records are too large for the stack gives their memory back at its end, and a tail "
-                "call leaves it for good: keep its large records in a map"
-            )
         index = rvalue(p, index)
         if isinstance(index, int) and not 0 <= index < self.max_entries:
             p.fail(f"index {int(index)} is outside {self.describe()}, which has {self.max_entries} entries")
@@ -112,4 +105,10 @@ class ProgramArray(LoadedMap, StoredObjectArray[int]):
         self._call(p, number)
 
     def _call(self, p: ProgramBuilder, number: Any) -> None:
-        p.b.call(TAIL_CALL, p.context, self.handle(p), number, comment="tail call")
+        def call() -> None:
+            p.b.call(TAIL_CALL, p.context, self.handle(p), number, comment="tail call")
+
+        if p.scratch is None:
+            call()
+        else:
+            p.scratch.tail_call(call)

@@ -9,8 +9,8 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import read_int
 from pyebpf.builder.values.lvalue import Lvalue, temporary
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.operations import rvalue
+from pyebpf.builder.values.optional import OptionalInt
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.maps.declared import LoadedMap, bpf_type
 from pyebpf.maps.store import Stored
@@ -69,9 +69,9 @@ class StoredQueue(Stored, Generic[T]):
 class Keyless(LoadedMap):
     """A declared map of values without keys; `extra` as in MapSpec."""
 
-    def __init__(self, name: str, kind: MapType, value: object, size: int, extra: int = 0) -> None:
+    def __init__(self, name: str, map_type: MapType, value: object, size: int, extra: int = 0) -> None:
         self.name = name
-        self.kind = kind
+        self.map_type = map_type
         self.value = bpf_type(value, "value")
         self.max_entries = map_size(size)
         self.extra = extra
@@ -79,10 +79,10 @@ class Keyless(LoadedMap):
     @property
     def spec(self) -> MapSpec:
         """The spec of the map that the loader makes."""
-        return MapSpec(self.map_name, self.kind, None, self.value, self.max_entries, extra=self.extra)
+        return MapSpec(self.map_name, self.map_type, None, self.value, self.max_entries, extra=self.extra)
 
     def describe(self) -> str:
-        return f"the {self.kind.name.lower().replace('_', ' ')} {self.map_name}"
+        return f"the {self.map_type.name.lower().replace('_', ' ')} {self.map_name}"
 
     def _status(self, p: ProgramBuilder, helper: int, *arguments: ir.Value) -> ir.Value:
         handle = self.handle(p)
@@ -103,7 +103,7 @@ class QueueMap(Keyless, StoredQueue[T], Generic[T]):
     """`bpf.queue(T)` and `bpf.stack(T)`."""
 
     def __repr__(self) -> str:
-        return f"<{self.kind.name.capitalize()} {self.map_name}>"
+        return f"<{self.map_type.name.capitalize()} {self.map_name}>"
 
     def pop(self) -> T | None:  # type: ignore[override]  # as in a probe
         """Take the next value out; None if there is none."""
@@ -122,7 +122,7 @@ class QueueMap(Keyless, StoredQueue[T], Generic[T]):
 
     def _push(self, p: ProgramBuilder, value: object, make_room: object = False) -> None:  # noqa: FBT002 - as a probe writes it
         if not isinstance(make_room, bool):
-            p.fail(f"{self.map_name}.push(make_room=…) is True or False, known while compiling")
+            p.fail(f"{self.map_name}.push(make_room=…) is True or False, known at compile time")
         self._push_value(p, value, BPF_EXIST if make_room else BPF_ANY)
 
     def _pop(self, p: ProgramBuilder) -> Any:

@@ -29,9 +29,9 @@ class RedirectMap(LoadedMap, StoredObjectArray[int]):
     3), `sockets[0] = socket`; `del` takes it out again.
     """
 
-    def __init__(self, name: str, kind: MapType, size: int) -> None:
+    def __init__(self, name: str, map_type: MapType, size: int) -> None:
         self.name = name
-        self.kind = kind
+        self.map_type = map_type
         self.max_entries = map_size(size)
 
     if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class RedirectMap(LoadedMap, StoredObjectArray[int]):
     @property
     def spec(self) -> MapSpec:
         """The spec of the map that the loader makes."""
-        return MapSpec(self.map_name, self.kind, U32, U32, self.max_entries)
+        return MapSpec(self.map_name, self.map_type, U32, U32, self.max_entries)
 
     def describe(self) -> str:
-        return f"the {self.kind.name.lower()} {self.map_name}"
+        return f"the {self.map_type.name.lower()} {self.map_name}"
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"redirect": self._redirect})
@@ -62,7 +62,7 @@ class RedirectMap(LoadedMap, StoredObjectArray[int]):
             p.fail(f"redirect() of {self.describe()} is for XDP programs: in tc, write helpers.redirect(ifindex, 0)")
         key = rvalue(p, key)
         if isinstance(key, int) and not 0 <= key <= U32.maximum:
-            p.fail(f"{int(key)} is no key of {self.describe()}: keys are u32")
+            p.fail(f"{int(key)} is not a key of {self.describe()}: keys are u32")
         handle = self.handle(p)
         number = to_int(p, key).value
         if p.b.bounds(number)[0] < 0 or p.b.bounds(number)[1] > U32.maximum:

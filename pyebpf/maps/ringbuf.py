@@ -14,7 +14,7 @@ from pyebpf.builder.values.entity import Entity, NoPythonOperators
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import binary, to_int
 from pyebpf.builder.values.restating import restated
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.maps.buffer import Buffer, emitted, record_type, ring_size
 from pyebpf.maps.declared import LoadedMap
 from pyebpf.specs import MapSpec
@@ -42,8 +42,8 @@ T = TypeVar("T")
 
 NO_ROOM = "ring buffer full"
 
-#: Zeros that reservations are cleared with, so many at a time, and most such rounds.
-_ZEROS, _ROUNDS = 4096, 64
+#: Zeros that reservations are cleared with, so many at a time, and most such writes.
+_ZEROS, _CLEARINGS = 4096, 64
 
 
 class RingBufferEntity(LoadedMap):
@@ -73,7 +73,7 @@ class RingBufferEntity(LoadedMap):
         """
         value = emitted(p, self, self.record, value)
         handle = self.handle(p)
-        room = p.b.call(RINGBUF_RESERVE, handle, p.b.const(self.record.size), p.b.const(0), result=Kind.POINTER)
+        room = p.b.call(RINGBUF_RESERVE, handle, p.b.const(self.record.size), p.b.const(0), result=ValueType.POINTER)
         with p.b.if_(Compare(Relation.NE, room, p.b.const(0), null_check=True)):
             p.store_value(room, 0, self.record, value)
             p.b.call(RINGBUF_SUBMIT, room, p.b.const(0))
@@ -165,7 +165,7 @@ def _clear(p: ProgramBuilder, made: Dynptr, size: Int) -> None:
     """Zero what is reserved: the kernel leaves there what earlier records held."""
     b = p.b
     _, high = b.bounds(size.value)
-    most = max(_ZEROS, 1 << (-(-high // _ROUNDS) - 1).bit_length())
+    most = max(_ZEROS, 1 << (-(-high // _CLEARINGS) - 1).bit_length())
     zeros = p.use_map(MapSpec(f".zeros{most}", MapType.ARRAY, U32, ArrayType(U8, most), 1))
 
     def clear(offset: ir.Value, length: ir.Value) -> None:

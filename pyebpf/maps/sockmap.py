@@ -9,7 +9,7 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import to_int
-from pyebpf.compiler.ir import Condition as Relation, Kind
+from pyebpf.compiler.ir import Condition as Relation, ValueType
 from pyebpf.maps.declared import LoadedMap, bpf_type
 from pyebpf.maps.mapping import StoredObjectArray
 from pyebpf.specs import MapSpec
@@ -50,9 +50,9 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
     In user space `sockets[k] = socket` puts one in, `del sockets[k]` takes it out; it goes by itself when it is closed.
     """
 
-    def __init__(self, name: str, kind: MapType, key: object, size: int) -> None:
+    def __init__(self, name: str, map_type: MapType, key: object, size: int) -> None:
         self.name = name
-        self.kind = kind
+        self.map_type = map_type
         self.key = U32 if key is None else bpf_type(key, "key")
         self.max_entries = map_size(size)
 
@@ -85,7 +85,7 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
     @property
     def spec(self) -> MapSpec:
         """The spec of the map that the loader makes."""
-        return MapSpec(self.map_name, self.kind, self.key, U64, self.max_entries)
+        return MapSpec(self.map_name, self.map_type, self.key, U64, self.max_entries)
 
     def describe(self) -> str:
         return f"the map of sockets {self.map_name}"
@@ -99,12 +99,12 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
     def _redirect(self, p: ProgramBuilder, key: object, *, ingress: object = False) -> Int:
         """`redirect(k)`: hand what the program looks at to that socket. SK_PASS, or SK_DROP if there is none."""
         helpers = _REDIRECT.get(p.program_type)
-        if helpers is None or self.kind is MapType.REUSEPORT_SOCKARRAY:
+        if helpers is None or self.map_type is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"redirect() is for sk_msg and sk_skb programs, to a sockmap or sockhash: {self.describe()}")
         if not isinstance(ingress, bool):
             p.fail("ingress= is True (as if the socket had received it) or False (as if it sent it)")
         flags = p.b.const(BPF_F_INGRESS if ingress else 0)
-        if self.kind is MapType.SOCKMAP:
+        if self.map_type is MapType.SOCKMAP:
             result = self._call(p, helpers[0], p.context, self.handle(p), to_int(p, key).value, flags)
         else:
             with self._key(p, key) as address:
@@ -114,9 +114,9 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
 
     def _update(self, p: ProgramBuilder, key: object, flags: object = 0) -> Int:
         """`update(k)`: put the socket of a sock_ops event into the map. 0, or a negative errno."""
-        if p.program_type is not ProgramType.SOCK_OPS or self.kind is MapType.REUSEPORT_SOCKARRAY:
+        if p.program_type is not ProgramType.SOCK_OPS or self.map_type is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"update() is for sock_ops programs, of a sockmap or sockhash: {self.describe()}")
-        helper = "sock_map_update" if self.kind is MapType.SOCKMAP else "sock_hash_update"
+        helper = "sock_map_update" if self.map_type is MapType.SOCKMAP else "sock_hash_update"
         with self._key(p, key) as address:
             return Int(self._call(p, helper, p.context, self.handle(p), address, to_int(p, flags).value), S64)
 
@@ -129,11 +129,11 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
 
     def _assign(self, p: ProgramBuilder, key: object, flags: object = 0) -> Int:
         """`assign(k)`: that socket gets the packet or connection. 0, or a negative errno (ENOENT: no such entry)."""
-        if p.program_type not in _ASSIGN or self.kind is MapType.REUSEPORT_SOCKARRAY:
+        if p.program_type not in _ASSIGN or self.map_type is MapType.REUSEPORT_SOCKARRAY:
             p.fail(f"assign() is for sk_lookup and tc programs, from a sockmap or sockhash: {self.describe()}")
         number = to_int(p, flags).value
         with self._key(p, key) as address:
-            found = self._call(p, "map_lookup_elem", self.handle(p), address, result=Kind.POINTER)
+            found = self._call(p, "map_lookup_elem", self.handle(p), address, result=ValueType.POINTER)
         result = p.b.variable(hint="assigned")
         with p.b.if_(Compare(Relation.NE, found, p.b.const(0), null_check=True)):
             p.b.write(result, self._call(p, "sk_assign", p.context, found, number))
@@ -141,9 +141,11 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
             self._call(p, "sk_release", found)
         with p.b.else_():
             p.b.write(result, p.b.const(-ENOENT))
-        return Int(p.b.take(result), S64)
+        return Int(p.b.read_final(result), S64)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _call(self, p: ProgramBuilder, helper: str, *arguments: ir.Value, result: Kind = Kind.SCALAR) -> ir.Value:
+    def _call(
+        self, p: ProgramBuilder, helper: str, *arguments: ir.Value, result: ValueType = ValueType.SCALAR
+    ) -> ir.Value:
         return p.b.call(HELPER_IDS[helper], *arguments, result=result, comment=f"bpf_{helper}")

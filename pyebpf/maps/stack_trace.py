@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from pyebpf.maps.store import MapStore
 
-__all__ = ["StackTraces"]
+__all__ = ["StackTraceMap"]
 
 _WORD = 8
 
 
-class StackTraces(Mapping[int, list[int]]):
+class StackTraceMap(Mapping[int, list[int]]):
     """Frames by the numbers that `kstack()` and `ustack()` gave: return addresses, the innermost first.
 
     `maps` are the loaded maps by name; those of stacks are the hidden ones, `.stacks` and `.deep_stacks`. A negative
@@ -37,7 +37,7 @@ class StackTraces(Mapping[int, list[int]]):
         if number < 0:
             return []
         if number > U32.maximum:
-            raise InvalidValue(f"{number} is no number of a stack")
+            raise InvalidValue(f"{number} is not the id of a stack")
         store = self._maps.get(number & CLASSES[-1].bit)
         value = store.lookup_elem(U32.encode(number)) if store is not None else None
         if value is None:

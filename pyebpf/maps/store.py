@@ -75,7 +75,7 @@ class MapStore(Protocol):
         """Remove many keys; how many were there."""
 
     def object_number(self, value: object, /) -> Any:
-        """The number that is stored for an object: its descriptor; what is no object is given back."""
+        """The number that is stored for an object: its descriptor; what is not an object is given back."""
 
     def inner_store(self, number: int, /) -> Any:
         """The map that a map of maps holds under a number; raises FileNotFoundError if it has gone meanwhile."""
@@ -107,7 +107,7 @@ class Stored:
     _store: Any = None
 
     def bind(self, store: Any, /) -> None:
-        """Serve user space from a loaded map from now on; None: from none."""
+        """Read and write a loaded map's store from now on; None: none."""
         self._store = store
         if store is not None:
             self._begin(store)

@@ -12,7 +12,7 @@ from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.methods import method_of
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.maps.buffer import record_type, ring_size
 from pyebpf.maps.declared import LoadedMap
 from pyebpf.specs import MapSpec
@@ -97,7 +97,7 @@ class UserRingBuffer(LoadedMap, Generic[V]):
             return [p.load_value(Lvalue(slot=slot, owner=f"a record of {name}"), layout)]
 
         function, passed, invalidated = p.build_callback(
-            handler, (Kind.POINTER,), arguments, f"a handler of {name}.drain()"
+            handler, (ValueType.POINTER,), arguments, f"a handler of {name}.drain()"
         )
         count = p.b.call(USER_RINGBUF_DRAIN, self.handle(p), function, passed, p.b.const(0), comment=f"{name}.drain()")
         for origin, reason in invalidated.items():

@@ -33,6 +33,10 @@ class Body:
         """The place that errors about the whole probe name. May raise CompileError: what it was made of is gone."""
         return None
 
+    def annotation(self, parameter: str) -> Any:  # noqa: ARG002 - for those that override it
+        """The type that the author gives a parameter, None for none."""
+        return None
+
     def map_names(self) -> Iterable[tuple[object, str]]:
         """Objects that the body names, in order, each with the name: a map without one is called so."""
         return ()

@@ -24,8 +24,8 @@ class DeclaredMap(Protocol):
     def specs(self) -> Sequence[MapSpec]:
         """Every map that is to be made for it, hidden ones included."""
 
-    def bind(self, backend: Any, /) -> None:
-        """Serve user space from a loaded map from now on; None: from none."""
+    def bind(self, store: Any, /) -> None:
+        """Read and write a loaded map's store from now on; None: none."""
 
 
 D = TypeVar("D", bound=DeclaredMap)

@@ -43,9 +43,19 @@ def checked(function: FunctionType, shown: str) -> Any:
             wrong = _wrong(kind, value)
             if wrong:
                 raise InvalidValue(f"{shown}({f'{name}=' if name else ''}{value!r}): {wrong}")
+        _check_count(function, shown, given)
         return function(*given, **options)
 
     return declaration
+
+
+def _check_count(function: FunctionType, shown: str, given: Sequence[Any]) -> None:
+    """Refuse arguments by position that are more than the function takes: others have names."""
+    code = function.__code__
+    if len(given) > code.co_argcount and not code.co_flags & _HAS_VARARGS:
+        named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        remedy = f": write {named[0]}={given[code.co_argcount]!r}" if named else ""
+        raise InvalidValue(f"{shown}({given[code.co_argcount]!r}): one argument too many without a name{remedy}")
 
 
 def checked_methods(cls: type[T]) -> type[T]:

@@ -8,7 +8,7 @@ from pyebpf.builder.context import OpaqueArgument
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler import compile_module
 from pyebpf.dataclass import replace
-from pyebpf.errors import CompileError, NotSupported
+from pyebpf.errors import CompileError, InvalidValue, NotSupported
 from pyebpf.module.probe import Attachment
 from pyebpf.module.program import build_program
 from pyebpf.specs import Choice, ModuleSpec, ProgramSpec
@@ -68,23 +68,25 @@ def link_module(
                 rejected = (*choice.rejected, (candidate.name, error.message))
                 choices[-1] = replace(choice, candidate=untyped.name, rejected=rejected)
                 found = list(_programs(probe, untyped, name, target, drop_counters))
-            for attach, kind, built in found:
-                drop_counters = built.drop_counters
+            # Each of them has the reasons of those before it. One that is built anew with scratch memory has more.
+            drop_counters = max([drop_counters, *(built.drop_counters for _, built in found)], key=len)
+            for attachment, built in found:
+                attach, program_type = attachment.attach, attachment.program_type
                 # Places of one signature share what was built; others may still come to equal code.
                 code = shared.get(id(built))
                 if code is None:
                     kept.append(built)
-                    needed, code = _code(probe, Attachment(kind, attach), target, name, built, compiled)
+                    needed, code = _code(probe, attachment, target, name, built, compiled, drop_counters)
                     shared[id(built)] = code
                     for spec in needed.values():
                         used[spec.name] = _larger(used.get(spec.name, spec), spec)
-                made.append((attach, kind, code))
-            for attach, kind, code in _joined(made):
+                made.append((attach, program_type, code))
+            for attach, program_type, code in _coalesced(made):
                 attributes = attach.program_context().load_attributes(target)
                 programs.append(
                     ProgramSpec(
                         name,
-                        kind,
+                        program_type,
                         code,
                         attach,
                         expected_attach_type=(
@@ -113,8 +115,12 @@ def _code(
     name: str,
     built: BuiltProgram,
     compiled: dict[ir.Module, Code],
+    drop_counters: DropCounters,
 ) -> tuple[Mapping[str, MapSpec], Code]:
-    """The maps and the code of a built program, built anew with scratch memory if its stack has no room for records."""
+    """The maps and the code of a built program, built anew with scratch memory if its stack has no room for records.
+
+    What that may drop is added to `drop_counters`.
+    """
     code = compiled.get(built.module)
     if code is not None:
         return built.maps, code
@@ -126,9 +132,9 @@ def _code(
 
         if all(slot.size < LARGE for function in module.functions for slot in function.slots):
             raise
-        fitting = build_program(probe.body, attachment, target, built.drop_counters, name, scratch=True)
+        fitting = build_program(attachment.body_for(probe.body), attachment, target, drop_counters, name, scratch=True)
         for reason in fitting.drop_counters.reasons:
-            built.drop_counters.index(reason)  # which the next program's table begins with
+            drop_counters.index(reason)
         maps, made = fitting.maps, compile_module(fitting.module, target)
     code = compiled[module] = replace(made, global_functions=built.global_functions)
     return maps, code
@@ -168,32 +174,35 @@ def _choose(
     if optional:
         return None, Choice(name, str(request), number, LEFT_OUT, tuple(rejected), optional=True)
     reasons = "; ".join(f"{candidate}: {reason}" for candidate, reason in rejected)
-    raise NotSupported(f"{request} on {name}: there is no way to run it here: {reasons}")
+    raise NotSupported(f"{request} on {name}: no candidate works here: {reasons}")
 
 
 def _programs(
     probe: Probe[Any, Any], candidate: Candidate, name: str, target: Target, drop_counters: DropCounters
-) -> Iterator[tuple[AttachSpec, ProgramType, BuiltProgram]]:
+) -> Iterator[tuple[Attachment, BuiltProgram]]:
     """A request's programs. Where one decorator names several targets, they give the same or it is an error."""
-    first: tuple[AttachSpec, BuiltProgram] | None = None
+    firsts: dict[object, tuple[AttachSpec, BuiltProgram]] = {}
     same: dict[Hashable, BuiltProgram] = {}
-    for attachment, attach in _expanded(candidate, target):
-        key = attach.program_context().signature(target, probe.body.parameters)
+    for attachment in _expanded(candidate, target):
+        attach = attachment.attach
+        first = firsts.get(attachment.body)
+        signature = attach.program_context().signature(target, probe.body.parameters)
+        key = None if signature is None else (attachment.body, signature)
         if key is not None and key in same:
-            yield attach, attachment.program_type, same[key]
+            yield attachment, same[key]
             continue
         try:
-            built = build_program(probe.body, Attachment(attachment.program_type, attach), target, drop_counters, name)
+            built = build_program(attachment.body_for(probe.body), attachment, target, drop_counters, name)
         except CompileError as error:
             if first is None or isinstance(error, OpaqueArgument):
                 raise
-            message = f"{error.message}; so it is with {attach}, while {first[0]} compiles"
+            message = f"{error.message}; the target is {attach}, while {first[0]} compiles"
             raise CompileError(message, error.location) from error
         drop_counters = built.drop_counters
         if key is not None and not built.knows_target:
             same[key] = built
         if first is None:
-            first = attach, built
+            first = firsts[attachment.body] = attach, built
         for parameter, given in built.parameters.items():
             before = first[1].parameters[parameter]
             if given.shape != before.shape:
@@ -202,7 +211,7 @@ def _programs(
                     "write a probe for each",
                     given.where,
                 )
-        yield attach, attachment.program_type, built
+        yield attachment, built
 
 
 def _without_types(candidate: Candidate) -> Candidate | None:
@@ -218,28 +227,28 @@ def _without_types(candidate: Candidate) -> Candidate | None:
     )
 
 
-def _joined(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tuple[AttachSpec, ProgramType, Code]]:
-    """Places that run the same code, as one attachment where their kind has such: hundreds of functions by one call."""
+def _coalesced(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tuple[AttachSpec, ProgramType, Code]]:
+    """Coalesce attach points that run the same code: hundreds of functions are attached by one call."""
     groups: dict[tuple[Hashable, ...], list[tuple[AttachSpec, ProgramType, Code]]] = {}
-    for attach, kind, code in made:
-        groups.setdefault((type(attach).__name__, kind, id(code)), []).append((attach, kind, code))
+    for attach, program_type, code in made:
+        groups.setdefault((type(attach).__name__, program_type, id(code)), []).append((attach, program_type, code))
     for group in groups.values():
-        attach, kind, code = group[0]
-        joined = attach.program_context().coalesced([other for other, *_ in group[1:]]) if len(group) > 1 else None
-        if joined is None:
+        attach, program_type, code = group[0]
+        merged = attach.program_context().coalesced([other for other, *_ in group[1:]]) if len(group) > 1 else None
+        if merged is None:
             yield from group
         else:
-            yield joined, kind, code
+            yield merged, program_type, code
 
 
-def _expanded(candidate: Candidate, target: Target) -> Iterator[tuple[Attachment, AttachSpec]]:
+def _expanded(candidate: Candidate, target: Target) -> Iterator[Attachment]:
     """The attach points of a candidate, without optional ones that the kernel lacks."""
     for attachment in candidate.attachments:
         context = attachment.attach.program_context()
         if attachment.optional and not context.exists(target):
             continue
         for attach in context.expand(target):
-            yield attachment, attach
+            yield attachment if attach is attachment.attach else replace(attachment, attach=attach)
 
 
 def _unique_name(name: str, taken: Iterable[str]) -> str:
@@ -254,7 +263,10 @@ def _unique_name(name: str, taken: Iterable[str]) -> str:
 
 
 def _name_maps(probes: Sequence[Probe[Any, Any]], maps: Sequence[DeclaredMap]) -> None:
-    """Give each map its name: as given, else the first that a body has for it, else a number."""
+    """Give each map its name: as given, else the first that a body has for it, else a number.
+
+    Raises InvalidValue for two maps of one name.
+    """
     unnamed = {id(each) for each in maps if not each.name}
     names: dict[int, str] = {}
     if unnamed:
@@ -262,7 +274,12 @@ def _name_maps(probes: Sequence[Probe[Any, Any]], maps: Sequence[DeclaredMap]) -
             for value, name in probe.body.map_names():
                 if id(value) in unnamed:
                     names.setdefault(id(value), name)
-    taken: list[str] = []
+    taken = {each.name for each in maps if each.name}
     for number, each in enumerate(sorted(maps, key=lambda declared: not declared.name)):
-        each.name = _unique_name(each.name or names.get(id(each)) or f"map{number}", taken)
-        taken.append(each.name)
+        if each.name:
+            continue
+        each.name = names.get(id(each)) or _unique_name(f"map{number}", taken)
+        if each.name in taken:
+            name, each.name = each.name, ""
+            raise InvalidValue(f"two maps are called {name!r} in the probes: give one of them another name, name=...")
+        taken.add(each.name)

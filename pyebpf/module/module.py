@@ -41,7 +41,16 @@ class BaseModule:
         self._choices: tuple[Choice, ...] = ()
 
     def declare(self, entity: D) -> D:
-        """Make a map of the caller's own kind (an aggregation's) part of this module, and return it."""
+        """Make a map of the caller's own kind (an aggregation's) part of this module, and return it.
+
+        Raises InvalidValue for a name that another map has, or that none can have.
+        """
+        name = entity.name
+        if name:
+            if name.startswith("."):
+                raise InvalidValue(f"name={name!r}: names with a dot at the front are pyebpf's own: leave the dot out")
+            if any(each.name == name for each in self.maps):
+                raise InvalidValue(f"name={name!r}: another map of this BPF has that name: give this one another")
         self.maps.append(entity)
         return entity
 

@@ -43,11 +43,19 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """One attach point, and the type of program that runs there; an `optional` one may be missing."""
+    """One attach point, and the type of program that runs there; an `optional` one may be missing.
+
+    `body` makes the program's body of the probe's, where it is another.
+    """
 
     program_type: ProgramType
     attach: AttachSpec
     optional: bool = False
+    body: Callable[[Body], Body] | None = None
+
+    def body_for(self, body: Body) -> Body:
+        """The body of the program, of a probe with this one."""
+        return body if self.body is None else self.body(body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,6 @@ from pyebpf.specs.programs import GlobalFunction
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from typing import Any
 
     from pyebpf.builder.program import Analysis, BoundParameter
@@ -59,11 +57,10 @@ def build_program(
     """
     where = body.where
     function: type[FunctionBuilder] = FunctionBuilder
-    memory: Callable[[ProgramBuilder], AbstractContextManager[object]] = nullcontext
     if scratch:
-        from pyebpf.builder.scratch import ScratchFunctionBuilder, scratch_memory
+        from pyebpf.builder.scratch import ScratchFunctionBuilder, ScratchMemory
 
-        function, memory = ScratchFunctionBuilder, scratch_memory
+        function = ScratchFunctionBuilder
     known = WholeProgram()
     analyses: dict[type[Analysis], Analysis] = {}
     while True:
@@ -74,12 +71,14 @@ def build_program(
             table.index(reason)
         p = ProgramBuilder(name, attachment.program_type, attachment.attach, target, where, function, known, analyses)
         p.drop_counters = table
+        if scratch:
+            p.scratch = ScratchMemory(p)
         try:
-            with memory(p):
+            with nullcontext() if p.scratch is None else p.scratch.main():
                 _build(p, body)
         except CompileError:
             # What this build took for known was not: its errors mean nothing.
-            if not any(each.changed for each in analyses.values()):
+            if known | p.found == known and not any(each.changed for each in analyses.values()):
                 raise
         found = known | p.found
         if found != known:

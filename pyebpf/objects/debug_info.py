@@ -24,7 +24,7 @@ __all__ = ["DebugInfo", "debug_info"]
 _FUNC_INFO, _LINE_INFO = Struct("=II"), Struct("=IIII")
 _GLOBAL = 1  # BTF_FUNC_GLOBAL
 _COLUMN_BITS = 10
-_MOST_COLUMN, _MOST_LINE = (1 << 10) - 1, (1 << 22) - 1
+_MAX_COLUMN, _MAX_LINE = (1 << 10) - 1, (1 << 22) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class DebugInfo:
 
 def debug_info(code: Code) -> DebugInfo:
     """Return BTF of `code`'s functions and source lines for the kernel; of code with BTF of its own, the functions."""
-    if code.described is not None:
+    if code.btf is not None:
         starts = slot_starts(code.instructions)
-        places = zip(code.subprograms, code.described.functions, strict=True)
+        places = zip(code.subprograms, code.btf.functions, strict=True)
         found = b"".join(_FUNC_INFO.pack(starts[each.start], number) for each, number in places)
-        return DebugInfo(code.described.btf, found, b"", {})
+        return DebugInfo(code.btf.btf, found, b"", {})
     btf = BtfBuilder()
     starts = slot_starts(code.instructions)
     # Static linkage: the arguments are not checked, so one prototype without any serves all.
@@ -76,5 +76,5 @@ def _place(btf: BtfBuilder, where: Location | None) -> tuple[int, int, int]:
         return 0, 0, 0
     # The log prints one physical line at most: a second one would hide where the first is.
     text = where.text.partition("\n")[0]
-    line, column = min(where.line, _MOST_LINE), min(where.column, _MOST_COLUMN)
+    line, column = min(where.line, _MAX_LINE), min(where.column, _MAX_COLUMN)
     return btf.string(where.file), btf.string(text), line << _COLUMN_BITS | column

@@ -16,7 +16,7 @@ __all__ = ["drain", "keys", "once", "read", "read_any", "read_each", "remove", "
 
 _BATCH_BYTES = 1 << 20
 _FIRST_BATCH = 64  # below a bucket's population the kernel answers ENOSPC: doubled until it fits
-_ROUNDS = 4
+_READINGS = 4
 _NO_BATCH = frozenset({errno.EINVAL, ENOTSUPP, errno.EOPNOTSUPP})
 
 Batch = tuple[bytes, bytes, int]
@@ -41,7 +41,7 @@ def once(batches: Iterable[Batch], key_size: int, value_size: int, most: int) ->
             kept = b"".join(values[index * value_size : (index + 1) * value_size] for index in places)
             yield b"".join(split[index] for index in places), kept, len(places)
         read_so_far += count
-        if read_so_far > _ROUNDS * most:
+        if read_so_far > _READINGS * most:
             return
 
 

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.closing import Closing
 from pyebpf.dataclass import replace
-from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported
+from pyebpf.errors import InvalidValue, KernelError, NotLoaded, NotSupported, check_argument
 from pyebpf.kernel import bpf, map_elements
 from pyebpf.kernel.cpus import possible_cpus
-from pyebpf.kernel.diagnosis import diagnose, pin_error
+from pyebpf.kernel.errors_in_words import kernel_error, pin_error
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.maps import python_side
 from pyebpf.maps.mapping import StoredMapping
 from pyebpf.maps.store import Stored
 from pyebpf.objects import elements
+from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import Value
+from pyebpf.specs.programs import kernel_name
 from pyebpf.types import BytesType, StructType
 from pyebpf.types.codecs import slot_size
 from pyebpf.uapi.bpf import MapType
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.info import MapInfo
     from pyebpf.objects.window import Window
-    from pyebpf.specs import MapSpec
     from pyebpf.types import Type
 
 __all__ = ["KernelMap", "Map", "holds_lock", "make_map"]
@@ -51,6 +52,7 @@ class KernelMap(Closing):
     """
 
     def __init__(self, spec: MapSpec, descriptor: Descriptor | None = None) -> None:
+        check_argument("spec", spec, MapSpec, "a MapSpec")
         self.spec = spec
         kind = spec.type
         try:
@@ -97,7 +99,7 @@ class KernelMap(Closing):
             if spec.with_btf or self._needs_types:
                 value_size = self._describe(options, held, value_size)
             return bpf.map_create(
-                spec.type, key_size, value_size, self.max_entries, flags=flags, name=spec.name, **options
+                spec.type, key_size, value_size, self.max_entries, flags=flags, name=kernel_name(spec.name), **options
             )
         except OSError as error:
             if isinstance(error, KernelError):
@@ -114,7 +116,7 @@ class KernelMap(Closing):
 
             if missing := lacking_map(spec.type, f"creating map {spec.name}", error.errno or 0):
                 raise missing from error
-            raise diagnose(
+            raise kernel_error(
                 error,
                 f"creating map {spec.name}",
                 needs=("CAP_BPF",),
@@ -154,7 +156,7 @@ class KernelMap(Closing):
             from pyebpf.features.requirements import lacking_types
 
             reason = lacking_types(loaded.log) or loaded.log.strip().rpartition("\n")[2]
-            raise diagnose(loaded.errno, f"loading BTF of map {self.spec.name}: {reason}", needs=("CAP_BPF",))
+            raise kernel_error(loaded.errno, f"loading BTF of map {self.spec.name}: {reason}", needs=("CAP_BPF",))
         held.append(btf)
         options["btf_fd"] = btf.fileno()
         if self.spec.type is MapType.STRUCT_OPS:
@@ -200,7 +202,7 @@ class KernelMap(Closing):
             values = b"".join(self._spread(value) for _, value in spec.initial)
             done, error = elements.update(self.fileno(), keys, values, len(spec.initial))
             if error:
-                raise diagnose(
+                raise kernel_error(
                     error, f"filling map {spec.name} (entry {done} of {len(spec.initial)})", needs=("CAP_BPF",)
                 )
         if spec.frozen:
@@ -250,7 +252,7 @@ class KernelMap(Closing):
         try:
             map_elements.map_freeze(self.fileno())
         except OSError as error:
-            raise diagnose(
+            raise kernel_error(
                 error,
                 f"freezing map {self.spec.name}",
                 needs=("CAP_BPF",),
@@ -393,7 +395,7 @@ class KernelMap(Closing):
                     f"boot with lsm={','.join(active)},bpf",
                     errno.EBADF,
                 )
-        return diagnose(
+        return kernel_error(
             error,
             f"{doing} map {self.spec.name}",
             needs=("CAP_BPF",),
@@ -436,4 +438,5 @@ def map_class(kind: MapType) -> type[KernelMap]:
 
 def make_map(spec: MapSpec, descriptor: Descriptor | None = None) -> KernelMap:
     """Make the map of a spec (or take the one that `descriptor` is of), as the class that fits its kind."""
+    check_argument("spec", spec, MapSpec, "a MapSpec")
     return map_class(spec.type)(spec, descriptor)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.asm import encode, resolve, slot_starts
 from pyebpf.closing import Closing
-from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotSupported, VerifierError
+from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotSupported, VerifierError, check_argument
 from pyebpf.kernel import bpf
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.objects.debug_info import debug_info
-from pyebpf.objects.kernel_symbols import KernelSymbols
+from pyebpf.objects.ksyms import KernelSymbols
+from pyebpf.specs import ProgramSpec
 from pyebpf.specs.programs import kernel_name
 from pyebpf.uapi.bpf import MapType, ProgramType
 
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.info import ProgramInfo
     from pyebpf.objects.map import KernelMap
-    from pyebpf.specs import ProgramSpec
 
 __all__ = ["Program"]
 
 # Bytes. Memory that the kernel writes nothing to costs nothing; a million steps need some 50 MiB.
-_FIRST_LOG, _MOST_LOG = 1 << 26, 1 << 29
+_FIRST_LOG, _MAX_LOG = 1 << 26, 1 << 29
 
 
 class Program(Closing):
@@ -51,6 +51,7 @@ class Program(Closing):
         btf: Callable[[], Btf] | None = None,
         name: str = "",
     ) -> None:
+        check_argument("spec", spec, ProgramSpec, "a ProgramSpec, as bpf.specs().programs has them")
         self.spec = spec
         #: The maps that it was given, by name: some kinds of attachment put into one what they find out.
         self.maps = maps
@@ -116,7 +117,7 @@ class Program(Closing):
                 in_place=self.spec.type in (ProgramType.SYSCALL, ProgramType.RAW_TRACEPOINT),
             )
         except OSError as error:
-            raise diagnose(
+            raise kernel_error(
                 error,
                 f"running program {self.spec.name} on test data",
                 meanings={errno.ENOSPC: "the output buffer is too small: give a larger data_out"},
@@ -152,7 +153,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
         from pyebpf.kernel.interfaces import interface_index  # imports socket, which most programs do without
 
         ifindex = interface_index(spec.attach.device)
-    if spec.code.described is None:
+    if spec.code.btf is None:
         btf = bpf.btf_load(debug.btf).descriptor
     else:
         from pyebpf.objects.shared_btf import shared_btf
@@ -190,10 +191,10 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
             result = attempt(1, size)
             if result.descriptor is not None:
                 return result.descriptor  # refused the first time for a passing reason: memory, a signal
-            if result.errno != errno.ENOSPC or size >= _MOST_LOG:
+            if result.errno != errno.ENOSPC or size >= _MAX_LOG:
                 break
             # Linux 6.1 does not tell the true size.
-            size = min(max(2 * size, result.true_size), _MOST_LOG)
+            size = min(max(2 * size, result.true_size), _MAX_LOG)
         if not has_states(result.log):
             fuller = attempt(2, size)
             if fuller.errno != errno.ENOSPC and fuller.log:
@@ -208,9 +209,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
 def _replaced(place: Any) -> tuple[int, int]:
     """Descriptor of the program that a function is replaced of (`Freplace`), and the function's BTF id there."""
     if place is None:
-        raise InvalidValue(
-            "a program of type EXT takes a function's place: give its ProgramSpec the `attach` of a Freplace"
-        )
+        raise InvalidValue("a program of type EXT replaces a function: give its ProgramSpec a Freplace as `attach`")
     program: Program = place.loaded
     code = program.spec.code
     replaceable = {each.name for each in code.global_functions}
@@ -271,7 +270,7 @@ def _refusal(spec: ProgramSpec, instructions: Sequence[Instruction], log: str, n
             return missing
         if number == errno.EOPNOTSUPP and spec.attach is not None and spec.attach.device:
             return KernelError(f"{what}: the driver of {spec.attach.device} has no functions for XDP programs", number)
-        return diagnose(
+        return kernel_error(
             number,
             what,
             meanings={

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.closing import Closing
 from pyebpf.errors import InvalidValue, NotLoaded
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
 from pyebpf.types import IntType
 from pyebpf.types.codecs import decoder, slot_size
@@ -46,7 +46,7 @@ class Window(Closing):
         try:
             self._mapping: Mapping | None = Mapping(owner.fileno(), size, writable=writable, address=place)
         except OSError as error:
-            raise diagnose(error, f"mapping map {spec.name}", needs=("CAP_BPF",)) from error
+            raise kernel_error(error, f"mapping map {spec.name}", needs=("CAP_BPF",)) from error
         self._bytes = self._mapping.part(0, size, "B")
         self._words: memoryview | None = None
         kind = self._type

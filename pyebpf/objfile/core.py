@@ -75,7 +75,7 @@ def describe(record: CoreRelocation, btf: Btf) -> str:
 def apply(item: Instruction, record: CoreRelocation, btf: Btf, kernel: Btf, place: str) -> list[Instruction]:
     """The instruction with the answer in it. MalformedData for a question or an instruction that is not known here."""
     if not _ACCESS.fullmatch(record.access):
-        raise MalformedData(f"{place}: {record.access!r} is no path of a CO-RE relocation")
+        raise MalformedData(f"{place}: {record.access!r} is not a path of a CO-RE relocation")
     indices = [int(index) for index in record.access.split(":")]
     if record.kind in _FIELD_KINDS:
         path = _path(btf, record.type, indices[1:], place)
@@ -226,7 +226,7 @@ def _local_enumerator(btf: Btf, type_id: int, index: int, place: str) -> str:
     """Its name in the object, without flavour."""
     node = btf.type_by_id(btf.resolve(type_id))
     if not isinstance(node, Enum | Enum64) or index >= len(node.enumerators):
-        raise MalformedData(f"{place}: a CO-RE relocation of an enumerator that there is not")
+        raise MalformedData(f"{place}: a CO-RE relocation of an enumerator that does not exist")
     return node.enumerators[index].name.partition("___")[0]
 
 

@@ -29,7 +29,7 @@ KCONFIG = ".kconfig"
 _OPTION = re.compile(r"^(CONFIG_\w+)=(.*?)\s*$", re.MULTILINE | re.ASCII)
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)", re.ASCII)
 _TRISTATE, _STATES = "libbpf_tristate", {"n": 0, "y": 1, "m": 2}
-_MOST_STRING = 1 << 16
+_MAX_STRING = 1 << 16
 # What libbpf finds out by itself. Since Linux 5.15 and 4.17 the answers are yes, and Linux 6.1 is the oldest here.
 _ALWAYS = {"LINUX_HAS_BPF_COOKIE": 1, "LINUX_HAS_SYSCALL_WRAPPER": 1}
 
@@ -71,7 +71,7 @@ def read_constants(elf: RelocatableFile, btf: Btf | None, config: KernelConfig) 
         assert btf is not None
         node = btf.type_by_id(btf.resolve(type_id))
         size = btf.size_of(node.id)
-        if not 0 < size <= _MOST_STRING:
+        if not 0 < size <= _MAX_STRING:
             raise MalformedData(f"{name}: an extern of .kconfig has {size} bytes")
         text = _text(name, config)
         if text is None and name not in weak:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import Form, Instruction, decode, listing, slot_starts
 from pyebpf.dataclass import replace
+from pyebpf.errors import check_argument
 from pyebpf.objfile.core import describe
+from pyebpf.objfile.object_file import ElfObject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.asm import Raw
     from pyebpf.asm.text import Syntax
     from pyebpf.elf.relocations import RelocatableFile, Relocation
-    from pyebpf.objfile.object_file import ElfObject
 
 __all__ = ["list_section"]
 
@@ -24,6 +25,7 @@ def list_section(whole: ElfObject, name: str, *, syntax: Syntax = "kernel", sour
 
     What a relocation will put in place is a comment. Raises MalformedData if there is no such section.
     """
+    check_argument("whole", whole, ElfObject, "what read_object() gives")
     elf = whole.elf
     section = elf.code_section(name)
     data = elf.contents(section)

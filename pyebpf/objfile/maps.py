@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ARENA_DATA",
     "BTF_MAPS",
-    "LEGACY_MAPS",
     "ElfMaps",
     "data_map",
     "is_data",
+    "is_legacy",
     "map_name",
     "read_contents",
     "read_maps",
@@ -45,8 +45,8 @@ BTF_MAPS, LEGACY_MAPS = ".maps", "maps"
 ARENA_DATA = ".addr_space.1"
 """Section of the variables that lie in the arena."""
 _DATA = re.compile(r"\.(?:data|rodata|bss)(?:\..*)?")
-_MOST_NAME = 15
-_LEGACY_SIZE = 20
+_MAX_NAME = 15
+_LEGACY_SIZE, _LEAST_LEGACY_SIZE = 20, 16
 _PREFIX_LENGTH = 4  # bytes before an LPM key's data
 _PINNING = "pinning"
 _OPEN_VALUES = (Value.ANY, Value.TRACE)
@@ -57,7 +57,12 @@ _VALUES = "values"
 
 def map_name(name: str) -> str:
     """`name` as the kernel takes it: at most 15 of [A-Za-z0-9_.]."""
-    return re.sub(r"[^A-Za-z0-9_.]", "_", name)[:_MOST_NAME]
+    return re.sub(r"[^A-Za-z0-9_.]", "_", name)[:_MAX_NAME]
+
+
+def is_legacy(section: Section) -> bool:
+    """Whether a section holds legacy definitions: libbpf's "maps", or "maps/NAME" of other loaders."""
+    return section.name == LEGACY_MAPS or section.name.startswith(f"{LEGACY_MAPS}/")
 
 
 def is_data(section: Section) -> bool:
@@ -129,9 +134,9 @@ def read_maps(elf: RelocatableFile, btf: Btf | None, types: Callable[[], bytes])
         data = elf.contents(arena) if arena is not None else b""
         for name, var in _variables(btf, section):
             maps[name] = partial(_btf_map, btf, name, var.type, types, arena=data)
-    legacy = elf.find(LEGACY_MAPS)
-    if legacy is not None:
-        maps |= {symbol.name: partial(_legacy_map, elf, legacy, symbol) for symbol in _objects(elf, legacy)}
+    for legacy in (each for each in elf.sections if is_legacy(each)):
+        symbols = list(_objects(elf, legacy))
+        maps |= {each.name: partial(_legacy_map, elf, legacy, each, len(symbols)) for each in symbols}
     return ElfMaps(maps)
 
 
@@ -177,14 +182,30 @@ def _objects(elf: RelocatableFile, section: Section) -> Iterator[Symbol]:
     yield from sorted(found, key=lambda symbol: symbol.value)
 
 
-def _legacy_map(elf: RelocatableFile, section: Section, symbol: Symbol) -> MapSpec:
-    """`struct bpf_map_def { unsigned int type, key_size, value_size, max_entries, map_flags; };`."""
-    definition = elf.contents(section)[symbol.value : symbol.value + (symbol.size or _LEGACY_SIZE)]
-    if len(definition) < _LEGACY_SIZE or definition[_LEGACY_SIZE:].strip(b"\0"):
-        raise MalformedData(f"map {symbol.name} is no struct bpf_map_def: define it in section .maps, with BTF")
+def _legacy_map(elf: RelocatableFile, section: Section, symbol: Symbol, count: int) -> MapSpec:
+    """`struct bpf_map_def { unsigned int type, key_size, value_size, max_entries, map_flags; };`, one of `count`.
+
+    As in libbpf before 1.0: without sizes of symbols all definitions have one size; `map_flags` may be missing, and
+    what follows it must be 0.
+    """
+    data = elf.contents(section)
+    size = symbol.size or len(data) // count
+    definition = data[symbol.value : symbol.value + size]
+    if len(definition) < size or size < _LEAST_LEGACY_SIZE or (not symbol.size and len(data) % count):
+        raise MalformedData(
+            f"map {symbol.name} is not a struct bpf_map_def (four or five of unsigned int; it has {len(definition)} "
+            "bytes): define it in section .maps, with BTF"
+        )
+    if definition[_LEGACY_SIZE:].strip(b"\0"):
+        raise MalformedData(
+            f"map {symbol.name} has more than a struct bpf_map_def: {size} bytes, of which those behind map_flags are "
+            "not 0, as other loaders' definitions have them (iproute2's struct bpf_elf_map): define it in section "
+            ".maps, with BTF"
+        )
     order = "<" if elf.byteorder == "little" else ">"
     names = ("type", "key_size", "value_size", "max_entries", "map_flags")
-    return _spec(symbol.name, dict(zip(names, unpack_from(order + "5I", definition), strict=True)), {}, None)
+    numbers = unpack_from(order + "5I", definition.ljust(_LEGACY_SIZE, b"\0"))
+    return _spec(symbol.name, dict(zip(names, numbers, strict=True)), {}, None)
 
 
 def _variables(btf: Btf, section: Section) -> Iterator[tuple[str, Var]]:
@@ -256,7 +277,7 @@ def _inner_map(btf: Btf, name: str, type_id: int, object_types: Callable[[], byt
     pointed = btf.type_by_id(btf.resolve(pointer.type))
     if not isinstance(pointed, Struct):
         return None
-    return _btf_map(btf, f"{name[: _MOST_NAME - 6]}.inner", pointed.id, object_types, 1)
+    return _btf_map(btf, f"{name[: _MAX_NAME - 6]}.inner", pointed.id, object_types, 1)
 
 
 def _spec(name: str, numbers: Mapping[str, int], types: Mapping[str, Type], inner: MapSpec | None) -> MapSpec:

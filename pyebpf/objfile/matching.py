@@ -87,7 +87,7 @@ def _decide(local: _Type, kernel: _Type, known: _Known, *, behind: bool, depth: 
 
 
 def _is_union(node: Node) -> bool | None:
-    """Whether it is a union, also one that is declared only; None for what is no struct, either."""
+    """Whether it is a union, also one that is declared only; None for what is not a struct, either."""
     if isinstance(node, Fwd):
         return node.union
     return {"Struct": False, "Union": True}.get(type(node).__name__)

@@ -12,16 +12,16 @@ from pyebpf.asm import Form, Instruction, Raw, decode, find_op, slot_starts
 from pyebpf.btf import Btf, DataSec, Var, raw_tracepoint
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.elf.relocations import read_relocatable
-from pyebpf.errors import MalformedData, NotFound, closest
+from pyebpf.errors import MalformedData, NotFound, NotSupported, check_argument, closest
 from pyebpf.objfile.btf_ext import DebugInfo, read_debug_info
 from pyebpf.objfile.core import LOCAL_TYPE, apply
 from pyebpf.objfile.kconfig import KCONFIG, read_constants
 from pyebpf.objfile.maps import (
     ARENA_DATA,
     BTF_MAPS,
-    LEGACY_MAPS,
     data_map,
     is_data,
+    is_legacy,
     map_name,
     read_contents,
     read_maps,
@@ -37,7 +37,7 @@ from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
     from pyebpf.elf.headers import Section
     from pyebpf.elf.relocations import RelocatableFile, Relocation
@@ -75,6 +75,7 @@ class ElfProgram:
 
 def read_object(data: bytes) -> ElfObject:
     """Read what clang -target bpf made. MalformedData (BtfError for its BTF) says what is wrong with it."""
+    check_argument("data", data, (bytes, bytearray, memoryview), "the bytes of an object")
     elf = read_relocatable(data)
     if elf.machine != _EM_BPF:
         name = _MACHINES.get(elf.machine, f"machine {elf.machine}")
@@ -113,8 +114,12 @@ class ElfObject:
 
     @cached_property
     def contents(self) -> Mapping[str, Mapping[int, str]]:
-        """The maps or programs that a map begins with, by the names in the source: to be put in after loading."""
-        return read_contents(self.elf, self.btf)
+        """The maps or programs that a map begins with, by the names of their specs: to be put in after loading."""
+        names = self.maps.names
+        return {
+            names.get(symbol, symbol): {index: names.get(entry, entry) for index, entry in entries.items()}
+            for symbol, entries in read_contents(self.elf, self.btf).items()
+        }
 
     @cached_property
     def pinned(self) -> frozenset[str]:
@@ -192,7 +197,9 @@ class ElfObject:
         config: KernelConfig | None = None,
         program_types: Mapping[str, ProgramType | None] | None = None,
     ) -> ModuleSpec:
-        """All programs but the optional ones, and the maps that they use. See `program_spec`.
+        """All programs but the optional ones, and all maps. See `program_spec`.
+
+        A map that cannot be made is left out if no program of these uses it.
 
         `program_types` gives programs by name the type that their section does not say, or None to leave one out.
         """
@@ -203,18 +210,24 @@ class ElfObject:
         wanted = (p.name for p in self.programs if not p.optional and given.get(p.name, ProgramType) is not None)
         programs = tuple(self.program_spec(name, kernel, config, program_type=given.get(name)) for name in wanted)
         used = {i.symbol for p in programs for i in p.code.instructions if i.op.form is Form.LDDW_MAP}
-        return ModuleSpec(self._map_specs(config, used), programs)
+        maps = []
+        for symbol, name in self.maps.names.items():
+            try:
+                maps.append(self.maps[symbol])
+            except MalformedData:
+                if name in used:
+                    raise
+        return ModuleSpec((*maps, *self._data_specs(config)), programs)
 
     def map_specs(self, config: KernelConfig | None = None) -> tuple[MapSpec, ...]:
         """All maps: those of the source, of global data and, with `config`, of .kconfig."""
-        return self._map_specs(config, None)
+        self._check_byte_order()
+        return (*self.maps.values(), *self._data_specs(config))
 
-    def _map_specs(self, config: KernelConfig | None, used: Container[str | None] | None) -> tuple[MapSpec, ...]:
+    def _data_specs(self, config: KernelConfig | None) -> tuple[MapSpec, ...]:
         self._check_byte_order()
         constants = read_constants(self.elf, self.btf, config) if config is not None else None
-        wanted = [symbol for symbol, name in self.maps.names.items() if used is None or name in used]
-        data = (*self.data.values(), *((constants.map,) if constants is not None else ()))
-        return (*(self.maps[symbol] for symbol in wanted), *(s for s in data if used is None or s.name in used))
+        return (*self.data.values(), *((constants.map,) if constants is not None else ()))
 
     def _check_byte_order(self) -> None:
         """Global data would be loaded, and read, with its bytes the wrong way round."""
@@ -238,7 +251,7 @@ class ElfObject:
         Its section's name says what it is, unless `program_type` (and `attach_type`, where the kind has several) does.
 
         `kernel`, the BTF to load into, is asked for the function or tracepoint that the section names, and for what
-        CO-RE relocations want to know; `config` for externs of .kconfig. NotFound for a name that is no program's, or
+        CO-RE relocations want to know; `config` for externs of .kconfig. NotFound for a name that no program has, or
         for that function; MalformedData for what cannot be filled in.
         """
         program = next((program for program in self.programs if program.name == name), None)
@@ -246,11 +259,16 @@ class ElfObject:
             names = [program.name for program in self.programs]
             raise NotFound(f"the object has no program {name!r}{closest(name, names)}")
         self._check_byte_order()
+        said = _said(program, program_type, attach_type)
+        if said.program_type is ProgramType.STRUCT_OPS:
+            raise NotSupported(
+                f"program {name}: struct_ops of objects are not read: write the table with bpf.struct_ops(), "
+                f"or leave the program out, module_spec(program_types={{{name!r}: None}})"
+            )
         # Sections may share a name: the first that has this function, as `programs` has it.
         sections = [each for each in self.elf.sections if each.has_code and each.name == program.section]
         symbol = next(each for section in sections for each in self.elf.functions(section) if each.name == name)
         code = _Linker(self, kernel, config).link(symbol)
-        said = _said(program, program_type, attach_type)
         attach, attach_btf = _attachment(said, kernel)
         return ProgramSpec(
             name,
@@ -321,7 +339,7 @@ class _Linker:
     def link(self, main: Symbol) -> Code:
         instructions: list[Instruction] = []
         subprograms = []
-        types: list[int] = []
+        ids: list[int] = []
         self._name(main)
         while self.waiting:
             function = self.waiting.pop(0)
@@ -330,10 +348,10 @@ class _Linker:
             subprograms.append(FunctionStart(name, len(instructions)))
             instructions += self._function(function, name)
             section = self.elf.sections[function.section]
-            types.append(self.whole.debug.functions.get(section.name, {}).get(function.value, 0))
+            ids.append(self.whole.debug.functions.get(section.name, {}).get(function.value, 0))
         # What a program allocates and a map keeps must be of one BTF.
-        described = CodeTypes(self.whole.types, tuple(types)) if self.whole.allocates and all(types) else None
-        return Code(tuple(instructions), tuple(subprograms), weak=frozenset(self.weak), described=described)
+        types = CodeTypes(self.whole.types, tuple(ids)) if self.whole.allocates and all(ids) else None
+        return Code(tuple(instructions), tuple(subprograms), weak=frozenset(self.weak), btf=types)
 
     def _name(self, function: Symbol) -> str:
         """The name under which a function is called; a new one is put on the list."""
@@ -408,7 +426,7 @@ class _Linker:
             return self._extern(item, symbol, place)
         section = self.elf.sections[symbol.section]
         offset = symbol.value + (item.imm & _LOW)
-        if section.name in (BTF_MAPS, LEGACY_MAPS):
+        if section.name == BTF_MAPS or is_legacy(section):
             for each in self.elf.symbols:
                 if each.section == section.number and each.value == offset and each.name in self.whole.maps.names:
                     op = find_op("lddw_map", Form.LDDW_MAP)
@@ -423,7 +441,7 @@ class _Linker:
         if section.has_code:
             op = find_op("lddw_function", Form.LDDW_FUNCTION)
             return Instruction(op, item.dst, symbol=self._called(section, offset, place))
-        raise MalformedData(f"{place}: `{symbol.name}` is in section {section.name}, which no map stands for")
+        raise MalformedData(f"{place}: `{symbol.name}` is in section {section.name}, for which there is no map")
 
     def _extern(self, item: Instruction, symbol: Symbol, place: str) -> Instruction:
         """The address of what the kernel has, or of a constant of its configuration."""

@@ -157,7 +157,7 @@ def convention(section: str) -> Convention:
     if kind not in _TABLE:
         kind, _, target = name.partition("/")
         if kind not in _TABLE or not _TABLE[kind][2]:
-            raise NotFound(f"section {section!r} names no kind of program{closest(name, _TABLE)}")
+            raise NotFound(f"section {section!r} names no program type{closest(name, _TABLE)}")
     program_type, attach_type, _ = _TABLE[kind]
     flags = (
         BPF_F_SLEEPABLE if kind.endswith(".s") or kind == "syscall" else BPF_F_XDP_HAS_FRAGS if ".frags" in kind else 0

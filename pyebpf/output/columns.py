@@ -1,33 +1,51 @@
-"""Columns declared once: the same declaration prints text, CSV and JSON."""
+"""Columns declared once: the same declaration prints text, CSV and JSON.
+
+Text is for people: headings and units are the book's. CSV and JSON are for programs: names in snake_case, base units
+(nanoseconds, bytes), all digits.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue
-from pyebpf.output.escape import fit, json_text, visible
+from pyebpf.output.escape import escaped, fit, json_text
+from pyebpf.output.lines import line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Column", "Row", "plain"]
+__all__ = ["TIME", "Column", "Row", "plain"]
+
+#: The field of the time, which CSV and JSON have first in every record.
+TIME = "time"
+_FIELD = re.compile("[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column: its heading, and where its value comes from.
 
-    `name` is the heading with its unit, `LAT(ms)`, and the key in JSON. `key` is the record's attribute, or a function
-    of the record; the default is the heading in lower case. `width` is the width in characters, 0 for a last column
-    of any length. Text longer than the width is cut unless `cut` is False; a number never is. Numbers are divided by
-    `scale` (bytes to `TX_KB`: 1024; nanoseconds to milliseconds: 1_000_000) and shown with `decimals` places in text,
-    where 0 places mean whole units, cut as the book's tools cut them; JSON and CSV have the quotient unrounded. None
-    shows as `-`, null in JSON, nothing in CSV. A column `below`, such as a stack, has no place in the line: each of its
-    items is a line of its own, indented, after it; a list in JSON, one cell with semicolons in CSV.
+    `name` is the heading, with its unit: `LAT(ms)`. `key` is the record's attribute, or a function of the record; the
+    default is the heading in lower case. `width` is the width in characters, 0 for a last column of any length. Text
+    longer than the width is cut unless `cut` is False; a number never is. Numbers are divided by `scale` (bytes to
+    `TX_KB`: 1024; nanoseconds to milliseconds: 1_000_000) and shown with `decimals` places, where 0 places mean whole
+    units, cut as the book's tools cut them. None shows as `-`. A column `below`, such as a stack, has no place in the
+    line: each of its items is a line of its own, indented, after it.
+
+    In JSON and CSV the column is called `field`, with its base unit at the end: `latency_ns`, `sent_bytes`; the default
+    is `key`, an attribute's name. Its value is not scaled: the attribute `key`, or what `value` says in its place, an
+    attribute or a function. `type` is the value's as annotations write it, "int | None"; the default is the type of the
+    attribute of the tool's `record`, "str" for a function. A column whose field is None is of text alone, one that is
+    not `printed` of JSON and CSV alone. None is null in JSON, nothing in CSV; a column `below` is a
+    list in JSON, one cell with semicolons in CSV.
+
+    Raises InvalidValue for a field whose name is not in snake_case.
     """
 
     name: str
@@ -38,6 +56,28 @@ class Column:
     decimals: int | None = None
     cut: bool = True
     below: bool = False
+    field: str | None = ""
+    printed: bool = True
+    value: str | Callable[[Any], object] = ""
+    type: str = ""
+
+    def __post_init__(self) -> None:
+        if self.field is not None and not _FIELD.fullmatch(self.field_name()):
+            raise InvalidValue(
+                f"column {self.name}: name its value in JSON and CSV in snake_case, with its base unit: "
+                f'Column({self.name!r}, …, field="latency_ns")'
+            )
+
+    def field_name(self) -> str:
+        """The name in JSON and CSV; empty if it is not there."""
+        if self.field is None:
+            return ""
+        return self.field or (self.key if isinstance(self.key, str) and self.key else self.name.lower())
+
+    def raw(self) -> Callable[[Any], object]:
+        """The function that takes the value for JSON and CSV from a record."""
+        source = self.value or self.key or self.name.lower()
+        return attrgetter(source) if isinstance(source, str) else source
 
     def getter(self) -> Callable[[Any], object]:
         """The function that takes the column's value from a record."""
@@ -53,14 +93,14 @@ class Column:
     def text(self, value: object) -> str:
         """The value as text, padded to the column's width; control characters are escaped."""
         if isinstance(value, str | bytes):
-            return self._fit(visible(value), cut=self.cut)
+            return self._fit(escaped(value), cut=self.cut)
         if isinstance(value, int | float):
             number = self.scaled(value)
             if self.decimals is None:
                 return self._fit(str(number), cut=False)
             whole = self.decimals == 0 and isinstance(value, int)
             return self._fit(str(int(value / self.scale)) if whole else f"{number:.{self.decimals}f}", cut=False)
-        return self._fit("-" if value is None else visible(str(value)), cut=self.cut)
+        return self._fit("-" if value is None else escaped(str(value)), cut=self.cut)
 
     def _fit(self, text: str, *, cut: bool) -> str:
         if not self.width:
@@ -91,34 +131,42 @@ def _items(value: object) -> Sequence[object]:
 
 
 def _check_attributes(
-    cells: Sequence[tuple[Column, Callable[[Any], object]]], record: object, error: AttributeError
+    cells: Iterable[tuple[Column, Callable[[Any], object]]], record: object, error: AttributeError
 ) -> None:
     """Raise InvalidValue if a column names an attribute that such records do not have."""
     for column, get in cells:
-        if isinstance(column.key, str):
+        source = column.value or column.key
+        if isinstance(source, str):
             try:
                 get(record)
             except AttributeError:
                 raise InvalidValue(
                     f"column {column.name}: a record ({type(record).__name__}) has no attribute "
-                    f"{column.key or column.name.lower()!r}: Column({column.name!r}, key=...) says which to print, or "
+                    f"{source or column.name.lower()!r}: Column({column.name!r}, key=...) says which to print, or "
                     "has a function of the record"
                 ) from error
 
 
 class Row:
-    """Columns bound to the functions that read them from a record."""
+    """Columns bound to the functions that read them from a record. Raises InvalidValue for two fields of one name."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        self.columns = tuple(columns)
+        self.columns = tuple(column for column in columns if column.printed)
         self._cells = [(column, column.getter()) for column in self.columns]
-        self._line = [(column, get) for column, get in self._cells if not column.below]
+        self._fields: dict[str, tuple[Column, Callable[[Any], object]]] = {}
+        for column in columns:
+            name = column.field_name()
+            if name in self._fields:
+                raise InvalidValue(f"two columns are the field {name} in JSON and CSV: give one another field=")
+            if name not in {"", TIME}:
+                self._fields[name] = (column, column.raw())
+        self._line = line_of([column for column in self.columns if not column.below])
         self._below = [get for column, get in self._cells if column.below]
 
     @property
-    def names(self) -> list[str]:
-        """The headings, in order."""
-        return [column.name for column in self.columns]
+    def fields(self) -> list[str]:
+        """The names in CSV and JSON, in order, without the time."""
+        return list(self._fields)
 
     def header(self) -> str:
         """The heading line."""
@@ -128,30 +176,30 @@ class Row:
     def line(self, record: object) -> str:
         """The record as a line of text, without its end."""
         try:
-            line = " ".join([column.text(get(record)) for column, get in self._line]).rstrip()
+            line = self._line(record)
             if not self._below:
                 return line
-            items = [f"\t{visible(str(item))}" for get in self._below for item in _items(get(record))]
+            items = [f"\t{escaped(str(item))}" for get in self._below for item in _items(get(record))]
         except AttributeError as error:
             _check_attributes(self._cells, record, error)
             raise
         return "\n".join([line, *items])
 
     def values(self, record: object) -> list[object]:
-        """The record's values in their columns' units."""
+        """The record's values in base units."""
         try:
             return [
-                ";".join(str(item) for item in _items(get(record))) if column.below else column.scaled(get(record))
-                for column, get in self._cells
+                ";".join(str(item) for item in _items(get(record))) if column.below else get(record)
+                for column, get in self._fields.values()
             ]
         except AttributeError as error:
-            _check_attributes(self._cells, record, error)
+            _check_attributes(self._fields.values(), record, error)
             raise
 
     def object(self, record: object) -> dict[str, object]:
-        """The record as a JSON object: column names and plain values."""
+        """The record as a JSON object: names of fields and plain values in base units."""
         try:
-            return {column.name: plain(column.scaled(get(record))) for column, get in self._cells}
+            return {name: plain(get(record)) for name, (_, get) in self._fields.items()}
         except AttributeError as error:
-            _check_attributes(self._cells, record, error)
+            _check_attributes(self._fields.values(), record, error)
             raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["display_width", "fit", "json_text", "text_of", "visible"]
+import re
+
+__all__ = ["display_width", "escaped", "fit", "json_text", "text_of", "unescaped", "visible"]
 
 # `surrogateescape` turns the undecodable byte B into the code point U+DC00 + B.
 _ESCAPED_BYTE = range(0xDC80, 0xDD00)
@@ -26,7 +28,8 @@ def visible(value: bytes | str) -> str:
     r"""Text that a terminal shows as it is: whatever is not printable is escaped.
 
     Undecodable bytes and ASCII control characters become `\xNN`, other control, formatting and line-breaking
-    characters (C1, bidirectional overrides, U+2028) `\uNNNN`. A backslash stays one backslash.
+    characters (C1, bidirectional overrides, U+2028) `\uNNNN`. A backslash stays one backslash: for messages, which may
+    have escapes already. Names are `escaped`.
     """
     text = text_of(value)
     if text.isprintable():
@@ -34,15 +37,39 @@ def visible(value: bytes | str) -> str:
     return "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
+def escaped(value: bytes | str) -> str:
+    r"""A name as tools print it: as `visible`, and a backslash as two, so that no two names look alike."""
+    text = text_of(value)
+    return visible(text.replace("\\", "\\\\") if "\\" in text else text)
+
+
 def json_text(value: bytes | str) -> str:
-    r"""Text for a JSON string: as it is, but with undecodable bytes as a visible `\xNN`.
+    r"""A name as a JSON string has it: as `escaped`, but with the characters that JSON can have as they are.
 
     JSON has an escape for every control character; lone surrogates it has not: strict parsers refuse them.
     """
     text = text_of(value)
+    if "\\" in text:
+        text = text.replace("\\", "\\\\")
     if text.isascii():
         return text
     return "".join(_escape(c) if 0xD800 <= ord(c) < 0xE000 else c for c in text)
+
+
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|\\)")
+
+
+def unescaped(text: str) -> str:
+    """The name that `escaped` or `json_text` made `text` of; undecodable bytes are lone surrogates."""
+
+    def original(found: re.Match[str]) -> str:
+        digits = found[1] or found[2] or found[3]
+        if digits is None:
+            return "\\"
+        code = int(digits, 16)
+        return chr(code + 0xDC00 if found[1] and code >= 0x80 else code)
+
+    return _ESCAPE.sub(original, text) if "\\" in text else text
 
 
 def display_width(text: str) -> int:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from pyebpf.output.escape import visible
+from pyebpf.output.escape import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -174,7 +174,7 @@ def _colour(name: str) -> str:
 
 def _escape(text: str) -> str:
     """Text for XML 1.0, which has no way to spell control characters."""
-    text = _NOT_XML.sub("\ufffd", visible(text))
+    text = _NOT_XML.sub("\ufffd", escaped(text))
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
         text = text.replace(character, entity)
     return text

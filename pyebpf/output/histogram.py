@@ -1,9 +1,8 @@
 """Histograms as plain data, and as bcc prints them.
 
-Rows have bcc's shape, `low -> high : count |stars|`, with one difference that the language asks for: zero has a row
-of its own (`0 -> 0`, then `1 -> 1`, `2 -> 3`, …), and negative values share one row, `< 0`, which is there only if
-it counted something. A linear histogram of step 1 has one number a row, as in bcc. Rows end with the last one that
-counted; log-linear ones, which have many, also begin with the first.
+Rows have bcc's shape, `low -> high : count |stars|`, from the first that counted to the last. As in bpftrace's, 0 and 1
+have a row each, `0 -> 0` and `1 -> 1`; negative values share one, `< 0`. A linear histogram of step 1 has one number a
+row.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import InvalidValue
-from pyebpf.output.escape import visible
+from pyebpf.output.escape import escaped, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,13 +44,25 @@ class Bucket:
 class Histogram:
     """A snapshot of one histogram: buckets in rising order without gaps, and the unit of their bounds.
 
-    `labels` names what it is a histogram of, in order: `{"disk": "vda"}`. Empty for one without a key.
+    `labels` names what it is a histogram of, in order: `{"disk": "vda"}`. Empty for one without a key. A tuple, such as
+    the frames of a stack, has a line for each of its items. `sum` is that of the values; None if it was not kept.
     """
 
     buckets: tuple[Bucket, ...]
     unit: str = "value"
     kind: Literal["log2", "linear", "log-linear"] = "log2"
     labels: Mapping[str, object] = field(default_factory=dict)
+    sum: int | None = None
+
+    def with_labels(self, labels: Mapping[str, object]) -> Histogram:
+        """The same histogram with other labels."""
+        return Histogram(self.buckets, self.unit, self.kind, labels, self.sum)
+
+    @property
+    def average(self) -> float | None:
+        """Mean of the values; None if their sum was not kept, or nothing was counted."""
+        total = self.total
+        return None if self.sum is None or not total else self.sum / total
 
     @property
     def total(self) -> int:
@@ -59,21 +70,19 @@ class Histogram:
         return sum(bucket.count for bucket in self.buckets)
 
     def rows(self) -> tuple[Bucket, ...]:
-        """The buckets that are printed; none if nothing was counted."""
+        """The buckets from the first that counted to the last; none if nothing was counted."""
         counted = [i for i, bucket in enumerate(self.buckets) if bucket.count]
-        if not counted:
-            return ()
-        first = counted[0] if self.kind == "log-linear" else 0
-        if self.buckets[first].low is None and not self.buckets[first].count:
-            first += 1
-        return self.buckets[first : counted[-1] + 1]
+        return self.buckets[counted[0] : counted[-1] + 1] if counted else ()
 
     def heading(self) -> str:
-        """The line above a keyed histogram, `disk = 'vda'`; empty without a key."""
-        return ", ".join(
-            f"{name} = '{visible(value)}'" if isinstance(value, str | bytes) else f"{name} = {visible(str(value))}"
+        """The line above a keyed histogram, `disk = 'vda'`, below it those of tuples; empty without a key."""
+        below = [f"\t{escaped(str(item))}" for value in self.labels.values() for item in _items(value)]
+        line = ", ".join(
+            f"{name} = '{escaped(value)}'" if isinstance(value, str | bytes) else f"{name} = {escaped(str(value))}"
             for name, value in self.labels.items()
+            if not isinstance(value, tuple)
         )
+        return "\n".join([*([line] if line or not below else []), *below])
 
     def lines(self) -> Iterator[str]:
         """The histogram as bcc prints it, without its heading: at most 80 columns; nothing if it is empty."""
@@ -100,6 +109,10 @@ class Histogram:
     def __str__(self) -> str:
         heading = [self.heading()] if self.labels else []
         return "\n".join([*heading, *self.lines()])
+
+
+def _items(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else ()
 
 
 def _single_label(row: Bucket) -> str:

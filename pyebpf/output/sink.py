@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 from contextlib import suppress
+from errno import EAGAIN
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -53,22 +54,44 @@ class Waiting:
 waiting = Waiting()
 
 
+#: Characters that a sink keeps at most, while it keeps any.
+_MAX_HELD = 1 << 16
+
+
 class Sink:
     """Writes text to a stream, flushing each time, so that a line is there when its event is.
 
-    Raises `ReaderGone` when nobody reads the stream any more, and `OSError` for every other failure (a full disk);
-    after either the stream is silenced.
+    While `holds` is True it keeps what is written until `flush`, or until that is 64 KiB: for events that come by the
+    thousand. Raises `ReaderGone` when nobody reads the stream any more, and `OSError` for every other failure (a full
+    disk); after either the stream is silenced.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
+        self.holds = False
+        self._held: list[str] = []
+        self._size = 0
 
     def write(self, text: str) -> None:
         """Write text and flush it."""
+        if self.holds:
+            self._held.append(text)
+            self._size += len(text)
+            if self._size >= _MAX_HELD:
+                self.flush()
+        else:
+            self._write(text)
+
+    def flush(self) -> None:
+        """Write what is held."""
+        held, self._held, self._size = self._held, [], 0
+        if held:
+            self._write("".join(held))
+
+    def _write(self, text: str) -> None:
         waiting.stream = self.stream
         try:
-            self.stream.write(text)
-            self.stream.flush()
+            self._write_all(text)
         except BrokenPipeError:
             silence(self.stream)
             raise ReaderGone from None
@@ -77,6 +100,26 @@ class Sink:
             raise
         finally:
             waiting.stream = None
+
+    def _write_all(self, text: str) -> None:
+        """Write all of a text, whatever signals come meanwhile.
+
+        A pipe takes a part of what is written when a signal arrives. Python's text streams forget the rest where they
+        are not buffered (PYTHONUNBUFFERED); the file below them tells how much was taken.
+        """
+        buffer = getattr(self.stream, "buffer", None)
+        if buffer is None:  # a text stream of nothing but memory
+            self.stream.write(text)
+            self.stream.flush()
+            return
+        raw = getattr(buffer, "raw", buffer)
+        self.stream.flush()
+        left = memoryview(text.encode(self.stream.encoding, self.stream.errors or "strict"))
+        while left:
+            written = raw.write(left)
+            if written is None:
+                raise BlockingIOError(EAGAIN, "the output does not block, and takes nothing")
+            left = left[written:]
 
     def line(self, text: str) -> None:
         """Write one line and flush it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pyebpf.dataclass import dataclass
-from pyebpf.output.escape import json_text, visible
+from pyebpf.output.escape import escaped, json_text, text_of
 from pyebpf.output.folded import folded_lines
 
 if TYPE_CHECKING:
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
     from pyebpf.output.sink import Sink
 
-__all__ = ["STACK_FORMATS", "Frame", "Stack", "StackFormat", "fold", "names", "write_stacks"]
+__all__ = ["STACK_FORMATS", "Frame", "Stack", "StackFormat", "StackPart", "fold", "names", "write_stacks"]
 
 StackFormat = Literal["text", "folded", "csv", "json"]
 STACK_FORMATS: tuple[StackFormat, ...] = ("text", "folded", "csv", "json")
 _DELIMITER = "-"
+_BETWEEN_PARTS = "--"
 
 
 class Frame(Protocol):
@@ -33,11 +34,24 @@ class Frame(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class StackPart:
+    """A further stack that belongs to a `Stack`, by its `name`: "waker", of the thread that woke this one."""
+
+    name: str
+    comm: str
+    pid: int | None = None
+    user: tuple[Frame, ...] | None = None
+    kernel: tuple[Frame, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Stack:
     """Amount counted with one stack of one process.
 
     Frames are the innermost first. `user` and `kernel` are None where they were not asked for, empty where there is
-    no such stack; `pid` is None if processes are not told apart.
+    no such stack; `pid` is None if processes are not told apart. `parts` are further stacks, the nearest first: who
+    woke this thread, who woke that one. In folded lines and flame graphs they come on top, the innermost frame first,
+    so that both ends of a wakeup meet.
     """
 
     count: int
@@ -45,24 +59,32 @@ class Stack:
     pid: int | None = None
     user: tuple[Frame, ...] | None = None
     kernel: tuple[Frame, ...] | None = None
+    parts: tuple[StackPart, ...] = ()
 
 
 def names(stack: Stack, *, delimited: bool = False, annotated: bool = False) -> tuple[str, ...]:
     """A stack as flame graphs take it: the process's name, then functions, the outermost first.
 
     `delimited`: a "-" between those of the process and those of the kernel. `annotated`: the kernel's end in `_[k]`,
-    those compiled just in time in `_[j]`.
+    those compiled just in time in `_[j]`. Each further part comes behind a `--`, with its process's name last.
     """
+    found = _outermost_first(stack, delimited=delimited, annotated=annotated)
+    for part in stack.parts:
+        found += [_BETWEEN_PARTS, *reversed(_outermost_first(part, delimited=delimited, annotated=annotated))]
+    return tuple(found)
+
+
+def _outermost_first(stack: Stack | StackPart, *, delimited: bool, annotated: bool) -> list[str]:
     user = [
         _named(frame, "_[j]" if annotated and frame.module == "[jit]" else "") for frame in reversed(stack.user or ())
     ]
     kernel = [_named(frame, "_[k]" if annotated else "") for frame in reversed(stack.kernel or ())]
     between = [_DELIMITER] if delimited and user and kernel else []
-    return (visible(stack.comm), *user, *between, *kernel)
+    return [text_of(stack.comm), *user, *between, *kernel]
 
 
 def _named(frame: Frame, mark: str) -> str:
-    return visible(frame.label) + mark
+    return frame.label + mark
 
 
 def fold(stacks: Iterable[Stack], *, delimited: bool = False, annotated: bool = False) -> dict[tuple[str, ...], int]:
@@ -75,53 +97,76 @@ def fold(stacks: Iterable[Stack], *, delimited: bool = False, annotated: bool = 
 
 
 def write_stacks(
-    stacks: Sequence[Stack], form: StackFormat, sink: Sink, *, delimited: bool = False, annotated: bool = False
+    stacks: Sequence[Stack],
+    form: StackFormat,
+    sink: Sink,
+    *,
+    time: str = "",
+    delimited: bool = False,
+    annotated: bool = False,
 ) -> None:
-    """Write stacks to a sink. As text the most frequent come last, where they are seen; else first."""
+    """Write stacks to a sink. As text the most frequent come last, where they are seen; else first.
+
+    CSV and JSON have the `time` at which counting ended.
+    """
     ordered = sorted(stacks, key=lambda stack: (-stack.count, stack.comm, stack.pid or 0))
     if form == "folded":
         lines = folded_lines(fold(stacks, delimited=delimited, annotated=annotated))
         sink.write("".join(f"{line}\n" for line in lines))
     elif form == "json":
-        sink.write("".join(f"{_json(stack)}\n" for stack in ordered))
+        sink.write("".join(f"{_json(stack, time)}\n" for stack in ordered))
     elif form == "csv":
-        sink.write(_csv(ordered, delimited=delimited, annotated=annotated))
+        sink.write(_csv(ordered, time, delimited=delimited, annotated=annotated))
     else:
         sink.write("".join(_text(stack, delimited=delimited) for stack in reversed(ordered)))
 
 
 def _text(stack: Stack, *, delimited: bool) -> str:
-    kernel = [_named(frame, "") for frame in stack.kernel or ()]
-    user = [_named(frame, "") for frame in stack.user or ()]
+    lines: list[str] = []
+    for part in reversed(stack.parts):
+        lines += [*reversed(_lines(part, part.name, delimited=delimited)), _BETWEEN_PARTS]
+    lines += _lines(stack, _DELIMITER, delimited=delimited)
+    return "".join(f"    {line}\n" for line in lines) + f"        {stack.count}\n\n"
+
+
+def _lines(stack: Stack | StackPart, name: str, *, delimited: bool) -> list[str]:
+    """The frames, the innermost first, and the process."""
+    kernel = [escaped(_named(frame, "")) for frame in stack.kernel or ()]
+    user = [escaped(_named(frame, "")) for frame in stack.user or ()]
     between = ["--"] if delimited and user and kernel else []
-    who = visible(stack.comm) + (f" ({stack.pid})" if stack.pid is not None else "")
-    frames = "".join(f"    {name}\n" for name in (*kernel, *between, *user))
-    return f"{frames}    {_DELIMITER:<16} {who}\n        {stack.count}\n\n"
+    who = escaped(stack.comm) + (f" ({stack.pid})" if stack.pid is not None else "")
+    return [*kernel, *between, *user, f"{name:<16} {who}"]
 
 
-def _json(stack: Stack) -> str:
+def _json(stack: Stack, time: str) -> str:
     import json
 
     # ASCII only, as all JSON of the tools.
-    record: dict[str, object] = {"COMM": json_text(stack.comm)}
+    parts = [{"name": part.name, **_object(part)} for part in stack.parts]
+    return json.dumps({"time": time, **_object(stack), **({"parts": parts} if parts else {}), "count": stack.count})
+
+
+def _object(stack: Stack | StackPart) -> dict[str, object]:
+    found: dict[str, object] = {"comm": json_text(stack.comm)}
     if stack.pid is not None:
-        record["PID"] = stack.pid
-    for key, frames in (("USER", stack.user), ("KERNEL", stack.kernel)):
+        found["pid"] = stack.pid
+    for key, frames in (("user", stack.user), ("kernel", stack.kernel)):
         if frames is not None:
-            record[key] = [json_text(frame.label) for frame in frames]
-    record["COUNT"] = stack.count
-    return json.dumps(record)
+            found[key] = [json_text(frame.label) for frame in frames]
+    return found
 
 
-def _csv(stacks: Sequence[Stack], *, delimited: bool, annotated: bool) -> str:
+def _csv(stacks: Sequence[Stack], time: str, *, delimited: bool, annotated: bool) -> str:
     import csv
     import io
 
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["COMM", "PID", "COUNT", "STACK"])
+    writer.writerow(["time", "comm", "pid", "count", "stack"])
     for stack in stacks:
         _, *frames = names(stack, delimited=delimited, annotated=annotated)
         pid = "" if stack.pid is None else stack.pid
-        writer.writerow([visible(stack.comm), pid, stack.count, ";".join(name.replace(";", ":") for name in frames)])
+        writer.writerow(
+            [time, escaped(stack.comm), pid, stack.count, ";".join(escaped(name).replace(";", ":") for name in frames)]
+        )
     return out.getvalue()

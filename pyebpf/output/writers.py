@@ -8,8 +8,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from pyebpf.output.columns import Row, plain
-from pyebpf.output.escape import visible
+from pyebpf.output.columns import TIME, Row, plain
+from pyebpf.output.escape import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from pyebpf.output.histogram import Histogram
     from pyebpf.output.sink import Sink
 
-__all__ = ["Format", "Intervals", "Records", "histogram_writer", "table_writer"]
+__all__ = ["Format", "Intervals", "Records", "histogram_writer", "json_line", "table_writer"]
 
 Format = Literal["text", "csv", "json"]
-TIME = "TIME"
 Item_contra = TypeVar("Item_contra", contravariant=True)
 
 
@@ -29,7 +28,7 @@ class Intervals(Protocol[Item_contra]):
     """Writes summaries."""
 
     def interval(self, items: Iterable[Item_contra], time: str | None = None) -> None:
-        """Write what one interval found; `time` is its end on the clock, if that is wanted."""
+        """Write what one interval found; `time` is its end, which text has only where that is wanted."""
 
 
 class Records(Intervals[Any], Protocol):
@@ -38,8 +37,8 @@ class Records(Intervals[Any], Protocol):
     def begin(self) -> None:
         """Write what stands before the first event."""
 
-    def record(self, record: object) -> None:
-        """Write one event."""
+    def record(self, record: object, time: str | None = None) -> None:
+        """Write one event; `time` is when it happened, which text has in a column, if at all."""
 
 
 def table_writer(form: Format, columns: Sequence[Column], sink: Sink) -> Records:
@@ -69,7 +68,7 @@ class TextTable(_Table):
         """Write the heading."""
         self.sink.line(self.row.header())
 
-    def record(self, record: object) -> None:
+    def record(self, record: object, time: str | None = None) -> None:  # noqa: ARG002 - see Records
         """Write one line."""
         self.sink.line(self.row.line(record))
 
@@ -99,12 +98,12 @@ class _Csv:
 def _cell(value: object) -> object:
     """A CSV cell: control characters are escaped, for a terminal may show it."""
     if isinstance(value, str | bytes):
-        return visible(value)
-    return value if value is None or isinstance(value, int | float) else visible(str(value))
+        return escaped(value)
+    return value if value is None or isinstance(value, int | float) else escaped(str(value))
 
 
 class CsvTable(_Table):
-    """A heading line, once, and a line a record; a summary with times has them in a first column TIME."""
+    """A heading line, once, and a line a record. The first column is the time."""
 
     def __init__(self, columns: Sequence[Column], sink: Sink) -> None:
         super().__init__(columns, sink)
@@ -113,25 +112,22 @@ class CsvTable(_Table):
 
     def begin(self) -> None:
         """Write the heading."""
-        self._header([])
-
-    def _header(self, before: Sequence[str]) -> None:
         if not self._begun:
             self._begun = True
-            self._csv.write([[*before, *self.row.names]])
+            self._csv.write([[TIME, *self.row.fields]])
 
-    def record(self, record: object) -> None:
+    def record(self, record: object, time: str | None = None) -> None:
         """Write one line."""
-        self._csv.write([self.row.values(record)])
+        self._csv.write([[time, *self.row.values(record)]])
 
     def interval(self, items: Iterable[object], time: str | None = None) -> None:
         """Write the interval's lines."""
-        self._header([] if time is None else [TIME])
-        stamp = [] if time is None else [time]
-        self._csv.write([*stamp, *self.row.values(item)] for item in items)
+        self.begin()
+        self._csv.write([time, *self.row.values(item)] for item in items)
 
 
-def _json_line(value: object) -> str:
+def json_line(value: object) -> str:
+    """A value as a line of JSON."""
     from json import dumps
 
     # ASCII only: valid in any locale, and no terminal can be made to act on it.
@@ -139,19 +135,18 @@ def _json_line(value: object) -> str:
 
 
 class JsonTable(_Table):
-    """An object a record, its keys the column names."""
+    """An object a record, its keys the time and the fields of the columns."""
 
     def begin(self) -> None:
         """Nothing stands before the first object."""
 
-    def record(self, record: object) -> None:
+    def record(self, record: object, time: str | None = None) -> None:
         """Write one object."""
-        self.sink.write(_json_line(self.row.object(record)))
+        self.sink.write(json_line({TIME: time, **self.row.object(record)}))
 
     def interval(self, items: Iterable[object], time: str | None = None) -> None:
         """Write the interval's objects."""
-        stamp = {} if time is None else {TIME: time}
-        self.sink.write("".join(_json_line({**stamp, **self.row.object(item)}) for item in items))
+        self.sink.write("".join(json_line({TIME: time, **self.row.object(item)}) for item in items))
 
 
 class TextHistograms:
@@ -172,8 +167,13 @@ class TextHistograms:
         self.sink.write("\n".join([*(lines or [""]), ""]))
 
 
+def _field(label: str) -> str:
+    """The name of a histogram's label in CSV and JSON."""
+    return label.replace(" ", "_")
+
+
 class CsvHistograms:
-    """A line a bucket: the key's columns, unit, low, high, count. A bucket without a bound has that cell empty."""
+    """A line a bucket: time, the key's columns, unit, low, high, count. No bound is an empty cell."""
 
     def __init__(self, sink: Sink) -> None:
         self._csv = _Csv(sink)
@@ -181,28 +181,29 @@ class CsvHistograms:
 
     def interval(self, items: Iterable[Histogram], time: str | None = None) -> None:
         """Write the interval's buckets."""
-        stamp = [] if time is None else [time]
         for item in items:
             if not self._begun:
                 self._begun = True
-                header = [*item.labels, "unit", "low", "high", "count"]
-                self._csv.write([header if time is None else [TIME, *header]])
-            key = [*stamp, *item.labels.values(), item.unit]
+                self._csv.write([[TIME, *map(_field, item.labels), "unit", "low", "high", "count"]])
+            key = [time, *item.labels.values(), item.unit]
             self._csv.write([*key, bucket.low, bucket.high, bucket.count] for bucket in item.rows())
 
 
 class JsonHistograms:
-    """An object a histogram: its key, `unit`, and `buckets` of `low`, `high` and `count` (null: no bound)."""
+    """An object a histogram: the time, its key, `unit`, and `buckets` of `low`, `high` and `count` (null: no bound).
+
+    `sum` is there if the histogram keeps the sum of its values.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
 
     def interval(self, items: Iterable[Histogram], time: str | None = None) -> None:
         """Write the interval's objects."""
-        stamp = {} if time is None else {TIME: time}
         lines = []
         for item in items:
-            key = {name: plain(value) for name, value in item.labels.items()}
+            key = {_field(name): plain(value) for name, value in item.labels.items()}
             buckets = [{"low": b.low, "high": b.high, "count": b.count} for b in item.rows()]
-            lines.append(_json_line({**stamp, **key, "unit": item.unit, "buckets": buckets}))
+            totals = {} if item.sum is None else {"sum": item.sum}
+            lines.append(json_line({TIME: time, **key, "unit": item.unit, **totals, "buckets": buckets}))
         self.sink.write("".join(lines))

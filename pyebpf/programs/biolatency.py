@@ -1,15 +1,15 @@
 """Block I/O latency as a histogram.
 
-Times each request from its issue to the device until its completion, paired by the address of the kernel's struct
-request, so merged requests count once, a requeued one from its last issue, and one that completes in parts when the
-last part is done. A flush of the device's cache is a request of its own (-F shows it as such).
+Times each request from its issue to the device until its completion. Requests are paired by the address of struct
+request, so merged requests count once, a requeued request is timed from its last issue, and one that completes in parts
+until its last part completes. A flush of the device's cache is a request of its own (-F shows it as such).
 
 With -Q the time begins when the request is queued: at block_io_start, or on kernels without that tracepoint (before
 Linux 6.5) at request.start_time_ns, which is set when the request is allocated. Requests of a queue that keeps no
 statistics (queue/iostats is 0) have neither; they are timed from their issue.
 
-Overhead: 0.2 us a request, for two map operations (three with -Q) and the histogram; the kernel's way to a probe comes
-on top.
+Overhead: 0.2 us for each request, for two map operations (three with -Q) and the histogram; the kernel's cost of
+reaching a probe comes on top.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, Struct, char, field, has_field, has_tracepoint, now, u32, u64
-from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, flag, milliseconds_option
+from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, flag, milliseconds_option, time_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf = BPF()
     starts = bpf.hash(key=u64, value=u64)
-    unit, factor = ("msecs", 1_000_000) if options.milliseconds or options.linear else ("usecs", 1_000)
+    unit, factor = time_unit(options.milliseconds or options.linear)
     keyed = options.by_disk or options.by_flags
     if keyed and options.linear:
         by_kind = bpf.linear_hist(0, 100, key=Kind, unit=unit, name=LATENCY)
@@ -153,7 +153,7 @@ def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:
         labels: dict[str, object] = {"disk": kind.disk} if options.by_disk else {}
         if options.by_flags:
             labels["flags"] = flag_names(kind.flags)
-        yield Histogram(histogram.buckets, histogram.unit, histogram.kind, labels)
+        yield histogram.with_labels(labels)
 
 
 TOOL = SummaryTool(

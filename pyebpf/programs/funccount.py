@@ -4,13 +4,14 @@ PATTERN is written as bcc's funccount takes it, with `*`, `?` or `[...]` in a na
 of the kernel, "c:mal*" or "p:/usr/bin/program:*" for those of a library or program, "t:block:*" for tracepoints,
 "u:python3:gc__*" for USDT probes. Functions of the kernel that run between an event and its program are left out.
 
-Overhead: a probe and one per-CPU count for each call, so that functions called millions of times a second slow the
-machine down; of a process more than of the kernel. A kernel without kprobe.multi (Linux 6.1 of Debian) takes seconds to
-attach to hundreds of functions, and to detach; -v says how far it is.
+Overhead: a probe and one per-CPU count for each call, so functions that are called millions of times a second slow the
+machine down; functions of processes cost more than those of the kernel. A kernel without kprobe.multi (Debian's Linux
+6.1) takes seconds to attach to hundreds of functions, and to detach; -v shows the progress.
 """
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, InvalidValue, TracepointContext, function_ip, pid, u64
@@ -72,7 +73,7 @@ class Options:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what is no pattern."""
+        """Refuse what is not a pattern."""
         kind, where, name = split(self.pattern)
         of_kernel = kind == TRACEPOINT or not where
         if of_kernel and not (name.isascii() and name.isprintable()):
@@ -92,7 +93,17 @@ class Counter(BPF):
 
     def __init__(self) -> None:
         super().__init__()
-        self.name: Callable[[int], str] = self.function_name
+        self.name: Callable[[int], str] = self.matching_names
+        #: What names of the kernel's functions match.
+        self.pattern = "*"
+        self._matching: dict[int, str] = {}
+
+    def matching_names(self, address: int) -> str:
+        """The names of the kernel's function at an address that the pattern matches."""
+        if address not in self._matching:
+            names = [name for name in self.function_names(address) if fnmatchcase(name, self.pattern)]
+            self._matching[address] = "/".join(names) or self.function_name(address)
+        return self._matching[address]
 
     def place_name(self, number: int) -> str:
         """The name of a place in a file: one link has all of them."""
@@ -130,6 +141,7 @@ def build(options: Options) -> Counter:
             counts[ctx.cookie] += 1
 
     else:
+        bpf.pattern = pattern.rpartition(":")[2]
 
         @bpf.function(pattern, max_probes=most)
         def on_function() -> None:
@@ -157,7 +169,7 @@ TOOL = SummaryTool(
     build=build,
     drop_labels={"counts": "calls of other functions"},
     snapshot=snapshot,
-    columns=(Column("FUNC", 40), Column("COUNT", 12, ">")),
+    columns=(Column("FUNC", 40, field="function", type="str"), Column("COUNT", 12, ">", type="int")),
     examples=(
         Example("funccount 'tcp_*'", "these functions' calls"),
         Example("funccount 'vfs_*' 1 5", "each second, five times"),

@@ -1,23 +1,17 @@
 """Host-name look-ups and their latency: a line for each, with the process and the name.
 
 Times getaddrinfo(3), gethostbyname(3) and gethostbyname2(3) of the C library, from call to return, in every process or
-in one. What is looked up without the C library, by programs that bring their own resolver, is not seen. A call without
-a name, as servers make to find their own addresses, is left out.
+in one. Look-ups by programs with a resolver of their own are not seen. Calls without a name, by which servers ask for
+addresses to listen on, are left out.
 
 Overhead: two probes in user space for each look-up; nothing else is slowed down.
 """
 
 from __future__ import annotations
 
-from time import strftime
-from typing import TYPE_CHECKING
-
 from pyebpf import BPF, InvalidValue, Struct, char, comm, field, now, pid, ptr, u32, u64, user_string
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, option, pid_option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, option, pid_option
 
 __all__ = ["TOOL", "Lookup", "Options", "build", "open"]
 
@@ -32,8 +26,12 @@ class Begun(Struct):
 
 
 class Lookup(Struct):
-    """One look-up: `elapsed` is nanoseconds, `host` the name as it was asked for, cut after 255 bytes."""
+    """One look-up: when it returned, nanoseconds of time.monotonic_ns(), after `elapsed`.
 
+    `host` is the name as it was asked for, cut after 255 bytes.
+    """
+
+    time: u64
     elapsed: u64
     pid: u32
     comm: str = field(char[16])
@@ -76,14 +74,10 @@ def build(options: Options) -> BPF:
         at, host = call.at, call.host
         del begun[thread]
         # Read only now: by then the resolver has read the name, so that its page is in memory.
-        lookups.emit(Lookup(elapsed=now() - at, pid=pid(), comm=comm(), host=user_string(host)))
+        time = now()
+        lookups.emit(Lookup(time=time, elapsed=time - at, pid=pid(), comm=comm(), host=user_string(host)))
 
     return bpf
-
-
-def lookups(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Lookup]:
-    """Look-ups as they return."""
-    yield from events(bpf["lookups"], stop)
 
 
 TOOL = EventTool(
@@ -94,18 +88,20 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"begun": "look-ups under way", "lookups": "look-ups"},
-    records=lookups,
+    records=events_of("lookups", "time"),
+    record=Lookup,
+    time="time",
     columns=(
-        Column("TIME", 8, key=lambda _: strftime("%H:%M:%S")),
+        Column("TIME", 8),
         Column("PID", 7),
         Column("COMM", 16),
-        Column("LATms", 9, ">", key="elapsed", scale=1_000_000, decimals=3),
+        Column("LATms", 9, ">", key="elapsed", scale=1_000_000, decimals=3, field="latency_ns"),
         Column("HOST", key="host"),
     ),
     examples=(
         Example("gethostlatency", "every look-up on the machine"),
         Example("gethostlatency -p 181", "only process 181, by its own C library"),
-        Example("gethostlatency -d 60 --json", "for a minute, an object a line"),
+        Example("gethostlatency -d 60 --json", "for a minute, one object per line"),
         Example("gethostlatency -l ./libc.so", "of another C library"),
     ),
 )

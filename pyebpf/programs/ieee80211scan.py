@@ -1,16 +1,15 @@
 """WiFi scans: a line when one starts, for each channel heard on the way, and when it ends, with its duration.
 
-A scan is followed from the driver's being asked until it reports the end, with every driver of the kernel's WiFi stack.
-A channel has a line when a beacon or an answer to a probe comes in from it, and again when those of another came
-between; beacon_found is the kernel's mark for channels where it may not speak before it has heard somebody. The process
-is the one that ran when the driver was asked. What a card scans by itself (scheduled scans) is left out.
+Follows a scan from the request to the driver until the driver reports its end, with every driver of the kernel's WiFi
+stack. A channel has a line when a beacon or a probe response arrives on it, and again if frames of another channel came
+in between; beacon_found is the kernel's mark for channels where it may transmit only after it has heard a beacon. The
+process is the one that ran when the driver was asked. Scheduled scans, which a card repeats by itself, are left out.
 
-Overhead: one probe for each beacon and answer to a probe that comes in, a few for each scan; data is not traced.
+Overhead: one probe for each incoming beacon and probe response, a few for each scan; data is not traced.
 """
 
 from __future__ import annotations
 
-from time import strftime
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import (
@@ -223,23 +222,24 @@ TOOL = EventTool(
     drop_labels={"scans": "scans under way", "reports": "steps of scans"},
     records=steps,
     sentence=sentence,
+    record=Event,
     columns=(
-        Column("TIME", 8, key=lambda _: strftime("%H:%M:%S")),
+        Column("TIME", 8),
         Column("DEV", key="device"),
         Column("EVENT"),
         Column("PID"),
         Column("COMM"),
         Column("CHANNELS"),
         Column("BAND"),
-        Column("FREQ", key="frequency"),
+        Column("FREQ", key="frequency", field="frequency_mhz"),
         Column("BEACON_FOUND"),
-        Column("MS", key="ns", scale=1_000_000),
+        Column("MS", key="ns", scale=1_000_000, field="duration_ns"),
         Column("ERROR"),
     ),
     examples=(
         Example("ieee80211scan", "every scan until Ctrl-C"),
         Example("ieee80211scan -d 60", "for a minute"),
-        Example("ieee80211scan --json", "an object a line, with all that is known"),
+        Example("ieee80211scan --json", "one object per line, with all that is known"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: ieee80211scan.open()

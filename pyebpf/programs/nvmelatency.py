@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, NotFound, Struct, char, field, now, s32, u16, u32, u64
-from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, milliseconds_option
+from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, milliseconds_option, time_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +126,7 @@ def build(options: Options) -> Commands:
     """The probes and maps; nothing is loaded yet."""
     bpf = Commands()
     begun = bpf.hash(key=Command, value=Begun)
-    unit, factor = ("msecs", 1_000_000) if options.milliseconds else ("usecs", 1_000)
+    unit, factor = time_unit(options.milliseconds)
     latency = bpf.log2_hist(key=Kind, unit=unit, name=LATENCY)
 
     @bpf.tracepoint("nvme:nvme_setup_cmd")
@@ -159,7 +159,7 @@ def snapshot(bpf: Commands, options: Options) -> Iterator[Histogram]:  # noqa: A
     for kind in sorted(interval, key=lambda kind: (kind.admin, kind.controller, kind.disk, kind.opcode)):
         histogram = interval[kind]
         labels = {"disk": kind.disk or f"nvme{kind.controller}", "command": command_name(kind)}
-        yield Histogram(histogram.buckets, histogram.unit, histogram.kind, labels)
+        yield histogram.with_labels(labels)
 
 
 TOOL = SummaryTool(

@@ -1,27 +1,32 @@
 """open(2) calls: a line for each, with the process, the descriptor or error, and the path.
 
-The path is read when the call returns: by then the page that holds it is in memory, which at entry it need not be.
-Paths longer than 255 bytes are cut.
+The path is read when the call returns, because at entry its page may not be in memory yet. Paths longer than 255 bytes
+are cut.
 
 Overhead: two map operations and a copy of the path for each open(2), openat(2) and openat2(2).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf import (
     BPF,
     InvalidValue,
     Struct,
+    array,
     char,
     comm,
+    container_of,
+    current_task,
     errno_name,
     field,
+    kernel_string,
     now,
     pid,
     ptr,
     s32,
+    s64,
     tid,
     u32,
     u64,
@@ -54,11 +59,22 @@ __all__ = ["TOOL", "Open", "Options", "build", "open"]
 LONGEST_NAME = 15
 
 
+#: Steps from a directory up to the process's root, mount points among them, and bytes of a name.
+STEPS, LONGEST_PART = 20, 128
+AT_FDCWD = -100
+
+
 class Begun(Struct):
     """A call that has not returned: the path's address, and the flags if they are wanted."""
 
     path: u64
     flags: u64
+
+
+class BegunIn(Begun):
+    """A call whose directory is wanted: a descriptor, or AT_FDCWD."""
+
+    directory: s64
 
 
 class Open(Struct):
@@ -87,6 +103,16 @@ class Open(Struct):
         return max(-self.result, 0)
 
 
+class FullOpen(Open):
+    """A call with the names of the directories that its path begins in, the innermost first; "" at a mount point.
+
+    `reached` tells whether they end at the process's root.
+    """
+
+    above: list[str] = field(array(char[LONGEST_PART], STEPS))
+    reached: u32
+
+
 @dataclass(frozen=True)
 class Options:
     """Options: which calls to report."""
@@ -98,6 +124,7 @@ class Options:
     name: str | None = option("-n", "--name", metavar="NAME", help="only processes whose name contains this")
     print_uid: bool = flag("-U", "--print-uid", help="print the user's id")
     extended: bool = flag("-e", "--extended-fields", help="print the flags of open(2), in octal")
+    full_path: bool = flag("-F", "--full-path", help="print relative paths with their directory in front")
     errno_names: bool = flag("--errno-names", help="print the error's name instead of its number")
 
     def __post_init__(self) -> None:
@@ -116,27 +143,35 @@ def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf = BPF()
     # By the kernel's own numbers: from inside a pid namespace, whatever is outside has 0 for tid().
-    pending = bpf.hash(key=u64, value=Begun)
-    opens = bpf.ringbuf(Open, size=1 << 20)  # some thousands: programs that start open many files at once
+    pending: Any = bpf.hash(key=u64, value=BegunIn if options.full_path else Begun)
+    opens = bpf.ringbuf(
+        FullOpen if options.full_path else Open, size=8 << 20
+    )  # 26,000: programs that start open many files at once
 
-    def begin(path: int, flags: int) -> None:
+    def begin(path: int, flags: int, directory: int) -> None:
         if options.pid is not None and pid() != options.pid:
             return
         if options.tid is not None and tid() != options.tid:
             return
         if options.uid is not None and uid() != options.uid:
             return
-        pending[get_current_pid_tgid()] = Begun(path=path, flags=flags)
+        if options.full_path:
+            pending[get_current_pid_tgid()] = BegunIn(path=path, flags=flags, directory=directory)
+        else:
+            pending[get_current_pid_tgid()] = Begun(path=path, flags=flags)
 
     @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_enter(dfd: int, filename: ptr[char], flags: int) -> None:
+        begin(filename, flags, dfd)
+
     @bpf.tracepoint("syscalls:sys_enter_open", optional=True)
-    def on_enter(filename: ptr[char], flags: int) -> None:
-        begin(filename, flags)
+    def on_enter1(filename: ptr[char], flags: int) -> None:
+        begin(filename, flags, AT_FDCWD)
 
     @bpf.tracepoint("syscalls:sys_enter_openat2")
-    def on_enter2(filename: ptr[char], how: ptr[u64]) -> None:
+    def on_enter2(dfd: int, filename: ptr[char], how: ptr[u64]) -> None:
         # struct open_how begins with the flags. Its page may not be in memory yet, so it is read only if asked for.
-        begin(filename, how[0] if options.extended else 0)
+        begin(filename, how[0] if options.extended else 0, dfd)
 
     @bpf.tracepoint("syscalls:sys_exit_openat", "syscalls:sys_exit_openat2")
     @bpf.tracepoint("syscalls:sys_exit_open", optional=True)
@@ -146,6 +181,7 @@ def build(options: Options) -> BPF:
         if begun is None:
             return
         path, flags = begun.path, begun.flags
+        directory = begun.directory if options.full_path else AT_FDCWD
         del pending[thread]
         if options.failed and ret >= 0:
             return
@@ -153,8 +189,8 @@ def build(options: Options) -> BPF:
         # Here, before the buffer: there, calls of others would take the place of those that are wanted.
         if options.name is not None and options.name not in name:
             return
-        opens.emit(
-            Open(
+        if options.full_path:
+            call = FullOpen(
                 time=now(),
                 flags=flags,
                 pid=pid(),
@@ -163,16 +199,69 @@ def build(options: Options) -> BPF:
                 result=ret,
                 comm=name,
                 path=user_string(path),
+                above=[""] * STEPS,
+                reached=0,
             )
-        )
+            if not call.path.startswith("/"):
+                follow(call, directory)
+            opens.emit(call)
+        else:
+            opens.emit(
+                Open(
+                    time=now(),
+                    flags=flags,
+                    pid=pid(),
+                    tid=tid(),
+                    uid=uid(),
+                    result=ret,
+                    comm=name,
+                    path=user_string(path),
+                )
+            )
 
     return bpf
+
+
+def follow(call: FullOpen, directory: int) -> None:
+    """In a probe: write down the names from a directory up to the process's root, across mounts."""
+    task = current_task()
+    root, root_mount = task.fs.root.dentry, container_of(task.fs.root.mnt, "struct mount", "mnt")
+    dentry, mnt = task.fs.pwd.dentry, task.fs.pwd.mnt
+    if directory != AT_FDCWD:
+        if directory < 0 or directory >= task.files.fdt.max_fds:
+            return
+        file = task.files.fdt.fd[directory]
+        if file is None:
+            return
+        dentry, mnt = file.f_path.dentry, file.f_path.mnt
+    mount = container_of(mnt, "struct mount", "mnt")
+    for step in range(STEPS):
+        if dentry == root and mount == root_mount:
+            call.reached = 1
+            break
+        if dentry != mount.mnt.mnt_root:
+            call.above[step] = kernel_string(dentry.d_name.name)
+            dentry = dentry.d_parent
+        else:
+            dentry, mount = mount.mnt_mountpoint, mount.mnt_parent
+
+
+def joined(call: FullOpen) -> str:
+    """The path with the directory in front; with ".../" where that lies deeper than what is followed."""
+    if call.path.startswith("/") or not call.path:
+        return call.path
+    names = [name for name in reversed(call.above) if name]
+    if not names and not call.reached:
+        return call.path  # of a descriptor that is none
+    return "/".join(["" if call.reached else "...", *names, call.path])
 
 
 def opens(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Open]:
     """Calls as they return."""
     for call in events(bpf["opens"], stop):
         call.time = monotonic_time(call.time)
+        if isinstance(call, FullOpen):
+            call.path = joined(call)
         yield call
 
 
@@ -187,8 +276,12 @@ def columns(options: Options) -> tuple[Column, ...]:
         Column("PID", 7) if options.tid is None else Column("TID", 7),
         Column("COMM", 16),
         Column("FD", 4, ">", key="descriptor"),
-        Column("ERR", 7 if options.errno_names else 3, ">", key=error),
-        *([Column("FLAGS", 8, key=lambda call: f"{call.flags:08o}", cut=False)] if options.extended else []),
+        Column("ERR", 7 if options.errno_names else 3, ">", key=error, cut=False, field="error", value="error"),
+        *(
+            [Column("FLAGS", 8, key=lambda call: f"{call.flags:08o}", cut=False, value="flags")]
+            if options.extended
+            else []
+        ),
         Column("PATH", key="path"),
     )
 
@@ -201,6 +294,8 @@ TOOL = EventTool(
     build=build,
     drop_labels={"pending": "calls under way", "opens": "opens"},
     records=opens,
+    record=Open,
+    time="time",
     columns=columns,
     examples=(
         Example("opensnoop", "every open on the machine"),
@@ -208,7 +303,7 @@ TOOL = EventTool(
         Example("opensnoop -p 181", "only process 181"),
         Example("opensnoop -u 1000 -U", "only user 1000, with the id in a column"),
         Example("opensnoop -n sshd -e", "by process name, with the flags"),
-        Example("opensnoop -d 10 --json", "for ten seconds, an object a line"),
+        Example("opensnoop -d 10 --json", "for ten seconds, one object per line"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: opensnoop.open(pid=42)

@@ -1,8 +1,9 @@
 """Time packets spend in a queueing discipline, as a histogram.
 
-NAME is the discipline's as tc(8) has it: fq, codel, fq_codel, red, tbf, cbs, pfifo_fast, sfq, htb. From the function
-that takes a packet in until the one that gives it out, of all interfaces. `pyebpf qdisc-fq` is `pyebpf qdisclat fq`,
-and so with the others of the book. Packets that the discipline drops, or splits into new ones, are not counted.
+NAME is the discipline's name in tc(8): fq, codel, fq_codel, red, tbf, cbs, pfifo_fast, sfq, htb. The time runs from the
+function that enqueues a packet to the one that dequeues it, on all interfaces. `pyebpf qdisc-fq` is `pyebpf qdisclat
+fq`, and likewise for the book's other disciplines. Packets that the discipline drops, or splits into new ones, are not
+counted.
 
 Overhead: two probes and two map operations for each packet of the discipline.
 """
@@ -10,13 +11,11 @@ Overhead: two probes and two map operations for each packet of the discipline.
 from __future__ import annotations
 
 from re import fullmatch
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from pyebpf import BPF, InvalidValue, NotFound, now, u64
-from pyebpf.tool import Example, Histogram, SummaryTool, argument, dataclass, milliseconds_option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from pyebpf import BPF, InvalidValue, NotFound, u64
+from pyebpf.in_flight import InFlight
+from pyebpf.tool import Example, SummaryTool, argument, dataclass, histograms_of, milliseconds_option, time_unit
 
 __all__ = ["TOOL", "Options", "build", "open"]
 
@@ -37,7 +36,7 @@ class Options:
     def __post_init__(self) -> None:
         """Raise InvalidValue for what cannot be a name."""
         if not fullmatch(r"[a-z][a-z0-9_-]*", self.name):
-            raise InvalidValue(f"NAME: {self.name!r} is no name of a queueing discipline, such as fq")
+            raise InvalidValue(f"NAME: {self.name!r} is not the name of a queueing discipline, such as fq")
 
 
 class Latency(BPF):
@@ -57,7 +56,8 @@ class Latency(BPF):
 def why_missing(name: str) -> str:
     """Advice about a discipline whose functions the kernel does not have."""
     if name in GONE:
-        return f"the queueing discipline {name} left the kernel in Linux {GONE[name]}"
+        since = f"left the kernel in Linux {GONE[name]}"
+        return f"the queueing discipline {name} {since}; on an older one: modprobe sch_{name}"
     if name in BUILT_IN:
         return f"this kernel has no queueing discipline {name}"
     return f"the queueing discipline {name} is not loaded: modprobe sch_{name}, or there is none of that name"
@@ -66,30 +66,24 @@ def why_missing(name: str) -> str:
 def build(options: Options) -> Latency:
     """The probes and maps; nothing is loaded yet."""
     bpf = Latency(options.name)
-    unit, factor = ("msecs", 1_000_000) if options.milliseconds else ("usecs", 1_000)
+    unit, factor = time_unit(options.milliseconds)
     function = FUNCTIONS.get(options.name, options.name.replace("-", "_"))
-    starts = bpf.lru_hash(key=u64, value=u64, size=65_536)
+    packets = InFlight(bpf, name="packets", oldest_first=True)
     latency = bpf.log2_hist(unit=unit, name="latency")
 
     # Addresses are all that is needed, and all that there is before Linux 5.11, which has no BTF of modules.
     @bpf.function(f"{function}_enqueue")
     def on_enqueue(skb: u64) -> None:
-        starts[skb] = now()
+        packets.start(skb)
 
     @bpf.function_return(f"{function}_dequeue")
     def on_dequeue(retval: u64) -> None:
         if retval:
-            began = starts.get(retval)
-            if began is not None:
-                latency.add((now() - began) // factor)
-                del starts[retval]
+            elapsed = packets.end(retval)
+            if elapsed is not None:
+                latency.add(elapsed // factor)
 
     return bpf
-
-
-def snapshot(bpf: Latency, options: Options) -> Iterable[Histogram]:  # noqa: ARG001 - as every tool's
-    """The interval's histogram."""
-    yield bpf["latency"].interval()
 
 
 TOOL = SummaryTool(
@@ -99,8 +93,8 @@ TOOL = SummaryTool(
     tracing="a queueing discipline",
     options=Options,
     build=build,
-    drop_labels={"starts": "packets under way"},
-    snapshot=snapshot,
+    drop_labels={"packets": "packets under way"},
+    snapshot=histograms_of("latency"),
     examples=(
         Example("qdisclat fq", "time in fq, one histogram at the end"),
         Example("qdisclat -m tbf 1 10", "in tbf, milliseconds, each second, ten times"),

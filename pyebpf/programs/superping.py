@@ -1,20 +1,15 @@
 """ICMP echo latency as the kernel sees it, for every ping on the machine, IPv4 and IPv6.
 
-From the network layer's output of a request until its receipt of the reply, so without what a ping program and the
-scheduler add. Requests of raw sockets and of ping sockets are seen.
+The time runs from the network layer's output of a request until it receives the reply, without the delays of the ping
+program and its scheduling. Requests of raw sockets and of ping sockets are seen.
 
-Overhead: one probe and a look at the protocol for each packet that the machine sends; a map operation for each ping.
+Overhead: one probe and a check of the protocol for each packet that the machine sends; a map operation for each ping.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyebpf import BPF, KernelObject, Struct, cast, now, u16, u64
-from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, option
 
 __all__ = ["TOOL", "Options", "Reply", "build", "open"]
 
@@ -33,8 +28,9 @@ class Echo(Struct):
 
 
 class Reply(Struct):
-    """An answered request: IP version 4 or 6, identifier and sequence number, time in nanoseconds."""
+    """An answered request: when, nanoseconds of time.monotonic_ns(), after `ns`; IP version, identifier, sequence."""
 
+    time: u64
     ns: u64
     version: u16
     id: u16
@@ -77,7 +73,8 @@ def build(options: Options) -> BPF:
             key = Echo(version=4, id=icmp.un.echo.id, sequence=icmp.un.echo.sequence)
             sent = pending.get(key)
             if sent is not None:
-                replies.emit(Reply(ns=now() - sent, version=4, id=key.id, sequence=key.sequence))
+                time = now()
+                replies.emit(Reply(time=time, ns=time - sent, version=4, id=key.id, sequence=key.sequence))
                 del pending[key]
 
     @bpf.function("icmpv6_rcv", optional=True)
@@ -88,15 +85,11 @@ def build(options: Options) -> BPF:
             key = Echo(version=6, id=echo.identifier, sequence=echo.sequence)
             sent = pending.get(key)
             if sent is not None:
-                replies.emit(Reply(ns=now() - sent, version=6, id=key.id, sequence=key.sequence))
+                time = now()
+                replies.emit(Reply(time=time, ns=time - sent, version=6, id=key.id, sequence=key.sequence))
                 del pending[key]
 
     return bpf
-
-
-def received(bpf: BPF, options: Options, stop: Stop) -> Iterator[Reply]:  # noqa: ARG001 - as every tool's
-    """Replies as they come in."""
-    yield from events(bpf["replies"], stop)
 
 
 def sentence(reply: Reply) -> str:
@@ -112,13 +105,15 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"pending": "requests under way", "replies": "replies"},
-    records=received,
+    records=events_of("replies", "time"),
     sentence=sentence,
+    record=Reply,
+    time="time",
     columns=(
-        Column("PING", key=lambda reply: f"IPv{reply.version}"),
+        Column("PING", key=lambda reply: f"IPv{reply.version}", field="ip_version", value="version", type="int"),
         Column("ID"),
         Column("SEQ", key="sequence"),
-        Column("LAT(us)", key="ns", scale=1_000),
+        Column("LAT(us)", key="ns", scale=1_000, field="latency_ns"),
     ),
     examples=(
         Example("superping", "every reply to a ping of this machine"),

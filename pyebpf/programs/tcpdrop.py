@@ -1,25 +1,25 @@
 """TCP packets that the kernel drops, with the state of their connection, the reason and the kernel's stack.
 
-Each packet with a TCP header that is freed as dropped (skb:kfree_skb) is a line, whatever dropped it: TCP itself, a
-filter, a queue, a full socket. The state is that of the socket that the packet was for, `-` where there is none or the
-kernel does not tell which (before Linux 6.11), as the reason before Linux 5.17. PID is whoever ran when the packet was
+Prints a line for each packet with a TCP header that the kernel frees as dropped (skb:kfree_skb): by TCP itself, a
+filter, a queue, a full socket. The state is that of the packet's socket, `-` if there is none or the kernel does not
+report it (before Linux 6.11); the reason is `-` before Linux 5.17. PID is the process that ran when the packet was
 dropped, often not its owner.
 
-Left out, unless --all asks for them, are segments that the kernel frees in this way although nothing was lost: those
-in the queues of a closed socket (the FIN of most sessions), those that a connection in TIME_WAIT has dealt with, and
-those whose data another segment in the queue has.
+Unless --all is given, segments are left out that the kernel frees in this way although no data is lost: those without
+unread data in the queues of a closed socket (the FIN of most sessions), those that a connection in TIME_WAIT has
+handled, those whose data is in another queued segment, and ACKs without data that a connection handled after its peer's
+FIN.
 
-Overhead: 2.0 to 2.5 us for each packet reported, 0.05 us for others that are dropped; nothing for what is not dropped.
+Overhead: 2.0 to 2.5 us for each reported packet, 0.05 us for other dropped packets, nothing for packets that are not
+dropped.
 """
 
 from __future__ import annotations
 
-from time import strftime
 from typing import TYPE_CHECKING
 
 from pyebpf import (
     BPF,
-    NotFound,
     RawTracepointContext,
     Struct,
     TcpState,
@@ -30,6 +30,7 @@ from pyebpf import (
     has_enum,
     has_field,
     kstack,
+    now,
     pid,
     s32,
     u8,
@@ -38,22 +39,30 @@ from pyebpf import (
     u64,
 )
 from pyebpf.programs._addresses import endpoint, ip_address
-from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, flag, option
+from pyebpf.programs._drops import EVENT, ReasonFilter, WithReasons, reason_names, reasons_option
+from pyebpf.programs._tcp import IPPROTO_TCP
+from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, flag, monotonic_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from ipaddress import IPv4Address, IPv6Address
 
 __all__ = ["TOOL", "Drop", "Options", "build", "open"]
 
 ETH_P_IP, ETH_P_IPV6 = 0x0800, 0x86DD
 IPV6_HEADER = 40
-IPPROTO_TCP = 6
-PREFIX = "SKB_DROP_REASON_"
 #: The reason of what a socket's queues hold when it is closed. Older kernels have none for it.
 PURGED = "SKB_DROP_REASON_QUEUE_PURGE"
-#: No reason is given. In TIME_WAIT such a packet was looked at, and answered where it had to be: no drop.
+#: No reason is given. In TIME_WAIT such a packet was looked at, and answered where it had to be: no drop. In the states
+#: below the kernel frees an ACK without data so after it has handled it (tcp_rcv_state_process).
 UNSPECIFIED = "SKB_DROP_REASON_NOT_SPECIFIED"
+HALF_CLOSED = (
+    TcpState.FIN_WAIT1,
+    TcpState.FIN_WAIT2,
+    TcpState.CLOSE_WAIT,
+    TcpState.LAST_ACK,
+    TcpState.CLOSING,
+)
 #: The reason of segments out of order whose data another one has.
 MERGED = "SKB_DROP_REASON_TCP_OFOMERGE"
 #: The TCP header's flags, from the lowest bit.
@@ -63,6 +72,7 @@ FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR")
 class Dropped(Struct):
     """A packet as the kernel's side reports it; IPv4 addresses as numbers."""
 
+    time: u64
     pid: u32
     reason: u32
     stack: s32
@@ -79,8 +89,9 @@ class Dropped(Struct):
 
 @dataclass(frozen=True)
 class Drop:
-    """A packet that was dropped; `stack` is the kernel's, the innermost function first."""
+    """A packet that was dropped, when; `stack` is the kernel's, the innermost function first."""
 
+    time: int
     pid: int
     source: IPv4Address | IPv6Address
     source_port: int
@@ -108,37 +119,31 @@ class Options:
 
     ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
     ipv6: bool = flag("-6", "--ipv6", help="only IPv6")
-    reasons: tuple[str, ...] = option(
-        "-r", "--reason", default=(), metavar="REASON[,REASON]", help="only these reasons, such as NO_SOCKET"
+    reasons: tuple[str, ...] = reasons_option()
+    all: bool = flag(
+        "-a", "--all", help="also segments whose data is not lost: of closed sockets, ACKs, and duplicates"
     )
-    all: bool = flag("-a", "--all", help="also segments whose data is not lost: of closed sockets, and duplicates")
 
 
-def build(options: Options) -> BPF:
+def build(options: Options) -> WithReasons:
     """The probe and its buffer; nothing is loaded yet."""
-    bpf = BPF()
+    bpf, reasons = WithReasons(options.reasons), ReasonFilter(options.reasons)
     drops = bpf.ringbuf(Dropped)
     ipv4, ipv6 = options.ipv4 or not options.ipv6, options.ipv6 or not options.ipv4
-    wanted = tuple(PREFIX + reason.upper().removeprefix(PREFIX) for reason in options.reasons)
-
-    def is_wanted(reason: int) -> bool:
-        for name in wanted:  # noqa: SIM110 - a probe has no generator expressions
-            if reason == enum(name):
-                return True
-        return False
 
     @bpf.btf_tracepoint("kfree_skb")
     def on_drop(ctx: RawTracepointContext) -> None:
-        if wanted and not is_wanted(ctx.reason):
+        if not reasons.wanted(ctx):
             return
         if not options.all and has_enum(MERGED) and ctx.reason == enum(MERGED):
             return
         skb = ctx.skb
         header = u64(skb.head) + skb.network_header
         packet = Dropped(
+            time=0,
             pid=0,
             # Since Linux commit c504e5c2f964 ("net: skb: introduce kfree_skb_reason()") (v5.17).
-            reason=ctx.reason if has_field("struct trace_event_raw_kfree_skb", "reason") else 0,
+            reason=ctx.reason if has_field(EVENT, "reason") else 0,
             stack=0,
             source4=0,
             destination4=0,
@@ -184,19 +189,28 @@ def build(options: Options) -> BPF:
         )
         # Since Linux commit 65cafe4d2d7e ("net: introduce sk_skb_reason_drop function") and its neighbours (in v6.11)
         # the tracepoint has the socket that the packet was for; before, and on its way out, the packet may.
-        if has_field("struct trace_event_raw_kfree_skb", "rx_sk"):
+        unexplained = not options.all and has_enum(UNSPECIFIED) and ctx.reason == enum(UNSPECIFIED)
+        if has_field(EVENT, "rx_sk"):
             packet.state = cast("struct sock", ctx.rx_sk).__sk_common.skc_state
+            if unexplained and packet.state in HALF_CLOSED and not (tcp.fin or tcp.syn or tcp.rst):
+                if packet.version == 4:
+                    size = cast("struct iphdr", header).tot_len - length
+                else:
+                    size = cast("struct ipv6hdr", header).payload_len
+                if size == tcp.doff * 4:
+                    return
         if packet.state == 0:
             packet.state = cast("struct sock", skb.sk).__sk_common.skc_state
-        if not options.all and packet.state == TcpState.CLOSE:
+        # A FIN in the queue of a closed socket has no data left. What has was never read: it is lost.
+        if not options.all and packet.state == TcpState.CLOSE and skb.len == 0:
             if has_enum(PURGED):
                 if ctx.reason == enum(PURGED):
                     return
             elif tcp.fin:
                 return
-        waited = packet.state == TcpState.TIME_WAIT
-        if waited and not options.all and has_enum(UNSPECIFIED) and ctx.reason == enum(UNSPECIFIED):
+        if unexplained and packet.state == TcpState.TIME_WAIT:
             return
+        packet.time = now()
         packet.pid = pid()
         packet.stack = kstack()
         drops.emit(packet)
@@ -211,15 +225,13 @@ def flag_names(flags: int) -> str:
 
 def drops(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Drop]:
     """Packets as they are dropped."""
-    try:
-        reasons: Mapping[int, str] = bpf.enumerators("skb_drop_reason")
-    except NotFound:
-        reasons = {0: "-"}
+    name = reason_names(bpf)
     states = {state.value: state.name for state in TcpState}
     for found in events(bpf["drops"], stop):
         source = ip_address(found.version, found.source4, found.source6)
         destination = ip_address(found.version, found.destination4, found.destination6)
         yield Drop(
+            time=monotonic_time(found.time),
             pid=found.pid,
             source=source,
             source_port=found.source_port,
@@ -227,7 +239,7 @@ def drops(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Drop]:
             destination_port=found.destination_port,
             state=states.get(found.state),
             flags=flag_names(found.flags),
-            reason=reasons.get(found.reason, str(found.reason)).removeprefix(PREFIX),
+            reason=name(found.reason),
             stack=tuple(str(frame) for frame in bpf.stacks.kernel(found.stack)),
         )
 
@@ -241,12 +253,18 @@ TOOL = EventTool(
     build=build,
     drop_labels={"drops": "packets"},
     records=drops,
+    record=Drop,
+    time="time",
     columns=(
-        Column("TIME", 8, key=lambda _: strftime("%H:%M:%S")),
+        Column("TIME", 8),
         Column("PID", 7),
-        Column("IP", 2, key="source.version"),
-        Column("SADDR:SPORT", 20, key="sender", cut=False),
-        Column("DADDR:DPORT", 20, key="receiver", cut=False),
+        Column("IP", 2, key="source.version", field="ip_version", type="int"),
+        Column("SADDR:SPORT", 20, key="sender", cut=False, field=None),
+        Column("DADDR:DPORT", 20, key="receiver", cut=False, field=None),
+        Column("SADDR", key="source", field="source_address", printed=False),
+        Column("SPORT", key="source_port", printed=False),
+        Column("DADDR", key="destination", field="destination_address", printed=False),
+        Column("DPORT", key="destination_port", printed=False),
         Column("STATE", 11),
         Column("FLAGS"),
         Column("REASON", below=True),

@@ -1,12 +1,13 @@
 """TCP sessions: a line for each that ends, with its process, addresses, bytes and lifespan.
 
-A session counts from ESTABLISHED (from its first state, if it never got so far) until CLOSE, if it began while tcplife
-ran. Its process is the one that connected, for the client's end, and the one that accepted it, for the server's: on
-loopback the kernel establishes the server's end while the client's process runs, so the current process is not asked
-there. A session that nobody accepted by accept(2) belongs to whoever closes it; one that nobody held has process 0.
+A session lasts from ESTABLISHED (from its first state, if it got no further) until CLOSE; sessions that began before
+tcplife are not shown. The client's end belongs to the process that connected, the server's end to the one that accepted
+it: on loopback the kernel establishes the server's end while the client's process runs, so the current process is no
+guide. A session that was not accepted by accept(2) belongs to the process that closes it; one that no process held has
+process 0.
 
-TX_KB and RX_KB are the data that this end sent (each byte once, however often transmitted) and received in order; SYN
-and FIN, which the kernel's own counters include, are not counted.
+TX_KB and RX_KB are the data that this end sent (each byte once, however often transmitted) and received in order. They
+do not count SYN and FIN, which the kernel's own counters include.
 
 Overhead: nothing for data; two or three map operations for each change of state and each accept(2).
 """
@@ -34,6 +35,8 @@ from pyebpf import (
     u64,
 )
 from pyebpf.programs._addresses import ip_address
+from pyebpf.programs._session_graph import Edge, edges
+from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, flag, monotonic_time, option, pid_option
 
 if TYPE_CHECKING:
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["TOOL", "Options", "Session", "build", "open"]
 
 AF_INET6 = 10
-IPPROTO_TCP = 6
 #: enum sock_flags of include/net/sock.h: the peer's FIN was received.
 SOCK_DONE = 1
 
@@ -112,6 +114,7 @@ class Options:
         maximum=65535,
     )
     elapsed: bool = flag("-t", "--elapsed", help="print the seconds since the first session reported")
+    graph: bool = flag("--dot", help="at the end, who sent whom how much, as a graph in DOT")
     wide: bool = flag("-w", "--wide", help="columns wide enough for IPv6 addresses, and the IP version")
 
 
@@ -209,42 +212,73 @@ def columns(options: Options) -> tuple[Column, ...]:
     """The book's columns."""
     first: list[int] = []
 
-    def elapsed(session: Session) -> float:
+    def elapsed(session: Session) -> int:
         first.append(session.ended) if not first else None
-        return (session.ended - first[0]) / 1e9
+        return session.ended - first[0]
 
     comm, address = (16, 39) if options.wide else (10, 15)
     return (
-        *([Column("TIME(s)", 9, key=elapsed, decimals=6)] if options.elapsed else []),
+        *(
+            [Column("TIME(s)", 9, key=elapsed, scale=10**9, decimals=6, field="elapsed_ns", type="int")]
+            if options.elapsed
+            else []
+        ),
         Column("PID", 7),
         Column("COMM", comm),
-        *([Column("IP", 2, key="local.version")] if options.wide else []),
-        Column("LADDR", address, key="local", cut=False),
+        *([Column("IP", 2, key="local.version", field="ip_version", type="int")] if options.wide else []),
+        Column("LADDR", address, key="local", cut=False, field="local_address"),
         Column("LPORT", 5, key="local_port"),
-        Column("RADDR", address, key="remote", cut=False),
+        Column("RADDR", address, key="remote", cut=False, field="remote_address"),
         Column("RPORT", 5, key="remote_port"),
-        Column("TX_KB", 5, ">", key="sent", scale=1024, decimals=0),
-        Column("RX_KB", 5, ">", key="received", scale=1024, decimals=0),
-        Column("MS", key="lifespan", scale=1_000_000, decimals=2),
+        Column("TX_KB", 5, ">", key="sent", scale=1024, decimals=0, field="sent_bytes"),
+        Column("RX_KB", 5, ">", key="received", scale=1024, decimals=0, field="received_bytes"),
+        Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns"),
     )
 
 
+def graph(bpf: BPF, options: Options, stop: Stop) -> Iterator[Edge]:
+    """The sums of all sessions, once they are there."""
+    yield from edges(sessions(bpf, options, stop))
+
+
+DROP_LABELS = {"began": "sessions under way", "owners": "owners of sessions", "closed": "sessions"}
+GRAPH = EventTool(
+    name="tcplife",
+    doc=__doc__,
+    tracing="TCP sessions",
+    options=Options,
+    build=build,
+    drop_labels=DROP_LABELS,
+    records=graph,
+    record=Edge,
+    sentence=lambda edge: edge.line,
+    columns=(
+        Column("FROM", key="source"),
+        Column("TO", key="target"),
+        Column("SESSIONS"),
+        Column("BYTES", key="sent", field="sent_bytes"),
+    ),
+)
 TOOL = EventTool(
     name="tcplife",
     doc=__doc__,
     tracing="TCP sessions",
     options=Options,
     build=build,
-    drop_labels={"began": "sessions under way", "owners": "owners of sessions", "closed": "sessions"},
+    drop_labels=DROP_LABELS,
     records=sessions,
+    record=Session,
+    time="ended",
     columns=columns,
+    modes={"graph": GRAPH},
     examples=(
         Example("tcplife", "every session that ends"),
         Example("tcplife -T", "with the time of day"),
         Example("tcplife -p 181", "only process 181"),
         Example("tcplife -L 80,443", "only these local ports"),
         Example("tcplife -t -w", "with seconds, and room for IPv6"),
-        Example("tcplife -D 5432 --json", "only this remote port, an object a line"),
+        Example("tcplife --dot -d 60", "a graph of a minute, for Graphviz's dot"),
+        Example("tcplife -D 5432 --json", "only this remote port, one object per line"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: tcplife.open(pid=42)

@@ -10,12 +10,11 @@ Overhead: one probe for each SYN, one probe and one count for each connection th
 
 from __future__ import annotations
 
-from time import strftime
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, KernelObject, Struct, array, cast, char, field, u8, u16, u32, u64
-from pyebpf.programs._addresses import endpoint, ip_address
-from pyebpf.tool import Column, EventLines, Example, Histogram, Stop, SummaryTool, dataclass, events
+from pyebpf import BPF, KernelObject, Struct, cast, char, field, now, u32, u64
+from pyebpf.endpoints import AF_INET, AF_INET6, Endpoints, endpoints, with_port
+from pyebpf.tool import Column, EventLines, Example, Histogram, Stop, SummaryTool, dataclass, events, monotonic_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,27 +23,28 @@ if TYPE_CHECKING:
 __all__ = ["TOOL", "Drop", "Options", "build", "open"]
 
 ETH_P_IP = 0x0800
+#: An IPv4 address as IPv6 addresses stand for it, in the lower half.
+MAPPED = 0xFFFF << 32
 
 
 class Dropped(Struct):
-    """A drop as the kernel's side reports it; IPv4 addresses as numbers."""
+    """A drop as the kernel's side reports it."""
 
+    time: u64
     limit: u32
     length: u32
-    local4: u32
-    remote4: u32
-    local_port: u16
-    remote_port: u16
-    version: u16
     packet: str = field(char[4])
-    local6: bytes = field(array(u8, 16))
-    remote6: bytes = field(array(u8, 16))
+    ends: Endpoints
 
 
 @dataclass(frozen=True)
 class Drop:
-    """A `packet` ("SYN" or "ACK") of a handshake, dropped since the queue had `length` connections, above `limit`."""
+    """A `packet` ("SYN" or "ACK") of a handshake, dropped since the queue had `length` connections, above `limit`.
 
+    `time` is nanoseconds of time.monotonic_ns()'s clock.
+    """
+
+    time: int
     packet: str
     limit: int
     length: int
@@ -65,35 +65,23 @@ def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
     backlog = bpf.log2_hist(key=u32, label="backlog limit", unit="connections", name="backlog")
     drops = bpf.ringbuf(Dropped, name="drops")
 
-    def handshake(version: int, sk: KernelObject, req: KernelObject) -> None:
+    def handshake(sk: KernelObject, req: KernelObject) -> None:
         limit, length = sk.sk_max_ack_backlog, sk.sk_ack_backlog
         backlog[limit].add(length)
         if length > limit:
-            common = req.__req_common
-            drops.emit(
-                Dropped(
-                    limit=limit,
-                    length=length,
-                    local4=common.skc_rcv_saddr,
-                    remote4=common.skc_daddr,
-                    local_port=common.skc_num,
-                    remote_port=common.skc_dport,
-                    version=version,
-                    packet="ACK",
-                    local6=common.skc_v6_rcv_saddr.in6_u.u6_addr8,
-                    remote6=common.skc_v6_daddr.in6_u.u6_addr8,
-                )
-            )
+            # A request begins as a socket does, and has both ends of the connection to be.
+            ends = endpoints(cast("struct sock", req))
+            drops.emit(Dropped(time=now(), limit=limit, length=length, packet="ACK", ends=ends))
 
     @bpf.function("tcp_v4_syn_recv_sock")
     def on_handshake(sk: KernelObject, req: KernelObject) -> None:
-        handshake(4, sk, req)
+        handshake(sk, req)
 
     # For a connection over IPv4 to a socket of IPv6 it calls the other.
     @bpf.function("tcp_v6_syn_recv_sock", optional=True)
     def on_handshake6(sk: KernelObject, skb: KernelObject, req: KernelObject) -> None:
         if skb.protocol != ETH_P_IP:
-            handshake(6, sk, req)
+            handshake(sk, req)
 
     # A SYN that finds the queue full does not get as far as these.
     @bpf.function("tcp_conn_request")
@@ -102,28 +90,28 @@ def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
         if length <= limit:
             return
         tcp = cast("struct tcphdr", u64(skb.head) + skb.transport_header)
-        drop = Dropped(
-            limit=limit,
-            length=length,
-            local4=0,
-            remote4=0,
+        ends = Endpoints(
+            local_high=0,
+            local_low=0,
+            remote_high=0,
+            remote_low=0,
             local_port=tcp.dest,
             remote_port=tcp.source,
-            version=4,
-            packet="SYN",
-            local6=bytes(16),
-            remote6=bytes(16),
+            family=AF_INET6,
         )
         if skb.protocol == ETH_P_IP:
             ip = cast("struct iphdr", u64(skb.head) + skb.network_header)
-            drop.local4 = ip.daddr
-            drop.remote4 = ip.saddr
+            ends.family = AF_INET
+            ends.local_low = MAPPED | ip.daddr
+            ends.remote_low = MAPPED | ip.saddr
         else:
             ip6 = cast("struct ipv6hdr", u64(skb.head) + skb.network_header)
-            drop.version = 6
-            drop.local6 = ip6.daddr.in6_u.u6_addr8
-            drop.remote6 = ip6.saddr.in6_u.u6_addr8
-        drops.emit(drop)
+            local, remote = ip6.daddr.in6_u.u6_addr32, ip6.saddr.in6_u.u6_addr32
+            ends.local_high = local[0] << 32 | local[1]
+            ends.local_low = local[2] << 32 | local[3]
+            ends.remote_high = remote[0] << 32 | remote[1]
+            ends.remote_low = remote[2] << 32 | remote[3]
+        drops.emit(Dropped(time=now(), limit=limit, length=length, packet="SYN", ends=ends))
 
     return bpf
 
@@ -137,14 +125,22 @@ def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001
 def drops(bpf: BPF, options: Options, stop: Stop) -> Iterator[Drop]:  # noqa: ARG001 - as every tool's
     """Drops as they happen."""
     for found in events(bpf["drops"], stop):
-        local = ip_address(found.version, found.local4, found.local6)
-        remote = ip_address(found.version, found.remote4, found.remote6)
-        yield Drop(found.packet, found.limit, found.length, local, found.local_port, remote, found.remote_port)
+        ends = found.ends
+        yield Drop(
+            time=monotonic_time(found.time),
+            packet=found.packet,
+            limit=found.limit,
+            length=found.length,
+            local=ends.local,
+            local_port=ends.local_port,
+            remote=ends.remote,
+            remote_port=ends.remote_port,
+        )
 
 
 def sentence(drop: Drop) -> str:
     """A line for a drop, behind the time."""
-    ends = (endpoint(drop.remote, drop.remote_port), endpoint(drop.local, drop.local_port))
+    ends = (with_port(drop.remote, drop.remote_port), with_port(drop.local, drop.local_port))
     return f"{drop.packet} dropped, {ends[0]} -> {ends[1]}: {drop.length} in the queue, limit {drop.limit}"
 
 
@@ -160,15 +156,17 @@ TOOL = SummaryTool(
     lines=EventLines(
         records=drops,
         columns=(
-            Column("TIME", 8, key=lambda _: strftime("%H:%M:%S")),
+            Column("TIME", 8),
             Column("PACKET"),
-            Column("RADDR", key="remote"),
+            Column("RADDR", key="remote", field="remote_address"),
             Column("RPORT", key="remote_port"),
-            Column("LADDR", key="local"),
+            Column("LADDR", key="local", field="local_address"),
             Column("LPORT", key="local_port"),
             Column("LENGTH"),
             Column("LIMIT"),
         ),
+        record=Drop,
+        time="time",
         sentence=sentence,
     ),
     examples=(

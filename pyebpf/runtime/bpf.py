@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.dsl.module import Module
-from pyebpf.errors import InvalidValue, NotFound, NotLoaded, NotPermitted, NotSupported, closest
+from pyebpf.errors import InvalidValue, NotFound, NotLoaded, NotPermitted, NotSupported, check_argument, closest
 from pyebpf.runtime.loaded import Loaded
+from pyebpf.target import Target
 from pyebpf.tracebacks import install as show_own_frames_only
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.runtime.stacks import Stacks
     from pyebpf.specs import ModuleSpec
     from pyebpf.symbols.stacks import Symbols
-    from pyebpf.target import Target
 
 __all__ = ["BPF"]
 
@@ -71,7 +72,9 @@ class BPF(Module):
 
     def __enter__(self) -> Self:
         if self._entered:
-            raise InvalidValue("this runs already, inside a `with` that will close it: leave out the inner `with`")
+            raise InvalidValue(
+                "this is already running, inside a `with` that will close it: leave out the inner `with`"
+            )
         if self._loaded is None:
             self._start(attach=True)
         else:
@@ -177,7 +180,8 @@ class BPF(Module):
         Raises NotFound where nothing is pinned, InvalidValue where it was by other declarations.
         """
         if self._loaded is not None:
-            raise InvalidValue("this is loaded already: take up what is pinned instead of loading, not after it")
+            raise InvalidValue("this is already loaded: call reopen instead of load, not after it")
+        check_argument("bpf.reopen(path)", path, (str, PathLike), "the path of a directory")
         loaded = Loaded()
         try:
             loaded.reopen(self.compile(self._target or loaded.target()), path)
@@ -193,7 +197,7 @@ class BPF(Module):
         from pyebpf.runtime.pins import unpin
 
         if not self._pinned:
-            raise InvalidValue("nothing of this is pinned")
+            raise InvalidValue("no part of this is pinned")
         path, self._pinned = self._pinned, ""
         unpin(path)
 
@@ -312,6 +316,10 @@ class BPF(Module):
         """Name of the kernel's function at an address that `function_ip()` gave; in hexadecimal if it has none."""
         return self._running.function_names[address]
 
+    def function_names(self, address: int) -> Sequence[str]:
+        """All names of that function: several have one address where their code is the same; none if none is known."""
+        return self._running.function_names.names(address)
+
     def loaded_map(self, name: str) -> KernelMap:
         """The kernel's map of that name, hidden ones included. Raises NotFound."""
         maps = self._running.maps
@@ -322,9 +330,9 @@ class BPF(Module):
 
     def specs(self, target: Target | None = None) -> ModuleSpec:
         """Compile for `target` (this machine without one) and load nothing."""
-        if target is not None or self._target is not None:
-            chosen = target or self._target
-            assert chosen is not None
+        chosen = self._target if target is None else target
+        if chosen is not None:
+            check_argument("target", chosen, Target, "a target, such as RecordedTarget.from_json(facts)")
             return self.compile(chosen)
         with Loaded() as loaded:
             return self.compile(loaded.target())
@@ -340,6 +348,15 @@ class BPF(Module):
             recorder = Recorder(loaded.target())
             self.compile(recorder)
             return recorder.to_json()
+
+    def resize_buffers(self, size: int) -> None:
+        """Give each ring buffer of records `size` bytes, a power of two from 4096 on; before anything is loaded."""
+        from pyebpf.maps.buffer import ring_size
+        from pyebpf.maps.ringbuf import RingBufferEntity
+
+        for each in self.maps:
+            if isinstance(each, RingBufferEntity):
+                each.size = ring_size(size, "resize_buffers")
 
     def listing(self, target: Target | None = None) -> str:
         """The bytecode of every program as text, with source lines.

@@ -30,11 +30,17 @@ class FunctionNames:
             name = self._found[address] = self._host.listed_name(address) or self._symbol(address) or f"{address:#x}"
         return name
 
+    def names(self, address: int) -> tuple[str, ...]:
+        """All names of a function; none where none is known."""
+        found = self._text().names_at(address) if address else ()
+        return found or ((self[address],) if self._host.listed_name(address) else ())
+
     def _symbol(self, address: int) -> str:
-        if not address:
-            return ""
+        return self._text().name_at(address) if address else ""
+
+    def _text(self) -> SymbolText:
         if self._symbols is None:
             from pyebpf.symbols.search import SymbolText
 
             self._symbols = SymbolText()
-        return self._symbols.name_at(address)
+        return self._symbols

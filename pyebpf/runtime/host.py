@@ -56,11 +56,12 @@ def _traceable(tracefs: Callable[[], Tracefs]) -> Traceable:
 
 
 def _matching(traceable: Callable[[], Traceable], pattern: str) -> tuple[str, ...]:
-    """Functions by a pattern: what ftrace reaches, each name once; where that is not told, what kallsyms lists.
+    """Functions by a pattern: what ftrace reaches, by one name each; where that is not told, what kallsyms lists.
 
     A module's are given with its name. A plain name is one of kallsyms, whether ftrace reaches it or not.
     """
     from pyebpf.kernel.functions import is_pattern
+    from pyebpf.symbols.aliases import other_names
 
     module, colon, name = pattern.rpartition(":")
     if not is_pattern(name):
@@ -69,14 +70,19 @@ def _matching(traceable: Callable[[], Traceable], pattern: str) -> tuple[str, ..
         found = SymbolText().find(name, module)
         return (pattern,) if any(symbol.is_function for symbol in found) else ()
     try:
-        listed = traceable().matching(name, module)
+        reached = traceable()
+        listed = list(reached.matching(name, module))
+        listed += other_names(reached, {each for each, _, _ in listed}, name, module)
         return tuple(dict.fromkeys(f"{home}:{each}" if colon else each for each, home, _ in listed))
     except (OSError, NotSupported, NotPermitted):
         pass
     from pyebpf.symbols.kernel import KernelSymbols
 
     symbols = KernelSymbols().functions(name, module or None)
-    return tuple(dict.fromkeys(f"{symbol.module}:{symbol.name}" if colon else symbol.name for symbol in symbols))
+    # Of several names for one address, the first; where addresses are hidden, they are all 0.
+    first = {symbol.address or symbol.name: symbol for symbol in reversed(symbols)}
+    once = (symbol for symbol in symbols if first[symbol.address or symbol.name] is symbol)
+    return tuple(dict.fromkeys(f"{symbol.module}:{symbol.name}" if colon else symbol.name for symbol in once))
 
 
 def _may_use(features: Features, name: str) -> bool:

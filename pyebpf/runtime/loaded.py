@@ -129,14 +129,22 @@ class Loaded(Closing):
 
     def attach(self) -> None:
         """Attach each program that has a place and is not attached yet; those whose place is open are left."""
+        from pyebpf.link import prepare
+
         assert self._spec is not None
         for number in range(self._done, len(self._loaded)):
             target = self._spec.programs[number].attach
             assert target is not None
-            if target.group is not None:
+            if not target.is_deferred:
                 with self._blaming(number):
-                    self._attach_group(number, target.group)
-            elif not target.is_open:
+                    prepare(target, self.host)
+        for number in range(self._done, len(self._loaded)):
+            target = self._spec.programs[number].attach
+            assert target is not None
+            if target.link_group is not None:
+                with self._blaming(number):
+                    self._attach_group(number, target.link_group)
+            elif not target.is_deferred:
                 with self._blaming(number):
                     self._attach(self._loaded[number], target)
             self._done = number + 1
@@ -151,13 +159,13 @@ class Loaded(Closing):
         assert self._spec is not None
         specs = [each.attach for each in self._spec.programs]
         mine = [i for i, chosen in enumerate(self._spec.chosen) if chosen in choices]
-        opens = [i for i in mine if (attach := specs[i]) is not None and attach.is_open]
+        opens = [i for i in mine if (attach := specs[i]) is not None and attach.is_deferred]
         number = (opens or mine)[0]
         target = specs[number]
         assert target is not None
         # A program may be attached again and again, as an iterator is for each pass.
         self._links = [(program, link) for program, link in self._links if not link.detached]
-        return self._attach(self._loaded[number], target.at(*place, **options))
+        return self._attach(self._loaded[number], target.with_target(*place, **options))
 
     def _attach(self, program: Program, target: AttachSpec) -> Link:
         from pyebpf.link import attach
@@ -173,7 +181,7 @@ class Loaded(Closing):
 
         assert self._spec is not None
         places = [each.attach for each in self._spec.programs]
-        numbers = [i for i, attach in enumerate(places) if attach is not None and attach.group == group]
+        numbers = [i for i, attach in enumerate(places) if attach is not None and attach.link_group == group]
         if number == numbers[0]:
             members = [(self._loaded[i], attach) for i in numbers if (attach := places[i]) is not None]
             self._links.append((members[0][0], attach_group(members, self.host)))
@@ -253,7 +261,7 @@ class Loaded(Closing):
 
 def _marked(spec: ProgramSpec) -> str:
     """The name in the kernel of a program that must tell whose it is; empty for one that keeps its own."""
-    if spec.attach is None or not spec.attach.marks_owner:
+    if spec.attach is None or not spec.attach.named_after_owner:
         return ""
     from pyebpf.kernel.owners import owned_name
 

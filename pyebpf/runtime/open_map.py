@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.errors import InvalidValue, NotFound, NotPermitted
 from pyebpf.kernel import bpf
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.objects.map import make_map
 from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import MAP_TRAITS, Entries, Key, Value
@@ -16,13 +17,11 @@ from pyebpf.types.prefix import prefix
 from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from pyebpf.kernel.info import MapInfo
     from pyebpf.objects import KernelMap
     from pyebpf.types import Type
 
-__all__ = ["open_map"]
+__all__ = ["open_map", "section_variables"]
 
 _PREFIX_LENGTH = 4  # bytes before an LPM key's data
 
@@ -41,6 +40,7 @@ def open_map(
     types do not fit, NotFound if there is no such map, NotPermitted (ids need CAP_SYS_ADMIN).
     """
     key_type, value_type = _type("key", key), _type("value", value)
+    _check_where(where)
     try:
         descriptor = bpf.map_get_fd_by_id(where) if isinstance(where, int) else bpf.obj_get(where)
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def open_map(
         no_pin = f"opening map {where}: no map is pinned there, or reading it is not permitted (EACCES)"
         meanings = {} if isinstance(where, int) else {errno.EACCES: NotPermitted(no_pin)}
         needs = ("CAP_BPF", "CAP_SYS_ADMIN")
-        raise diagnose(error, f"opening map {where}", needs=needs, meanings=meanings) from error
+        raise kernel_error(error, f"opening map {where}", needs=needs, meanings=meanings) from error
     try:
         spec = _described(descriptor.fileno(), key_type, value_type, inner)
     except BaseException:
@@ -60,10 +60,22 @@ def open_map(
     return make_map(spec, descriptor)
 
 
+def _check_where(where: object) -> None:
+    """Refuse what is neither a path nor a number that can be an id."""
+    if isinstance(where, bool) or not isinstance(where, str | PathLike | int):
+        raise InvalidValue(f"open_map({where!r}): give the path of a pin, or the map's id, not {type(where).__name__}")
+    if isinstance(where, int) and not 0 <= where < 1 << 32:
+        raise InvalidValue(f"{where} is no map's id: ids are numbers of 32 bits, 1 to 4294967295")
+    if not isinstance(where, int) and "\0" in fspath(where):
+        raise InvalidValue(f"open_map({where!r}): a path has no NUL")
+
+
 def _type(what: str, given: Type | type[Any] | None) -> Type | None:
     found = type_of(given)
     if found is None and given is not None:
-        raise InvalidValue(f"{what}={given!r} is no BPF type: give an integer type, char[N], u8[N] or a Struct class")
+        raise InvalidValue(
+            f"{what}={given!r} is not a BPF type: give an integer type, char[N], u8[N] or a Struct class"
+        )
     return found
 
 
@@ -104,3 +116,26 @@ def _from_btf(found: MapInfo, number: int, size: int) -> Type:
         if made.size == size:
             return made
     return BytesType(size)
+
+
+def section_variables(table: KernelMap) -> tuple[tuple[str, int, Type], ...]:
+    """Name, offset and type of each variable in a map of global data, as its BTF has them; none of another map."""
+    from pyebpf.btf import Btf, DataSec
+    from pyebpf.kernel.info import btf_bytes, map_info
+    from pyebpf.types.from_btf import type_from_btf
+
+    found = map_info(table.fileno())
+    if not found.btf_id or not found.value_btf_type:
+        return ()
+    try:
+        btf = Btf(btf_bytes(found.btf_id))
+    except PermissionError:
+        return ()
+    section = btf.type_by_id(found.value_btf_type)
+    variables = []
+    for each in section.variables if isinstance(section, DataSec) else ():
+        if each.size:
+            var = btf.type_by_id(each.type)
+            kind = type_from_btf(btf, found.name, btf.type_by_id(btf.resolve(getattr(var, "type", 0))))
+            variables.append((var.name, each.offset, kind if kind.size == each.size else BytesType(each.size)))
+    return tuple(variables)

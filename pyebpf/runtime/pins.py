@@ -1,8 +1,9 @@
-"""A loaded module on a bpf file system: pinned there by one process, taken up by the next.
+"""A loaded module on a bpf file system: pinned there by one process, reopened by the next.
 
-A directory holds a file for each map (`map_<number>_<name>`), program (`program_<number>_<name>`) and link
+A directory holds a file for each map (`map_<number>_<name>`), program (`program_<number>_<name>_<digest>`) and link
 (`link_<number>_<program's number>`). Numbers are those of the module's spec, so that the same declarations find
-theirs again; names are for readers, and have no dots, which the file system reserves.
+theirs again; names are for readers, and have no dots, which the file system reserves. The digest is of the program's
+instructions and of where it is attached: compiled again, the same source has the same, and other source another.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, KernelError, NotFound
 from pyebpf.kernel import bpf, info
-from pyebpf.kernel.diagnosis import diagnose, pin_error
+from pyebpf.kernel.errors_in_words import kernel_error, pin_error
 from pyebpf.kernel.memory import PAGE_SIZE
 from pyebpf.link.base import Link
 from pyebpf.link.listing import described, program_type_name
 from pyebpf.objects import Program, make_map
+from pyebpf.specs.programs import kernel_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,10 +32,24 @@ __all__ = ["pin", "reopen", "unpin"]
 
 
 _KINDS = ("map_", "program_", "link_")
+_DIGEST = 16  # hexadecimal digits
 
 
 def _file(kind: str, number: int, name: str) -> str:
-    return f"{kind}_{number}_{name.replace('.', '-')}"
+    return f"{kind}_{number}_{kernel_name(name).replace('.', '-')}"
+
+
+def _program_file(spec: ModuleSpec, number: int) -> str:
+    """The file of a program: its digest is of its code, and of all places that the code is for."""
+    from hashlib import sha256
+
+    own = spec.programs[number]
+    text = [f"{i.op.name} {i.dst} {i.src} {i.offset} {i.imm} {i.symbol}" for i in own.code.instructions]
+    text += [f"{each.name} {each.start}" for each in own.code.subprograms]
+    same = (each for each in spec.programs if each.code is own.code)
+    text += [f"{each.type} {each.attach} {each.expected_attach_type} {each.flags} {each.cookie}" for each in same]
+    digest = sha256("\n".join(text).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{_file('program', number, own.name)}_{digest}"
 
 
 def pin(
@@ -56,7 +72,8 @@ def pin(
         done: dict[int, int] = {}
         for number, program in enumerate(programs):
             if done.setdefault(id(program), number) == number:
-                _pin(program.fileno(), f"program {program.name}", path, _file("program", number, program.name))
+                name = _program_file(spec, number)
+                _pin(program.fileno(), f"program {program.name}", path, name)
         for number, link in enumerate(links):
             program_number = done.get(id(link.program), 0)
             link.pin(f"{path}/link_{number}_{program_number}")
@@ -95,21 +112,37 @@ def _reopen(
     path: str, spec: ModuleSpec, names: Sequence[str], opened: list[KernelMap | Program | Link]
 ) -> tuple[dict[str, KernelMap], list[Program], list[Link]]:
     maps: dict[str, KernelMap] = {}
+    used: set[str] = set()
     for number, each in enumerate(spec.maps):
-        maps[each.name] = made = make_map(each, _open(path, names, "map", number, each.name))
+        file = _file("map", number, each.name)
+        if file not in names:
+            raise _another(path, f"lacks {file}")
+        maps[each.name] = made = make_map(each, _obj_get(f"{path}/{file}"))
         opened.append(made)
+        used.add(file)
         if each.entries(PAGE_SIZE) not in (0, made.max_entries):
             sizes = f"{made.max_entries} entries, not {each.max_entries} as declared"
             raise InvalidValue(f"the map {each.name} pinned at {path} has {sizes}: unpin it (rm -r)")
     programs: list[Program] = []
     for number, program_spec in enumerate(spec.programs):
         shared = [program for program in programs if program.spec.code is program_spec.code]
-        if shared and _file("program", number, program_spec.name) not in names:
+        file = _program_file(spec, number)
+        if file not in names:
+            if any(name.startswith(_file("program", number, program_spec.name) + "_") for name in names):
+                raise InvalidValue(
+                    f"the program {program_spec.name} pinned at {path} has other code than this one, or is attached "
+                    "elsewhere: reopen it by the source that pinned it, or unpin it (rm -r) and load this one"
+                )
+            if not shared:
+                raise _another(path, f"lacks {file}")
             programs.append(shared[0])
             continue
-        descriptor = _open(path, names, "program", number, program_spec.name)
+        used.add(file)
+        descriptor = _obj_get(f"{path}/{file}")
         programs.append(Program.opened(program_spec, maps, descriptor))
         opened.append(programs[-1])
+    if more := [name for name in names if name.startswith(("map_", "program_")) and name not in used]:
+        raise _another(path, f"has {more[0]}, too")
     links = []
     for name in sorted((name for name in names if name.startswith("link_")), key=lambda name: int(name.split("_")[1])):
         number = int(name.split("_")[2])
@@ -118,22 +151,15 @@ def _reopen(
     return maps, programs, links
 
 
-def _another(path: str, name: str) -> InvalidValue:
-    return InvalidValue(f"what is pinned at {path} was made by other declarations: it has no {name}; unpin it (rm -r)")
-
-
-def _open(path: str, names: Sequence[str], kind: str, number: int, name: str) -> Descriptor:
-    file = _file(kind, number, name)
-    if file not in names:
-        raise _another(path, file)
-    return _obj_get(f"{path}/{file}")
+def _another(path: str, difference: str) -> InvalidValue:
+    return InvalidValue(f"what is pinned at {path} has other declarations: it {difference}; unpin it (rm -r)")
 
 
 def _obj_get(path: str) -> Descriptor:
     try:
         return bpf.obj_get(path)
     except OSError as error:
-        raise diagnose(error, f"opening {path}", needs=("CAP_BPF",)) from error
+        raise kernel_error(error, f"opening {path}", needs=("CAP_BPF",)) from error
 
 
 def _link(descriptor: Descriptor, program: Program | None) -> Link:
@@ -147,7 +173,7 @@ def unpin(path: str) -> None:
         files = sorted(Path(path).iterdir())
         for file in files:
             if file.is_dir() or not file.name.startswith(_KINDS):
-                raise InvalidValue(f"{file} was not pinned by pyebpf: remove it by hand")
+                raise InvalidValue(f"{file} was not pinned by pyebpf: remove it yourself")
         for file in files:
             with contextlib.suppress(FileNotFoundError):
                 file.unlink()
@@ -157,4 +183,4 @@ def unpin(path: str) -> None:
     except OSError as error:
         if isinstance(error, KernelError):
             raise
-        raise diagnose(error, f"unpinning {path}", needs=("CAP_DAC_OVERRIDE",)) from error
+        raise kernel_error(error, f"unpinning {path}", needs=("CAP_DAC_OVERRIDE",)) from error

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.intrinsics.stacks import MISSED
-from pyebpf.maps.stack_trace import StackTraces
+from pyebpf.maps.stack_trace import StackTraceMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Stacks"]
 
 
-class Stacks(StackTraces):
+class Stacks(StackTraceMap):
     """Stacks by the numbers of `kstack()` and `ustack()`: a mapping from numbers to addresses, and their names.
 
     A number below 0 is an empty stack. Names come from what is known when they are asked for; of processes that end

@@ -74,22 +74,22 @@ class AttachSpec:
         return str(self)
 
     @property
-    def group(self) -> Hashable | None:
+    def link_group(self) -> Hashable | None:
         """The key shared by attach points that one link serves; None for one with a link of its own."""
         return None
 
     @property
-    def numbers(self) -> int | None:
+    def scalar_parameters(self) -> int | None:
         """The number of scalar arguments that the program is called with in place of a context; None for a context."""
         return None
 
     @property
-    def is_open(self) -> bool:
-        """Whether the place is named later, by `Probe.attach(...)`: entering `with bpf:` only loads the program."""
+    def is_deferred(self) -> bool:
+        """Whether `Probe.attach(...)` names the target later: entering `with bpf:` only loads the program."""
         return False
 
     @property
-    def marks_owner(self) -> bool:
+    def named_after_owner(self) -> bool:
         """Whether the loaded program is named after this process, since nothing else says whose attachment it is."""
         return False
 
@@ -97,9 +97,9 @@ class AttachSpec:
         """The attachment as the program sees it: a `pyebpf.builder.context.ProgramContext`."""
         raise NotImplementedError
 
-    def at(self, *place: Any, **options: Any) -> AttachSpec:  # noqa: ARG002 - open kinds take them
-        """The same kind of attachment at a place named now: what `Probe.attach(...)` was given.
+    def with_target(self, *place: Any, **options: Any) -> AttachSpec:  # noqa: ARG002 - deferred ones take them
+        """Return the same attachment with its target, which `Probe.attach(...)` was given.
 
-        Raises InvalidValue for a kind whose place is known or that is never attached.
+        Raises InvalidValue where the target is known already, and where nothing is ever attached.
         """
         raise InvalidValue(f"{self} is attached by `with bpf:`, at the place that its decorator names")

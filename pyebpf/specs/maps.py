@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
@@ -29,12 +28,11 @@ __all__ = ["MapSpec", "MapTypes", "map_size"]
 _FIXED_KEYS: dict[Key, Type] = {Key.INDEX: U32, Key.DESCRIPTOR: S32, Key.CGROUP: U64}
 _FIXED_VALUES: dict[Value, Type] = {Value.DESCRIPTOR: U32, Value.SOCKET: U64, Value.DEVICE: U32, Value.PROCESSOR: U32}
 
-_NAME = re.compile(r"[A-Za-z0-9_.]{1,15}")
-_MOST = (1 << 32) - 1
-_MOST_KEY = 512 - 32
-_MOST_PREFIX = 256
-_MOST_HASHES = 15
-_MOST_OF_ARENA = 1 << 32
+_MAX_ELEMENTS = (1 << 32) - 1
+_MAX_KEY = 512 - 32
+_MAX_PREFIX = 256
+_MAX_HASHES = 15
+_MAX_OF_ARENA = 1 << 32
 _LEAST_PAGE = 4096  # of the architectures that Linux has
 
 _KEY_SIZES = {Key.INDEX: (4,), Key.DESCRIPTOR: (4,), Key.CGROUP: (8, 16)}
@@ -53,7 +51,9 @@ class MapTypes:
 
 @dataclass(frozen=True, slots=True)
 class MapSpec:
-    """One map. `name` is what programs call it, 1 to 15 bytes of [A-Za-z0-9_.], unique in its module.
+    """One map. `name` is what programs call it, any text without NUL, unique in its module.
+
+    The kernel shows its first 15 characters, with `_` in place of those that it does not take (`kernel_name`).
 
     `key` and `value` are types with codecs; None where the kind has none or fixes them itself (indices, descriptors).
     `max_entries` counts entries (a ring buffer's: bytes, a power of two from 4096 on; a perf event array's: 0
@@ -115,8 +115,8 @@ def map_size(size: object) -> int:
 def _check(spec: MapSpec, page_size: int) -> None:
     """`MapSpec.check`: each refusal says what to give instead."""
     traits = spec.traits
-    if not _NAME.fullmatch(spec.name):
-        raise InvalidValue(f"map name {spec.name!r}: give 1 to 15 of letters, digits, _ and .")
+    if not spec.name or "\0" in spec.name:
+        raise InvalidValue(f"map name {spec.name!r}: give a name without NUL, such as 'opens'")
     _key(spec, traits)
     _value(spec, traits)
     _entries(spec, traits, page_size)
@@ -132,8 +132,8 @@ def _check(spec: MapSpec, page_size: int) -> None:
         raise _wrong(spec, "the kernel takes no BTF for this kind: leave out with_btf=")
     if spec.extra and spec.type not in {MapType.BLOOM_FILTER, MapType.ARENA}:
         raise _wrong(spec, "extra= is for Bloom filters (hash functions) and arenas (address): leave it out")
-    if spec.type is MapType.BLOOM_FILTER and not 0 <= spec.extra <= _MOST_HASHES:
-        raise _wrong(spec, f"{spec.extra} hash functions: give extra= 1 to {_MOST_HASHES}, or 0 for the kernel's 5")
+    if spec.type is MapType.BLOOM_FILTER and not 0 <= spec.extra <= _MAX_HASHES:
+        raise _wrong(spec, f"{spec.extra} hash functions: give extra= 1 to {_MAX_HASHES}, or 0 for the kernel's 5")
     if (spec.type is MapType.STRUCT_OPS) != bool(spec.struct_ops):
         fix = 'give struct_ops=, such as "tcp_congestion_ops"' if not spec.struct_ops else "leave out struct_ops="
         raise _wrong(spec, fix)
@@ -160,10 +160,10 @@ def _key(spec: MapSpec, traits: MapTraits) -> None:
     elif key is None:
         raise _wrong(spec, "give key=, the type of its keys")
     elif traits.key is Key.PREFIX:
-        if not 5 <= key.size <= 4 + _MOST_PREFIX:
+        if not 5 <= key.size <= 4 + _MAX_PREFIX:
             raise _wrong(spec, f"keys are a {traits.key.value}, {_fixed(key)}: give key=ipv4_prefix or ipv6_prefix")
-    elif key.size > _MOST_KEY:
-        raise _wrong(spec, f"a key of {key.size} bytes: a program's stack holds at most {_MOST_KEY}")
+    elif key.size > _MAX_KEY:
+        raise _wrong(spec, f"a key of {key.size} bytes: a program's stack holds at most {_MAX_KEY}")
 
 
 def _value(spec: MapSpec, traits: MapTraits) -> None:
@@ -187,14 +187,14 @@ def _value(spec: MapSpec, traits: MapTraits) -> None:
 
 def _entries(spec: MapSpec, traits: MapTraits, page_size: int) -> None:
     count = spec.max_entries
-    if not 0 <= count <= _MOST:
-        raise _wrong(spec, f"{count} is no size: give 1 to {_MOST}")
+    if not 0 <= count <= _MAX_ELEMENTS:
+        raise _wrong(spec, f"{count} is not a size: give 1 to {_MAX_ELEMENTS}")
     match traits.entries:
         case Entries.COUNT | Entries.PAGES:
             if not count:
                 raise _wrong(spec, f"a size of 0: give the number of {traits.entries.value}")
-            if traits.entries is Entries.PAGES and count * page_size > _MOST_OF_ARENA:
-                most = _MOST_OF_ARENA // page_size
+            if traits.entries is Entries.PAGES and count * page_size > _MAX_OF_ARENA:
+                most = _MAX_OF_ARENA // page_size
                 raise _wrong(spec, f"{count} pages of {page_size} bytes: give at most {most}, which are 4 GiB")
         case Entries.BYTES:
             # Where pages are larger, the ring is as large as one of them.

@@ -56,14 +56,21 @@ class Code:
     it came from (`Instruction.where`). The main function is `subprograms[0]`, at 0. The `global_functions` among them
     are verified by themselves, for any arguments. Of the kernel's functions and variables that are named, those that
     are `weak` may be missing: the variable's address is then 0, and the call one that no verifier takes.
-    `described` is BTF that was there before, in place of what is made for the code.
+    `btf` is the types that came with the code (an object file's), in place of those made for it.
     """
 
     instructions: tuple[Instruction, ...]
     subprograms: tuple[FunctionStart, ...]
     global_functions: tuple[GlobalFunction, ...] = ()
     weak: frozenset[str] = frozenset()
-    described: CodeTypes | None = None
+    btf: CodeTypes | None = None
+
+    def __post_init__(self) -> None:
+        """Take instructions that are written as bytes for what they are. Raises AssemblyError for other bytes."""
+        if not all(hasattr(each, "op") for each in self.instructions):
+            from pyebpf.asm import instructions_of  # compiled code has none, and does not wait for what reads text
+
+            object.__setattr__(self, "instructions", instructions_of(self.instructions))
 
 
 @dataclass(frozen=True, slots=True)

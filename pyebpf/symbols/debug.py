@@ -19,9 +19,9 @@ __all__ = ["include_debug_symbols"]
 
 _FOLDER = "/usr/lib/debug"
 # What a distribution puts into .gnu_debugdata is some 100 kB; a file that claims more is not unpacked.
-_MOST_PACKED, _MOST_UNPACKED, _DICTIONARY = 1 << 23, 1 << 24, 1 << 26
+_MAX_PACKED, _MAX_UNPACKED, _DICTIONARY = 1 << 23, 1 << 24, 1 << 26
 # A debug file's checksum is made only of what takes a tenth of a second; those with a build id need none.
-_MOST_SUMMED = 1 << 27
+_MAX_SUMMED = 1 << 27
 _SMALLEST_ID = 2  # bytes: the first is the folder
 _CHUNK = 1 << 20
 
@@ -81,7 +81,7 @@ def _crc32(path: str) -> int:
     value = 0
     try:
         with open_regular(path) as file:
-            if os.fstat(file.fileno()).st_size > _MOST_SUMMED:
+            if os.fstat(file.fileno()).st_size > _MAX_SUMMED:
                 return -1
             while chunk := file.read(_CHUNK):
                 value = crc32(chunk, value)
@@ -92,13 +92,13 @@ def _crc32(path: str) -> int:
 
 def _unpack(elf: ElfSymbols) -> bool:
     section = elf.section(".gnu_debugdata")
-    if section is None or section.size > _MOST_PACKED:
+    if section is None or section.size > _MAX_PACKED:
         return False
     from lzma import LZMADecompressor, LZMAError
 
     try:
         unpacker = LZMADecompressor(memlimit=_DICTIONARY)
-        data = unpacker.decompress(elf.contents(section), _MOST_UNPACKED)
+        data = unpacker.decompress(elf.contents(section), _MAX_UNPACKED)
         if not unpacker.eof:
             return False
         elf.include(ElfSymbols.from_bytes(data, f"{elf.path} .gnu_debugdata", seconds=elf.budget.seconds))

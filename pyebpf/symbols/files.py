@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from pyebpf.elf.budget import PATIENCE
 from pyebpf.elf.symbols import ElfSymbols
-from pyebpf.errors import KernelError, MalformedData, NotFound, NotPermitted
+from pyebpf.errors import KernelError, MalformedData, NotFound, NotPermitted, check_argument
 
 __all__ = ["ElfFile", "open_regular"]
 
@@ -17,7 +17,7 @@ def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
     """Open a regular file for reading, and nothing else: a FIFO would wait for a writer, a device might do anything.
 
     Links below /proc/PID/root are followed inside of that root. Raises NotFound, NotPermitted, KernelError, and
-    MalformedData for what is no regular file.
+    MalformedData for what is not a regular file.
     """
     from pyebpf.kernel.roots import resolved  # simulations name the frames of stacks without the layer `kernel`
 
@@ -36,17 +36,18 @@ def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
         raise NotPermitted(f"{path} cannot be read by this user", error.errno) from error
     except OSError as error:
         raise KernelError(f"{path} cannot be read: {error.strerror}", error.errno) from error
-    raise MalformedData(f"{path} is no regular file")
+    raise MalformedData(f"{path} is not a regular file")
 
 
 class ElfFile(ElfSymbols):
     """An ELF file by a name of it: any, `/proc/PID/root/...` or `/proc/self/fd/N`.
 
     No descriptor is kept, and a file that is replaced in the meantime is not taken for the same. Raises NotFound if
-    there is no such file, NotPermitted, MalformedData for one that is no ELF file or garbled.
+    there is no such file, NotPermitted, MalformedData for one that is not an ELF file or garbled.
     """
 
     def __init__(self, path: str, *, seconds: float = PATIENCE) -> None:
+        check_argument("path", path, (str, os.PathLike), "the path of a file")
         super().__init__(self._open_again, path, seconds=seconds)
 
     def _open_again(self) -> BinaryIO:

@@ -42,7 +42,7 @@ _BYTE_ORDERS = {0: "<", 2: "<", 3: ">"}
 _ABIS = {"x86_64": 0x0303, "aarch64": 0x0A03}
 _CACHE = "/etc/ld.so.cache"
 # ldconfig's for 2,500 libraries has 200 kB. Entries may share their names, so the text is counted, too.
-_LARGEST_CACHE, _LONGEST_PATH, _LONGEST_NAME, _MOST_TEXT, _MOST_FILES = 1 << 23, 4096, 255, 1 << 24, 65_536
+_LARGEST_CACHE, _LONGEST_PATH, _LONGEST_NAME, _MAX_TEXT, _MAX_FILES = 1 << 23, 4096, 255, 1 << 24, 65_536
 # Where ld.so looks without a cache, Debian's folders among them, and musl's.
 _FOLDERS = (
     "/lib/{arch}-linux-gnu", "/usr/lib/{arch}-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib",
@@ -91,7 +91,7 @@ def _entries(data: bytes, layout: Struct, start: int, count: int, strings: int) 
         flags, key, value, *_ = layout.unpack_from(data, place)
         found = CachedLibrary(_text(data, strings + key), _text(data, strings + value), flags)
         length += len(found.name) + len(found.path) + 8 * layout.size
-        if length > _MOST_TEXT:
+        if length > _MAX_TEXT:
             raise MalformedData("the linker's cache has more text than any file system has libraries")
         yield found
 
@@ -216,7 +216,7 @@ def _matching(name: str, libraries: Iterable[CachedLibrary]) -> Iterator[str]:
 def _in_folder(name: str, folder: str) -> Iterator[str]:
     try:
         with resolved(folder) as found, os.scandir(found) as entries:
-            files = sorted(entry.name for entry in islice(entries, _MOST_FILES))
+            files = sorted(entry.name for entry in islice(entries, _MAX_FILES))
     except OSError:
         return
     yield from _matching(name, [CachedLibrary(file, f"{folder}/{file}", 0) for file in files if ".so" in file])

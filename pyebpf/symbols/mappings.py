@@ -8,7 +8,7 @@ from typing import NamedTuple
 __all__ = ["Mapping", "parse_mappings", "read_mappings"]
 
 # A process may have 65,530 mappings (vm.max_map_count), with names of 4 kB; those of code are a few hundred at most.
-_MOST_TEXT, _MOST_MAPPINGS = 1 << 22, 4096
+_MAX_TEXT, _MAX_MAPPINGS = 1 << 22, 4096
 _DELETED = " (deleted)"
 # start-end perms offset major:minor inode path
 _LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) ([0-9]+) *(.*)")
@@ -19,7 +19,7 @@ _NEWLINE = "\\012"
 class Mapping(NamedTuple):
     """Code at `start` to `end`, which lies in a file from `offset`.
 
-    `path` is as the process sees it, "[vdso]" and the like for what is no file, "" for memory without a name; `inode`
+    `path` is as the process sees it, "[vdso]" and the like for no file, "" for memory without a name; `inode`
     is 0 then. `deleted`: the file has no name any more.
     """
 
@@ -43,14 +43,14 @@ def read_mappings(pid: int) -> tuple[Mapping, ...]:
     Raises OSError.
     """
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as file:
-        return parse_mappings(file.read(_MOST_TEXT))
+        return parse_mappings(file.read(_MAX_TEXT))
 
 
 def parse_mappings(text: str) -> tuple[Mapping, ...]:
     """The executable mappings of the content of a `maps` file, by address."""
     found: list[Mapping] = []
     for line in text.split("\n"):
-        if len(found) == _MOST_MAPPINGS:
+        if len(found) == _MAX_MAPPINGS:
             break
         match = _LINE.fullmatch(line)
         if match is None:

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["Processes", "mount_namespace", "open_mapped"]
 
 _VDSO = "[vdso]"
-_LARGEST_VDSO, _MOST_VDSOS = 1 << 20, 64
+_LARGEST_VDSO, _MAX_VDSOS = 1 << 20, 64
 _PERF_MAP = "/tmp/perf-{}.map"  # noqa: S108 - where just-in-time compilers and perf have agreed to look for it
-_MOST_PROCESSES = 16_384
+_MAX_PROCESSES = 16_384
 _LOOK_AGAIN = 1.0  # seconds
 # What is kept at most: mappings of all processes, 350 bytes each, and of one process how often it was found changed,
 # and frames that have been asked for; files, and bytes of their symbols and of names in perf maps.
-_MOST_MAPPINGS, _MOST_SNAPSHOTS, _MOST_FRAMES = 131_072, 4, 8192
-_MOST_FILES, _SYMBOLS_ROOM, _PERF_MAPS_ROOM = 16_384, 1 << 25, 1 << 25
+_MAX_MAPPINGS, _MAX_SNAPSHOTS, _MAX_FRAMES = 131_072, 4, 8192
+_MAX_FILES, _SYMBOLS_ROOM, _PERF_MAPS_ROOM = 16_384, 1 << 25, 1 << 25
 _SYMBOL_COST = 28
 #: Looks at one process in a second, whatever names it takes on.
-_MOST_LOOKS = 8
+_MAX_LOOKS = 8
 
 
 class _Module:
@@ -83,7 +83,7 @@ class _Modules:
             module = self._known.pop(key)
         else:
             module = self._open(pid, mapping, namespace)
-            if len(self._known) >= _MOST_FILES:
+            if len(self._known) >= _MAX_FILES:
                 del self._known[next(iter(self._known))]
         self._known[key] = module
         return module
@@ -137,7 +137,7 @@ class _Modules:
 
     def give_up(self, path: str, reason: str) -> None:
         """Note that a file's names are not read."""
-        if len(self.given_up) < _MOST_FILES:
+        if len(self.given_up) < _MAX_FILES:
             self.given_up.setdefault(path, reason)
 
     def _open(self, pid: int, mapping: Mapping, namespace: str) -> _Module | None:
@@ -160,7 +160,7 @@ class _Modules:
                 memory.seek(mapping.start)
                 data = memory.read(min(mapping.end - mapping.start, _LARGEST_VDSO))
             if data not in self._vdso:
-                if len(self._vdso) >= _MOST_VDSOS:
+                if len(self._vdso) >= _MAX_VDSOS:
                     return None
                 self._vdso[data] = _Module(ElfSymbols.from_bytes(data, _VDSO), "", "")
         except (OSError, PyebpfError):
@@ -189,7 +189,7 @@ class _Process:
         """Take note of the mappings; False if the process has ended, or has none."""
         now = time.monotonic()
         self._looks = [*(look for look in self._looks if now - look < 1), now]
-        if len(self._looks) > _MOST_LOOKS:
+        if len(self._looks) > _MAX_LOOKS:
             return bool(self._snapshots)
         try:
             owner = os.stat(f"/proc/{self._pid}").st_uid
@@ -213,7 +213,7 @@ class _Process:
                 in_time = time.thread_time() < until and self._modules.patience() > 0
                 modules.append(self._modules.get(self._pid, mapping, namespace) if in_time else None)
             self._snapshots.append((mappings, tuple(modules)))
-            del self._snapshots[:-_MOST_SNAPSHOTS]
+            del self._snapshots[:-_MAX_SNAPSHOTS]
             self._frames.clear()
         root = f"/proc/{self._pid}/root" if namespace else ""
         path = root + _PERF_MAP.format(_own_pid(self._pid))
@@ -245,7 +245,7 @@ class _Process:
             if not frame.module and time.monotonic() - looked > _LOOK_AGAIN and self.look():
                 frame = self._resolve(address)
             if frame.name:
-                if len(self._frames) >= _MOST_FRAMES:
+                if len(self._frames) >= _MAX_FRAMES:
                     self._frames.clear()
                 self._frames[address] = frame
         return frame
@@ -312,7 +312,7 @@ class Processes:
         before = process.size
         found = process.look()
         self._mappings += process.size - before
-        self._make_room(_MOST_PROCESSES)
+        self._make_room(_MAX_PROCESSES)
         return found
 
     def resolve(self, pid: int, address: int) -> Frame:
@@ -330,20 +330,20 @@ class Processes:
         process = self._processes.pop(pid, None)
         if process is None:
             process = _Process(pid, self._modules, self._room)
-            self._make_room(_MOST_PROCESSES - 1)
+            self._make_room(_MAX_PROCESSES - 1)
         self._processes[pid] = process
         return process
 
     def _make_room(self, most: int) -> None:
         """Forget those asked for least lately, but never the last."""
-        while len(self._processes) > most or (self._mappings > _MOST_MAPPINGS and len(self._processes) > 1):
+        while len(self._processes) > most or (self._mappings > _MAX_MAPPINGS and len(self._processes) > 1):
             oldest = self._processes.pop(next(iter(self._processes)))
             oldest.forget_perf_map()
             self._mappings -= oldest.size
 
 
 def open_mapped(pid: int, mapping: Mapping, namespace: str, seconds: float = PATIENCE) -> tuple[ElfFile, str] | None:
-    """The file of a mapping of a living process, and where its file system begins; None if it is no ELF file.
+    """The file of a mapping of a living process, and where its file system begins; None if it is not an ELF file.
 
     `namespace` as `mount_namespace` tells it; `seconds` is how long a pass over its symbols may take. Raises
     OverBudget.

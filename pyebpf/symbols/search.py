@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from pyebpf.symbols.kernel import FUNCTIONS, KernelSymbol, read_kallsyms
 
+if TYPE_CHECKING:
+    from collections.abc import Container
+
 __all__ = ["SymbolText"]
 
+_FUNCTION = re.compile(rb"^([0-9a-f]+) [tTwW] ([^\t\n]+)", re.MULTILINE)
+_PADDING = (b"__pfx_", b"__cfi_")
 #: Letters that a misspelt name has in common with the one meant, at its beginning or its end.
 _COMMON = 4
 
@@ -37,6 +43,24 @@ class SymbolText:
             if module in {"", (home or b"").decode()}:
                 found.append(KernelSymbol(symbol.decode(), int(address, 16), kind.decode(), (home or b"").decode()))
         return tuple(found)
+
+    def matching(self, glob: bytes, module: str = "") -> tuple[KernelSymbol, ...]:
+        """Functions whose names match a regular expression, of any module or of one."""
+        return tuple(each for each in self._search(f"(?:{glob.decode()})", module) if each.is_function)
+
+    def at_addresses(self, addresses: Container[int]) -> dict[int, list[str]]:
+        """Names of the functions that begin at each of some addresses, in the kernel's order."""
+        found: dict[int, list[str]] = {}
+        for address, name in _FUNCTION.findall(self._text):
+            number = int(address, 16)
+            if number in addresses:
+                found.setdefault(number, []).append(name.decode(errors="replace"))
+        return found
+
+    def names_at(self, address: int) -> tuple[str, ...]:
+        """All names of the function at an address, without those of padding; none if no function begins there."""
+        found = re.findall(rb"\n%016x [tTwW] ([^\t\n]+)" % address, self._text)
+        return tuple(name.decode(errors="replace") for name in found if not name.startswith(_PADDING))
 
     def has_module(self, name: str) -> bool:
         """Whether a module has symbols, so is loaded."""

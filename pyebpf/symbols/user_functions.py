@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.elf.symbols import IFUNC
 from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.kernel.libraries import loaded_function
 from pyebpf.kernel.roots import split_root
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.files import ElfFile
@@ -45,7 +46,7 @@ class _Absent(Exception):
 def open_binary(path: str) -> ElfFile:
     """The file, if programs of this machine can have it as their code.
 
-    Raises NotFound, NotPermitted, MalformedData for a file that is no ELF file, InvalidValue for another machine's.
+    Raises NotFound, NotPermitted, MalformedData for a file that is not an ELF file, InvalidValue for another machine's.
     """
     elf = ElfFile(path)
     arch = os.uname().machine
@@ -55,13 +56,13 @@ def open_binary(path: str) -> ElfFile:
 
 
 def find_functions(
-    elf: ElfSymbols, names: Sequence[str], *, binary: str = "", returns: bool = False, most: int = 1000
+    elf: ElfSymbols, names: Sequence[str], *, binary: str = "", returns: bool = False, max_probes: int = 1000
 ) -> Functions:
     """Find the functions `names`: symbols, "symbol+offset", offsets in the file ("0x1234"), patterns.
 
     A symbol with several versions has several places. `binary` is what the author called the file. Raises NotFound with
     closest names if there is none of them; InvalidValue for places inside a function that a return probe cannot have,
-    and for a pattern of more than `most` functions.
+    and for a pattern of more than `max_probes` functions.
     """
     binary = binary or elf.path
     places: dict[int, ProbeOffset] = {}
@@ -69,13 +70,13 @@ def find_functions(
     include = not elf.segments  # looked for only if a name is missing: it costs a few file look-ups
     for name in names:
         try:
-            found = _places(elf, name, binary, returns=returns, most=most)
+            found = _places(elf, name, binary, returns=returns, max_probes=max_probes)
         except _Absent:
             if not include:
                 include_debug_symbols(elf, root=split_root(elf.path)[0])
                 include = True
             try:
-                found = _places(elf, name, binary, returns=returns, most=most)
+                found = _places(elf, name, binary, returns=returns, max_probes=max_probes)
             except _Absent as absent:
                 warnings.append(str(absent))
                 continue
@@ -87,7 +88,7 @@ def find_functions(
     return Functions(tuple(places.values()), tuple(warnings))
 
 
-def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int) -> Iterable[ProbeOffset]:
+def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, max_probes: int) -> Iterable[ProbeOffset]:
     symbols = elf.find(name)
     if symbols:
         return _of_symbols(elf, symbols, name, binary)
@@ -97,7 +98,7 @@ def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, most: int
     if plus and (symbols := elf.find(bare)):
         return _inside(elf, symbols, name, distance, binary, returns=returns)
     if _PATTERN & set(name):
-        return _matching(elf, name, binary, most)
+        return _matching(elf, name, binary, max_probes)
     plain, at, _ = name.partition("@")
     if at and (others := elf.find(plain)):
         raise _Absent(f"{binary} has no function {name}: its {plain} is {' and '.join(map(str, others))}")
@@ -117,10 +118,24 @@ def _of_symbols(elf: ElfSymbols, symbols: Sequence[Symbol], name: str, binary: s
         several = len({symbol.value for symbol in code}) > 1
         return [ProbeOffset(str(symbol) if several else name, symbol.offset or 0) for symbol in code]
     if any(symbol.kind == IFUNC for symbol in symbols):
-        chosen = [symbol.name for symbol in elf.functions(f"*_{name.partition('@')[0]}_*") if symbol.kind != IFUNC]
-        remedy = f"probe those: {', '.join(chosen[:3])}" if chosen else "they have no symbols in this file"
-        raise _Absent(f"{name} of {binary} is chosen among several when a program starts (IFUNC): {remedy}")
+        raise _Absent(
+            f"{name} of {binary} is chosen among several when a program starts (IFUNC): "
+            f"{_variants(elf, symbols[0], name.partition('@')[0])}"
+        )
     raise _Absent(f"{name} of {binary} is no code: it is data")
+
+
+def _variants(elf: ElfSymbols, symbol: Symbol, name: str) -> str:
+    """The remedy for an IFUNC: the variant that this machine uses, if it can be told."""
+    known = [each for each in elf.functions("*") if each.kind != IFUNC and each.value != symbol.value]
+    address = loaded_function(elf.path, name)
+    if address is not None:
+        used = [each.name for each in known if each.offset is not None and each.offset == address]
+        mine = [each for each in used if f"_{name}_" in each] or used
+        if mine:
+            return f"probe {mine[0]}, which this machine uses"
+    chosen = [each.name for each in known if f"_{name}_" in each.name]
+    return f"probe one of these: {', '.join(chosen[:3])}" if chosen else "they have no symbols in this file"
 
 
 def _is_code(elf: ElfSymbols, symbol: Symbol) -> bool:
@@ -133,7 +148,7 @@ def _inside(
     try:
         offset = int(distance, 0)
     except ValueError:
-        raise InvalidValue(f"{name}: {distance!r} is no number of bytes") from None
+        raise InvalidValue(f"{name}: {distance!r} is not a number of bytes") from None
     if returns and offset:
         raise InvalidValue(f"{name}: the return is probed at a function's start; leave out +{distance}")
     for symbol in symbols:
@@ -149,7 +164,7 @@ def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> Pro
     try:
         offset = int(name, 16)
     except ValueError:
-        raise InvalidValue(f"{name} is no offset in a file") from None
+        raise InvalidValue(f"{name} is not an offset in a file") from None
     address = elf.address_of(offset)
     if address is None:
         raise InvalidValue(f"offset {name} of {binary} is not in its code")
@@ -161,14 +176,19 @@ def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> Pro
     return ProbeOffset(name, offset)
 
 
-def _matching(elf: ElfSymbols, pattern: str, binary: str, most: int) -> list[ProbeOffset]:
+def _matching(elf: ElfSymbols, pattern: str, binary: str, max_probes: int) -> list[ProbeOffset]:
     found = [symbol for symbol in elf.functions(pattern) if symbol.kind != IFUNC and _is_code(elf, symbol)]
     if not found:
         raise _Absent(f"no function of {binary} matches {pattern}")
-    places = {symbol.offset or 0: ProbeOffset(symbol.name, symbol.offset or 0) for symbol in reversed(found)}
-    if len(places) > most:
+    names: dict[int, list[str]] = {}
+    for symbol in found:
+        if symbol.name not in (same := names.setdefault(symbol.offset or 0, [])):
+            same.append(symbol.name)
+    # What has several names that match has one place, called by all of them.
+    places = {offset: ProbeOffset("/".join(same), offset) for offset, same in names.items()}
+    if len(places) > max_probes:
         raise InvalidValue(
-            f"{pattern} matches {len(places)} functions of {binary}, more than {most}: narrow it, or allow more with "
-            f"max_probes={len(places)} (--max-probes)"
+            f"{pattern} matches {len(places)} functions of {binary}, more than {max_probes}: narrow it, or allow more "
+            f"with max_probes={len(places)} (--max-probes)"
         )
     return [places[offset] for offset in sorted(places)]

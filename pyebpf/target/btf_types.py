@@ -37,7 +37,7 @@ MAX_MODIFIERS = 64
 
 
 def convert(btf: Btf, type_id: int, module: str = "", nesting: int = MAX_NESTING) -> KernelType:
-    """Describe a type of `btf`, which is `module`'s. Raises BtfError for one that goes in circles or is no type."""
+    """Describe a type of `btf`, which is `module`'s. Raises BtfError for one that goes in circles or is not a type."""
     aliases: list[str] = []
     tags: list[str] = []
     for _ in range(MAX_MODIFIERS):
@@ -86,4 +86,4 @@ def _describe(
         case FuncProto():
             return KernelType("function", 0, id=node.id, module=home, aliases=aliases, tags=tags)
         case _:
-            raise BtfError(f"BTF's type {node.id} ({type(node).__name__} {node.name!r}) is no C type")
+            raise BtfError(f"BTF's type {node.id} ({type(node).__name__} {node.name!r}) is not a C type")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pyebpf.btf.record import Record
 from pyebpf.errors import MalformedData
+from pyebpf.target.schema import read
 
 if TYPE_CHECKING:
-    from pyebpf.types.tracepoint import TracepointField, TracepointFormat
+    from pyebpf.types.tracepoint import TracepointField
 
 __all__ = [
     "KernelFunction",
@@ -18,7 +19,7 @@ __all__ = [
     "KernelType",
     "KernelVariable",
     "TypeKind",
-    "format_from_plain",
+    "from_plain",
     "to_plain",
 ]
 
@@ -78,28 +79,8 @@ class KernelType(Record):
         """Text that tells it from every other struct, union or enum of its kernel."""
         return f"{self.c_name}#{self.id}" + (f"@{self.module}" if self.module else "")
 
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """Make it of what `to_plain` has made."""
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
-        }
-        if "element" in values:
-            values["element"] = cls.from_plain(values["element"])
-        return cls(**values)
 
-
-class _Typed(Record):
-    """A fact with a field `type`."""
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """Make it of what `to_plain` has made."""
-        fields: dict[str, Any] = {**plain, "type": KernelType.from_plain(plain["type"])}
-        return cls(**fields)
-
-
-class KernelMember(_Typed):
+class KernelMember(Record):
     """The position of a member in its struct: `bit_offset` from the start; `bit_size` is 0 but for bit-fields."""
 
     type: KernelType
@@ -112,14 +93,14 @@ class KernelMember(_Typed):
         return self.bit_offset // 8
 
 
-class KernelVariable(_Typed):
+class KernelVariable(Record):
     """A variable that BTF has; of one that is `per_cpu` each processor has its own."""
 
     type: KernelType
     per_cpu: bool = False
 
 
-class KernelParameter(_Typed):
+class KernelParameter(Record):
     """A parameter; `nullable` if the verifier takes it, where a pointer, for one that may be NULL."""
 
     name: str
@@ -137,12 +118,6 @@ class KernelFunction(Record):
     variadic: bool = False
     module: str = ""
 
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """Make it of what `to_plain` has made."""
-        parameters = tuple(KernelParameter.from_plain(each) for each in plain["parameters"])
-        return cls(**{**plain, "parameters": parameters, "returns": KernelType.from_plain(plain["returns"])})
-
 
 class KernelRawTracepoint(Record):
     """A raw tracepoint: `btf_id` is what a tp_btf program gives as attach_btf_id."""
@@ -151,12 +126,6 @@ class KernelRawTracepoint(Record):
     btf_id: int
     parameters: tuple[KernelParameter, ...]
     module: str = ""
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """Make it of what `to_plain` has made."""
-        parameters = tuple(KernelParameter.from_plain(each) for each in plain["parameters"])
-        return cls(**{**plain, "parameters": parameters})
 
 
 def to_plain(value: object) -> Any:
@@ -181,16 +150,27 @@ def to_plain(value: object) -> Any:
             "common": [_field_to_plain(field) for field in value.common],
             "fields": [_field_to_plain(field) for field in value.fields],
         }
-    raise MalformedData(f"{value!r} is no fact about a kernel")
+    raise MalformedData(f"{value!r} is not a fact about a kernel")
 
 
 def _field_to_plain(field: TracepointField) -> dict[str, Any]:
     return {name: getattr(field, name) for name in field.__match_args__ if getattr(field, name) is not None}
 
 
-def format_from_plain(plain: dict[str, Any]) -> TracepointFormat:
-    """Return the tracepoint format that `to_plain` made."""
+def from_plain(annotation: str, plain: Any, place: str) -> Any:
+    """Return the fact that `to_plain` made of one so annotated. MalformedData names what does not fit."""
     from pyebpf.types.tracepoint import TracepointField, TracepointFormat
 
-    common, own = ([TracepointField(**each) for each in plain[part]] for part in ("common", "fields"))
-    return TracepointFormat(plain["name"], plain["id"], tuple(common), tuple(own))
+    return read(
+        annotation,
+        plain,
+        place,
+        {**_CLASSES, "TracepointField": TracepointField} | {"TracepointFormat": TracepointFormat},
+    )
+
+
+_CLASSES: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (KernelType, KernelMember, KernelVariable, KernelParameter, KernelFunction, KernelRawTracepoint)
+}
+_CLASSES["TypeKind"] = "Literal[{}]".format(", ".join(f'"{kind}"' for kind in get_args(TypeKind)))

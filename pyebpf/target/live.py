@@ -182,7 +182,7 @@ class LiveTarget(Target):
     def member(self, owner: KernelType, name: str) -> KernelMember:
         """Find a member of a struct or union. Raises NotFound with the closest names."""
         if not owner.composite:
-            raise NotFound(f"{owner.c_name} has no member {name!r}: it is no struct or union")
+            raise NotFound(f"{owner.c_name} has no member {name!r}: it is not a struct or union")
         btf, module, type_id = self._defined(owner)
         access = btf.member(type_id, name)
         return KernelMember(convert(btf, access.type, module), access.bit_offset, access.bit_size)
@@ -220,7 +220,7 @@ class LiveTarget(Target):
         btf, _, type_id = self._defined(owner)
         node = btf.type_by_id(btf.resolve(type_id))
         if not isinstance(node, Composite):
-            raise NotFound(f"{owner.c_name} has no members: it is no struct or union")
+            raise NotFound(f"{owner.c_name} has no members: it is not a struct or union")
         return tuple(member.name for member in node.members)
 
     def prototype(self, type_: KernelType) -> KernelFunction:
@@ -228,7 +228,7 @@ class LiveTarget(Target):
         btf = self.btf(type_.module)
         proto = btf.type_by_id(type_.id)
         if type_.kind != "function" or not isinstance(proto, FuncProto):
-            raise NotFound(f"{type_.c_name} is no function type")
+            raise NotFound(f"{type_.c_name} is not a function type")
         return self._described(btf, type_.module, "", type_.id, proto)
 
     @staticmethod
@@ -277,7 +277,7 @@ class LiveTarget(Target):
     def functions(self, pattern: str) -> tuple[str, ...]:
         """Names of functions by a pattern. Raises NotSupported where nothing lists them."""
         if self._functions is None:
-            raise NotSupported("nothing here lists the kernel's functions (tracefs available_filter_functions)")
+            raise NotSupported("no list of the kernel's functions is available (tracefs available_filter_functions)")
         return self._functions(pattern)
 
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
@@ -298,7 +298,7 @@ class LiveTarget(Target):
     def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
         """Find a tracepoint's fields. Raises NotFound, FormatError."""
         if self._formats is None:
-            raise NotSupported("the target has no tracepoint formats: tracefs is not at hand")
+            raise NotSupported("the target has no tracepoint formats: tracefs is not available")
         if (category, name) not in self._parsed:
             from pyebpf.types.tracepoint import parse_format
 
@@ -310,7 +310,7 @@ class LiveTarget(Target):
         from fnmatch import fnmatchcase
 
         if self._tracepoints is None:
-            raise NotSupported("nothing here lists the kernel's tracepoints (tracefs)")
+            raise NotSupported("no list of the kernel's tracepoints is available (tracefs)")
         return tuple(name for name in self._tracepoints(category) if fnmatchcase(name, pattern))
 
     def has(self, feature: str) -> bool:

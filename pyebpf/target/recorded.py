@@ -5,22 +5,22 @@ With them a program compiles to the same bytes on any machine: golden listings, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, get_args
 
-from pyebpf.errors import MalformedData, NotFound
+from pyebpf.errors import MalformedData, NotFound, check_argument
 from pyebpf.target.facts import (
     KernelFunction,
     KernelMember,
     KernelRawTracepoint,
     KernelType,
     KernelVariable,
-    format_from_plain,
+    from_plain,
     to_plain,
 )
 from pyebpf.target.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyebpf.types.tracepoint import TracepointFormat
 
@@ -148,10 +148,24 @@ class Recorder(Target):
         return self._ask("has", self._target.has, feature)
 
 
+def _composites(answers: list[Any]) -> Iterator[dict[str, Any]]:
+    """Structs and unions in answers as JSON has them."""
+    waiting = answers[::-1]
+    while waiting:
+        plain = waiting.pop()
+        if isinstance(plain, dict):
+            if plain.get("kind") in ("struct", "union"):
+                yield plain
+            waiting += list(plain.values())[::-1]
+        elif isinstance(plain, list):
+            waiting += plain[::-1]
+
+
 class RecordedTarget(Target):
     """A target that knows recorded facts only. Any other question raises NotFound that names it."""
 
     def __init__(self, facts: Mapping[str, Mapping[str, Any]]) -> None:
+        check_argument("facts", facts, dict, "a dictionary; from_json() reads a text")
         self._facts = {asked: dict(fact) for asked, fact in facts.items()}
 
     @classmethod
@@ -159,6 +173,7 @@ class RecordedTarget(Target):
         """Read what `Recorder.to_json` wrote. Raises MalformedData."""
         import json
 
+        check_argument("text", text, (str, bytes), "the text that bpf.facts() gave")
         try:
             stored = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -166,21 +181,30 @@ class RecordedTarget(Target):
         facts = stored.get("facts") if isinstance(stored, dict) else None
         if not isinstance(facts, dict) or stored.get("version") != VERSION:
             raise MalformedData(f"these are no recorded facts of version {VERSION}")
-        if not all(isinstance(fact, dict) and len(fact) == 1 for fact in facts.values()):
+        if not all(isinstance(fact, dict) and list(fact) in (["answer"], ["missing"]) for fact in facts.values()):
             raise MalformedData("a recorded fact is neither an answer nor missing")
         return cls(facts)
 
-    def _answer(self, what: str, read: Callable[[Any], Fact], *about: object) -> Fact:
+    def _answer(self, what: str, kind: type[Fact], *about: object) -> Fact:
         asked = question(what, *about)
         fact = self._facts.get(asked)
         if fact is None:
-            raise NotFound(f"the fact {asked!r} was not recorded: record again with this program")
+            raise NotFound(
+                f"the fact {asked!r} was not recorded: no program that was recorded asks for it; record again if the "
+                "program has changed since"
+            )
         if "answer" not in fact:
             raise NotFound(str(fact.get("missing")))
+        return self._read(kind, fact["answer"], asked)
+
+    @staticmethod
+    def _read(kind: type[Fact], plain: Any, asked: str) -> Fact:
         try:
-            return read(fact["answer"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise MalformedData(f"the recorded fact {asked!r} is garbled: {error!r}") from error
+            annotation = str(kind).replace("typing.", "") if get_args(kind) else kind.__name__
+            answer: Fact = from_plain(annotation, plain, f"the recorded fact {asked!r}")
+        except RecursionError:
+            raise MalformedData(f"the recorded fact {asked!r} nests too deep") from None
+        return answer
 
     @property
     def arch(self) -> str:
@@ -190,7 +214,7 @@ class RecordedTarget(Target):
     @property
     def byteorder(self) -> Literal["little", "big"]:
         """As recorded."""
-        return "little" if self._answer("byteorder", str) == "little" else "big"
+        return "little" if self._answer("byteorder", cast("type[str]", Literal["little", "big"])) == "little" else "big"
 
     @property
     def page_size(self) -> int:
@@ -205,15 +229,20 @@ class RecordedTarget(Target):
     @property
     def pid_namespace(self) -> tuple[int, int] | None:
         """As recorded."""
-        return self._answer("pid_namespace", lambda pair: None if pair is None else (pair[0], pair[1]))
+        return self._answer("pid_namespace", cast("type[tuple[int, int] | None]", tuple[int, int] | None))
 
     def type_named(self, name: str) -> KernelType:
-        """As recorded."""
-        return self._answer("type", KernelType.from_plain, name)
+        """As recorded: by its name, or as a part of another answer."""
+        asked = question("type", name)
+        if asked not in self._facts:
+            for plain in _composites([fact.get("answer") for fact in self._facts.values()]):
+                if plain.get("name") and f"{plain['kind']} {plain['name']}" == name:
+                    return self._read(KernelType, plain, asked)
+        return self._answer("type", KernelType, name)
 
     def member(self, owner: KernelType, name: str) -> KernelMember:
         """As recorded."""
-        return self._answer("member", KernelMember.from_plain, owner, name)
+        return self._answer("member", KernelMember, owner, name)
 
     def has_field(self, struct: str, path: str) -> bool:
         """As recorded."""
@@ -225,7 +254,7 @@ class RecordedTarget(Target):
 
     def function(self, name: str) -> KernelFunction:
         """As recorded."""
-        return self._answer("function", KernelFunction.from_plain, name)
+        return self._answer("function", KernelFunction, name)
 
     def has_function(self, name: str) -> bool:
         """As recorded."""
@@ -233,31 +262,33 @@ class RecordedTarget(Target):
 
     def variable(self, name: str) -> KernelVariable:
         """As recorded."""
-        return self._answer("variable", KernelVariable.from_plain, name)
+        return self._answer("variable", KernelVariable, name)
 
     def functions(self, pattern: str) -> tuple[str, ...]:
         """As recorded."""
-        return self._answer("functions", tuple, pattern)
+        return self._answer("functions", tuple[str, ...], pattern)
 
     def members(self, owner: KernelType) -> tuple[str, ...]:
         """As recorded."""
-        return self._answer("members", tuple, owner)
+        return self._answer("members", tuple[str, ...], owner)
 
     def prototype(self, type_: KernelType) -> KernelFunction:
         """As recorded."""
-        return self._answer("prototype", KernelFunction.from_plain, type_)
+        return self._answer("prototype", KernelFunction, type_)
 
     def raw_tracepoint(self, name: str) -> KernelRawTracepoint:
         """As recorded."""
-        return self._answer("raw_tracepoint", KernelRawTracepoint.from_plain, name)
+        return self._answer("raw_tracepoint", KernelRawTracepoint, name)
 
     def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
         """As recorded."""
-        return self._answer("tracepoint_format", format_from_plain, category, name)
+        from pyebpf.types.tracepoint import TracepointFormat
+
+        return self._answer("tracepoint_format", TracepointFormat, category, name)
 
     def tracepoints(self, category: str, pattern: str) -> tuple[str, ...]:
         """As recorded."""
-        return self._answer("tracepoints", tuple, category, pattern)
+        return self._answer("tracepoints", tuple[str, ...], category, pattern)
 
     def has(self, feature: str) -> bool:
         """As recorded."""

@@ -117,7 +117,7 @@ class Target(ABC):
         """
 
     def struct_member(self, struct: str, path: str) -> KernelMember:
-        """Find `a.b[3].c` inside a struct. Raises InvalidValue for what is no path, or leads through a pointer."""
+        """Find `a.b[3].c` inside a struct. Raises InvalidValue for what is not a path, or leads through a pointer."""
         return self._walk(struct, path, through_pointers=False)
 
     def struct_size(self, struct: str) -> int:

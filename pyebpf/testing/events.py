@@ -19,6 +19,7 @@ from pyebpf.types import IntType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from types import UnionType
 
     from pyebpf.attach.kernel_functions import PassedArgument, TracedFunction
     from pyebpf.dsl.module import Module
@@ -36,6 +37,7 @@ _SLOT = 8
 _TRAMPOLINE_SLOTS = 14
 _STACK = 512
 _ETHERTYPE = slice(12, 14)
+_DIRECTIONS = ("ingress", "egress")
 
 
 class Programs:
@@ -71,8 +73,23 @@ class Programs:
         try:
             yield
         except NotFound as error:
-            places = ", ".join(dict.fromkeys(str(attach) for attach, _ in self._programs))
-            raise NotFound(f"no program is attached to {place}: there are {places} ({error})") from None
+            raise self._nothing_at(place, f" ({error})") from None
+
+    def _nothing_at(self, place: str, reason: str = "") -> NotFound:
+        """The error of an event that no program sees."""
+        places = ", ".join(dict.fromkeys(str(attach) for attach, _ in self._programs)) or "none at all"
+        return NotFound(f"no program is attached to {place}: there are {places}{reason}")
+
+    def _programs_at(self, place: str, family: type | UnionType, **wanted: object) -> list[LoadedProgram]:
+        """Programs at places of a family with these attributes. NotFound if there is none."""
+        found = [
+            program
+            for attach, program in self._programs
+            if isinstance(attach, family) and all(getattr(attach, name) == value for name, value in wanted.items())
+        ]
+        if not found:
+            raise self._nothing_at(place)
+        return found
 
 
 class FunctionEvents(Programs):
@@ -130,7 +147,7 @@ class FunctionEvents(Programs):
         if isinstance(value, str | bytes):
             return self.memory.user(value) if user else self.memory.kernel(value)
         if not isinstance(value, int):
-            raise InvalidValue(f"{value!r} is no argument: give a number, an address or text")
+            raise InvalidValue(f"{value!r} is not an argument: give a number, an address or text")
         return value & _WORD
 
     def _saved(self, known: TracedFunction, arguments: Sequence[Value], named: Mapping[str, Value]) -> int:
@@ -221,11 +238,7 @@ class PacketEvents(Programs):
 
     def frame(self, data: bytes, **fields: int) -> list[Result]:
         """A frame comes in: every XDP program runs on it as it came. `fields` are struct xdp_md's, by name."""
-        return [
-            self.machine.run(program, packet=data, fields=fields)
-            for attach, program in self._programs
-            if isinstance(attach, Xdp)
-        ]
+        return [self.machine.run(each, packet=data, fields=fields) for each in self._programs_at("xdp", Xdp)]
 
     def packet(self, data: bytes, *, direction: str = "ingress", **fields: int) -> list[Result]:
         """A packet, from its Ethernet header on, comes in or goes out ("egress"): every tc program there runs on it.
@@ -233,13 +246,12 @@ class PacketEvents(Programs):
         `fields` are struct __sk_buff's, by name, numbers as a probe reads them. `protocol` is the frame's type unless
         it is given.
         """
+        if direction not in _DIRECTIONS:
+            raise InvalidValue(f'direction={direction!r}: write "ingress" or "egress"')
+        programs = self._programs_at(f"tc {direction}", Tcx | Clsact, direction=direction)
         fields.setdefault("protocol", int.from_bytes(data[_ETHERTYPE], "big"))
         stored = {name: self._stored(name, value) for name, value in fields.items()}
-        return [
-            self.machine.run(program, packet=data, fields=stored)
-            for attach, program in self._programs
-            if isinstance(attach, Tcx | Clsact) and attach.direction == direction
-        ]
+        return [self.machine.run(each, packet=data, fields=stored) for each in programs]
 
     @staticmethod
     def _stored(name: str, value: int) -> int:

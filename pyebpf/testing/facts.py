@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pyebpf.target import RecordedTarget, Recorder
-
-if TYPE_CHECKING:
-    from pyebpf.dsl.module import Module
-    from pyebpf.target import Target
+from pyebpf.dsl.module import Module
+from pyebpf.errors import check_argument
+from pyebpf.target import RecordedTarget, Recorder, Target
 
 __all__ = ["record", "recorded"]
 
@@ -19,7 +16,10 @@ def record(*modules: Module, target: Target | None = None) -> str:
 
     Needs what compiling needs: BTF for kernel types, tracefs for tracepoints. Loads nothing.
     """
+    for each in modules:
+        check_argument("modules", each, Module, "a BPF or a Module")
     if target is not None:
+        check_argument("target", target, Target, "a target")
         recorder = Recorder(target)
         for module in modules:
             module.compile(recorder)
@@ -32,4 +32,5 @@ def record(*modules: Module, target: Target | None = None) -> str:
 
 def recorded(path: str | Path) -> RecordedTarget:
     """The facts in a file that `record` wrote. Raises MalformedData, OSError."""
+    check_argument("path", path, (str, Path), "the path of a file")
     return RecordedTarget.from_json(Path(path).read_text(encoding="utf-8"))

@@ -36,7 +36,9 @@ class FunctionAddresses:
         """Address of "function", "function+0x1a" or "module:function+0x1a"."""
         found = _FRAME.fullmatch(text)
         if found is None:
-            raise InvalidValue(f"{text!r} is no place in a function: write it as function+0x1a or module:function+0x1a")
+            raise InvalidValue(
+                f"{text!r} is not a place in a function: write it as function+0x1a or module:function+0x1a"
+            )
         module, name, offset = found["module"] or self._module, found["name"], int(found["offset"] or "0", 0)
         if offset >= _SPACE:
             raise InvalidValue(f"{text!r}: an offset in a function is less than {_SPACE:#x}")

@@ -38,7 +38,7 @@ class IteratorEvents(Programs):
         """
         attach, program = self.program(name)
         if not isinstance(attach, KernelIterator):
-            raise InvalidValue(f"{name} runs at {attach}, which is no iterator: use run() or its own event")
+            raise InvalidValue(f"{name} runs at {attach}, which is not an iterator: use run() or its own event")
         parameters = self.target.function(f"bpf_iter_{attach.name}").parameters
         names = [each.name for each in parameters if each.name != "meta"]
         walked = next((getattr(each, "_walked", None) for each in self.module.probes if each.__name__ == name), None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from pyebpf.builder.values.kernel_objects import integer_type
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.vm.memory import USER_END, Memory, Region
 
@@ -45,7 +46,7 @@ class KernelMemory:
         return self.memory.add(Region("kernel", name, bytearray(raw)))
 
     def object(self, type_: KernelType, members: Mapping[str, Value]) -> int:
-        """Address of a struct with these members; all others are zero."""
+        """Address of a struct with these members, numbers as a probe reads them; all others are zero."""
         region = Region("kernel", type_.c_name, bytearray(type_.size))
         address = self.memory.add(region)
         self.set(address, type_, members)
@@ -77,7 +78,9 @@ class KernelMemory:
         if isinstance(value, int):
             if type_.size not in (1, 2, 4, 8):
                 raise InvalidValue(f"{what} is {type_.c_name}, not a number")
-            return _unsigned(value, 8 * type_.size, what).to_bytes(type_.size, "little")
+            number = integer_type(type_)
+            order: Literal["little", "big"] = "big" if number is not None and number.big_endian else "little"
+            return _unsigned(value, 8 * type_.size, what).to_bytes(type_.size, order)
         element = type_.element
         if type_.kind == "pointer":
             if isinstance(value, str | bytes):

@@ -9,8 +9,10 @@ from pyebpf.attach.perf_events import PERF_EVENT_FIELDS, REGISTERS, PerfEvent
 from pyebpf.attach.tail_calls import TailCalled
 from pyebpf.attach.tracepoints import BtfTracepoint, RawTracepoint, Tracepoint
 from pyebpf.dataclass import replace
-from pyebpf.errors import InvalidValue, NotFound, closest
+from pyebpf.dsl.module import Module
+from pyebpf.errors import InvalidValue, NotFound, check_argument, closest
 from pyebpf.maps import over
+from pyebpf.target import Target
 from pyebpf.testing.event_source import EventSource, UserRing
 from pyebpf.testing.events import PacketEvents
 from pyebpf.testing.functions import SimulatedSymbols
@@ -27,9 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyebpf.builder.drop_counters import DropReason
-    from pyebpf.dsl.module import Module
     from pyebpf.specs import MapSpec, ModuleSpec
-    from pyebpf.target import KernelType, Target
+    from pyebpf.target import KernelType
     from pyebpf.testing.kernel_objects import Value
     from pyebpf.vm import Result
     from pyebpf.vm.loaded import LoadedProgram
@@ -53,6 +54,8 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
     """
 
     def __init__(self, module: Module, target: Target, **options: Any) -> None:
+        check_argument("module", module, Module, "a BPF or a Module")
+        check_argument("target", target, Target, "a target, such as recorded(path)")
         self.module = module
         self.target = target
         self.spec: ModuleSpec = module.compile(target)
@@ -179,7 +182,8 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
     def object(self, type_name: str, **members: Value) -> int:
         """Address of a kernel object, such as "struct request", with these members; all others are zero.
 
-        A member that is a pointer takes an address, text, or the members of what it points to as a dictionary.
+        A member that is a pointer takes an address, text, or the members of what it points to as a dictionary. Numbers
+        are as a probe reads them, those of network order (`__be16`) too.
         Members lie where the recorded facts say, so that only members which programs use can be given.
         """
         return self.memory.object(self._type(type_name), members)
@@ -200,7 +204,7 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         try:
             return self.target.type_named(name)
         except NotFound as error:
-            raise NotFound(f"{error}{closest(name, known)}") from None
+            raise NotFound(f"{name} is no type that these programs use{closest(name, known)} ({error})") from None
 
     # --- events ---
 
@@ -250,12 +254,16 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
 
     def perf_event(self, *, ip: int = 0, sample_period: int = 0, addr: int = 0) -> list[Result]:
         """A perf event or sample: every program that runs on one."""
+        programs = self._programs_at("perf event", PerfEvent)
+        if not self._knows(lambda: self.target.arch):
+            # The facts are of programs that read nothing of their context.
+            return [self.machine.run(each, bytes(max(REGISTERS.values())[0])) for each in programs]
         registers, instruction_pointer = REGISTERS[self.target.arch]
         context = bytearray(registers + _POINTER * len(PERF_EVENT_FIELDS))
         pack_into("<Q", context, instruction_pointer, ip)
         for name, value in (("sample_period", sample_period), ("addr", addr)):
             pack_into("<Q", context, registers + PERF_EVENT_FIELDS[name], value)
-        return [self.machine.run(each, bytes(context)) for at, each in self._programs if isinstance(at, PerfEvent)]
+        return [self.machine.run(each, bytes(context)) for each in programs]
 
     @staticmethod
     def _knows(ask: Callable[..., Any], *place: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pyebpf.attach.usdt import ARGUMENT, COUNT, FORM_SIZE, FORMS_MAP, NO_REGISTER, Usdt, probe_name
+from pyebpf.attach.usdt import ARGUMENT, COUNT, NO_REGISTER, SPEC_SIZE, SPECS_MAP, Usdt, probe_name
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.maps import over
 from pyebpf.testing.events import FunctionEvents
@@ -60,5 +60,5 @@ class UsdtEvents(FunctionEvents):
         form = COUNT.pack(len(values) + 1) + b"".join(
             ARGUMENT.pack(value, NO_REGISTER, NO_REGISTER, 0, 0, _WHOLE - 1, 0) for value in signed
         )
-        forms = over(self.maps[FORMS_MAP])
-        forms[0] = form.ljust(FORM_SIZE, b"\0") + bytes(forms[0])[FORM_SIZE:]
+        forms = over(self.maps[SPECS_MAP])
+        forms[0] = form.ljust(SPEC_SIZE, b"\0") + bytes(forms[0])[SPEC_SIZE:]

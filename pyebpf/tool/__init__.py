@@ -36,27 +36,40 @@ folded lines, a flame graph or a speedscope file:
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from pyebpf.dataclass import dataclass, field, fields
 from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
-from pyebpf.output.stacks import Stack
+from pyebpf.output.stacks import Stack, StackPart
 from pyebpf.tool.clock import monotonic_time
+from pyebpf.tool.columns import ends_columns
 from pyebpf.tool.options import (
+    DeviceOptions,
+    SocketOptions,
+    TaskOptions,
     argument,
+    cgroup_option,
+    check_number,
+    comm_option,
+    devices_option,
     failures_option,
     flag,
+    interface_option,
     milliseconds_option,
+    netns_option,
     option,
     pid_option,
     tid_option,
+    time_unit,
     uid_option,
 )
 from pyebpf.tool.shape import check_annotation, checked
-from pyebpf.tool.stop import Stop, events
+from pyebpf.tool.signature import described_open
+from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, counts_of, histograms_of, load_average
+from pyebpf.tool.stop import Stop, events, events_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -65,29 +78,47 @@ if TYPE_CHECKING:
     from pyebpf.tool.options import Kind
 
 __all__ = [
+    "KERNEL_STACK",
+    "USER_STACK",
     "Bucket",
     "Column",
+    "Counted",
+    "DeviceOptions",
     "EventLines",
     "EventTool",
     "Example",
     "Histogram",
     "Snapshot",
+    "SocketOptions",
     "Stack",
+    "StackPart",
     "StackTool",
     "Stop",
     "SummaryTool",
+    "TaskOptions",
     "Tool",
     "Tracer",
     "argument",
+    "cgroup_option",
+    "comm_option",
+    "counts_of",
     "dataclass",
+    "devices_option",
+    "ends_columns",
     "events",
+    "events_of",
     "failures_option",
     "flag",
+    "histograms_of",
+    "interface_option",
+    "load_average",
     "milliseconds_option",
     "monotonic_time",
+    "netns_option",
     "option",
     "pid_option",
     "tid_option",
+    "time_unit",
     "uid_option",
 ]
 
@@ -148,6 +179,9 @@ class Tracer(Protocol):
     def check_exists(self, named: Iterable[tuple[str, Kind, int]]) -> None:
         """Raise NotFound for a number of an option that names nothing on this machine: (option, kind, number)."""
 
+    def resize_buffers(self, size: int) -> None:
+        """Give each buffer of events `size` bytes, a power of two; before anything is loaded."""
+
     def listing(self) -> str:
         """The compiled programs as text, without loading them."""
 
@@ -173,8 +207,12 @@ class Tool(Generic[P, Options, Built]):
     `name` is one word; `doc` the module's docstring, whose first line is the one-line description; `tracing` completes
     "Tracing …" in the line that says that the probes are attached; `options` a frozen dataclass whose fields are
     `option(...)`, `flag(...)` or `argument(...)`; `build` makes the tracer without touching the kernel; `columns` are
-    those of its records, none for histograms; `section` is the book's, where there is one. `drop_labels`
+    those of its records, none for histograms; `record` is the records' class, which tells the types of what the
+    columns print (`pyebpf schema`); `section` is the book's, where there is one. `drop_labels`
     names the entries of each map, for the line that says what was dropped: the maps' own names mean nothing to a user.
+    `modes` are tools that take this one's place where an option is given, by the option's field: counts in place of
+    lines, say. They have the same options; name, help and examples are this tool's. `reset` drops what the maps hold
+    when all is attached: of what began meanwhile, some probes have seen a part.
     """
 
     name: str
@@ -184,8 +222,11 @@ class Tool(Generic[P, Options, Built]):
     options: Callable[P, Options]
     build: Callable[[Options], Built]
     columns: Sequence[Column] | Callable[[Options], Sequence[Column]] = ()
+    record: type | None = None
     examples: tuple[Example, ...] = ()
     drop_labels: Mapping[str, str] = field(default_factory=dict)
+    modes: Mapping[str, Tool[..., Any, Any]] = field(default_factory=dict)
+    reset: Callable[[Built], object] | None = None
 
     def __post_init__(self) -> None:
         if hasattr(self.options, "__dataclass_fields__"):
@@ -193,6 +234,9 @@ class Tool(Generic[P, Options, Built]):
                 f"tool {self.name}: declare its options by `from pyebpf.tool import dataclass`: the standard library's "
                 "does not know option(...)"
             )
+        method = getattr(self, "open", None)
+        if method is not None:
+            object.__setattr__(self, "open", described_open(method, self.options, self.name))
 
     @property
     def summary(self) -> str:
@@ -203,12 +247,18 @@ class Tool(Generic[P, Options, Built]):
         """The columns that are printed with these options."""
         return self.columns(options) if callable(self.columns) else self.columns
 
-    def check(self, options: Options) -> None:
-        """Raise InvalidValue for an option out of its bounds."""
+    def mode(self, options: Options) -> Tool[..., Any, Any]:
+        """The tool that runs with these options: this one, or the mode that one of them asks for."""
+        return next((tool for name, tool in self.modes.items() if getattr(options, name)), self)
+
+    def check(self, options: Options, *, command: bool = False) -> None:
+        """Raise InvalidValue for an option out of its bounds, by its flag if it was given to a `command`."""
         for item in fields(options):
-            spelling = item.metadata.get("spelling")
-            if spelling is not None:
-                spelling.check(item.name, getattr(options, item.name))
+            spec = item.metadata.get("spec")
+            if spec is not None:
+                value = getattr(options, item.name)
+                check_number(item.name, str(item.type), value)
+                spec.check(spec.flags[-1] if command and spec.flags else item.name, value)
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Options, Built]:
         """The options given as arguments, and the tracer for them, checked. Raises InvalidValue and NotFound."""
@@ -218,33 +268,63 @@ class Tool(Generic[P, Options, Built]):
         self.check_exists(tracer, options)
         return options, tracer
 
+    def forget(self, tracer: Built, options: Options) -> None:  # noqa: ARG002 - for tools that need them
+        """Drop what was seen so far: while probes are attached one by one, and by those that attach them."""
+        if self.reset is not None:
+            self.reset(tracer)
+
     def check_exists(self, tracer: Built, options: Options) -> None:
         """Raise NotFound for an option that names what this machine does not have: it would wait for ever."""
         named: list[tuple[str, Kind, int]] = []
         for item in fields(options):
-            spelling, value = item.metadata.get("spelling"), getattr(options, item.name)
-            if spelling is not None and spelling.names and value is not None:
-                named.append((spelling.flags[-1], spelling.names, value))
+            spec, value = item.metadata.get("spec"), getattr(options, item.name)
+            if spec is not None and spec.names and value is not None:
+                numbers = value if isinstance(value, tuple | list) else (value,)
+                named += [(spec.flags[-1], spec.names, number) for number in numbers]
         if named:
             tracer.check_exists(named)
+
+
+def _read_away(records: Callable[[Stop], Iterable[object]]) -> None:
+    """Read what is there, and nothing that comes later."""
+    with Stop() as stop:
+        stop.set()
+        for _ in records(stop):
+            pass
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
     """A tool that prints a line an event: `records` yields them, typed, from the attached tracer, until the stop.
 
-    With `sentence` the text of a line is what it returns, below no heading and behind the column TIME if there is one;
-    CSV and JSON have the columns.
+    `time` is the attribute of a record that has the event's time, nanoseconds of time.monotonic_ns() (`monotonic_time`
+    makes it of what a probe's now() gave). Without it the time is that of reading. A column TIME shows it, and CSV and
+    JSON have it in any case. With `sentence` the text of a line is what it returns, below no heading and behind the
+    column TIME if there is one; CSV and JSON have the columns.
     """
 
     records: Callable[[Built, Options, Stop], Iterator[Record]]
+    time: str = ""
     sentence: Callable[[Record], str] | None = None
+
+    def forget(self, tracer: Built, options: Options) -> None:
+        super().forget(tracer, options)
+        _read_away(lambda stop: self.records(tracer, options, stop))
 
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Iterator[Record]]:
-        """Attach with the options given as arguments; the iterator ends when the context is left."""
+        """Attach with the options given as arguments; the iterator ends when the context is left.
+
+        With an option that asks for another mode it gives what that mode's `open` does.
+        """
+        mode = self.mode(self.options(*args, **kwargs))
+        if mode is not self:
+            with mode.open(*args, **kwargs) as other:  # type: ignore[attr-defined]  # every kind of tool has it
+                yield other
+            return
         options, tracer = self.prepare(*args, **kwargs)
         with Stop() as stop, tracer:
+            self.forget(tracer, options)
             records = self.records(tracer, options, stop)
             try:
                 yield records
@@ -260,6 +340,8 @@ class EventLines(Generic[Built, Options, Record]):
 
     records: Callable[[Built, Options, Stop], Iterator[Record]]
     columns: Sequence[Column]
+    record: type | None = None
+    time: str = ""
     sentence: Callable[[Record], str] | None = None
 
 
@@ -283,10 +365,18 @@ class Snapshot(Generic[Record]):
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
-    """A tool that prints what each interval counted: `snapshot` returns it, and begins the next interval."""
+    """A tool that prints what each interval counted: `snapshot` returns it, and begins the next interval.
+
+    A `screen` is redrawn each interval, every second by default, on a terminal; elsewhere it is one block after the
+    other. `heading` gives the line above a summary in place of the time of day, `footer` lines below the last one; both
+    are of text alone.
+    """
 
     snapshot: Callable[[Built, Options], Iterable[Record]]
     lines: EventLines[Built, Options, Any] | None = None
+    screen: bool = False
+    heading: Callable[[Built, Options], str] | None = None
+    footer: Callable[[Built, Options], Iterable[str]] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -296,6 +386,14 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
     def counted(self, tracer: Built, options: Options) -> Iterable[Record]:
         """The counts of the interval. Raises InvalidValue for what can't be printed as the tool is declared."""
         return checked(self.name, self.snapshot(tracer, options), columns=bool(self.columns_for(options)))
+
+    def forget(self, tracer: Built, options: Options) -> None:
+        super().forget(tracer, options)
+        with suppress(Exception):  # as in `try_before_attaching`: it is told at the first summary
+            list(self.counted(tracer, options))
+        lines = self.lines
+        if lines is not None:
+            _read_away(lambda stop: lines.records(tracer, options, stop))
 
     def try_before_attaching(self, tracer: Built, options: Options) -> None:
         """Let the tracer find out what the snapshot gives as long as nothing is counted; entering it may then raise."""
@@ -313,11 +411,20 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
 
     @contextmanager
     def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Snapshot[Record]]:
-        """Attach with the options given as arguments; each call gives what was counted since the one before."""
+        """Attach with the options given as arguments; each call gives what was counted since the one before.
+
+        With an option that asks for another mode it gives what that mode's `open` does.
+        """
+        mode = self.mode(self.options(*args, **kwargs))
+        if mode is not self:
+            with mode.open(*args, **kwargs) as other:  # type: ignore[attr-defined]  # every kind of tool has it
+                yield other
+            return
         options, tracer = self.prepare(*args, **kwargs)
         lines = self.lines
         self.try_before_attaching(tracer, options)
         with tracer:
+            self.forget(tracer, options)
             yield Snapshot(
                 lambda: self.counted(tracer, options),
                 lambda stop: () if lines is None else lines.records(tracer, options, stop),
@@ -345,4 +452,5 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
                 return list(self.collect(tracer, options, stop))
 
         with tracer:
+            self.forget(tracer, options)
             yield collect

@@ -9,17 +9,28 @@ from pyebpf.errors import InvalidValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import UnionType
 
 __all__ = [
+    "DeviceOptions",
     "Kind",
-    "Spelling",
+    "OptionSpec",
+    "SocketOptions",
+    "TaskOptions",
     "argument",
+    "cgroup_option",
+    "check_number",
+    "comm_option",
+    "devices_option",
     "failures_option",
     "flag",
+    "interface_option",
     "milliseconds_option",
+    "netns_option",
     "option",
     "pid_option",
     "tid_option",
+    "time_unit",
     "uid_option",
 ]
 
@@ -27,11 +38,12 @@ __all__ = [
 Kind = Literal["", "process", "thread", "processor"]
 
 PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h, on 64 bits
+U16_MAX = (1 << 16) - 1
 U32_MAX = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class OptionSpec:
     """How an option of a tool is written on the command line; `flags` is empty for a positional argument."""
 
     flags: tuple[str, ...]
@@ -42,10 +54,9 @@ class Spelling:
     maximum: int | None
     names: Kind = ""
 
-    def check(self, name: str, value: object) -> None:
-        """Raise InvalidValue for a value that the declaration excludes."""
-        what = self.flags[-1] if self.flags else name
-        for item in value if isinstance(value, tuple) else (value,):
+    def check(self, what: str, value: object) -> None:
+        """Raise InvalidValue for a value that the declaration excludes; `what` is what the caller calls the option."""
+        for item in value if isinstance(value, list | tuple) else (value,):
             if self.choices and item is not None and item not in self.choices:
                 raise InvalidValue(f"{what}: {item!r} is none of {', '.join(self.choices)}")
             if isinstance(item, int) and not isinstance(item, bool):
@@ -53,6 +64,27 @@ class Spelling:
                     raise InvalidValue(f"{what}: {item} is below {self.minimum}")
                 if self.maximum is not None and item > self.maximum:
                     raise InvalidValue(f"{what}: {item} is above {self.maximum}")
+
+
+#: Numbers by their annotations, with the words for one.
+_NUMBERS: dict[str, tuple[type | UnionType, str]] = {"int": (int, "an integer"), "float": (int | float, "a number")}
+
+
+def check_number(name: str, annotation: str, value: object) -> None:
+    """Raise InvalidValue for what is not the number, or the numbers, of a field's annotation; a bool is none."""
+    plain = annotation.removesuffix(" | None")
+    element = plain.removeprefix("tuple[").removesuffix(", ...]")
+    if element not in _NUMBERS or (value is None and plain != annotation):
+        return
+    kind, words = _NUMBERS[element]
+    several = element != plain
+    if several and isinstance(value, str | bytes | int | float):
+        raise InvalidValue(f"{name}={value!r}: give a tuple of numbers, not {type(value).__name__}")
+    items = value if several and isinstance(value, list | tuple) else () if several else (value,)
+    for item in items:
+        if not isinstance(item, kind) or isinstance(item, bool):
+            other = " or None" if plain != annotation else ""
+            raise InvalidValue(f"{name}={value!r}: give {words}{other}, not {type(item).__name__}")
 
 
 def option(
@@ -71,23 +103,23 @@ def option(
     like read a list with commas. Bounds and choices hold for values given in Python, too. A number that `names` a
     process, thread or processor is refused when the tool starts on a machine that has none of that number.
     """
-    return _field(default, Spelling(flags, help, metavar, tuple(choices), minimum, maximum, names))
+    return _field(default, OptionSpec(flags, help, metavar, tuple(choices), minimum, maximum, names))
 
 
 def flag(*flags: str, help: str) -> Any:  # noqa: A002 - as above
     """A field of type `bool`, False unless the flag is there: `flag("-Q", "--queued", help=...)`."""
-    return _field(False, Spelling(flags, help, "", (), None, None))  # noqa: FBT003 - a default, not a switch
+    return _field(False, OptionSpec(flags, help, "", (), None, None))  # noqa: FBT003 - a default, not a switch
 
 
-def _field(default: object, spelling: Spelling) -> Any:
-    if not spelling.flags or not all(flag.startswith("-") for flag in spelling.flags):
+def _field(default: object, spec: OptionSpec) -> Any:
+    if not spec.flags or not all(flag.startswith("-") for flag in spec.flags):
         raise InvalidValue("an option has at least one flag, such as '-m' or '--milliseconds'")
-    return field(default=default, metadata={"spelling": spelling})
+    return field(default=default, metadata={"spec": spec})
 
 
 def argument(metavar: str, *, help: str, choices: Sequence[str] = (), default: object = MISSING) -> Any:  # noqa: A002 - as above
     """A positional argument of an options dataclass; one without default must be given."""
-    declaration = {"spelling": Spelling((), help, metavar, tuple(choices), None, None)}
+    declaration = {"spec": OptionSpec((), help, metavar, tuple(choices), None, None)}
     return field(metadata=declaration) if default is MISSING else field(default=default, metadata=declaration)
 
 
@@ -106,6 +138,31 @@ def uid_option(help: str = "only this user") -> Any:  # noqa: A002 - as above
     return option("-u", "--uid", metavar="UID", help=help, minimum=0, maximum=U32_MAX)
 
 
+def comm_option(help: str = "only threads whose name contains this") -> Any:  # noqa: A002 - as above
+    """`--comm NAME`, None by default."""
+    return option("--comm", metavar="NAME", help=help)
+
+
+def cgroup_option(help: str = "only this control group (a path) or container (an id)") -> Any:  # noqa: A002 - as above
+    """`--cgroup PATH|ID`, None by default."""
+    return option("--cgroup", metavar="PATH|ID", help=help)
+
+
+def netns_option(help: str = "only this network namespace, by name, path or pid") -> Any:  # noqa: A002 - as above
+    """`--netns NAME|PATH|PID`, None by default."""
+    return option("--netns", metavar="NAME", help=help)
+
+
+def interface_option(help: str = "only this interface, also one that comes later") -> Any:  # noqa: A002 - as above
+    """`-i IFACE`, None by default."""
+    return option("-i", "--interface", metavar="IFACE", help=help)
+
+
+def devices_option(help: str = "a histogram for each network device") -> Any:  # noqa: A002 - as above
+    """`-d`, off by default; the seconds after which a tool ends are then `--duration` alone."""
+    return flag("-d", "--devices", help=help)
+
+
 def milliseconds_option(help: str = "milliseconds instead of microseconds") -> Any:  # noqa: A002 - as above
     """`-m`, off by default."""
     return flag("-m", "--milliseconds", help=help)
@@ -114,3 +171,49 @@ def milliseconds_option(help: str = "milliseconds instead of microseconds") -> A
 def failures_option(help: str = "only failures") -> Any:  # noqa: A002 - as above
     """`-x`, off by default."""
     return flag("-x", "--failed", help=help)
+
+
+def ports_option(letter: str, long: str, side: str) -> Any:
+    """`-L PORT[,PORT]` and the like, none by default: ports of one `side`."""
+    words = f"only these {side} ports"
+    return option(letter, long, default=(), metavar="PORT[,PORT]", help=words, minimum=0, maximum=U16_MAX)
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """The options of a `TaskFilter`, for the options of a tool to inherit."""
+
+    pid: int | None = pid_option()
+    uid: int | None = uid_option()
+    comm: str | None = comm_option()
+    cgroup: str | None = cgroup_option()
+    netns: str | None = netns_option()
+
+
+@dataclass(frozen=True)
+class SocketOptions:
+    """The options of a `SocketFilter`, for the options of a tool to inherit."""
+
+    local_ports: tuple[int, ...] = ports_option("-L", "--localport", "local")
+    remote_ports: tuple[int, ...] = ports_option("-D", "--remoteport", "remote")
+    address: str | None = option("--address", metavar="ADDRESS", help="only this remote address or network")
+    ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
+    ipv6: bool = flag("-6", "--ipv6", help="only IPv6")
+
+    @property
+    def version(self) -> int | None:
+        """The only version of IP that is asked for, None for both."""
+        return None if self.ipv4 == self.ipv6 else 4 if self.ipv4 else 6
+
+
+@dataclass(frozen=True)
+class DeviceOptions:
+    """The options of a `DeviceFilter`, for the options of a tool to inherit."""
+
+    interface: str | None = interface_option()
+    netns: str | None = netns_option()
+
+
+def time_unit(milliseconds: object) -> tuple[str, int]:
+    """The unit of a histogram's rows by `milliseconds_option()`, and how many nanoseconds it has."""
+    return ("msecs", 1_000_000) if milliseconds else ("usecs", 1_000)

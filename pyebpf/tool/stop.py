@@ -9,11 +9,13 @@ from math import ceil, inf
 from time import monotonic, process_time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pyebpf.tool.clock import monotonic_time
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
-__all__ = ["Stop", "events"]
+__all__ = ["Stop", "events", "events_of"]
 
 _LONGEST_POLL = 3600.0  # seconds; poll(2) takes milliseconds in an int
 # Seconds of processor time, and by the clock: on a busy machine the end is within a second, too.
@@ -37,7 +39,7 @@ class Stop:
 
     It is a pipe that becomes readable: `wakeup` is its write end, fit for `signal.set_wakeup_fd`. `reader` is the
     descriptor of an output; when whatever reads it goes away, that is a request to end, too. `unread` counts events
-    that were there at the end, and too many to be read.
+    that were there at the end, and too many to be read. `before_waiting` is called before each wait.
     """
 
     def __init__(self, *, reader: int | None = None) -> None:
@@ -47,6 +49,7 @@ class Stop:
         self._asked = self._asked_at = inf
         self._deadline: float | None = None
         self.unread = 0
+        self.before_waiting: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +105,7 @@ class Stop:
 
     def is_overdue(self) -> bool:
         """Whether the end was asked for so long ago that what is left to read stays unread: it may be a million."""
-        return self.patience() <= 0
+        return self._asked_at != inf and self.patience() <= 0
 
     def patience(self) -> float:
         """Seconds that may go into what is still to be done; without a limit until `set`."""
@@ -112,6 +115,8 @@ class Stop:
         """Wait until it is time to end, `seconds` are over, or a descriptor is readable; then answer `is_set()`."""
         if self._stopped:
             return True
+        if self.before_waiting is not None:
+            self.before_waiting()
         poller = select.poll()
         poller.register(self._read, select.POLLIN)
         for descriptor in descriptors:
@@ -155,3 +160,24 @@ def events(source: Readable, stop: Stop) -> Iterator[Any]:
             return
         if not records:
             stop.wait(1.0, source.fileno())
+
+
+def events_of(name: str, *times: str) -> Callable[[Any, Any, Stop], Iterator[Any]]:
+    """The `records` of an event tool whose records are those of the ring buffer of a name.
+
+    `times` are fields that a probe's now() filled: they become times of this process's monotonic clock, which is
+    another in a time namespace.
+    """
+
+    def records(bpf: Any, _options: Any, stop: Stop) -> Iterator[Any]:
+        found = events(bpf[name], stop)
+        if not times or monotonic_time(0) == 0:
+            return found
+        return map(converted, found)
+
+    def converted(record: Any) -> Any:
+        for each in times:
+            setattr(record, each, monotonic_time(getattr(record, each)))
+        return record
+
+    return records

@@ -12,7 +12,7 @@ from pyebpf.types.integers import U8
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ArrayType", "BytesType", "CharArray", "CharFactory", "array_of"]
+__all__ = ["ArrayType", "BytesType", "CharArray", "CharFactory", "ForeignCharArray", "array_of"]
 
 #: Longer ones could never stand in a map value or on the stack.
 MAX_LENGTH = 1 << 20
@@ -20,7 +20,7 @@ MAX_LENGTH = 1 << 20
 
 def _check_length(name: str, length: object) -> int:
     if not isinstance(length, int) or isinstance(length, bool) or not 0 < length <= MAX_LENGTH:
-        msg = f"{name}[{length!r}] is no array type: the length is an integer from 1 to {MAX_LENGTH}"
+        msg = f"{name}[{length!r}] is not an array type: the length is an integer from 1 to {MAX_LENGTH}"
         raise InvalidValue(msg)
     return length
 
@@ -64,10 +64,32 @@ class CharArray(Type):
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CharArray) and self.length == other.length
+        return isinstance(other, CharArray) and type(other) is type(self) and self.length == other.length
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+class ForeignCharArray(CharArray):
+    """`char[N]` of a program that is not pyebpf's: no NUL need end it, and anything may stand behind one.
+
+    A `str` of all bytes but the zeros at the end, so that no two are alike and each can be written back.
+    """
+
+    def assemble(self, plain: Iterator[Any]) -> str:
+        raw: bytes = next(plain)
+        return raw.rstrip(b"\0").decode("utf-8", "surrogateescape")
+
+    def scatter(self, value: Any) -> list[Any]:
+        raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+        if not isinstance(raw, bytes):
+            raise InvalidValue(f"{value!r} does not fit {self.name}: give a str or bytes")
+        if len(raw) > self.length:
+            raise InvalidValue(f"{value!r} does not fit {self.name}: at most {self.length} bytes")
+        return [raw]
+
+    __eq__ = CharArray.__eq__
+    __hash__ = CharArray.__hash__
 
 
 class BytesType(Type):

@@ -77,7 +77,7 @@ def _converter(kind: Type) -> Callable[[Any], Any] | None:
     """Function from one plain value to the Python value; None if it is that already."""
     if _is_plain(kind):
         return None
-    if isinstance(kind, CharArray):
+    if type(kind) is CharArray:
         return lambda raw: raw.partition(b"\0")[0].decode("utf-8", "surrogateescape")
     assemble = kind.assemble
     return lambda value: assemble(iter((value,)))

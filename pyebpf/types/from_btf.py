@@ -7,23 +7,24 @@ import types
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.btf import Array, Enumeration, Int, Ptr, Struct as StructNode
+from pyebpf.btf import Array, Enumeration, Float, Int, Ptr, Struct as StructNode
 from pyebpf.btf.nodes import Composite
-from pyebpf.errors import MalformedData, PyebpfError
-from pyebpf.types.arrays import BytesType, CharArray, array_of
+from pyebpf.errors import MalformedData
+from pyebpf.types.arrays import BytesType, ForeignCharArray, array_of
 from pyebpf.types.enums import EnumType
 from pyebpf.types.integers import BOOL, INTEGERS, U8, U64, IntType
+from pyebpf.types.numbers import FLOATS, S128, U128
 from pyebpf.types.structs import MISSING, FieldSpec, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyebpf.btf import Btf, Node
     from pyebpf.types.base import Type
 
 __all__ = ["bytes_of", "type_from_btf"]
 
-_MOST = 1 << 20  # bytes of a key or value, far more than any kernel takes
+_MAX_SIZE = 1 << 20  # bytes of a key or value, far more than any kernel takes
 
 
 class _Opaque(BytesType):
@@ -42,7 +43,7 @@ def _integers() -> Mapping[tuple[int, bool], IntType]:
 
 def bytes_of(name: str, size: int) -> Type | None:
     """`size` plain bytes, None for none; `name` is the map's."""
-    if size > _MOST:
+    if size > _MAX_SIZE:
         raise MalformedData(f"map {name} has keys or values of {size} bytes")
     return array_of(U8, size) if size else None
 
@@ -50,8 +51,9 @@ def bytes_of(name: str, size: int) -> Type | None:
 def type_from_btf(btf: Btf, name: str, node: Node) -> Type:
     """The Python side of a key or value of map `name`.
 
-    Integers and addresses are numbers, enumerations named numbers, char arrays strings, structures records with their
-    members' names. Bytes are what Python has no layout for: unions, and structures that are packed or have bit-fields.
+    Integers, floating-point numbers and addresses are numbers, enumerations named numbers, char arrays strings,
+    structures records with their members' names. Bytes are what Python has no layout for: unions, and structures that
+    are packed or have bit-fields.
     """
     size = btf.size_of(node.id)
     made = bytes_of(name, size)
@@ -62,6 +64,10 @@ def type_from_btf(btf: Btf, name: str, node: Node) -> Type:
 
 def _type(btf: Btf, node: Node) -> Type | None:
     """None for what has no type of its own but its bytes."""
+    if isinstance(node, Int) and node.size == S128.size:
+        return S128 if node.signed else U128
+    if isinstance(node, Float):
+        return FLOATS.get(node.size)
     if isinstance(node, Int):
         return BOOL if node.bool and node.size == 1 else _integers().get((node.size, node.signed))
     if isinstance(node, Enumeration):
@@ -70,8 +76,8 @@ def _type(btf: Btf, node: Node) -> Type | None:
         return U64
     if isinstance(node, Array) and node.length:
         element = btf.type_by_id(btf.resolve(node.type))
-        if isinstance(element, Int) and element.size == 1:
-            return CharArray(node.length) if element.signed else array_of(U8, node.length)
+        if isinstance(element, Int) and element.size == 1 and not element.bool:
+            return ForeignCharArray(node.length) if element.signed else array_of(U8, node.length)
         inner = _type(btf, element)
         return array_of(inner, node.length) if inner is not None else None
     return _record(btf, node) if isinstance(node, StructNode) else None
@@ -88,28 +94,38 @@ def _enumeration(node: Enumeration) -> Type | None:
 
 def _record(btf: Btf, node: StructNode) -> Type | None:
     declared: dict[str, Type] = {}
+    names = {member.name for member in node.members}
     for member in node.members:
         found = btf.type_by_id(btf.resolve(member.type))
         # A union, or a structure, whose members are the outer one's in C, too.
-        name = member.name or f"anonymous_{member.bit_offset // 8}"
+        name = _python_name(member.name, names) if member.name else f"anonymous_{member.bit_offset // 8}"
         size = btf.size_of(found.id)
-        kind = _type(btf, found) or (_Opaque(size, _alignment(btf, found)) if 0 < size <= _MOST else None)
-        plain = name.isidentifier() and not keyword.iskeyword(name)
-        if kind is None or member.bit_size or not plain or name in declared:
+        kind = _type(btf, found) or (_Opaque(size, _alignment(btf, found)) if 0 < size <= _MAX_SIZE else None)
+        if kind is None or member.bit_size or not name.isidentifier() or name in declared:
             return None
         declared[name] = kind
     annotations = dict.fromkeys(declared, int)
     members: dict[str, Any] = {name: FieldSpec(kind, MISSING) for name, kind in declared.items()}
-    try:
-        made: Any = types.new_class(
-            node.name or "Value", (Struct,), exec_body=lambda body: body.update(__annotations__=annotations, **members)
-        )
-    except PyebpfError:
-        return None  # a name that records keep for themselves
+    made: Any = types.new_class(
+        node.name or "Value", (Struct,), exec_body=lambda body: body.update(__annotations__=annotations, **members)
+    )
     layout: Type = made.layout
     places = [8 * f.offset for f in made.layout.fields]
     same = layout.size == node.size and places == [member.bit_offset for member in node.members]
     return layout if same and places else None
+
+
+def _python_name(name: str, others: Collection[str]) -> str:
+    """A member's name as an attribute of a Struct: `from_` for what Python or Struct has, `__pad__` for `__pad`.
+
+    Python makes another name of one that begins with two underscores and does not end with two.
+    """
+    found = name if not name.startswith("__") or name.endswith("__") else f"{name}__"
+    while (
+        keyword.iskeyword(found) or found == "layout" or hasattr(Struct, found) or (found != name and found in others)
+    ):
+        found += "_"
+    return found
 
 
 def _alignment(btf: Btf, node: Node) -> int:

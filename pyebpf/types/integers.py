@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, check_argument
 from pyebpf.types.base import Type
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class IntType(Type):
 
     def __call__(self, value: int) -> int:
         """Wrap `value` as the conversion `T(x)` of the language does, so that the same source runs under CPython."""
+        check_argument(self.name, value, int, "an integer")
         return self.wrap(value)
 
     def __getitem__(self, length: int) -> Type:

@@ -54,6 +54,6 @@ class PointerFactory:
             return PointerType(target)
         found = type_of(target)
         if found is None:
-            msg = f"ptr[{target!r}] is no pointer type: give an integer type, a Struct, char or None"
+            msg = f"ptr[{target!r}] is not a pointer type: give an integer type, a Struct, char or None"
             raise InvalidValue(msg)
         return PointerType(found)

@@ -17,7 +17,7 @@ __all__ = ["PrefixType", "ipv4_prefix", "ipv6_prefix", "prefix"]
 
 _LENGTH = 4
 _IPV4, _IPV6 = 4, 16
-_MOST = 256
+_MAX_ADDRESS_SIZE = 256
 
 
 class PrefixType(Type):
@@ -31,8 +31,8 @@ class PrefixType(Type):
     count = 2
 
     def __init__(self, name: str, address_size: int) -> None:
-        if not 0 < address_size <= _MOST:
-            raise InvalidValue(f"prefix({address_size}): give the size of an address, 1 to {_MOST} bytes")
+        if not 0 < address_size <= _MAX_ADDRESS_SIZE:
+            raise InvalidValue(f"prefix({address_size}): give the size of an address, 1 to {_MAX_ADDRESS_SIZE} bytes")
         self.name = name
         self.c_name = f"struct {name}"
         self.address_size = address_size

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import InvalidValue, MalformedData
+from pyebpf.errors import InvalidValue, MalformedData, check_argument
 from pyebpf.types.base import Type
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class StructType(Type):
 
     def scatter(self, value: Any) -> list[Any]:
         if self.cls is not None and not isinstance(value, self.cls):
-            msg = f"{value!r} is no {self.name}: give {self.name}({', '.join(f.name + '=…' for f in self.fields)})"
+            fields = ", ".join(f.name + "=…" for f in self.fields)
+            msg = f"{value!r} is not of type {self.name}: give {self.name}({fields})"
             raise InvalidValue(msg)
         return [
             plain for f, each in zip(self.fields, self.values(value), strict=True) for plain in f.type.scatter(each)
@@ -185,6 +186,7 @@ class Struct(metaclass=_StructClass):
     @classmethod
     def from_bytes(cls, data: bytes) -> Any:
         """Decode exactly `layout.size` bytes. Raises MalformedData for more or less."""
+        check_argument("data", data, (bytes, bytearray, memoryview), "bytes")
         if len(data) != cls.layout.size:
             raise MalformedData(f"{cls.layout.name} has {cls.layout.size} bytes, these are {len(data)}")
         return cls.layout.decode(data)
@@ -267,7 +269,7 @@ def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, Any]]:
             found = type_of(declared)
             if found is None:
                 msg = (
-                    f"{cls.__name__}.{name}: {annotation} is no BPF type; annotate with u8..u64, s8..s64, bool or "
+                    f"{cls.__name__}.{name}: {annotation} is not a BPF type; annotate with u8..u64, s8..s64, bool or "
                     f"a Struct, or write {name}: … = field(…)"
                 )
                 raise InvalidValue(msg)

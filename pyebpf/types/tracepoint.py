@@ -44,6 +44,14 @@ C_INTEGERS: dict[str, tuple[int, bool]] = {
     **{f"int{size * 8}_t": (size, True) for size in (1, 2, 4, 8)},
     "size_t": (8, False),
     "ssize_t": (8, True),
+    # The kernel's own, of system calls above all: their records give every argument 8 bytes (linux/types.h and others).
+    **dict.fromkeys(("pid_t", "clockid_t", "timer_t", "key_t", "mqd_t", "rwf_t", "daddr_t"), (4, True)),
+    **dict.fromkeys(("key_serial_t", "__kernel_pid_t", "__kernel_timer_t", "__kernel_clockid_t"), (4, True)),
+    **dict.fromkeys(("uid_t", "gid_t", "qid_t", "mode_t", "dev_t", "gfp_t", "fmode_t", "socklen_t"), (4, False)),
+    **dict.fromkeys(("__kernel_uid32_t", "__kernel_gid32_t", "__kernel_mode_t", "__poll_t"), (4, False)),
+    **dict.fromkeys(("umode_t", "sa_family_t", "old_uid_t", "old_gid_t"), (2, False)),
+    **dict.fromkeys(("off_t", "loff_t", "time_t", "clock_t", "__kernel_old_time_t", "__kernel_off_t"), (8, True)),
+    **dict.fromkeys(("aio_context_t", "sector_t", "ino_t", "uintptr_t"), (8, False)),
 }
 
 LOCATIONS: tuple[Literal["__data_loc", "__rel_loc"], ...] = ("__data_loc", "__rel_loc")
@@ -82,12 +90,21 @@ class TracepointField:
         return self.type.endswith("*") or self.type.endswith("*const") or "(*" in self.type
 
     @property
+    def bare_type(self) -> str:
+        """The C type without `const` and `volatile`."""
+        return " ".join(word for word in self.type.split() if word not in {"const", "volatile"})
+
+    @property
+    def named(self) -> tuple[int, bool] | None:
+        """Size in bytes and signedness of the type by its name; None where the name can't tell."""
+        return C_INTEGERS.get(self.bare_type)
+
+    @property
     def element(self) -> tuple[int, bool] | None:
         """Size in bytes and signedness of the value or, in an array, of one element; None where the name can't tell."""
         if self.pointer:
             return 8, False
-        words = [word for word in self.type.split() if word not in {"const", "volatile"}]
-        known = C_INTEGERS.get(" ".join(words))
+        known = self.named
         if known is not None:
             return known
         if self.location is not None or self.length == 0:
@@ -140,7 +157,7 @@ def parse_format(text: str) -> TracepointFormat:
             field = _field(rest)
             fields.setdefault(field.name, field)
     if not name or number < 0:
-        raise FormatError("this is no tracepoint format: it lacks its name or its ID line")
+        raise FormatError("this is not a tracepoint format: it lacks its name or its ID line")
     common = tuple(field for field in fields.values() if field.name.startswith("common_"))
     own = tuple(field for field in fields.values() if not field.name.startswith("common_"))
     return TracepointFormat(name, number, common, own)

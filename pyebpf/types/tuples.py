@@ -33,7 +33,7 @@ class TupleType(StructType):
 
     def values(self, record: Any) -> Sequence[Any]:
         if not isinstance(record, tuple | list) or len(record) != len(self.fields):
-            raise InvalidValue(f"{record!r} is no {self.name}: give a tuple of {len(self.fields)}")
+            raise InvalidValue(f"{record!r} is not of type {self.name}: give a tuple of {len(self.fields)}")
         return record
 
     def make(self, values: Iterator[Any]) -> Any:

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class PerfType(IntEnum):
-    """The `type` of a perf event that is no PMU's of its own. enum perf_type_id, members without PERF_TYPE_."""
+    """The `type` of a perf event that is not a PMU's of its own. enum perf_type_id, members without PERF_TYPE_."""
 
     HARDWARE = 0
     SOFTWARE = 1

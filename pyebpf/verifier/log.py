@@ -29,6 +29,11 @@ _CONTINUED = re.compile(
     r"^(?P<line>\d{1,10}: \([0-9a-f]{2}\) [^;]*?\b(?:goto|gotol|gotox|may_goto|goto_or_nop|call) \S+) "
     r"(?P<rest>(?!; (?:frame\d+: )?(?:R\d+|fp-\d+)(?:_\w+)?=)\S.*)$"
 )
+# The verifier gives up before it has ended the line of the instruction that it comes to.
+_GIVEN_UP = re.compile(
+    r"^(?P<line>\d{1,10}: \([0-9a-f]{2}\) .+?) "
+    r"(?P<rest>(?:BPF program is too large|The sequence of \d+ jumps is too complex)\..*)$"
+)
 # Lines that say nothing about the refusal.
 _NOISE = re.compile(
     r"^(processed \d+ insns|verification time|stack depth|max_states|peak_states|insns? |func#\d+|Func#\d+|Validating |"
@@ -42,8 +47,8 @@ _LOCATING = frozenset({"opcode", "descriptor", "end", "call", "address"})  # gro
 # What bounds the time for a log of any length and content.
 _TAIL = 1 << 20  # characters: the message stands at the end, and states are given in full wherever paths part
 _LONGEST = 400  # characters, of a message and of a state
-_MOST_MESSAGES = 8  # lines in a row
-_MOST_LINES = 2  # of a message; what stands before is about other paths
+_MAX_MESSAGES = 8  # lines in a row
+_MAX_LINES = 2  # of a message; what stands before is about other paths
 _CALL = "85"
 _CLOBBERED = ("R0", "R1", "R2", "R3", "R4", "R5")
 
@@ -178,13 +183,13 @@ class _LogState:
     text: str = ""
     source: str = ""
     registers: dict[str, str] = field(default_factory=dict)
-    messages: deque[str] = field(default_factory=lambda: deque(maxlen=_MOST_MESSAGES))
+    messages: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_MESSAGES))
 
 
 def _separated(lines: Sequence[str]) -> Iterator[str]:
     """The lines, those apart of which the kernel has made one."""
     for line in lines:
-        continued = _CONTINUED.match(line)
+        continued = _GIVEN_UP.match(line) or _CONTINUED.match(line)
         if continued:
             yield continued["line"]
             yield continued["rest"]
@@ -272,14 +277,14 @@ def explain(log: str) -> Explanation | None:
     found = _match(messages)
     slot, registers = end.slot, end.registers
     if found is None:
-        return Explanation("; ".join(messages[-_MOST_LINES:]), slot, end.text, "", "", "", "", registers, end.source)
+        return Explanation("; ".join(messages[-_MAX_LINES:]), slot, end.text, "", "", "", "", registers, end.source)
     match, row, known = found
     groups = match.groupdict()
     text, source = end.text, end.source
     if groups.get("instruction") is not None and int(groups["instruction"]) != slot:
         # The message speaks of another instruction than the last one walked.
         slot, text, source = int(groups["instruction"]), "", ""
-    message = "; ".join(messages[-_MOST_LINES:] if known in messages[-_MOST_LINES:] else [known])
+    message = "; ".join(messages[-_MAX_LINES:] if known in messages[-_MAX_LINES:] else [known])
     mentioned = _NAMED.search(message)
     register = groups.get("register") or (mentioned[0] if mentioned else "")
     state = "" if row.name == "uninitialised" else registers.get(register, "")

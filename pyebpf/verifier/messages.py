@@ -67,7 +67,7 @@ _ROWS = (
     (
         "not-constant",
         rf"{_R} (is not a (?:known )?const(?:ant)?|must be a known constant|has to be a constant|unbounded size\b)",
-        "the helper wants a size or flag that is known while compiling",
+        "the helper wants a size or flag that is known at compile time",
     ),
     # --- bounds ---
     (
@@ -326,7 +326,7 @@ _ROWS = (
     (
         "map-descriptor",
         r"fd (?P<descriptor>\d{1,10}) is not pointing to valid bpf_map",
-        "an instruction names something that is no map",
+        "an instruction names something that is not a map",
     ),
     (
         "map-program",

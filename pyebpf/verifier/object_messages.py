@@ -16,7 +16,7 @@ OBJECT_ROWS = (
     (
         "special-offset",
         rf"{_R} doesn't have constant offset|kptr access cannot have variable offset",
-        "a kptr, timer or the like is reached at an offset known while compiling, not at a run-time index",
+        "a kptr, timer or the like is reached at an offset known at compile time, not at a run-time index",
     ),
     (
         "special-absent",

@@ -47,7 +47,7 @@ def bpf_cpumask_release(vm: Machine, address: int) -> None:
 
 def _own(vm: Machine, address: int) -> Region:
     if address not in vm.cpumasks:
-        raise VmError(f"{address:#x} is no cpumask of bpf_cpumask_create()")
+        raise VmError(f"{address:#x} is not a cpumask of bpf_cpumask_create()")
     return vm.cpumasks[address]
 
 
@@ -55,7 +55,7 @@ def _mask(vm: Machine, address: int) -> int:
     """The processors in a mask as a number's bits."""
     data = vm.memory.peek(address, (vm.cpus + 63) // 64 * 8)
     if data is None:
-        raise VmError(f"{address:#x} is no cpumask")
+        raise VmError(f"{address:#x} is not a cpumask")
     return int.from_bytes(data, "little") & _all(vm)
 
 

@@ -28,7 +28,7 @@ MAX_STEPS = 100_000_000
 MAX_FRAMES = 8
 """MAX_CALL_FRAMES of include/linux/bpf_verifier.h; a callback has its frames beside its caller's."""
 MAX_TAIL_CALLS = 33
-MAY_GOTO_ROUNDS = 8 * 1024 * 1024
+MAY_GOTO_ITERATIONS = 8 * 1024 * 1024
 """BPF_MAX_LOOPS. Since Linux 6.15 it is a quarter of a second instead, where the processor's JIT can tell."""
 _ALL = 0xFFFF_FFFF_FFFF_FFFF
 _NET, _LINK = -0x100000, -0x200000
@@ -68,7 +68,7 @@ class LoadedProgram:
             "leave": self._leave,
             "budget": self._budget,
             "budget_spent": self._budget_spent,
-            "may_goto_rounds": MAY_GOTO_ROUNDS,
+            "may_goto_iterations": MAY_GOTO_ITERATIONS,
             "unreadable": _unreadable,
             "unknown_helper": _unknown_helper,
             "fell_off_the_end": _fell_off_the_end,

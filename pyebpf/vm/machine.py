@@ -6,9 +6,10 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.asm import Instruction, Label, Raw, decode, link
+from pyebpf.asm import Instruction, Label, Raw, decode, instructions_of, link
+from pyebpf.asm.instruction import check_items
 from pyebpf.dataclass import dataclass, field
-from pyebpf.errors import InvalidValue, NotFound, VmError, closest
+from pyebpf.errors import InvalidValue, NotFound, VmError, check_argument, closest
 from pyebpf.specs import MapSpec, ProgramSpec
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.helpers import helper
@@ -101,6 +102,9 @@ class Machine:
         trace: bool = False,
         max_steps: int = MAX_STEPS,
     ) -> None:
+        maps = list(maps)
+        for each in maps:
+            check_argument("maps", each, MapSpec, "MapSpecs")
         self.memory = Memory()
         self.time = time
         self.pid = pid
@@ -190,7 +194,8 @@ class Machine:
             return LoadedProgram(self, program.code.instructions, names, program.type, program.cookie)
         if isinstance(program, bytes | bytearray):
             program = decode(bytes(program), raw=True)
-        return LoadedProgram(self, _plain(link(program)), {}, program_type)
+        check_items(program)
+        return LoadedProgram(self, instructions_of(link(program)), {}, program_type)
 
     def tail_calls(self, name: str, programs: Mapping[int, Code], *, program_type: ProgramType | None = None) -> None:
         """Fill a program array. Raises NotFound without a map of that name, InvalidValue if it is of another type."""
@@ -198,7 +203,7 @@ class Machine:
         if found is None:
             raise NotFound(f"no map is called {name!r}{closest(name, self.maps)}")
         if not isinstance(found, ProgramArrayMap):
-            raise InvalidValue(f"{name} is no program array")
+            raise InvalidValue(f"{name} is not a program array")
         for index, program in programs.items():
             found.programs[index] = self.load(program, program_type=program_type)
 
@@ -277,7 +282,7 @@ class Machine:
                     f"Unreleased reference: a record of ring buffer {each.name} is neither submitted nor discarded"
                 )
         if any(self.sockets.held.values()):
-            raise VmError("Unreleased reference: a socket that was looked up is not given back by bpf_sk_release")
+            raise VmError("Unreleased reference: a socket that was looked up is not released by bpf_sk_release")
         if any(self.acquired.values()):
             raise VmError("Unreleased reference: an object that a kernel function handed out is not given back")
         if self.locked is not None:
@@ -335,7 +340,7 @@ class Machine:
         """The map that a pointer means."""
         found = self.memory.maps.get(address)
         if found is None:
-            raise VmError(f"R1 type=scalar expected=map_ptr: {address:#x} is no map")
+            raise VmError(f"R1 type=scalar expected=map_ptr: {address:#x} is not a map")
         return found
 
     def map_named(self, name: str | int) -> VmMap:
@@ -351,7 +356,7 @@ class Machine:
         """The subprogram that a pointer means."""
         found = self.functions.get(address)
         if found is None:
-            raise VmError(f"R2 type=scalar expected=func: {address:#x} is no function")
+            raise VmError(f"R2 type=scalar expected=func: {address:#x} is not a function")
         return found
 
     @property
@@ -381,18 +386,6 @@ class Machine:
         self.packet.region = Region("packet", "packet", bytearray(before + data), writable=old.writable)
         self.memory.add(self.packet.region)
         self.packet.refer()
-
-
-def _plain(program: Sequence[Instruction | Raw]) -> list[Instruction]:
-    """The instructions; InvalidValue for bytes that are none."""
-    found = []
-    slot = 0
-    for each in program:
-        if isinstance(each, Raw):
-            raise InvalidValue(f"slot {slot}: unknown opcode {each.data[0]:02x} ({each.data.hex()})")
-        found.append(each)
-        slot += each.slots
-    return found
 
 
 def run(

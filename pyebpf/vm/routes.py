@@ -101,7 +101,7 @@ class Routes:
     def add(self, made: Neighbour) -> Neighbour: ...
 
     def add(self, made: Device | Route | Neighbour) -> Device | Route | Neighbour:
-        """One more, which look-ups find. InvalidValue for what is no address or kind, or a device not yet added."""
+        """One more, which look-ups find. InvalidValue for what is not an address or kind, or a device not yet added."""
         if not isinstance(made, Device) and made.device not in self.devices:
             raise InvalidValue(f"no device {made.device}: add(Device({made.device})) first")
         if isinstance(made, Route) and made.kind not in _KINDS:
@@ -208,5 +208,5 @@ def hardware(text: str) -> bytes:
     """The six bytes of a hardware address as ip(8) prints it. Raises ValueError for anything else."""
     data = bytes.fromhex(text.replace(":", ""))
     if len(data) != 6:
-        raise ValueError(f"{text!r} is no hardware address such as 02:00:00:00:00:01")
+        raise ValueError(f"{text!r} is not a hardware address such as 02:00:00:00:00:01")
     return data

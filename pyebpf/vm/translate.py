@@ -152,7 +152,7 @@ class _Writer:
             self.line(f"stack = frame.data; written = frame.written; r10 = frame.base + {FRAME_SIZE}")
         if self.t.strict and function.uses_frame:
             self.line(f"written[:] = bytes({FRAME_SIZE})")
-        self.line("left = budget[0]; rounds = may_goto_rounds; reserve = left >> 1; block = 0")
+        self.line("left = budget[0]; iterations = may_goto_iterations; reserve = left >> 1; block = 0")
         self.line("while True:")
         self.indent = "  "
         self._dispatch(0, len(self.heads))
@@ -225,7 +225,7 @@ class _Writer:
         op, form = instruction.op, instruction.op.form
         write = _WRITERS.get(form)
         if write is None:
-            raise InvalidValue(f"slot {self.t.slots[self.index]}: {op.name} is no instruction that can run")
+            raise InvalidValue(f"slot {self.t.slots[self.index]}: {op.name} is not an instruction that can run")
         if form in (Form.JUMP, Form.JUMP_LONG, Form.JUMP_IMM, Form.JUMP_REG):
             self._jump(instruction, looping, block)
             return
@@ -242,7 +242,7 @@ class _Writer:
         assert target is not None
         if op.name == "may_goto":
             # What ends a loop in the kernel must end it here, too, before the limit of steps refuses the program.
-            self.line("if rounds and left > reserve: rounds -= 1")
+            self.line("if iterations and left > reserve: iterations -= 1")
             self.line("else:")
         elif op.form in (Form.JUMP, Form.JUMP_LONG):
             self._go(target, looping)

@@ -47,7 +47,7 @@ class Added:
             self.values[template.name].writable = False
 
     def _zeros(self) -> Region:
-        return Region.of("value", bytes(self.aggregation.kind.layout.size))
+        return Region.of("value", bytes(self.aggregation.type.layout.size))
 
     def _key(self, pointer: Any) -> bytes:
         size = self.aggregation.key.size if self.aggregation.key is not None else 4
@@ -58,7 +58,7 @@ class Added:
         return 0 if found is None else Pointer(found, 0)
 
     def _update(self, _evaluator: Any, _handle: Any, key: Any, value: Any, flags: int) -> int:
-        size = self.aggregation.kind.layout.size
+        size = self.aggregation.type.layout.size
         assert flags == BPF_NOEXIST
         assert value.region.load(value.offset, size) == bytes(size)
         if self._key(key) in self.entries or len(self.entries) >= self.capacity:
@@ -86,7 +86,7 @@ def store(*processors: Added) -> Any:
             return ((key, self._value(key), 1) for key in keys)
 
         def _value(self, key: bytes) -> bytes:
-            size = processors[0].aggregation.kind.layout.size
+            size = processors[0].aggregation.type.layout.size
             return b"".join(bytes(one.entries[key].data) if key in one.entries else bytes(size) for one in processors)
 
         def lookup_elem(self, key: bytes) -> bytes | None:

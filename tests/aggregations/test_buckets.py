@@ -82,7 +82,7 @@ def test_nothing_is_counted_twice_or_left_out(values: list[int]) -> None:
 
 
 def test_zero_and_negative_values_have_buckets_of_their_own() -> None:
-    """One for 0, one for all below; the greatest u64 is no negative number."""
+    """One for 0, one for all below; the greatest u64 is not a negative number."""
     histogram = counted("log2", S64, 0, -1, -(1 << 63), 1)
     assert [(b.low, b.high, b.count) for b in histogram.buckets[:3]] == [(None, -1, 2), (0, 0, 1), (1, 1, 1)]
     assert counted("log2", U64, (1 << 64) - 1).buckets[-1].count == 1
@@ -90,5 +90,5 @@ def test_zero_and_negative_values_have_buckets_of_their_own() -> None:
 
 def test_a_linear_histogram_ends_at_a_whole_step() -> None:
     """0 to 10 in steps of 4 ends at 12."""
-    histogram = linear_hist(0, 10, 4).kind.result((0,) * 5, {})
+    histogram = linear_hist(0, 10, 4).type.result((0,) * 5, {})
     assert [(b.low, b.high) for b in histogram.buckets] == [(None, -1), (0, 3), (4, 7), (8, 11), (12, None)]

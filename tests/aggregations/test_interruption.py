@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from pyebpf.aggregations import counter, log2_hist, maximum, minimum, stats
-from pyebpf.aggregations.extremes import _ROUNDS
+from pyebpf.aggregations.extremes import _ATTEMPTS
 from pyebpf.builder.drop_counters import DROPS_MAP
 from pyebpf.compiler.evaluator import Region
 from pyebpf.types import S64
@@ -37,7 +37,7 @@ def interrupted(make: Any, value: int, others: list[int | None], target: Any = N
     """The result, the values that were added, and how many losses were counted."""
     aggregation = make()
     mine, theirs = Added(aggregation, S64, target=target), Added(aggregation, S64, target=target)
-    size = aggregation.kind.layout.size
+    size = aggregation.type.layout.size
     region = Interrupted("value", bytearray(size), bytearray(b"\1" * size))
     region.todo, region.others = list(others), theirs
     mine.entries[bytes(4)] = region
@@ -50,7 +50,7 @@ def interrupted(make: Any, value: int, others: list[int | None], target: Any = N
     return aggregation.snapshot(), [value, *done], 0 if lost is None else int.from_bytes(lost.data[:8], "little")
 
 
-@given(NUMBERS, st.lists(st.none() | NUMBERS, max_size=_ROUNDS))
+@given(NUMBERS, st.lists(st.none() | NUMBERS, max_size=_ATTEMPTS))
 def test_extremes_are_exact_whoever_interrupts(value: int, others: list[int | None]) -> None:
     """Before the comparison, and before each exchange."""
     for make, best in ((minimum, min), (maximum, max)):
@@ -77,9 +77,9 @@ def test_counts_are_exact_whoever_interrupts(others: list[int | None]) -> None:
 
 def test_an_extreme_interrupted_too_often_is_counted_as_lost() -> None:
     """Each time by a better value that comes between two instructions."""
-    better = [None, *range(6, 6 + _ROUNDS)]
+    better = [None, *range(6, 6 + _ATTEMPTS)]
     found, values, lost = interrupted(maximum, 5, better)
-    assert len(values) == 1 + _ROUNDS
+    assert len(values) == 1 + _ATTEMPTS
     assert lost == 1
     assert found < max(values)
 

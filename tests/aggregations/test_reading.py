@@ -236,9 +236,10 @@ def test_specs_are_the_values_and_a_shared_template() -> None:
         (lambda: linear_hist(5, 5), "stop must be above start"),
         (lambda: linear_hist(0, 4095), "of 4095 steps is too large: at most 4094 fit"),
         (lambda: linear_hist(0, 1 << 62), "is too large"),
+        (lambda: linear_hist(0, 4094, sums=True), "with sums=True has at most 4095 buckets, not 4096"),
         (lambda: linear_hist(0, 1 << 63, 1 << 60), "leaves the range of s64"),
         (lambda: log_linear_hist(6), "in 2\\*\\*1 to 2\\*\\*5, not 2\\*\\*6"),
-        (lambda: log2_hist(key=3), "key=3 is no type"),
+        (lambda: log2_hist(key=3), "key=3 is not a type"),
         (lambda: counter(key=U32, size=0), "size=0"),
     ],
 )
@@ -249,7 +250,7 @@ def test_shapes_that_cannot_be_are_refused(make: Any, message: str) -> None:
 
 
 def test_what_an_aggregation_is_not_is_said_in_probes() -> None:
-    """A keyed one needs its key, an unkeyed one has none, an entry is no value."""
+    """A keyed one needs its key, an unkeyed one has none, an entry is not a value."""
     p = Probe()
     keyed, single = log2_hist(key=U32, name="lat"), log2_hist(name="lat")
     with pytest.raises(CompileError, match=r"has a value for each key: write lat\[key\]\.add\(…\)"):

@@ -6,10 +6,13 @@ import time
 
 import pytest
 
-from pyebpf.asm import Raw, assemble, encode
+from pyebpf.asm import Raw, assemble, encode, resolve
 from pyebpf.asm.data import read_data
 from pyebpf.asm.shapes import Token
 from pyebpf.errors import AssemblyError
+from pyebpf.specs import Code, FunctionStart, ProgramSpec
+from pyebpf.uapi.bpf import ProgramType
+from pyebpf.vm import Machine
 
 
 @pytest.mark.parametrize(
@@ -54,3 +57,30 @@ def test_data_that_fills_no_slot_is_refused(text):
     """A label inside a slot, too."""
     with pytest.raises(AssemblyError, match="bytes of data make no whole slots of 8"):
         assemble(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (".byte 0xb7, 0, 0, 0, 7, 0, 0, 0\nexit", 7),
+        (".quad 0x0000002a000000b7\n.8byte 0x95", 42),
+        ("goto end\n.quad 0x0000000200000018, 0x0000000100000000\nexit\nend: r0 = 5\nexit", 5),
+        (".quad 0x0000000200000018, 0x0000000100000000\nexit", 2),
+    ],
+)
+def test_a_program_written_as_bytes_is_code(text, expected):
+    """Instructions that are written as bytes are run, and have the place of their first byte."""
+    items = assemble(text)
+    code = Code(items, (FunctionStart("main", 0),))
+    assert encode(resolve(code.instructions)) == encode(items)
+    assert all(each.where is not None for each in code.instructions)
+    program = ProgramSpec("main", ProgramType.SOCKET_FILTER, code)
+    assert [Machine().run(each).value & 0xFFFFFFFF for each in (program, items)] == [expected] * 2
+
+
+def test_bytes_that_are_no_instruction_are_no_code():
+    """They are refused at their place when the code is made, and before they are run."""
+    items = assemble("r0 = 0\n.byte 0xff, 0, 0, 0, 0, 0, 0, 0\nexit", "file.s")
+    for make in (lambda: Code(items, (FunctionStart("main", 0),)), lambda: Machine().run(items)):
+        with pytest.raises(AssemblyError, match=r"^file\.s:2:1: slot 1: unknown opcode ff \(ff00000000000000\)"):
+            make()

@@ -28,7 +28,7 @@ from pyebpf.uapi.bpf import ProgramType
         (lambda: build.st(8, R1, 0, 2**31), "stdw: imm 2147483648 does not fit 32 bits (-2147483648..2147483647)"),
         (lambda: build.jump(-32769), "ja: offset -32769 does not fit 16 bits (-32768..32767)"),
         (lambda: build.load_map_value(R1, "m", -1), "lddw_map_value: offset -1 is outside 0..4294967295"),
-        (lambda: build.load_map(R1, -1), "lddw_map: -1 is no descriptor or id"),
+        (lambda: build.load_map(R1, -1), "lddw_map: -1 is not a descriptor or id"),
         (lambda: build.load_map(R1, ""), "lddw_map: the symbol is empty"),
         (lambda: build.addr_space_cast(R1, R2, 1, -1), "addr_space_cast: from_space -1 is outside 0..32767"),
         (

@@ -50,7 +50,7 @@ def test_labels_are_reported_with_their_slots():
     ("items", "message"),
     [
         ([jump("lop"), Label("loop"), exit_()], "ja: no label 'lop' (did you mean loop?)"),
-        ([Label("x"), exit_(), Label("x")], "label 'x' stands at two places"),
+        ([Label("x"), exit_(), Label("x")], "label 'x' is defined twice"),
         (
             [jump_if("jeq", R1, 0, "far"), *[mov64(R1, 0)] * 0x8000, Label("far"), exit_()],
             "jeq: label 'far' is 32768 slots away and 16 bits reach -32768..32767 (allow gotol, or split the function)",

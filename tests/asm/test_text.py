@@ -282,13 +282,13 @@ REFUSALS = [
     ("mov %r0, 1; exit", "1:13: a comment starts at `;`, but this is an instruction: give it a line of its own"),
     ("goto lop\nloop: exit", "1:1: there is no label 'lop' (did you mean loop?)"),
     ("call f", "1:1: there is no function 'f': a helper is called by its name `bpf_…` or number, a kernel function as"),
-    ("a: exit\na: exit", "2:1: label 'a' stands at two places: rename one"),
+    ("a: exit\na: exit", "2:1: label 'a' is defined twice: rename one"),
     (".byte 1, 2", "1:1: 2 bytes of data make no whole slots of 8"),
     (".byte 1, 2 3", "1:1: .byte takes numbers of 1 bytes, with commas between them"),
     (".quad", "1:1: .quad takes numbers of 8 bytes, with commas between them"),
-    (".long 0x100000000", "1:7: 0x100000000 is no number of 4 bytes (0 to 0xffffffff)"),
-    (".byte 1, 2, 3, 4, 5, 6, 7, 256", "1:28: 256 is no byte (0 to 0xff)"),
-    ('goto "\\u{110000}"', "1:6: \\u{110000} is no character"),
+    (".long 0x100000000", "1:7: 0x100000000 is not a number of 4 bytes (0 to 0xffffffff)"),
+    (".byte 1, 2, 3, 4, 5, 6, 7, 256", "1:28: 256 is not a byte (0 to 0xff)"),
+    ('goto "\\u{110000}"', "1:6: \\u{110000} is not a character"),
     ("far:\n" + "r0 = 0\n" * 0x8000 + "goto far", "32770:1: label 'far' is -32769 slots away and 16 bits reach"),
 ]  # fmt: skip
 

@@ -102,10 +102,11 @@ def test_a_pointer_knows_whose_memory_it_is_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "part"), [(None, "annotate it"), (int, "nothing of its width"), (char[8], "an integer or a pointer")]
+    ("annotation", "part"),
+    [(None, "annotate it"), (int, "int does not give its width"), (char[8], "an integer or a pointer")],
 )
 def test_what_no_register_holds_is_refused(annotation: Any, part: str) -> None:
-    """Without a type, with one of no width, with one that is no register's."""
+    """Without a type, with one of no width, with one that is not a register's."""
     p = Probe(Machine("x86_64"))
     with pytest.raises(CompileError, match=part):
         registers.typed(p, registers.argument(p, 0, Space.USER), annotation, "n", Space.USER)

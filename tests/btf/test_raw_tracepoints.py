@@ -52,7 +52,7 @@ def test_arguments_without_names_are_numbered():
 def test_a_typedef_of_something_else_is_an_error():
     b = BtfBuilder()
     b.add_typedef("btf_trace_gone", b.add_int("int", 4))
-    with pytest.raises(BtfError, match="btf_trace_gone is no pointer to a function"):
+    with pytest.raises(BtfError, match="btf_trace_gone is not a pointer to a function"):
         raw_tracepoint(Btf(b.to_bytes()), "gone")
 
 

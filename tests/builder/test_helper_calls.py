@@ -11,7 +11,7 @@ from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.helpers import _CONSTANT_TEXTS
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelReference
-from pyebpf.builder.values.none import OptionalInt
+from pyebpf.builder.values.optional import OptionalInt
 from pyebpf.builder.values.records import Record, StructConstructor
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer
@@ -112,7 +112,7 @@ def test_text_that_the_verifier_must_know_stands_in_a_frozen_map() -> None:
         call(p, "strncmp", record, 16, text)
     assert [spec.initial[0][1] for spec in p.maps.values()] == [b"ab\0", b"cd\0"]
     assert all(spec.frozen for spec in p.maps.values())
-    with pytest.raises(CompileError, match=r"s2 of .* is text known while compiling, not the record Pair"):
+    with pytest.raises(CompileError, match=r"s2 of .* is a string known at compile time, not the record Pair"):
         call(p, "strncmp", record, 16, record)
 
 
@@ -217,14 +217,14 @@ def test_every_helper_that_is_not_refused_knows_its_types() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("trace_printk", ("x", 2), r"not called by name: it prints to a log .*: emit a record"),
-        ("loop", (3, 0, 0, 0), r"not called by name: write a `for` loop"),
+        ("trace_printk", ("x", 2), r"cannot be called directly: it prints to a log .*: emit a record"),
+        ("loop", (3, 0, 0, 0), r"cannot be called directly: write a `for` loop"),
         ("find_vma", (0, 0, 0, 0, 0), r"takes a function to call back, which a probe cannot pass"),
-        ("dynptr_read", (0, 0, 0, 0, 0), r"works on dynptrs, which have words of their own: dynptr"),
+        ("dynptr_read", (0, 0, 0, 0, 0), r"works on dynptrs, which have functions of their own: dynptr"),
         (
             "skc_to_tcp_sock",
             (0,),
-            r"returns an address that may be NULL or must be given back: struct tcp_sock \*bpf_skc",
+            r"returns an address that may be NULL or must be released: struct tcp_sock \*bpf_skc",
         ),
         ("ktime_get_ns", (3,), r"takes 0 arguments, not 1: u64 bpf_ktime_get_ns\(void\)"),
         ("get_current_comm", (None,), r"lacks size_of_buf: long bpf_get_current_comm\(void \*buf, u32 size_of_buf\)"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyebpf.builder.loops import MOST_ITERATIONS, MOST_ROUNDS, range_loop
+from pyebpf.builder.loops import MAX_BOUNDED, MAX_ITERATIONS, range_loop
 from pyebpf.builder.values.comparisons import compare, maximum, minimum
 from pyebpf.builder.values.operations import binary
 from pyebpf.compiler.evaluator import Pointer, Region
@@ -180,10 +180,10 @@ def test_a_range_up_to_the_end_of_s64_ends() -> None:
         (lambda p: (0, p.number(0, U64), 1), "needs a bound that can be proved"),
         (lambda p: (p.number(0, U64), 10, 1), "needs a bound that can be proved"),
         (
-            lambda _: (0, MOST_ROUNDS + 1, 1),
-            rf"of at most {MOST_ROUNDS} rounds \(here up to {MOST_ROUNDS + 1} rounds\)",
+            lambda _: (0, MAX_BOUNDED + 1, 1),
+            rf"of at most {MAX_BOUNDED} iterations \(here up to {MAX_BOUNDED + 1} iterations\)",
         ),
-        (lambda p: (0, 10, p.number(0)), r"the step of range\(\) must be known while compiling"),
+        (lambda p: (0, 10, p.number(0)), r"the step of range\(\) must be known at compile time"),
         (lambda _: (0, 10, 0), r"the step of range\(\) must not be zero"),
     ],
 )
@@ -197,8 +197,9 @@ def test_iterators_have_a_limit_of_their_own() -> None:
     p = Probe(Everything())
     with (
         pytest.raises(
-            CompileError, match=rf"of at most {MOST_ITERATIONS} rounds \(here up to {MOST_ITERATIONS + 1} rounds\)"
+            CompileError,
+            match=rf"of at most {MAX_ITERATIONS} iterations \(here up to {MAX_ITERATIONS + 1} iterations\)",
         ),
-        range_loop(p, 0, MOST_ITERATIONS + 1, 1),
+        range_loop(p, 0, MAX_ITERATIONS + 1, 1),
     ):
         pass

@@ -53,7 +53,10 @@ REFUSALS = {
         "index 4 is outside the map sizes, which has 4 entries",
     ),
     "a negative index": (lambda p: array().set_item(p, -1, 0), "index -1 is outside the map sizes"),
-    "an index that is no number": (lambda p: array().item(p, "a"), "'a' is no index of the map sizes: give a number"),
+    "an index that is not a number": (
+        lambda p: array().item(p, "a"),
+        "'a' is not an index of the map sizes: give a number",
+    ),
     "del of an array": (
         lambda p: array().delete_item(p, 1),
         "the entries of the map sizes always exist, del removes none: assign 0 to one",
@@ -106,7 +109,7 @@ REFUSALS = {
     "a default that does not fit": (lambda p: method(p, hashed(), "get", 1, -1), "-1 does not fit u64, which holds 0"),
     "a default of the other sign": (
         lambda p: method(p, hashed(), "get", 1, p.number(0, S64)),
-        r"the map opens holds u64 and an s64 stands in for it: write u64\(…\)",
+        r"the map opens holds u64 and the default is an s64: write u64\(…\)",
     ),
     "an operator without an atomic form": (
         lambda p: hashed().augment_item(p, 1, "*", 2),
@@ -135,7 +138,7 @@ REFUSALS = {
     ),
     "the truth of a map": (lambda p: hashed().truth(p), "the map opens is neither true nor false"),
     "a map as an operand": (lambda p: compare(p, "<", hashed(), 3), "the map opens cannot be compared with 3 by <"),
-    "a map as a number": (lambda p: to_int(p, hashed()), "the map opens is no number"),
+    "a map as a number": (lambda p: to_int(p, hashed()), "the map opens is not a number"),
 }
 
 

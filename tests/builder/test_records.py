@@ -254,12 +254,15 @@ REFUSALS = {
         lambda p: outer(p).set_attribute(p, "flag", 256),
         "256 does not fit u8, which holds 0 to 255",
     ),
-    "a number as a record": (lambda p: outer(p).set_attribute(p, "inner", 5), r"5 is no Inner: write Inner\(…\)"),
-    "a record as a number": (lambda p: outer(p).set_attribute(p, "at", outer(p)), "the record Outer is no number"),
+    "a number as a record": (
+        lambda p: outer(p).set_attribute(p, "inner", 5),
+        r"5 is not of type Inner: write Inner\(…\)",
+    ),
+    "a record as a number": (lambda p: outer(p).set_attribute(p, "at", outer(p)), "the record Outer is not a number"),
     "a float as a number": (lambda p: outer(p).set_attribute(p, "at", 1.5), "1.5 does not fit u64: give an integer"),
     "a literal that never fits": (
         lambda p: compare(p, "==", outer(p).attribute(p, "name"), "sevenis"),
-        r"'sevenis' can never stand in char\[7\]: at most 6 bytes, none of them NUL",
+        r"'sevenis' can never fit char\[7\]: at most 6 bytes, none of them NUL",
     ),
     "strings put together": (
         lambda p: binary(p, "+", string(p), "x"),
@@ -267,7 +270,7 @@ REFUSALS = {
     ),
     "a string's bytes with gaps": (
         lambda p: string(p).item(p, slice(1, 6, 2)),
-        r"a slice of a string takes every byte: leave the step out",
+        r"a slice of a string has no step: leave the step out",
     ),
     "an order of strings": (
         lambda p: compare(p, "<", string(p), "x"),
@@ -275,11 +278,11 @@ REFUSALS = {
     ),
     "a string searched for another": (
         lambda p: string(p).contains(p, string(p)),
-        r"only a literal can be looked for in the char\[8\], not the char\[8\]",
+        r"only a literal can be searched for in the char\[8\], not the char\[8\]",
     ),
     "a string written by bytes": (
         lambda p: string(p).set_item(p, 0, 1),
-        "is not written byte by byte: assign a whole string",
+        "cannot be changed byte by byte: assign a whole string",
     ),
     "a prefix that each event gives": (
         lambda p: string(p).attribute(p, "startswith").call(p, (string(p),), {}),
@@ -287,17 +290,20 @@ REFUSALS = {
     ),
     "a string compared with a number": (
         lambda p: compare(p, "==", string(p), p.number(0)),
-        r"the char\[8\] cannot be compared with an s64, which is no string",
+        r"the char\[8\] cannot be compared with an s64, which is not a string",
     ),
     "a source without a destination": (
         lambda p: StringSource("user_string()", lambda *_: None).local(p),
-        r"user_string\(\) has no destination that tells its size: give one, size=64 for example",
+        r"user_string\(\) has no destination that gives its size: give one, size=64 for example",
     ),
     "a source put together": (
         lambda p: binary(p, "+", StringSource("comm()", lambda *_: None, 16), "x"),
         r"comm\(\) has no operator \+",
     ),
-    "a string as a number": (lambda p: p.store_value(filled(p, 8), 0, U32, string(p)), r"the char\[8\] is no number"),
+    "a string as a number": (
+        lambda p: p.store_value(filled(p, 8), 0, U32, string(p)),
+        r"the char\[8\] is a string, which does not fit u32: it needs a type such as char\[16\]",
+    ),
     "an index that may be outside": (
         lambda p: outer(p).attribute(p, "cells").item(p, p.number(0, U64)),
         r"this index of the be16\[3\] may lie outside 0 to 2: test it first, if 0 <= i < 3, or mask it",

@@ -73,7 +73,7 @@ def test_an_entry_is_used_freely_after_the_check() -> None:
 def test_a_number_looked_up_is_used_only_once_it_is_known_to_be_there(use: Any) -> None:
     p = Probe()
     number = look_up(p, counts())
-    message = r"counts.get\(…\) may be None: test it with `is None` first, or give get\(\) what stands in for it"
+    message = r"counts.get\(…\) may be None: test it with `is None` first, or give get\(\) a default"
     with pytest.raises(CompileError, match=message):
         use(p, number)
     with p.b.if_(is_none(p, number)):
@@ -163,7 +163,7 @@ def test_references_of_other_maps_and_later_ones_stay() -> None:
 def test_a_name_that_two_paths_gave_a_reference_is_gone_too() -> None:
     p = Probe()
     owner = starts()
-    name = p.b.variable(p.context.kind)
+    name = p.b.variable(p.context.type)
     with p.b.if_(compare(p, "==", p.number(0), 1)):
         first = present(p, owner, 1)
         p.b.write(name, first.ssa_values[0])
@@ -190,7 +190,7 @@ def test_a_reference_that_a_round_removes_is_not_used_in_the_next() -> None:
             entry.attribute(p, "at")
             owner.delete_item(p, 1)
 
-    with pytest.raises(CompileError, match="is used after `del` on starts in an earlier round"):
+    with pytest.raises(CompileError, match="is used after `del` on starts in an earlier iteration"):
         build()
 
 

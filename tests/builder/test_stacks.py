@@ -12,7 +12,7 @@ from pyebpf.builder.loops import ZERO_MAP
 from pyebpf.compiler.checker import check_module
 from pyebpf.compiler.evaluator import MapHandle, Pointer, Region
 from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe
-from pyebpf.maps.stack_trace import StackTraces
+from pyebpf.maps.stack_trace import StackTraceMap
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_USER_STACK
 from tests.builder.harness import Everything, Nothing, Probe
@@ -130,7 +130,7 @@ def test_equal_stacks_have_one_number_and_others_another(
     assert all(0 <= number < 1 << 31 for number in numbers)
     assert [bool(number >> 30) for number in numbers] == [len(stack) > 55 for stack in stacks]
     assert [kernel.run(stack) for stack in reversed(stacks)] == numbers[::-1]
-    traces = StackTraces({key: Loaded(entries) for key, entries in kernel.maps.items()})
+    traces = StackTraceMap({key: Loaded(entries) for key, entries in kernel.maps.items()})
     assert [traces[number] for number in numbers] == stacks
     assert kernel.counted() == {}
     assert kernel.processes == ([42] if name == "ustack" else []), "told once"
@@ -223,7 +223,7 @@ def test_depth_is_how_many_frames_count(depth: int) -> None:
     for length in range(depth, min(depth + 5, 127)):
         assert kernel.run(whole[:length]) == number
         assert kernel.run([*whole[:depth], *[77] * (length - depth)]) == number
-    traces = StackTraces({key: Loaded(entries) for key, entries in kernel.maps.items()})
+    traces = StackTraceMap({key: Loaded(entries) for key, entries in kernel.maps.items()})
     assert traces[number] == whole[:depth]
     if depth > 1:
         assert kernel.run(whole[: depth - 1]) != number
@@ -231,13 +231,13 @@ def test_depth_is_how_many_frames_count(depth: int) -> None:
 
 
 def test_what_is_no_count_of_frames_is_refused() -> None:
-    """It is known while compiling, and fits; and only tracing programs have a stack."""
+    """It is known at compile time, and fits; and only tracing programs have a stack."""
     p = Probe()
     for skip in (256, -1, p.number(0), "x"):
-        with pytest.raises(CompileError, match=r"kstack\(skip=…\) is a number known while compiling, 0 to 255"):
+        with pytest.raises(CompileError, match=r"kstack\(skip=…\) is a number known at compile time, 0 to 255"):
             kstack.call(p, (), {"skip": skip})  # type: ignore[attr-defined]  # a Word
     for depth in (0, 128, -1, p.number(0), "x"):
-        with pytest.raises(CompileError, match=r"ustack\(depth\) is a number of frames known while comp.*127"):
+        with pytest.raises(CompileError, match=r"ustack\(depth\) is a number of frames known at comp.*127"):
             ustack.call(p, (depth,), {})  # type: ignore[attr-defined]  # a Word
     p.program_type = ProgramType.XDP
     with pytest.raises(CompileError, match="xdp programs have no call stack"):
@@ -270,7 +270,7 @@ def test_frames_are_as_many_as_the_header_says() -> None:
     """A negative number has no frames; others must be there."""
     full = list(range(1, 128))
     far = DEEP.bit | 4
-    stacks = StackTraces({SHALLOW.map: Loaded({3: entry(3, [9, 8, 7])}), DEEP.map: Loaded({far: entry(far, full)})})
+    stacks = StackTraceMap({SHALLOW.map: Loaded({3: entry(3, [9, 8, 7])}), DEEP.map: Loaded({far: entry(far, full)})})
     assert dict(stacks) == {3: [9, 8, 7], far: full}
     assert len(stacks) == 2
     assert stacks[-14] == []
@@ -280,13 +280,13 @@ def test_frames_are_as_many_as_the_header_says() -> None:
             stacks[missing]
     with pytest.raises(InvalidValue):
         stacks[1 << 32]
-    assert StackTraces({}).frames(3) == []
+    assert StackTraceMap({}).frames(3) == []
 
 
 def test_a_release_keeps_what_shares_a_hash() -> None:
     """Else the second of two would take the first one's number when it comes again before it."""
     table = Loaded({7: entry(7, [1]), 8: entry(7, [2]), 20: entry(20, [3])})
-    stacks = StackTraces({SHALLOW.map: table})
+    stacks = StackTraceMap({SHALLOW.map: table})
     assert stacks.release() == 1
     assert list(table) == [7, 8]
     assert [stacks[number] for number in (7, 8, 20)] == [[1], [2], [3]]

@@ -139,10 +139,11 @@ EVENTS = EventTool(
     options=EventOptions,
     build=Tracer,
     records=opens,
+    record=Open,
     columns=(
         Column("PID", 7),
         Column("COMM", 16),
-        Column("LAT(us)", 8, ">", key="ns", scale=1000, decimals=2),
+        Column("LAT(us)", 8, ">", key="ns", scale=1000, decimals=2, field="latency_ns"),
         Column("PATH"),
     ),
     examples=(Example("events -p 42 -L 80,443", "the web server's"), Example("events --json -d 10", "for ten seconds")),
@@ -190,13 +191,14 @@ COUNTS = SummaryTool(
     options=SummaryOptions,
     build=Tracer,
     snapshot=lambda _tracer, options: [] if options.nothing else [Count("read", 17), Count("openat", 5)],
-    columns=(Column("SYSCALL", 20, key="name"), Column("COUNT", 8, ">")),
+    record=Count,
+    columns=(Column("SYSCALL", 20, key="name", field="syscall"), Column("COUNT", 8, ">")),
 )
 
 
 def drops(tracer, options, stop):
-    """One in each interval but the second."""
-    tracer.intervals = getattr(tracer, "intervals", 0) + 1
+    """One in each interval but the second, and one before the first, while it was attached."""
+    tracer.intervals = getattr(tracer, "intervals", -1) + 1
     if tracer.intervals != 2 and not options.nothing:
         tracer.ring.push(Open(tracer.intervals, "cat", 0, "/tmp"))
     yield from events(tracer.ring, stop)
@@ -212,6 +214,7 @@ MIXED = SummaryTool(
     lines=EventLines(
         records=drops,
         columns=(Column("PID", 7), Column("PATH")),
+        record=Open,
         sentence=lambda each: f"dropped {each.path} of {each.pid}",
     ),
 )

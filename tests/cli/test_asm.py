@@ -6,6 +6,7 @@ import io
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -84,18 +85,18 @@ def test_bytes_that_look_like_hexadecimal(command):
 
 REFUSALS = [
     (["asm", "-"], b"exit\nmov %r0 5", 1, "pyebpf asm: <stdin>:2:9: `5` cannot stand here: expected `,`\n"),
-    (["asm", "-"], b"\xff", 1, "pyebpf asm: <stdin>: not a text: byte 0 is no UTF-8\n"),
+    (["asm", "-"], b"\xff", 1, "pyebpf asm: <stdin>: not text: byte 0 is not UTF-8\n"),
     (
         ["asm", "-"],
         b"r1 = map[counts]",
         1,
         "pyebpf asm: <stdin>:1:1: 'counts' gets its number when a program is loaded: write the number (fd:7, btf:77)\n",
     ),
-    (["disasm", "-"], b"9500\n00zz", 1, "pyebpf disasm: <stdin>:2:3: 'z' is no hexadecimal digit\n"),
+    (["disasm", "-"], b"9500\n00zz", 1, "pyebpf disasm: <stdin>:2:3: 'z' is not a hexadecimal digit\n"),
     (["disasm", "-"], b"9500\n00", 1, "pyebpf disasm: <stdin>: 3 bytes are no whole number of 8-byte instructions\n"),
     (["disasm", "-"], b"950", 1, "pyebpf disasm: <stdin>: an odd number of hexadecimal digits (3): one is missing\n"),
     (["disasm", "-"], b"\x7fELF", 1, "pyebpf disasm: <stdin>: an ELF file of another kind than 64-bit objects\n"),
-    (["disasm", "-", "xdp"], CODE, 2, "pyebpf disasm: <stdin> is no ELF object: it has no section 'xdp'"),
+    (["disasm", "-", "xdp"], CODE, 2, "pyebpf disasm: <stdin> is not an ELF object: it has no section 'xdp'"),
     (["disasm", "id"], b"", 2, "pyebpf disasm: after `id` comes the number of a loaded program; see pyebpf "),
     (["disasm", "id", "x"], b"", 2, "pyebpf disasm: after `id` comes the number of a loaded program"),
     (["disasm", "/nonexistent"], b"", 1, "pyebpf disasm: /nonexistent: No such file or directory\n"),
@@ -143,3 +144,36 @@ def test_the_command_that_help_shows_prints_what_it_shows():
     done = subprocess.run(shell, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == printed
     assert len(printed) == 2
+
+
+@pytest.mark.parametrize("words", [("asm",), ("disasm",), ("disasm", "--raw"), ("exec",)])
+@pytest.mark.parametrize("standard", [True, False])
+def test_input_without_an_end_is_refused(words, standard):
+    """No more than 64 MiB are read, of standard input or a file, and one line says so."""
+    with Path("/dev/zero").open("rb") as zeros:
+        done = subprocess.run(
+            [sys.executable, "-m", "pyebpf", *words, "-" if standard else "/dev/zero"],
+            stdin=zeros,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    name = "<stdin>" if standard else "/dev/zero"
+    assert done.stderr == f"pyebpf {words[0]}: {name} has more than 64 MiB, which no program or object has\n"
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_a_long_word_is_shown_in_part(command):
+    """An error about three million letters has some hundred."""
+    status, _, error = command("asm", "-", data=b"a" * 3_000_000)
+    assert status == 1
+    assert len(error) < 1000
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", str(1 << 32), "-1"])
+def test_a_number_that_is_no_id_is_refused(command, number):
+    """The ids of maps have 32 bits."""
+    status, _, error = command("map", "id", number)
+    assert status == 1
+    assert error == f"pyebpf map: {number} is no map's id: ids are numbers of 32 bits, 1 to 4294967295\n"

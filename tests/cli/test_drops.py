@@ -9,7 +9,7 @@ import pytest
 from pyebpf.builder.intrinsics.stacks import CLASSES, FULL
 from pyebpf.cli.drops import Drops, in_words
 
-HOLDS = {"opens": "opens", "pending": "calls under way"}
+HOLDS = {"opens": "opens", "pending": "calls under way", "by process: all": "processes"}
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ HOLDS = {"opens": "opens", "pending": "calls under way"}
         ("opens: ring buffer full", "opens: ring buffer full"),
         ("pending: map full", "calls under way: map full"),
         ("counts: map full", "events: map full"),
+        ("by process: all: map full", "processes: map full"),
         (f"{CLASSES[0].map}: {FULL}", FULL),
         ("on_open: running already on the processor", "events: running already on the processor"),
         ("tracepoint syscalls:sys_enter_openat: missed by the kernel",) * 2,
@@ -41,4 +42,6 @@ def test_the_line(capsys):
     drops = Drops(tracer, HOLDS)
     drops.report()
     drops.report()
-    assert capsys.readouterr().err == (f"Dropped 23 events so far (opens: ring buffer full: 22, {FULL}: 1)\n")
+    assert capsys.readouterr().err == (
+        f"Dropped 23 events so far (opens: ring buffer full: 22, {FULL}: 1); --buffer SIZE gives them more room\n"
+    )

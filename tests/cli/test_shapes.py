@@ -35,7 +35,7 @@ def mapping(_tracer, _options) -> dict[str, Histogram]:
 
 
 def test_histograms_beside_columns_are_refused_where_the_tool_is_declared():
-    """By the annotation: also of one that is no text."""
+    """By the annotation: also of one that is not text."""
     with pytest.raises(InvalidValue, match="tool mine: its snapshot gives histograms, and its columns are for records"):
         tool(histograms, COLUMNS)
 

@@ -65,7 +65,7 @@ def test_an_output_that_nobody_reads(start, number, streams):
     if streams == "data":
         err = process.stderr.read()
         assert "detached\n" in err
-        assert err.endswith("What was still to be printed is lost: nobody reads the output\n")
+        assert err.endswith("The remaining output is lost: nobody reads it\n")
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -196,7 +196,7 @@ def test_a_busy_machine_is_no_reason_to_last_longer(tmp_path, monkeypatch):
     for each in mapped:
         each.close()
     (reason,) = processes.given_up.values()
-    assert reason.startswith(f"{frame.module}: the end was asked for before it was read")
+    assert reason.startswith(f"{frame.module}: the run was interrupted before it was read")
 
 
 @pytest.mark.parametrize(("there", "unread"), [(4096, 0), (4097, 1), (10_000, 5904)])
@@ -245,9 +245,13 @@ def libc_function():
     return int(line.split("-")[0], 16) + 4096
 
 
-def test_an_output_that_is_slow_but_read(start):
-    """A reader that takes its time, and goes on, gets all: the last lines and the end."""
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("size", [4096, 65_536])
+def test_an_output_that_is_slow_but_read(start, monkeypatch, size, unbuffered):
+    """A reader that takes its time, and goes on, gets all: the last lines and the end, however small the pipe."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     process = start("events", "--records", "3000")
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, size)
     process.stderr.readline()
     stuck(process)
     process.send_signal(signal.SIGINT)
@@ -271,6 +275,7 @@ class Interrupting:
         if name == module:
             os.kill(os.getpid(), signal.SIGINT)
 _, module, *sys.argv[1:] = sys.argv
+sys.modules.pop(module, None)  # a .pth file may have imported it
 sys.meta_path.insert(0, Interrupting())
 import runpy
 runpy.run_module("pyebpf", run_name="__main__")
@@ -297,7 +302,7 @@ def test_ctrl_c_before_the_command_is_there(module, command, status):
 
 
 def test_out_of_memory_is_one_line(command):
-    """It says so, and is no error of the program."""
+    """It says so, and is not an error of the program."""
     status, out, err = command("events", "--fail", "memory")
     assert (status, out) == (1, "")
     assert err.startswith("pyebpf events: there is not enough memory: raise the limit (ulimit -v")

@@ -80,8 +80,8 @@ def test_forms(capsys):
     out, err = run(capsys, "-f")
     assert (out, err) == ("busy;outer;inner;sys 3\nbusy;outer 2\n", START)
     assert run(capsys, "-daf").out == "busy;outer;inner;-;sys_[k] 3\nbusy;outer 2\n"
-    assert run(capsys, "--csv").out.splitlines()[0] == "COMM,PID,COUNT,STACK"
-    assert [json.loads(line)["COUNT"] for line in run(capsys, "--json").out.splitlines()] == [3, 2]
+    assert run(capsys, "--csv").out.splitlines()[0] == "time,comm,pid,count,stack"
+    assert [json.loads(line)["count"] for line in run(capsys, "--json").out.splitlines()] == [3, 2]
 
 
 def test_files(capsys, tmp_path):

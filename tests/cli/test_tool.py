@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import signal
 import threading
@@ -9,8 +11,12 @@ import time
 
 import pytest
 
+from pyebpf.cli.catalogue import find, names
+from pyebpf.cli.run import run_tool
+from pyebpf.dataclass import MISSING, fields
 from pyebpf.errors import InvalidValue
-from pyebpf.tool import Stop, events
+from pyebpf.tool import Column, EventTool, StackTool, Stop, SummaryTool, dataclass, events
+from tests.cli.fakes import EventOptions, Tracer
 
 
 def test_an_event_tool_yields_typed_records_and_detaches(fakes):
@@ -30,10 +36,89 @@ def test_a_summary_tool_yields_its_snapshot(fakes):
     assert (histogram.total, histogram.labels) == (6, {"disk": "vdb"})
 
 
+MADE = []
+
+
+class Attaching(Tracer):
+    """A tracer that sees what attaches it."""
+
+    def __enter__(self):
+        super().__enter__()
+        MADE.append(self)
+        self.counts = 3
+        self.ring.push("its own file")
+        return self
+
+
+def taken(tracer, _options):
+    """The counts since the call before."""
+    counts, tracer.counts = getattr(tracer, "counts", 0), 0
+    return [Each(counts)]
+
+
+@dataclass(frozen=True)
+class Each:
+    """A row."""
+
+    count: int
+
+
+COMMON = {"name": "attaching", "doc": "Attach.", "tracing": "nothing", "options": EventOptions, "build": Attaching}
+
+
+def test_what_attaching_causes_is_not_reported(capfd):
+    """Events, counts and stacks from before the last probe was attached: in libraries, and by the command."""
+    collected, partly = [], []
+    opens = EventTool(
+        records=lambda tracer, _, stop: events(tracer.ring, stop),
+        columns=[Column("A", key=str, field="a")],
+        reset=partly.append,
+        **COMMON,
+    )
+    counts = SummaryTool(snapshot=taken, columns=[Column("COUNT")], reset=partly.append, **COMMON)
+    stacks = StackTool(collect=lambda tracer, *_: [tracer.counts], reset=collected.append, **COMMON)
+    with opens.open() as records:
+        MADE[-1].ring.push("a file")
+        assert next(records) == "a file"
+    with counts.open() as snapshot:
+        assert [row.count for row in snapshot()] == [0]
+    assert partly == MADE[-2:]
+    with stacks.open():
+        assert len(collected) == 1
+    assert run_tool(opens, ["-d", "0.05"]) == 0
+    assert run_tool(counts, ["-d", "0.05", "--json"]) == 0
+    heading, counted = capfd.readouterr().out.splitlines()
+    assert heading == "A"
+    assert list(json.loads(counted)) == ["time", "count"]
+    assert json.loads(counted)["count"] == 0
+
+
 def test_bounds_hold_for_values_given_in_python(fakes):
     """Before anything is built."""
-    with pytest.raises(InvalidValue, match="--pid: 0 is below 1"), fakes.EVENTS.open(pid=0):
-        pass
+    for wrong, message in (
+        ({"pid": 0}, "^pid: 0 is below 1"),
+        ({"pid": "x"}, "^pid='x': give an integer or None, not str"),
+        ({"records": True}, "^records=True: give an integer, not bool"),
+        ({"ports": [80, 99999]}, "^ports: 99999 is above 65535"),
+        ({"ports": 80}, "^ports=80: give a tuple of numbers, not int"),
+        ({"ports": (80, "x")}, r"^ports=\(80, 'x'\): give an integer, not str"),
+        ({"kind": "c"}, "^kind: 'c' is none of a, b"),
+    ):
+        with pytest.raises(InvalidValue, match=message), fakes.EVENTS.open(**wrong):
+            pass
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_options_of_a_library_are_its_parameters(name):
+    """help() and editors show them: names, types and defaults, and a line on each."""
+    tool = find(name)
+    described = inspect.signature(tool.open).parameters
+    assert list(described) == [item.name for item in fields(tool.options)]
+    for item in fields(tool.options):
+        default = inspect.Parameter.empty if item.default is MISSING else item.default
+        assert (described[item.name].annotation, described[item.name].default) == (item.type, default)
+        assert f"{item.name}: {item.metadata['spec'].help}" in tool.open.__doc__
+    assert tool.open.__name__ == "open"
 
 
 def test_an_exception_in_the_body_passes_through(fakes):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyebpf.compiler import ir
-from pyebpf.compiler.ir import Condition, Kind, Op
+from pyebpf.compiler.ir import Condition, Op, ValueType
 
 WORDS = 8
 CONTEXT = WORDS * 8
@@ -54,9 +54,9 @@ class Generator:
         self.loops = 0
         self.trips = 1
 
-    def value(self, kind=Kind.SCALAR, hint=""):
+    def value(self, type_=ValueType.SCALAR, hint=""):
         self.values += 1
-        return ir.Value(self.values - 1, kind, hint)
+        return ir.Value(self.values - 1, type_, hint)
 
     def pick(self, items):
         return items[self.choose(len(items))]
@@ -66,10 +66,10 @@ class Generator:
         self.blocks.append(block)
         return block
 
-    def emit(self, op, *operands, kind=Kind.SCALAR, **attributes):
-        result = None if kind is None else self.value(kind)
-        self.current.instructions.append(ir.Instruction(op, result, operands, **attributes))
-        return result
+    def emit(self, op, *operands, result=ValueType.SCALAR, **attributes):
+        value = None if result is None else self.value(result)
+        self.current.instructions.append(ir.Instruction(op, value, operands, **attributes))
+        return value
 
     def constant(self):
         imm = self.pick(INTERESTING) if self.choose(4) else self.choose(1 << 16) - (1 << 15)
@@ -82,13 +82,13 @@ class Generator:
             called = Generator(self.choose, size=self.size // 3, pressure=self.pressure, may_goto=self.may_goto)
             functions.append(called.subprogram("sub", 1 + self.choose(5)))
             self.arity = len(functions[0].parameters)
-        context = self.value(Kind.POINTER, "ctx")
+        context = self.value(ValueType.POINTER, "ctx")
         self.begin()
         pool = [self.emit(Op.LOAD, context, size=8, imm=8 * word) for word in range(WORDS // 2)]
         self.fill_slots(pool[0])
         pool = self.region(pool, context, self.size, 0)
         total = self.mixed(pool)
-        self.emit(Op.STORE, context, total, kind=None, imm=8 * (WORDS - 1))
+        self.emit(Op.STORE, context, total, result=None, imm=8 * (WORDS - 1))
         return ir.Module((self.finish("main", (context,), pool[-1]), *functions))
 
     def subprogram(self, name, count):
@@ -104,10 +104,12 @@ class Generator:
         self.slots = [ir.Slot("a", 8), ir.Slot("b", 20, 4)]
 
     def fill_slots(self, value):
-        self.emit(Op.STORE, self.emit(Op.SLOT, symbol="a", kind=Kind.POINTER), value, kind=None)
+        self.emit(Op.STORE, self.emit(Op.SLOT, symbol="a", result=ValueType.POINTER), value, result=None)
         zero = self.emit(Op.CONST)
         for place in range(0, 20, 4):
-            self.emit(Op.STORE, self.emit(Op.SLOT, symbol="b", imm=place, kind=Kind.POINTER), zero, kind=None, size=4)
+            self.emit(
+                Op.STORE, self.emit(Op.SLOT, symbol="b", imm=place, result=ValueType.POINTER), zero, result=None, size=4
+            )
 
     def mixed(self, pool):
         total = pool[0]
@@ -155,31 +157,31 @@ class Generator:
         elif kind == 12:
             pool.append(self.emit(Op.SWAP, left, size=self.pick((2, 4, 8))))
         elif kind == 13:
-            pool.append(self.emit(Op.NEG, left))
+            pool.append(self.emit(self.pick((Op.NEG, Op.FROM_BITS)), left))
         elif kind < 16:
             pool.append(self.emit(Op.COMPARE, left, right, condition=self.pick(list(Condition))))
         elif kind == 16:
-            self.emit(Op.CALL, imm=JIFFIES, kind=self.pick((None, Kind.SCALAR)))
+            self.emit(Op.CALL, imm=JIFFIES, result=self.pick((None, ValueType.SCALAR)))
         elif kind == 17:
-            slot = self.emit(Op.SLOT, symbol="a", kind=Kind.POINTER)
+            slot = self.emit(Op.SLOT, symbol="a", result=ValueType.POINTER)
             size = self.pick((4, 8))
             name = self.pick(("add", "and", "or", "xor", "xchg"))
-            old = self.emit(Op.ATOMIC, slot, left, size=size, symbol=name, kind=self.pick((None, Kind.SCALAR)))
+            old = self.emit(Op.ATOMIC, slot, left, size=size, symbol=name, result=self.pick((None, ValueType.SCALAR)))
             if old is not None:
                 pool.append(old)
         elif kind == 18:
             size = self.pick((1, 2, 4))
             place = self.choose(20 // size) * size
-            slot = self.emit(Op.SLOT, symbol="b", kind=Kind.POINTER)
-            self.emit(Op.STORE, slot, right, kind=None, size=size, imm=place)
+            slot = self.emit(Op.SLOT, symbol="b", result=ValueType.POINTER)
+            self.emit(Op.STORE, slot, right, result=None, size=size, imm=place)
         elif kind == 19:
             size = self.pick((1, 2, 4))
             place = self.choose(20 // size) * size
-            slot = self.emit(Op.SLOT, symbol="b", kind=Kind.POINTER)
-            far = self.emit(Op.OFFSET, slot, self.emit(Op.CONST, imm=place), kind=Kind.POINTER)
+            slot = self.emit(Op.SLOT, symbol="b", result=ValueType.POINTER)
+            far = self.emit(Op.OFFSET, slot, self.emit(Op.CONST, imm=place), result=ValueType.POINTER)
             pool.append(self.emit(Op.LOAD, far, size=size, signed=bool(self.choose(2))))
         elif kind == 20:
-            self.emit(Op.STORE, context, right, kind=None, imm=8 * (WORDS // 2 + self.choose(WORDS // 2)))
+            self.emit(Op.STORE, context, right, result=None, imm=8 * (WORDS // 2 + self.choose(WORDS // 2)))
         elif kind == 21:
             pool.append(self.emit(Op.LOAD, context, imm=8 * self.choose(WORDS)))
         elif kind == 22:
@@ -188,7 +190,7 @@ class Generator:
             arguments = [self.pick(pool) for _ in range(self.arity)]
             pool.append(self.emit(Op.CALL_LOCAL, *arguments, symbol="sub"))
         else:
-            slot = self.emit(Op.SLOT, symbol="a", kind=Kind.POINTER)
+            slot = self.emit(Op.SLOT, symbol="a", result=ValueType.POINTER)
             pool.append(self.emit(Op.LOAD, slot, size=8))
 
     def branch(self, pool, context, budget, depth, test=None):
@@ -214,7 +216,7 @@ class Generator:
             ends.append((first, self.current, after))
         count = min(len(ends[0][2]), len(ends[1][2]), self.pressure)
         merged = [self.value() for _ in range(self.choose(count + 1))]
-        place = [self.value(Kind.POINTER)] if self.choose(3) == 0 else []
+        place = [self.value(ValueType.POINTER)] if self.choose(3) == 0 else []
         join = self.open([*merged, *place])
         for _, last, after in ends:
             self.current = last
@@ -224,7 +226,7 @@ class Generator:
         self.current = join
         pool = [*pool, *merged]
         for pointer in place:
-            self.emit(Op.STORE, pointer, left, kind=None, size=4)
+            self.emit(Op.STORE, pointer, left, result=None, size=4)
             pool.append(self.emit(Op.LOAD, pointer, size=2))
         if self.choose(3) == 0 and budget > 2:
             # The same test again, or its opposite, as for a look-up's None: what the ways here already know.
@@ -235,9 +237,9 @@ class Generator:
     def address(self):
         """Of four bytes in one of the slots."""
         if self.choose(2):
-            return self.emit(Op.SLOT, symbol="a", imm=4, kind=Kind.POINTER)
-        slot = self.emit(Op.SLOT, symbol="b", kind=Kind.POINTER)
-        return self.emit(Op.OFFSET, slot, self.emit(Op.CONST, imm=4 * self.choose(5)), kind=Kind.POINTER)
+            return self.emit(Op.SLOT, symbol="a", imm=4, result=ValueType.POINTER)
+        slot = self.emit(Op.SLOT, symbol="b", result=ValueType.POINTER)
+        return self.emit(Op.OFFSET, slot, self.emit(Op.CONST, imm=4 * self.choose(5)), result=ValueType.POINTER)
 
     def loop(self, pool, context, budget, depth):
         """Counts from 0 to a small bound, with carried values."""

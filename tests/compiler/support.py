@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.asm import encode, listing, resolve, slot_starts
 from pyebpf.compiler import compile_module, ir
 from pyebpf.compiler.evaluator import LOOP_LIMIT, Pointer, Region, evaluate
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Op, ValueType
 from tests.compiler.random_ir import CONTEXT, INTERESTING, JIFFIES, WORDS, random_module
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ NEWEST = Target()
 OLDEST = Target(
     *(f"isa:{name}" for name in ("sdiv", "movsx", "ldsx", "bswap", "gotol", "may_goto", "jmp32", "atomics"))
 )
-CTX = ir.Value(0, Kind.POINTER, "ctx")
+CTX = ir.Value(0, ValueType.POINTER, "ctx")
 
 
 class Builder:
@@ -47,14 +47,16 @@ class Builder:
         self.instructions: list[ir.Instruction] = []
         self.number = len(self.parameters)
 
-    def value(self, kind: Kind = Kind.SCALAR) -> ir.Value:
+    def value(self, type_: ValueType = ValueType.SCALAR) -> ir.Value:
         self.number += 1
-        return ir.Value(self.number - 1, kind)
+        return ir.Value(self.number - 1, type_)
 
-    def emit(self, op: Op, *operands: ir.Value, kind: Kind | None = Kind.SCALAR, **attributes: Any) -> ir.Value:
-        result = None if kind is None else self.value(kind)
-        self.instructions.append(ir.Instruction(op, result, operands, **attributes))
-        return result or CTX
+    def emit(
+        self, op: Op, *operands: ir.Value, result: ValueType | None = ValueType.SCALAR, **attributes: Any
+    ) -> ir.Value:
+        value = None if result is None else self.value(result)
+        self.instructions.append(ir.Instruction(op, value, operands, **attributes))
+        return value or CTX
 
     def const(self, number: int) -> ir.Value:
         return self.emit(Op.CONST, imm=number)

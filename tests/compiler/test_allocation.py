@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from pyebpf.compiler import compile_module, compile_with_report, ir
 from pyebpf.compiler.allocation_checker import check_allocation
 from pyebpf.compiler.edges import allocate
-from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
+from pyebpf.compiler.ir import Branch, Condition, Jump, Op, Return, ValueType
 from pyebpf.compiler.selection import select
 from pyebpf.errors import CompileError
 from tests.compiler.random_ir import JIFFIES, random_module
@@ -38,7 +38,7 @@ def alive_at_once(count: int, *, calls: bool) -> Builder:
     b = Builder()
     values = [b.load(n) for n in range(count)]
     if calls:
-        b.emit(Op.CALL, imm=5, kind=None)
+        b.emit(Op.CALL, imm=5, result=None)
     total = values[0]
     for value in values[1:]:
         total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(3)), value)
@@ -61,13 +61,13 @@ def test_registers_are_used_before_memory(count: int, calls: bool, stores: int) 
 def test_constants_are_never_kept() -> None:
     """Maps, slots and numbers are made again behind a call instead of being spilled."""
     b = Builder(slots=(ir.Slot("key", 8),))
-    slot = b.emit(Op.SLOT, symbol="key", kind=Kind.POINTER)
-    table = b.emit(Op.MAP, symbol="m", kind=Kind.MAP)
+    slot = b.emit(Op.SLOT, symbol="key", result=ValueType.POINTER)
+    table = b.emit(Op.MAP, symbol="m", result=ValueType.MAP)
     big = b.const(0x1234_5678_9ABC_DEF0)
     others = [b.load(n) for n in range(4)]
-    b.emit(Op.STORE, slot, big, kind=None)
+    b.emit(Op.STORE, slot, big, result=None)
     for _ in range(3):
-        b.emit(Op.CALL, table, slot, imm=1, kind=None)
+        b.emit(Op.CALL, table, slot, imm=1, result=None)
     total = big
     for value in others:
         total = b.emit(Op.XOR, total, value)
@@ -81,8 +81,8 @@ def test_a_constant_in_a_register_is_not_kept_across_a_call() -> None:
     """It is made again behind the call, though registers that would last are free."""
     b = Builder()
     big = b.const(0x1234_5678_9ABC_DEF0)
-    b.emit(Op.STORE, CTX, big, kind=None)
-    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    b.emit(Op.STORE, CTX, big, result=None)
+    b.emit(Op.CALL, imm=JIFFIES, result=None)
     b.end(Return(big))
     made = "r0 = 0x123456789abcdef0 ll"
     assert b.text() == [made, "*(u64 *)(r1 + 0) = r0", f"call {JIFFIES}", made, "exit"]
@@ -120,7 +120,7 @@ def test_a_refined_value_is_stored_behind_its_check() -> None:
     b.end(Return(b.const(0)))
     refined = b.emit(Op.REFINE, index)
     values = [b.load(n) for n in range(1, 6)]
-    b.emit(Op.CALL, imm=5, kind=None)
+    b.emit(Op.CALL, imm=5, result=None)
     total = values[0]
     for value in values[1:]:
         total = b.emit(Op.ADD, total, value)
@@ -136,7 +136,7 @@ def test_slots_are_shared() -> None:
     total = b.load(0)
     for _ in range(3):
         values = [b.load(n) for n in range(8)]
-        b.emit(Op.CALL, imm=5, kind=None)
+        b.emit(Op.CALL, imm=5, result=None)
         for value in values:
             total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(3)), value)
     b.end(Return(total))
@@ -170,11 +170,11 @@ def test_what_goes_around_a_loop_is_made_where_the_loop_wants_it() -> None:
     b.end(Jump(1, (b.load(0), b.load(1))))
     first, second = b.value(), b.value()
     b.end(Branch(Condition.EQ, first, second, 2, 3), [first, second])
-    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    b.emit(Op.CALL, imm=JIFFIES, result=None)
     for place, value in enumerate((first, second), 2):
-        b.emit(Op.STORE, CTX, value, kind=None, imm=8 * place)
+        b.emit(Op.STORE, CTX, value, result=None, imm=8 * place)
     low, high = b.load(4), b.load(5)
-    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    b.emit(Op.CALL, imm=JIFFIES, result=None)
     b.end(Jump(1, (high, low)))
     b.end(Return(first))
     text = b.text()
@@ -195,10 +195,10 @@ def crowded(kind: str) -> Builder:
     at_memory = kind in ("store", "atomic")
     left = b.load(0)
     if at_memory:
-        left = b.emit(Op.OFFSET, CTX, b.emit(Op.AND, left, b.const(0xF8)), kind=Kind.POINTER)
+        left = b.emit(Op.OFFSET, CTX, b.emit(Op.AND, left, b.const(0xF8)), result=ValueType.POINTER)
     right = b.load(1)
     near = [b.load(n) for n in range(4)]
-    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    b.emit(Op.CALL, imm=JIFFIES, result=None)
     values = [mixed(near), *(b.load(n) for n in range(8))]
     values.append(mixed(values))
     match kind:
@@ -207,7 +207,7 @@ def crowded(kind: str) -> Builder:
         case "comparison":
             values.append(b.emit(Op.COMPARE, left, right, condition=Condition.SLT))
         case "store":
-            b.emit(Op.STORE, left, right, kind=None, imm=8)
+            b.emit(Op.STORE, left, right, result=None, imm=8)
         case "atomic":
             values.append(b.emit(Op.ATOMIC, left, right, symbol="add", imm=8))
         case _:
@@ -215,7 +215,7 @@ def crowded(kind: str) -> Builder:
             b.end(Return(b.const(7)))
     total = mixed([right, *values] if at_memory else [right, *values, left])
     if at_memory:
-        b.emit(Op.STORE, left, total, kind=None)
+        b.emit(Op.STORE, left, total, result=None)
     b.end(Return(total))
     return b
 
@@ -230,10 +230,10 @@ def test_an_address_exchanged_with_itself() -> None:
     """One register is address, operand and result; or the address lives on, and the result has its own."""
     for lives_on in (False, True):
         b = Builder(slots=(ir.Slot("cell", 8),))
-        cell = b.emit(Op.REFINE, b.emit(Op.OFFSET, CTX, b.const(8), kind=Kind.POINTER), kind=Kind.POINTER)
+        cell = b.emit(Op.REFINE, b.emit(Op.OFFSET, CTX, b.const(8), result=ValueType.POINTER), result=ValueType.POINTER)
         number = b.emit(Op.ATOMIC, cell, cell, symbol="xchg")
         if lives_on:
-            b.emit(Op.STORE, cell, number, kind=None, imm=8)
+            b.emit(Op.STORE, cell, number, result=None, imm=8)
         b.end(Return(number))
         context = bytes(range(64))
         returned, after = interpreted(b.module(), NEWEST, context)
@@ -256,8 +256,8 @@ def test_a_block_with_one_way_to_it_may_have_parameters() -> None:
 def test_a_frame_too_large_names_what_is_large() -> None:
     """The error has the size, the records in it, and what to do."""
     b = Builder(slots=(ir.Slot("small", 8), ir.Slot("event", 400), ir.Slot("path", 112)))
-    records = [b.emit(Op.SLOT, symbol=name, kind=ir.Kind.POINTER) for name in ("small", "event", "path")]
-    b.emit(Op.CALL, *records, imm=5, kind=None)
+    records = [b.emit(Op.SLOT, symbol=name, result=ir.ValueType.POINTER) for name in ("small", "event", "path")]
+    b.emit(Op.CALL, *records, imm=5, result=None)
     b.end(Return(b.const(0)))
     with pytest.raises(CompileError) as caught:
         compile_module(b.module(), NEWEST)
@@ -327,7 +327,7 @@ def test_many_parameters_of_a_loop() -> None:
         total = carried[0]
         for value in carried[1:]:
             total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(31)), value)
-        b.emit(Op.STORE, CTX, total, kind=None)
+        b.emit(Op.STORE, CTX, total, result=None)
         b.end(Return(total))
         assert compile_with_report(b.module(), NEWEST, check=True).slots >= count - 10
 
@@ -354,8 +354,8 @@ def test_a_constant_in_memory_is_written_through_a_free_register() -> None:
     b.end(Jump(1, (b.load(0), *(b.const(n) for n in range(10, 17)))))
     early = b.value()
     carried = [b.value() for _ in range(7)]
-    b.emit(Op.STORE, CTX, early, kind=None, imm=16)
-    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    b.emit(Op.STORE, CTX, early, result=None, imm=16)
+    b.emit(Op.CALL, imm=JIFFIES, result=None)
     total = carried[0]
     for value in carried[1:]:
         total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(31)), value)

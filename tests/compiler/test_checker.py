@@ -8,7 +8,7 @@ import pytest
 
 from pyebpf.compiler import ir
 from pyebpf.compiler.checker import InvalidIr, check_function, check_module
-from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return, Value
+from pyebpf.compiler.ir import Branch, Condition, Jump, Op, Return, Value, ValueType
 from pyebpf.dataclass import replace
 from tests.compiler.support import CTX, Builder, seeded_module
 
@@ -46,7 +46,7 @@ WRONG = {
         const(1), op(Op.STORE, V(2), CTX, V(1))
     ),
     "main block 0: %1: pointer = const 0: the result of const is a scalar, not a pointer": lambda: straight(
-        op(Op.CONST, V(1, Kind.POINTER))
+        op(Op.CONST, V(1, ValueType.POINTER))
     ),
     "main block 0: %1: scalar = refine %0.ctx: the result is a scalar, the operand a pointer": lambda: straight(
         op(Op.REFINE, V(1), CTX)
@@ -61,20 +61,20 @@ WRONG = {
         op(Op.CONST, V(1), imm=1 << 63)
     ),
     "main block 0: %1: pointer = slot key: the function has no slot key": lambda: straight(
-        op(Op.SLOT, V(1, Kind.POINTER), symbol="key")
+        op(Op.SLOT, V(1, ValueType.POINTER), symbol="key")
     ),
     "main block 0: %1: pointer = slot key imm 5: byte 5 is outside the slot's 4": lambda: straight(
-        op(Op.SLOT, V(1, Kind.POINTER), symbol="key", imm=5), slots=(ir.Slot("key", 4),)
+        op(Op.SLOT, V(1, ValueType.POINTER), symbol="key", imm=5), slots=(ir.Slot("key", 4),)
     ),
-    "main block 0: %1: map = map: the symbol is missing": lambda: straight(op(Op.MAP, V(1, Kind.MAP))),
-    "main block 0: atomic %0.ctx, %1 size 8 sub: sub is no atomic operation (add, and, or, xchg, xor)": lambda: (
+    "main block 0: %1: map = map: the symbol is missing": lambda: straight(op(Op.MAP, V(1, ValueType.MAP))),
+    "main block 0: atomic %0.ctx, %1 size 8 sub: sub is not an atomic operation (add, and, or, xchg, xor)": lambda: (
         straight(const(1), op(Op.ATOMIC, None, CTX, V(1), symbol="sub"))
     ),
     "main block 0: call %1, %1, %1, %1, %1, %1 imm 6: 6 arguments, and a call takes five at most": lambda: straight(
         const(1), op(Op.CALL, None, *[V(1)] * 6, imm=6)
     ),
     "main: 6 parameters, and there are five registers for them": lambda: replace(
-        straight(), parameters=tuple(V(n, Kind.POINTER) for n in range(10, 16))
+        straight(), parameters=tuple(V(n, ValueType.POINTER) for n in range(10, 16))
     ),
     "main: has no blocks": lambda: ir.Function("main", (), ()),
 }
@@ -111,11 +111,11 @@ BROKEN_FLOW = {
     "main block 1: jump 9: there is no block 9": put(1, terminator=Jump(9)),
     "main block 1: jump 3: gives 0 arguments, block 3 takes 1": put(1, terminator=Jump(3)),
     "main block 1: jump 3(%0.ctx): gives a pointer for %4, a scalar": put(1, terminator=Jump(3, (CTX,))),
-    "main block 3: return %2: %2 is not defined on every way here": put(3, terminator=Return(V(2))),
+    "main block 3: return %2: %2 is not defined on every path here": put(3, terminator=Return(V(2))),
     "main block 1: cannot be reached": put(0, terminator=Jump(2)),
     "main block 1: there are two of that number": put(2, number=1),
     "main block 0: the entry has predecessors or parameters": put(1, terminator=Jump(0)),
-    "main block 3: stands before all its predecessors": lambda blocks: blocks.insert(1, blocks.pop()),
+    "main block 3: comes before all its predecessors": lambda blocks: blocks.insert(1, blocks.pop()),
 }
 
 

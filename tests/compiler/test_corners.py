@@ -13,7 +13,7 @@ import pytest
 
 from pyebpf.compiler import ir
 from pyebpf.compiler.arithmetic import BINARY
-from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
+from pyebpf.compiler.ir import Branch, Condition, Jump, Op, Return, ValueType
 from pyebpf.compiler.passes.stores import store_early
 from tests.compiler.random_ir import JIFFIES
 from tests.compiler.support import CTX, MASK, NEWEST, OLDEST, Builder, run
@@ -151,13 +151,13 @@ def test_stored_bytes_of_what_was_masked_or_extended() -> None:
         b = Mixer()
         word = b.load(0)
         for number, mask in enumerate(masks):
-            b.emit(Op.STORE, CTX, b.emit(Op.AND, word, b.const(mask)), kind=None, size=size, imm=8 + 8 * (number % 7))
+            b.emit(Op.STORE, CTX, b.emit(Op.AND, word, b.const(mask)), result=None, size=size, imm=8 + 8 * (number % 7))
             if number % 7 == 6:
                 word = b.emit(Op.XOR, b.load(1), b.load(2))
         for number, width in enumerate((1, 2, 4)):
             for half, op in enumerate((Op.SEXT, Op.ZEXT)):
                 place = 32 + 8 * ((2 * number + half) % 4)
-                b.emit(Op.STORE, CTX, b.emit(op, word, size=width), kind=None, size=size, imm=place)
+                b.emit(Op.STORE, CTX, b.emit(op, word, size=width), result=None, size=size, imm=place)
         b.mix(*(b.load(n) for n in range(8)))
         agree(b.done())
 
@@ -174,7 +174,7 @@ def test_a_load_that_is_extended_in_two_ways(size: int) -> None:
             elif use == "+":
                 b.mix(b.emit(Op.ADD, loaded, b.const(1)))
         if "." in uses:  # a terminator is a use, too
-            b.emit(Op.STORE, CTX, b.total, kind=None, imm=8)
+            b.emit(Op.STORE, CTX, b.total, result=None, imm=8)
             b.total = loaded
         agree(b.done())
 
@@ -183,9 +183,9 @@ def test_a_load_that_is_extended_in_two_ways(size: int) -> None:
 def test_constants_stored(size: int) -> None:
     """As an immediate where the instruction's 32 bits, extended, give those bytes."""
     b = Mixer(slots=(ir.Slot("row", 8 * len(CONSTANTS)),))
-    row = b.emit(Op.SLOT, symbol="row", kind=Kind.POINTER)
+    row = b.emit(Op.SLOT, symbol="row", result=ValueType.POINTER)
     for number, constant in enumerate(CONSTANTS):
-        b.emit(Op.STORE, row, b.const(constant), kind=None, size=size, imm=8 * number)
+        b.emit(Op.STORE, row, b.const(constant), result=None, size=size, imm=8 * number)
     for number in range(len(CONSTANTS)):
         b.mix(b.emit(Op.LOAD, row, size=size, imm=8 * number))
     agree(b.done())
@@ -195,8 +195,8 @@ def test_an_access_as_far_as_its_offset_reaches_and_farther() -> None:
     """16 bits reach 32767: one byte more is an addition before the access."""
     for offset in (0x7FFF, 0x8000, -0x8000, -0x8001):
         b = Builder()
-        far = b.emit(Op.OFFSET, CTX, b.const(-offset), kind=Kind.POINTER)
-        b.end(Return(b.emit(Op.LOAD, b.emit(Op.REFINE, far, kind=Kind.POINTER), size=1, imm=offset)))
+        far = b.emit(Op.OFFSET, CTX, b.const(-offset), result=ValueType.POINTER)
+        b.end(Return(b.emit(Op.LOAD, b.emit(Op.REFINE, far, result=ValueType.POINTER), size=1, imm=offset)))
         context = bytes([77, *range(63)])
         assert run(b.module(), context)[0] == 77
         text = b.text()
@@ -208,10 +208,10 @@ def test_an_access_as_far_as_its_offset_reaches_and_farther() -> None:
 def test_atomic_operations(name: str, size: int) -> None:
     """With and without their old value."""
     b = Mixer(slots=(ir.Slot("cell", 16),))
-    cell = b.emit(Op.SLOT, symbol="cell", kind=Kind.POINTER)
-    b.emit(Op.STORE, cell, b.load(0), kind=None)
-    b.emit(Op.STORE, cell, b.load(1), kind=None, imm=8)
-    b.emit(Op.ATOMIC, cell, b.load(2), kind=None, symbol=name, size=size)
+    cell = b.emit(Op.SLOT, symbol="cell", result=ValueType.POINTER)
+    b.emit(Op.STORE, cell, b.load(0), result=None)
+    b.emit(Op.STORE, cell, b.load(1), result=None, imm=8)
+    b.emit(Op.ATOMIC, cell, b.load(2), result=None, symbol=name, size=size)
     old = b.emit(Op.ATOMIC, cell, b.load(3), symbol=name, size=size, imm=8)
     b.mix(old, b.emit(Op.LOAD, cell), b.emit(Op.LOAD, cell, imm=8))
     agree(b.done())
@@ -220,15 +220,15 @@ def test_atomic_operations(name: str, size: int) -> None:
 def stored_late(*, between: str) -> Builder:
     """A value, a call, something that touches the slot where the value is then stored, and all that was read."""
     b = Builder(slots=(ir.Slot("a", 24),))
-    slot = b.emit(Op.SLOT, symbol="a", kind=Kind.POINTER)
+    slot = b.emit(Op.SLOT, symbol="a", result=ValueType.POINTER)
     for place in range(0, 24, 8):
-        b.emit(Op.STORE, slot, b.load(2), kind=None, imm=place)
+        b.emit(Op.STORE, slot, b.load(2), result=None, imm=place)
     value = b.load(0)
-    b.emit(Op.CALL, imm=JIFFIES, kind=None)
-    inner = b.emit(Op.SLOT, symbol="a", imm=8, kind=Kind.POINTER)
+    b.emit(Op.CALL, imm=JIFFIES, result=None)
+    inner = b.emit(Op.SLOT, symbol="a", imm=8, result=ValueType.POINTER)
     match between:
         case "through an offset":
-            far = b.emit(Op.OFFSET, slot, b.emit(Op.AND, b.load(3), b.const(0)), kind=Kind.POINTER)
+            far = b.emit(Op.OFFSET, slot, b.emit(Op.AND, b.load(3), b.const(0)), result=ValueType.POINTER)
             seen = b.emit(Op.LOAD, far, imm=8)
         case "first byte":
             seen = b.emit(Op.LOAD, slot, imm=8, size=1)
@@ -238,7 +238,7 @@ def stored_late(*, between: str) -> Builder:
             seen = b.emit(Op.LOAD, inner, size=4)
         case _:
             seen = b.emit(Op.LOAD, slot, imm=12, size=4)
-    b.emit(Op.STORE, slot, value, kind=None, imm=8, size=4)
+    b.emit(Op.STORE, slot, value, result=None, imm=8, size=4)
     b.end(Return(b.emit(Op.ADD, b.emit(Op.MUL, seen, b.const(31)), b.emit(Op.LOAD, inner))))
     return b
 
@@ -260,6 +260,6 @@ def test_what_outlives_one_call_is_loaded_where_it_lasts() -> None:
     """Into r6 at once, not moved there before the call."""
     b = Builder()
     word = b.load(0)
-    b.emit(Op.CALL, imm=JIFFIES, kind=None)
+    b.emit(Op.CALL, imm=JIFFIES, result=None)
     b.end(Return(word))
     assert b.text() == ["r6 = *(u64 *)(r1 + 0)", f"call {JIFFIES}", "r0 = r6", "exit"]

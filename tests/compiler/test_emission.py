@@ -23,7 +23,7 @@ def long_branch(calls: int) -> ir.Module:
     b.end(Branch(Condition.SET, first, b.const(4), 2, 1))
     numbers = [b.const(1 << 40 + n) for n in range(5)]
     for _ in range(calls):
-        b.emit(Op.CALL, *numbers, imm=5, kind=None)
+        b.emit(Op.CALL, *numbers, imm=5, result=None)
     b.end(Jump(3, (first,)))
     b.end(Jump(3, (first,)))
     merged = b.value()
@@ -47,7 +47,7 @@ def test_loops_are_tested_at_their_end() -> None:
     b.end(Jump(1, (b.const(0),)))
     counter = b.value()
     b.end(Branch(Condition.ULT, counter, bound, 2, 3), [counter])
-    b.emit(Op.CALL, imm=5, kind=None)
+    b.emit(Op.CALL, imm=5, result=None)
     b.end(Jump(1, (b.emit(Op.ADD, counter, b.const(1)),)))
     b.end(Return(counter))
     for target, last in ((NEWEST, [("jlt", -3)]), (OLDEST, [("ja", 0), ("jlt", -4)])):
@@ -64,7 +64,7 @@ def test_may_goto_stands_at_the_head_of_its_loop() -> None:
     b.end(Jump(1, (b.const(0),)))
     rounds = b.value()
     b.end(MayGoto(3, 2), [rounds])
-    b.emit(Op.CALL, imm=5, kind=None)
+    b.emit(Op.CALL, imm=5, result=None)
     b.end(Jump(1, (b.emit(Op.ADD, rounds, b.const(1)),)))
     b.end(Return(rounds))
     code = compile_module(b.module(), NEWEST, check=True).instructions
@@ -89,7 +89,7 @@ def test_every_instruction_knows_its_line() -> None:
     """What an instruction needs — constants made again, moves, loads of spilled values — is its line's too."""
     b = Builder()
     values = [b.load(n) for n in range(8)]
-    b.emit(Op.CALL, b.const(1), b.const(2), imm=5, kind=None)
+    b.emit(Op.CALL, b.const(1), b.const(2), imm=5, result=None)
     total = values[0]
     for value in values[1:]:
         total = b.emit(Op.ADD, total, value)

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from pyebpf.compiler import ir
 from pyebpf.compiler.arithmetic import BINARY, compare, sign_extend, swap
 from pyebpf.compiler.evaluator import EvaluationError, MapHandle, Pointer, Region, evaluate
-from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, MayGoto, Op, Return, Value
+from pyebpf.compiler.ir import Branch, Condition, Jump, MayGoto, Op, Return, Value, ValueType
 from tests.compiler.support import CTX, MASK, Builder
 
 WORD = st.integers(0, MASK) | st.sampled_from([0, 1, 2, 63, 64, 1 << 31, 1 << 32, 1 << 63, MASK, MASK - 1])
@@ -69,9 +69,9 @@ def outcome(b: Builder, *arguments: Any, **more: Any) -> Any:
 
 def slot_access(imm: int, size: int, *, store: bool = False) -> Builder:
     b = Builder(slots=(ir.Slot("key", 6),))
-    slot = b.emit(Op.SLOT, symbol="key", kind=Kind.POINTER)
+    slot = b.emit(Op.SLOT, symbol="key", result=ValueType.POINTER)
     if store:
-        b.emit(Op.STORE, slot, b.const(7), imm=imm, size=size, kind=None)
+        b.emit(Op.STORE, slot, b.const(7), imm=imm, size=size, result=None)
     b.end(Return(b.emit(Op.LOAD, slot, imm=imm, size=size)))
     return b
 
@@ -100,7 +100,7 @@ def test_null_and_arithmetic_on_addresses() -> None:
     with pytest.raises(EvaluationError, match="access through NULL"):
         outcome(b, 0)
     b = Builder()
-    stored = b.emit(Op.STORE, CTX, b.const(1), kind=None)
+    stored = b.emit(Op.STORE, CTX, b.const(1), result=None)
     b.end(Return(b.emit(Op.LOAD, stored)))
     with pytest.raises(EvaluationError, match="write to ctx, which is read-only"):
         outcome(b, Pointer(Region.of("ctx", bytes(8), writable=False), 0))
@@ -123,11 +123,11 @@ def test_addresses_survive_in_memory() -> None:
     """An address stored to the stack is an address when read back, and no longer one when part of it is overwritten."""
     for spoil, expected in ((False, 0x0706_0504_0302_0100), (True, None)):
         b = Builder(slots=(ir.Slot("p", 8),))
-        slot = b.emit(Op.SLOT, symbol="p", kind=Kind.POINTER)
-        b.emit(Op.STORE, slot, CTX, kind=None)
+        slot = b.emit(Op.SLOT, symbol="p", result=ValueType.POINTER)
+        b.emit(Op.STORE, slot, CTX, result=None)
         if spoil:
-            b.emit(Op.STORE, slot, b.const(0), imm=3, size=1, kind=None)
-        again = b.emit(Op.LOAD, slot, kind=Kind.POINTER)
+            b.emit(Op.STORE, slot, b.const(0), imm=3, size=1, result=None)
+        again = b.emit(Op.LOAD, slot, result=ValueType.POINTER)
         b.end(Return(b.emit(Op.LOAD, again)))
         context = Pointer(Region.of("ctx", bytes(range(8))), 0)
         if expected is None:
@@ -140,8 +140,8 @@ def test_addresses_survive_in_memory() -> None:
 def test_helpers_and_callbacks() -> None:
     """A helper gets its arguments and may call back into the program; kernel functions go by name."""
     b = Builder()
-    function = b.emit(Op.FUNCTION, symbol="step", kind=Kind.POINTER)
-    table = b.emit(Op.MAP, symbol="counts", kind=Kind.MAP)
+    function = b.emit(Op.FUNCTION, symbol="step", result=ValueType.POINTER)
+    table = b.emit(Op.MAP, symbol="counts", result=ValueType.MAP)
     total = b.emit(Op.CALL, b.const(5), function, table, imm=181)
     more = b.emit(Op.CALL_KFUNC, total, symbol="bpf_double", imm=7)
     b.end(Return(b.emit(Op.CALL_LOCAL, more, symbol="step")))
@@ -170,9 +170,9 @@ def test_recursion_stops_where_the_kernel_stops() -> None:
 def test_values_of_maps_are_addressed() -> None:
     """MAP_VALUE points into the region that the caller gives; comparison of its addresses goes by offset."""
     b = Builder()
-    first = b.emit(Op.MAP_VALUE, symbol="state", imm=4, kind=Kind.POINTER)
-    end = b.emit(Op.MAP_VALUE, symbol="state", imm=8, kind=Kind.POINTER)
-    b.emit(Op.ATOMIC, first, b.const(41), symbol="add", size=4, kind=None)
+    first = b.emit(Op.MAP_VALUE, symbol="state", imm=4, result=ValueType.POINTER)
+    end = b.emit(Op.MAP_VALUE, symbol="state", imm=8, result=ValueType.POINTER)
+    b.emit(Op.ATOMIC, first, b.const(41), symbol="add", size=4, result=None)
     b.end(Branch(Condition.ULT, first, end, 1, 2))
     b.end(Return(b.emit(Op.LOAD, first, size=4)))
     b.end(Return(b.const(0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyebpf.compiler import ir
-from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
+from pyebpf.compiler.ir import Branch, Condition, Jump, Op, Return, ValueType
 from pyebpf.compiler.printer import module_text
 from tests.compiler.support import CTX, Builder
 
@@ -32,12 +32,12 @@ def test_text_of_a_function() -> None:
     """One function with every form of line."""
     b = Builder(slots=(ir.Slot("key", 4, 4),))
     number = b.emit(Op.LOAD, CTX, imm=16, size=4, signed=True, comment="pid")
-    slot = b.emit(Op.SLOT, symbol="key", imm=2, kind=Kind.POINTER)
+    slot = b.emit(Op.SLOT, symbol="key", imm=2, result=ValueType.POINTER)
     minus = b.const(-7)
     less = b.emit(Op.COMPARE, number, minus, condition=Condition.SLT)
-    b.emit(Op.STORE, slot, less, size=2, kind=None)
-    table = b.emit(Op.MAP, symbol="counts", kind=Kind.MAP)
-    entry = b.emit(Op.CALL, table, slot, imm=1, kind=Kind.POINTER)
+    b.emit(Op.STORE, slot, less, size=2, result=None)
+    table = b.emit(Op.MAP, symbol="counts", result=ValueType.MAP)
+    entry = b.emit(Op.CALL, table, slot, imm=1, result=ValueType.POINTER)
     b.end(Branch(Condition.EQ, entry, minus, 1, 2))
     b.end(Jump(3, (minus,)))
     old = b.emit(Op.ATOMIC, entry, less, symbol="xchg")

@@ -22,7 +22,7 @@ def test_an_and_that_two_branches_read_is_computed(target: Target) -> None:
     b = Builder()
     bits = b.emit(Op.AND, b.load(0), b.load(1))
     b.end(Branch(Condition.NE, bits, b.const(0), 1, 2))
-    b.emit(Op.STORE, CTX, b.load(2), imm=0, kind=None)  # what the AND read is changed, not the AND
+    b.emit(Op.STORE, CTX, b.load(2), imm=0, result=None)  # what the AND read is changed, not the AND
     b.end(Branch(Condition.EQ, bits, b.const(4), 3, 4))
     b.end(Return(b.const(10)))
     b.end(Branch(Condition.NE, bits, b.const(0), 5, 2))
@@ -74,7 +74,7 @@ def test_returns_of_one_constant_keep_what_is_done_before_them() -> None:
     five = b.const(5)
     b.end(Branch(Condition.EQ, b.load(0), b.load(1), 1, 2))
     for word in (2, 3):
-        b.emit(Op.STORE, CTX, five, imm=8 * word, kind=None)
+        b.emit(Op.STORE, CTX, five, imm=8 * word, result=None)
         b.end(Return(five))
     for words in ((1, 1, 0, 0), (1, 2, 0, 0)):
         given = context(*words)
@@ -86,7 +86,7 @@ def test_a_shared_return_defines_what_it_returns() -> None:
     b = Builder()
     b.end(Branch(Condition.EQ, b.load(0), b.load(1), 1, 4))
     five = b.const(5)
-    b.emit(Op.STORE, CTX, five, imm=8, kind=None)
+    b.emit(Op.STORE, CTX, five, imm=8, result=None)
     b.end(Branch(Condition.EQ, b.load(2), b.load(3), 2, 3))
     b.end(Return(five))
     b.end(Return(b.load(4)))

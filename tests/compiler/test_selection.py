@@ -8,7 +8,7 @@ import pytest
 
 from pyebpf.asm import OPS
 from pyebpf.compiler import compile_module, ir
-from pyebpf.compiler.ir import Branch, Condition, Kind, Op, Return
+from pyebpf.compiler.ir import Branch, Condition, Op, Return, ValueType
 from pyebpf.compiler.machine import MachineBranch
 from pyebpf.compiler.passes.legalize import legalize
 from pyebpf.compiler.selection import select
@@ -67,9 +67,9 @@ def test_the_smallest_programs() -> None:
 def test_stores_of_constants() -> None:
     """To the stack one instruction; to the context, where Linux 6.1 refuses that, through a register."""
     b = Builder(slots=(ir.Slot("key", 8),))
-    slot = b.emit(Op.SLOT, symbol="key", kind=Kind.POINTER)
-    b.emit(Op.STORE, slot, b.const(0xFFFF_FFFF), imm=4, size=4, kind=None)
-    b.emit(Op.STORE, CTX, b.const(7), imm=8, kind=None)
+    slot = b.emit(Op.SLOT, symbol="key", result=ValueType.POINTER)
+    b.emit(Op.STORE, slot, b.const(0xFFFF_FFFF), imm=4, size=4, result=None)
+    b.emit(Op.STORE, CTX, b.const(7), imm=8, result=None)
     b.end(Return(b.const(0)))
     assert b.text() == ["*(u32 *)(r10 - 4) = -1", "r0 = 7", "*(u64 *)(r1 + 8) = r0", "r0 = 0", "exit"]
 
@@ -147,12 +147,12 @@ def test_a_sign_is_extended_by_two_shifts_where_no_move_does(size: int, distance
 def test_calls() -> None:
     """Arguments from r1, the result from r0; what the call leaves alone is where it is needed afterwards."""
     b = Builder(slots=(ir.Slot("key", 4, 4),))
-    slot = b.emit(Op.SLOT, symbol="key", kind=Kind.POINTER)
-    b.emit(Op.STORE, slot, b.load(0), size=4, kind=None)
-    entry = b.emit(Op.CALL, b.emit(Op.MAP, symbol="m", kind=Kind.MAP), slot, imm=1, kind=Kind.POINTER)
+    slot = b.emit(Op.SLOT, symbol="key", result=ValueType.POINTER)
+    b.emit(Op.STORE, slot, b.load(0), size=4, result=None)
+    entry = b.emit(Op.CALL, b.emit(Op.MAP, symbol="m", result=ValueType.MAP), slot, imm=1, result=ValueType.POINTER)
     b.end(Branch(Condition.EQ, entry, b.const(0), 1, 2))
     b.end(Return(b.const(0)))
-    b.emit(Op.ATOMIC, entry, b.load(1), symbol="add", kind=None)
+    b.emit(Op.ATOMIC, entry, b.load(1), symbol="add", result=None)
     b.end(Return(b.const(1)))
     assert b.text() == [
         "r0 = *(u64 *)(r1 + 0)",
@@ -189,19 +189,19 @@ def test_far_offsets() -> None:
 def test_values_of_maps_and_functions() -> None:
     """Their addresses are two-slot loads that keep the name."""
     b = Builder()
-    place = b.emit(Op.MAP_VALUE, symbol="state", imm=16, kind=Kind.POINTER)
-    b.emit(Op.ATOMIC, place, b.const(1), symbol="add", kind=None)
+    place = b.emit(Op.MAP_VALUE, symbol="state", imm=16, result=ValueType.POINTER)
+    b.emit(Op.ATOMIC, place, b.const(1), symbol="add", result=None)
     b.emit(
         Op.CALL,
         b.const(3),
-        b.emit(Op.FUNCTION, symbol="step", kind=Kind.POINTER),
+        b.emit(Op.FUNCTION, symbol="step", result=ValueType.POINTER),
         b.const(0),
         b.const(0),
         imm=181,
-        kind=None,
+        result=None,
     )
     b.end(Return(b.const(0)))
-    step = Builder((ir.Value(0), ir.Value(1, Kind.POINTER)))
+    step = Builder((ir.Value(0), ir.Value(1, ValueType.POINTER)))
     step.end(Return(ir.Value(0)))
     code = compile_module(ir.Module((b.function(), step.function("step"))), OLDEST, check=True)
     named = [(i.op.name, i.symbol, i.imm >> 32) for i in code.instructions if i.symbol]

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pyebpf.compiler import compile_with_report, ir
-from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
+from pyebpf.compiler.ir import Branch, Condition, Jump, Op, Return, ValueType
 from pyebpf.compiler.slots import share_slots
 from pyebpf.errors import CompileError
 from tests.compiler.support import NEWEST, Builder
@@ -20,8 +20,8 @@ def slots(*sizes: int) -> tuple[ir.Slot, ...]:
 
 def access(b: Builder, name: str) -> ir.Value:
     """Write a slot, and give its address."""
-    address = b.emit(Op.SLOT, symbol=name, kind=Kind.POINTER)
-    b.emit(Op.STORE, address, b.const(1), kind=None)
+    address = b.emit(Op.SLOT, symbol=name, result=ValueType.POINTER)
+    b.emit(Op.STORE, address, b.const(1), result=None)
     return address
 
 
@@ -41,7 +41,7 @@ def test_at_the_same_time() -> None:
     access(b, "s0")
     second = access(b, "s1")
     first = access(b, "s0")
-    b.emit(Op.CALL, first, second, access(b, "s2"), imm=5, kind=None)
+    b.emit(Op.CALL, first, second, access(b, "s2"), imm=5, result=None)
     b.end(Return(b.const(0)))
     assert share_slots(b.function())[1] == 64
 
@@ -52,9 +52,9 @@ def test_an_address_that_is_given_away(way: str) -> None:
     b = Builder(slots=slots(16, 16, 16))
     given = access(b, "s0")
     if way == "stored":
-        b.emit(Op.STORE, ir.Value(0), given, kind=None)
+        b.emit(Op.STORE, ir.Value(0), given, result=None)
     elif way != "returned":
-        b.emit(Op.CALL_KFUNC if way == "kfunc" else Op.CALL_LOCAL, given, symbol="other", kind=None)
+        b.emit(Op.CALL_KFUNC if way == "kfunc" else Op.CALL_LOCAL, given, symbol="other", result=None)
     access(b, "s1")
     access(b, "s2")
     b.end(Return(given if way == "returned" else b.const(0)))
@@ -86,7 +86,7 @@ def test_addresses_that_meet() -> None:
     b.end(Branch(Condition.EQ, b.load(0), b.const(0), 1, 2))
     b.end(Jump(3, (first,)))
     b.end(Jump(3, (b.emit(Op.OFFSET, second, b.const(8)),)))
-    either = b.value(Kind.POINTER)
+    either = b.value(ValueType.POINTER)
     access(b, "s2")
     b.emit(Op.LOAD, either)
     b.end(Return(b.const(0)), [either])
@@ -99,7 +99,7 @@ def test_only_what_would_not_fit_shares() -> None:
     def frame(*sizes: int, together: bool = False) -> int:
         b = Builder(slots=slots(*sizes))
         addresses = [access(b, f"s{index}") for index in range(len(sizes))]
-        b.emit(Op.CALL, *(addresses if together else addresses[-1:]), imm=5, kind=None)
+        b.emit(Op.CALL, *(addresses if together else addresses[-1:]), imm=5, result=None)
         b.end(Return(b.const(0)))
         return compile_with_report(b.module(), NEWEST, check=True).frames[0]
 

@@ -111,6 +111,29 @@ def test_inheritance(lib: Any) -> None:
 
 
 @pytest.mark.parametrize("lib", BOTH)
+def test_two_bases(lib: Any) -> None:
+    """Both bases' fields are there, in the order of the standard library's, and the first base's default counts."""
+
+    @lib.make(frozen=True)
+    class Tasks:
+        pid: int = 1
+        version: int = 4
+
+    @lib.make(frozen=True)
+    class Sockets:
+        port: int = 2
+        version: int = 6
+
+    @lib.make(frozen=True)
+    class Both(Tasks, Sockets):
+        wide: bool = False
+
+    made = Both(wide=True, pid=3)
+    assert Both.__match_args__ == ("port", "version", "pid", "wide")
+    assert (made.port, made.version, made.pid, made.wide) == (2, 4, 3, True)
+
+
+@pytest.mark.parametrize("lib", BOTH)
 def test_what_a_class_says_itself_stands(lib: Any) -> None:
     """`__eq__`, `__hash__` and `__repr__` of the body are kept; `__post_init__` runs; eq=False compares by identity."""
 

@@ -35,6 +35,8 @@ ctx\.wides\[
 ctx\.a \S*=\s
 ctx\.b
 ctx\.name
+ctx\.name =
+== c\d+\(ctx,
 """,
     "bounded numbers": r"""
 \[\(\w+ % \d+\)\]

@@ -89,9 +89,45 @@ class Strings(Bounds, Generator):
             return f"s64(len({self.text(scope)}))"
         return f"s64({self.text_condition(scope)})"
 
+    def owner(self, scope: Scope) -> str:
+        """A record with a text: the context, or an entry."""
+        return "ctx" if self.called and self.chance(0.5) else f"texts[{self.bounded(scope, TEXTS - 1, 1)}]"
+
+    def place(self, scope: Scope) -> str:
+        """A text that can be assigned to."""
+        return f"{self.owner(scope)}.name"
+
+    def _written_between(self, scope: Scope, indent: int) -> None:
+        """A text is read, a call writes to texts, and only then what was read is used."""
+        swaps, counts = self.name("c"), self.name("c")
+        self.outside += [f"def {swaps}(n, t):", "    kept = n.name", "    n.name = t", "    return kept", ""]
+        self.outside += [f"def {counts}(n, t):", "    n.name = t", "    return s64(len(n.name))", ""]
+        given = f"({self.owner(scope)}, {self.word()})"
+        name = self.number_name("s")
+        text, literal = self.text(scope), self.word()
+        match self.random.randrange(4):
+            case 0:
+                found = f"s64({text} == {swaps}{given})"
+            case 1:
+                found = f"s64(({text}, {counts}{given}) == ({literal}, {self.random.randint(0, 5)}))"
+            case 2:
+                found = f"s64({literal} == {text} != {swaps}{given})"
+            case _:
+                self.emit(indent, f"seen[{text}] += s64({counts}{given} & 7)" if self.chance(0.5) else "pass")
+                found = f"s64(({text}, {swaps}{given})[0] == {literal})"
+        self.emit(indent, f"{name} = {found}")
+        scope.names[name] = "s"
+
     def texts_(self, scope: Scope, indent: int) -> None:
         """A text in a name, in an entry, as a key."""
-        match self.random.randrange(7):
+        match self.random.randrange(10):
+            case 7:
+                self.emit(indent, f"{self.place(scope)} = {self.pick(self.text(scope), self.word())}")
+            case 8:
+                one, two = self.place(scope), self.place(scope)
+                self.emit(indent, f"{one}, {two} = {two}, {one}")
+            case 9:
+                self._written_between(scope, indent)
             case 0 | 1:
                 name = self.name("z")
                 one = self.text(scope)

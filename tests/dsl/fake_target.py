@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 INT = KernelType("int", 4, "int", signed=True)
 U32 = KernelType("int", 4, "unsigned int")
 U64 = KernelType("int", 8, "unsigned long long")
+BE32 = KernelType("int", 4, "unsigned int", aliases=("__be32", "__u32"))
 CHAR = KernelType("int", 1, "char", signed=True)
 SOCK = KernelType("struct", 32, "sock", id=1)
 TASK = KernelType("struct", 64, "task_struct", id=2)
@@ -25,6 +26,8 @@ MEMBERS: Mapping[str, Mapping[str, KernelMember]] = {
         "sk_ack_backlog": KernelMember(U32, 32),
         "sk_max_ack_backlog": KernelMember(U32, 64),
         "sk_cookie": KernelMember(U64, 128),
+        "sk_port": KernelMember(KernelType("int", 2, "unsigned short", aliases=("__be16", "__u16")), 96),
+        "sk_words": KernelMember(KernelType("array", 8, element=BE32, length=2), 192),
     },
     "task_struct": {
         "pid": KernelMember(INT, 0),

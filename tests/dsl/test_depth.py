@@ -39,18 +39,29 @@ def test_deep_trees_work(body: str, expected: list[int]) -> None:
     assert results(body) == expected
 
 
-def test_a_long_chain_of_elifs_is_built() -> None:
-    """Each `elif` stands inside the one before."""
-    made = probe(elifs(400), "count, delta")
+@pytest.mark.parametrize(
+    "body",
+    [
+        elifs(950),
+        "if count == 1000:\n    results[0] = 1\n"
+        + "".join(f"elif (x := count + {i}) == 3:\n    for i in range(3): results[0] = x + i\n" for i in range(1, 450)),
+        "for round in range(9):\n    if round == 1000: results[0] = 1\n"
+        + "".join(f"    elif round == {i} and count < {i}: results[0] = {i}\n" for i in range(1, 900)),
+    ],
+    ids=["plain", "with-loops", "in-a-loop"],
+)
+def test_a_long_chain_of_elifs_is_built(body: str) -> None:
+    """Each `elif` stands inside the one before. Python 3.12.0 to 3.12.2 allow 800 calls from C inside each other."""
+    made = probe(body, "count, delta")
     assert build_program(made.body, made.attachments[0], FakeTarget(), DropCounters(), "probe").module.functions
 
 
 @pytest.mark.parametrize(
     ("body", "outside", "expected"),
     [
-        (elifs(1100), "", "more than 1000 statements and expressions stand inside each other here"),
-        ("results[0] = f12(delta)", DOUBLING, "more than 2048 calls would be written out in this program"),
-        ("results[0] = f79(delta)", CHAIN, "functions that call functions are written out 64 deep"),
+        (elifs(1100), "", "more than 1000 statements and expressions are nested here"),
+        ("results[0] = f12(delta)", DOUBLING, "more than 2048 calls would be inlined in this program"),
+        ("results[0] = f79(delta)", CHAIN, "functions are inlined 64 calls deep at most"),
     ],
     ids=["elifs", "doubling", "chain"],
 )
@@ -87,7 +98,7 @@ def test_what_is_too_deep_is_refused_with_its_place(body: str, outside: str, exp
         ),
         (
             "pid = 3\nresults[0] = pid()",
-            "pid is a parameter or local here, which hides the word pid(): give it another name",
+            "pid is a local variable here and shadows the function pid(): rename it",
             "pid",
         ),
         (
@@ -115,5 +126,40 @@ def test_messages(body: str, expected: str, under: str) -> None:
 @pytest.mark.parametrize("decorator", ["tracepoint", "raw_tracepoint", "btf_tracepoint", "function", "uprobe"])
 def test_a_decorator_without_its_parentheses_says_so(decorator: str) -> None:
     """It has targets, which stand in them."""
-    with pytest.raises(InvalidValue, match=rf"@bpf\.{decorator} stands here without its parentheses"):
+    with pytest.raises(InvalidValue, match=rf"@bpf\.{decorator} is used here without parentheses"):
         run(f"@bpf.{decorator}\ndef probe(count):\n    pass\n", namespace())
+
+
+ENDLESS = """
+class Endless:
+    def __getattr__(self, name): return getattr(self, name + 'a')
+    @property
+    def x(self): return self.x
+    def __len__(self): return len(self)
+    def __eq__(self, other): return self == other
+    def __format__(self, spec): return format(self, spec)
+    def __iter__(self): return iter(self)
+    def __bool__(self): return bool(self)
+endless = Endless()
+def key(n): return sorted([n], key=key)[0]
+"""
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "endless.anything",
+        "endless.x",
+        "len(endless)",
+        "1 if endless == 3 else 0",
+        "len(f'{endless}')",
+        "len(list(endless))",
+        "1 if endless else 2",
+        "key(1)",
+        "max([1, 2], key=key)",
+    ],
+)
+def test_what_calls_itself_without_end_is_refused(expression: str) -> None:
+    """Through C as well: Python 3.11 ends the process when that has used up the C stack."""
+    with pytest.raises(CompileError, match="a function called itself too often: write a loop"):
+        build(f"results[0] = {expression}", "count", ENDLESS)

@@ -55,7 +55,7 @@ def test_a_function_without_btf_is_bound_by_position() -> None:
     """As annotated."""
     decorator = '@bpf.kprobe("static_one.isra.0")'
     assert loads(decorator, "first: u64, second: u32", "counts[second] += 1")[1] == (13 * 8, 8)
-    with pytest.raises(CompileError, match="first: nothing here says what type it has: annotate it"):
+    with pytest.raises(CompileError, match="first: its type is not known: annotate it"):
         build("pass", "first", decorator=decorator)
 
 
@@ -74,14 +74,14 @@ def test_a_pattern_is_compiled_once_and_attached_as_one() -> None:
 
 
 def test_who_reads_the_target_is_compiled_for_each() -> None:
-    """`ctx.target` is known while compiling."""
+    """`ctx.target` is known at compile time."""
     spec = compiled('kprobe("tcp_*msg")', "ctx", 'counts[1 if ctx.target == "tcp_sendmsg" else 2] += 1')
     assert [str(place) for place in places(spec)] == ["kprobe tcp_sendmsg", "kprobe tcp_recvmsg"]
 
 
 def test_parameters_that_differ_are_told_with_both_functions() -> None:
     """`flags` is the third of one and missing in another."""
-    with pytest.raises(CompileError, match=r"tcp_close\(\) has no parameter flags: it has sk, timeout; so it is with"):
+    with pytest.raises(CompileError, match=r"tcp_close\(\) has no parameter flags: it has sk, timeout; the target is"):
         compiled('kprobe("tcp_*")', "flags", "counts[flags] += 1")
 
 
@@ -104,7 +104,7 @@ def test_no_way_is_one_line() -> None:
     with pytest.raises(NotSupported) as caught:
         compiled('function("tcp_close")', missing=FEW | {"attach:kprobe"})
     assert str(caught.value) == (
-        "@function('tcp_close') on on_call: there is no way to run it here: fentry: this kernel has no trampolines for "
+        "@function('tcp_close') on on_call: no candidate works here: fentry: this kernel has no trampolines for "
         "programs, or refuses them; kprobe.multi: this kernel has no kprobe.multi links; "
         "kprobe: this kernel has no kprobes"
     )
@@ -127,7 +127,7 @@ def test_patterns_are_bounded_and_keep_off_what_runs_around_programs() -> None:
     for how in ("kprobe", "kprobe_multi", "fentry"):
         with pytest.raises(NotFound, match=r"^no function sch_fq:fq_\*: module sch_fq is not loaded \(modprobe"):
             compiled(f'{how}("sch_fq:fq_*")')
-    with pytest.raises(NotFound, match="it would stop the machine"):
+    with pytest.raises(NotFound, match="a probe would hang the machine"):
         compiled('fentry("rcu_read_lock")')
     names = "__rcu_read_lock migrate_disable __bpf_prog_enter_recur preempt_count_add ftrace_stub fprobe_handler"
     assert all(map(is_denied, names.split()))
@@ -142,7 +142,7 @@ def test_patterns_are_bounded_and_keep_off_what_runs_around_programs() -> None:
         ('kprobe("")', "write a function's name"),
         ('kprobe("tcp_*+4")', "a pattern has no offset"),
         ('kretprobe("tcp_close+4")', "only @bpf.kprobe takes an offset"),
-        ('kprobe_multi("a", cookies={"b": 1})', "'b' is none of its functions"),
+        ('kprobe_multi("a", cookies={"b": 1})', "'b' is not one of its functions"),
         ("function()", "names no target"),
     ],
 )

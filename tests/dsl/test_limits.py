@@ -9,7 +9,8 @@ from tests.dsl.harness import build, message
 from tests.dsl.test_meaning import results
 
 TEXT = (
-    "'é' is not ASCII, and the texts of a probe are bytes, not characters: write .encode() behind it for its bytes, or "
+    "'é' is not ASCII, and the strings of a probe are bytes, not characters: write .encode() behind it for "
+    "its bytes, or "
     "compute this above the probe"
 )
 SINGLETON = (
@@ -49,9 +50,9 @@ def test_a_number_is_never_true_itself(body, number, what):
 
 
 BITS = "a probe computes in 64 bits, and Python with 8,192 for it at most"
-ROUNDS = "10,000,000,000 rounds are too many to go through while compiling, at most 1,000,000"
-LONG = "10,000,000,000 elements are too many to keep while compiling, at most 1,000,000"
-FORMAT = "a string can't be formatted on each event: emit a record with the values, and format in user space"
+ROUNDS = "10,000,000,000 iterations are too many to run at compile time, at most 1,000,000"
+LONG = "10,000,000,000 elements are too many to keep at compile time, at most 1,000,000"
+FORMAT = "a string can't be formatted at run time: emit a record with the values, and format in user space"
 PAIRS = "a = (a, a)\n" * 40
 
 #: Statements, and how the message begins.
@@ -79,10 +80,10 @@ TOO_MUCH = [
     ("x = len([0] * 10**10)", LONG),
     ("x = WIDE + WIDE", "1,200,000 elements are too many to keep"),
     (f"a = (1,)\n{PAIRS}results[0] = a == a", "98,303 elements are too many in a tuple"),
-    (f"a = (delta,)\n{PAIRS}results[0] = a == a", "1,535 elements are too many in a tuple of what only each event"),
-    ("results[0] = delta in MANY", "20,000 values are too many to be compared with on each event, at most 1,024"),
-    ("results[0] = delta in set(MANY)", "20,000 values are too many to be compared with on each event"),
-    ("results[0] = endless(5)", "computing this while compiling, a function called itself too often: write a loop"),
+    (f"a = (delta,)\n{PAIRS}results[0] = a == a", "1,535 elements are too many in a tuple of values known only"),
+    ("results[0] = delta in MANY", "20,000 values are too many to be compared with at run time, at most 1,024"),
+    ("results[0] = delta in set(MANY)", "20,000 values are too many to be compared with at run time"),
+    ("results[0] = endless(5)", "computing this at compile time, a function called itself too often: write a loop"),
     ('x = f"{delta}"', FORMAT),
     ('x = "%d" % delta', FORMAT),
     ('x = "%d %d" % (delta, 1)', FORMAT),
@@ -121,7 +122,7 @@ results[6] = delta in tuple(range(-1024, 0))
     assert results(body, outside="ROWS = ((1, 2),) * 30000") == [1, 9, 10**1000 % 97, 30000, 44, 1, 1]
 
 
-SURROGATE = "'\\ud800' is no text in UTF-8: '\\ud800' is half of a surrogate pair"
+SURROGATE = "'\\ud800' is not valid UTF-8: '\\ud800' is half of a surrogate pair"
 
 
 @pytest.mark.parametrize(
@@ -196,9 +197,9 @@ def test_objects_that_raise_are_errors_of_their_place(body, name):
             "results[0] = delta + k",
             "Repr.__repr__() of a value here raised KeyError: 1: a probe is given plain numbers",
         ),
-        ("results[0] = leave()", "computing this while compiling raised SystemExit: 3"),
-        ("results[0] = Exits().number", "computing this while compiling raised SystemExit: 3"),
-        ("results[0] = silent()", "computing this while compiling raised Silent"),
+        ("results[0] = leave()", "computing this at compile time raised SystemExit: 3"),
+        ("results[0] = Exits().number", "computing this at compile time raised SystemExit: 3"),
+        ("results[0] = silent()", "computing this at compile time raised Silent"),
     ],
 )
 def test_what_the_authors_code_raises_is_said(body, expected):
@@ -235,7 +236,7 @@ def test_integers_that_compute_otherwise_are_refused(body, name, method):
     with pytest.raises(CompileError) as caught:
         build(body, "delta", f"{INTEGERS}\nk = {name}(5)")
     words, under = message(caught.value)
-    assert words.startswith(f"{name} is an int whose {method}() is its own, which no program can call: give the number")
+    assert words.startswith(f"{name} is an int with its own {method}(), which a program cannot call: give the number")
     assert under == "k"
 
 

@@ -15,6 +15,7 @@ from pyebpf.builder.intrinsics.task import comm, now, pid
 from pyebpf.dsl.module import Module
 from pyebpf.errors import CompileError, InvalidValue, NotFound, NotLoaded, OnlyInProbe
 from pyebpf.module.probe import Probe
+from pyebpf.specs.programs import kernel_name
 from pyebpf.types import Struct, char, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.vm import Machine
@@ -41,13 +42,63 @@ def test_a_map_is_called_what_the_first_probe_calls_it() -> None:
     assert [spec.name for spec in bpf.compile(FakeTarget()).maps] == ["alias", "given", "map2", ".drops"]
 
 
-def test_names_fit_the_kernel() -> None:
-    """At most 15 bytes of letters, digits, `_` and `.`; what would be the same is numbered."""
+def test_a_declared_name_stays() -> None:
+    """Of any length and letters: the kernel's 15 characters are made of it, by `kernel_name`."""
     bpf = Module()
-    for name in ("connections_by_process", "connections_by_thread", "größe", "a-b c"):
+    names = ["connections_by_process", "connections_by_thread", "größe", "a-b c"]
+    for name in names:
         bpf.hash(key=u32, value=u64, name=name)
-    names = [spec.name for spec in bpf.compile(FakeTarget()).maps]
-    assert names == ["connections_by_", "connections_b_2", "gr__e", "a_b_c"]
+    for _ in range(2):
+        assert [spec.name for spec in bpf.compile(FakeTarget()).maps] == names
+    assert [kernel_name(name) for name in names] == ["connections_by_", "connections_by_", "gr__e", "a_b_c"]
+
+
+def test_two_maps_of_one_name_are_refused() -> None:
+    """Where the second is declared, of whatever kind."""
+    bpf = Module()
+    bpf.hash(key=u32, value=u64, name="counts")
+    declarations = (
+        lambda: bpf.hash(key=u32, value=u64, name="counts"),
+        lambda: bpf.array(value=u64, name="counts"),
+        lambda: bpf.ringbuf(Event, name="counts"),
+        lambda: bpf.counter(key=u32, name="counts"),
+        lambda: bpf.log2_hist(name="counts"),
+    )
+    for declare in declarations:
+        with pytest.raises(InvalidValue, match=r"^name='counts': another map of this BPF has that name: give this one"):
+            declare()
+    with pytest.raises(InvalidValue, match=r"^name='\.drops': names with a dot at the front are pyebpf's own"):
+        bpf.hash(key=u32, value=u64, name=".drops")
+    assert [each.name for each in bpf.maps] == ["counts"]
+
+
+@pytest.mark.parametrize("name", ["", "counts"])
+def test_two_maps_that_probes_call_the_same_are_refused(name: str) -> None:
+    """A name that a probe gives is refused where another map has it, declared or from another probe."""
+    bpf = Module()
+
+    def count(**declared: str) -> None:
+        counts = bpf.hash(key=u32, value=u64, **declared)
+
+        @bpf.tracepoint("syscalls:sys_enter_openat")
+        def probe() -> None:
+            counts[pid()] += 1
+
+    count(**({"name": name} if name else {}))
+    count()
+    for _ in range(2):
+        with pytest.raises(InvalidValue, match=r"^two maps are called 'counts' in the probes: give one of them"):
+            bpf.compile(FakeTarget())
+    bpf.maps[1].name = "others"
+    assert [spec.name for spec in bpf.compile(FakeTarget()).maps] == ["counts", "others", ".drops"]
+
+
+def test_a_number_is_no_name_that_is_taken() -> None:
+    """Maps that nobody names are numbered past those that have such a name."""
+    bpf = Module()
+    bpf.hash(key=u32, value=u64)
+    bpf.hash(key=u32, value=u64, name="map1")
+    assert sorted(spec.name for spec in bpf.compile(FakeTarget()).maps) == ["map1", "map1_2"]
 
 
 def test_a_map_used_through_a_function_or_an_object_is_named_there() -> None:
@@ -96,8 +147,8 @@ def test_specs_of_every_kind_of_map() -> None:
 @pytest.mark.parametrize(
     ("declare", "message"),
     [
-        (lambda bpf: bpf.hash(key=int, value=u64), "key=<class 'int'> is no BPF type"),
-        (lambda bpf: bpf.hash(key=u32, value=3), "value=3 is no BPF type"),
+        (lambda bpf: bpf.hash(key=int, value=u64), "key=<class 'int'> is not a BPF type"),
+        (lambda bpf: bpf.hash(key=u32, value=3), "value=3 is not a BPF type"),
         (lambda bpf: bpf.hash(key=u32, value=u64, size=0), "size=0: a map has 1 to 4294967295 entries"),
         (lambda bpf: bpf.array(value=u64, size=-1), "size=-1: a map has"),
         (lambda bpf: bpf.ringbuf(u32), "give the Struct class of its records"),

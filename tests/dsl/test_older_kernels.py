@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf import helpers, user, ustack
+from pyebpf import Struct, helpers, user, ustack
+from pyebpf.asm import listing
 from pyebpf.attach.uprobes import COOKIE_MAP
 from pyebpf.errors import CompileError
 from pyebpf.uapi.helper_ids import GET_ATTACH_COOKIE
@@ -108,3 +109,29 @@ def test_no_program_on_page_faults_causes_its_own_event(decorator, statement):
         "reading a process's memory causes page faults, and before Linux 6.1 a program on page_fault_user would run "
         'inside itself until the kernel panics: use @bpf.tracepoint("exceptions:page_fault_user"), which does not'
     )
+
+
+@pytest.mark.parametrize(
+    ("index", "restated"),
+    [
+        ("max(first, second)", True),
+        ("first + 1 if first < second else second", True),
+        ("first", False),
+        ("first & 3", False),
+    ],
+)
+@pytest.mark.parametrize("old", [True, False])
+def test_an_index_whose_bounds_may_contradict_each_other(index, restated, old):
+    """Verifiers before Linux 6.8 get it with the bounds of its bits, if it was compared with a number in a register."""
+    text = (
+        "class Held(Struct):\n    slots: u64[5]\n\n"
+        'held = bpf.array(value=Held, name="held")\n'
+        '@bpf.tracepoint("syscalls:sys_enter_openat")\n'
+        "def probe(dfd: int):\n"
+        "    first, second, entry = dfd & 3, pid() & 1, held[0]\n"
+        f"    table[1] = entry.slots[{index}]\n"
+    )
+    missing = ["isa:may_goto"] if old else []
+    names = namespace() | {"Struct": Struct}
+    module = run(text, names)["bpf"].compile(FakeTarget(missing=frozenset(missing)))
+    assert ("^= 0" in listing(module.programs[0].code.instructions)) is (restated and old)

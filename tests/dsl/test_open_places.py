@@ -26,7 +26,7 @@ def test_parentheses_may_be_left_out(name):
     bare, called = getattr(one, name)(program), getattr(other, name)()(program)
     assert isinstance(bare, Probe)
     assert bare.requests == called.requests
-    assert all(each.attach.is_open for each in bare.attachments)
+    assert all(each.attach.is_deferred for each in bare.attachments)
     assert one.probes == [bare]
 
 

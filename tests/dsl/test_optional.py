@@ -37,7 +37,7 @@ def test_an_optional_probe_without_a_way_is_left_out(decorator):
     left = spec.choices[1]
     assert (left.probe, left.candidate, left.optional) == ("sometimes", "left out", True)
     assert left.rejected
-    with pytest.raises(NotSupported, match="there is no way to run it here"):
+    with pytest.raises(NotSupported, match="no candidate works here"):
         assembled(decorator, optional=False)
 
 

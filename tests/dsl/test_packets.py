@@ -97,7 +97,7 @@ def test_a_header_is_gone_in_the_next_round():
 
 
 def test_an_offset_needs_no_bounds():
-    """One that only each event knows may lie anywhere: there is no header then."""
+    """One known only at run time may lie anywhere: there is no header then."""
     bpf = Module()
 
     @bpf.tc("ingress")
@@ -133,7 +133,7 @@ def test_refusals_of_xdp(body, message):
     [
         ("ctx.len = 3", "len is only read here; what can be written is cb, mark, priority, queue_mapping, tc_classid"),
         ("ctx.cb = 3", "cb has elements to assign to; what can be written is cb,"),
-        ("x = ctx.family", "family: sched cls programs do not see this field of the sk_buff"),
+        ("x = ctx.family", "family: sched cls programs cannot access this field of the sk_buff"),
         ("x = ctx.marks", "an sk_buff has no field marks (did you mean mark?)"),
         ("x = ctx.cb[5]", "index 5 is outside"),
         ("ctx.cb[0] += 1\n    ctx.mark = ctx.hash\n    return ctx.ip", "an sk_buff has no field ip"),

@@ -54,7 +54,7 @@ REFUSED = [
     ("x = sk + 1", "sk", BTF, "a struct sock has no operator +", "sk + 1"),
     ("x = ctx.cuont", "ctx", "", "tracepoint sys_enter_openat has no field 'cuont' (did you mean count?)", "ctx.cuont"),
     ("ctx.count = 3", "ctx", "", "the context of a tracepoint program cannot be written: count", "ctx.count = 3"),
-    ("x = ctx + 1", "ctx", "", "the context has no operator +", "ctx + 1"),
+    ("x = ctx + 1", "ctx", "", "the context has no operator +: read one of its fields, ctx.NAME", "ctx + 1"),
 ]
 
 
@@ -80,7 +80,7 @@ def test_only_what_is_named_is_read() -> None:
 
 
 def test_the_context_has_the_same_fields() -> None:
-    """`ctx.count` is what the parameter `count` is; `ctx.target` the target's name, known while compiling."""
+    """`ctx.count` is what the parameter `count` is; `ctx.target` the target's name, known at compile time."""
     assert loads("results[0] = ctx.count", "ctx")[0] == loads("results[0] = count", "count")[0]
     assert loads('if ctx.target == "syscalls:sys_enter_openat":\n    results[0] = ctx.count', "ctx")[0] == (32, 8)
     assert loads('if ctx.target == "another":\n    results[0] = ctx.count', "ctx") == []
@@ -101,8 +101,8 @@ def test_an_argument_missing_at_another_target_names_both() -> None:
     with pytest.raises(CompileError) as caught:
         names["bpf"].compile(FakeTarget())
     assert caught.value.message == (
-        "raw tracepoint inet_sock_set_state has no argument p; so it is with tp_btf inet_sock_set_state, while tp_btf "
-        "sched_process_exit compiles"
+        "raw tracepoint inet_sock_set_state has no argument p: it has sk, oldstate, newstate; the target is tp_btf "
+        "inet_sock_set_state, while tp_btf sched_process_exit compiles"
     )
 
 
@@ -122,12 +122,12 @@ def test_programs_that_decide_return_on_every_path() -> None:
         (
             "pass",
             (
-                "probe: every path of a program of this kind returns a value, and one reaches the end: end it "
+                "probe: every path of a program of this type returns a value, and one reaches the end: end it "
                 "with `return`"
             ),
             "probe",
         ),
-        ("return", "every path of a program of this kind returns a value: return one here, too", "return"),
+        ("return", "every path of a program of this type returns a value: return one here, too", "return"),
         ('return "a"', "a program returns an integer, not 'a'", '"a"'),
     ):
         made = probe(body)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 OUTSIDE = """
-import collections, dataclasses, enum, functools, ipaddress, json, math, os, pathlib, random, re, secrets, socket
-import struct, subprocess, threading, time, uuid
+import collections, copy, dataclasses, enum, functools, ipaddress, itertools, json, math, os, pathlib, random
+import re, secrets, socket, struct, subprocess, threading, time, uuid
 from datetime import date, datetime, timedelta
 from time import monotonic_ns as stamp
 
@@ -89,12 +89,13 @@ def cached(n):
     return n * 2
 """
 
-ONCE = "would run once, while compiling, not on each event: "
+ONCE = "would run once, at compile time, not on each event: "
 ABOVE = "call it above the probe and use its result here by name"
 CLOCK = f"write now(), nanoseconds of the monotonic clock, or {ABOVE}"
-READ = "would be read once, while compiling, not on each event: keep what you need of it in a name"
+READ = "would be read once, at compile time, not on each event: keep what you need of it in a name"
 ORDER = "goes through a set, whose order differs from run to run: give it sorted(…) of the set"
-CHANGE = "changes what it is called on, once, while compiling, not on each event: keep in a map what events change"
+THROUGH = "this goes through a set, whose order differs from run to run: write sorted(…) of the set"
+CHANGE = "changes what it is called on, once, at compile time, not on each event: keep in a map what events change"
 RANDOM = f"write helpers.get_prandom_u32() or {ABOVE}"
 
 #: An expression, what is said of it, and what the carets stand under if not all of it.
@@ -136,6 +137,42 @@ IMPURE: list[tuple[str, str, str]] = [
     ("len(sorted(words, key=len))", f"sorted() {ORDER}", "sorted(words, key=len)"),
     ("len(dict.fromkeys(words))", f"dict.fromkeys() {ORDER}", "dict.fromkeys(words)"),
     ("next(iter(words)) == 'a'", f"iter() {ORDER}", "iter(words)"),
+    (
+        "functools.reduce(lambda a, b: a + b, words) == 'abc'",
+        f"reduce() {ORDER}",
+        "functools.reduce(lambda a, b: a + b, words)",
+    ),
+    (
+        "functools.partial(functools.reduce, max)(words) == 'c'",
+        f"reduce() {ORDER}",
+        "functools.partial(functools.reduce, max)(words)",
+    ),
+    ("len(next(filter(None, words)))", f"filter() {ORDER}", "filter(None, words)"),
+    ("len(next(zip(words, ordered)))", f"zip() {ORDER}", "zip(words, ordered)"),
+    ("len([*itertools.chain(words)][0])", f"chain() {ORDER}", "itertools.chain(words)"),
+    ("len([*itertools.chain.from_iterable([words])][0])", f"chain.from_iterable() {ORDER}", "…"),
+    ("len([*itertools.islice(words, 1)][0])", f"islice() {ORDER}", "itertools.islice(words, 1)"),
+    ("len(next(words.__iter__()))", f"set.__iter__() {ORDER}", "words.__iter__()"),
+    ("len(next(set.__iter__(words)))", f"set.__iter__() {ORDER}", "set.__iter__(words)"),
+    ("collections.Counter(words).most_common(1)[0][1]", f"Counter() {ORDER}", "collections.Counter(words)"),
+    ("len(collections.deque(words)[0])", f"deque() {ORDER}", "collections.deque(words)"),
+    ("len('%s' % words)", f"mod() {ORDER}", "'%s' % words"),
+    ("len('%s' % (words,))", f"mod() {ORDER}", "'%s' % (words,)"),
+    ("len(f'{words}')", f"format() {ORDER}", "f'{words}'"),
+    ("len(f'{[words]!r}')", f"format() {ORDER}", "f'{[words]!r}'"),
+    ("len(str([words]))", f"str() {ORDER}", "str([words])"),
+    ("[v for v in words][0] == 'a'", THROUGH, "[v for v in words]"),
+    ("[v for v in words | {'d'}][0] == 'a'", THROUGH, "[v for v in words | {'d'}]"),
+    ("[v for v in {'a', 'b'}][0] == 'a'", THROUGH, "[v for v in {'a', 'b'}]"),
+    ("[v for v in frozenset(ordered)][0] == 'a'", THROUGH, "[v for v in frozenset(ordered)]"),
+    ("[i for i, v in enumerate(words) if v == 'a'][0]", f"enumerate() {ORDER}", "…"),
+    ("[w for o in ordered for w in words][0] == 'a'", THROUGH, "[w for o in ordered for w in words]"),
+    ("len(next(v for v in words))", THROUGH, "(v for v in words)"),
+    ("len({v: 1 for v in words})", THROUGH, "{v: 1 for v in words}"),
+    ("[[*words][0] for _ in (1,)][0] == 'a'", THROUGH, "[[*words][0] for _ in (1,)]"),
+    ("[list(words)[0] for _ in (1,)][0] == 'a'", f"list() {ORDER}", "…"),
+    ("max((v for v in words), key=len) == 'a'", THROUGH, "(v for v in words)"),
+    ("len(list(map(lambda o: [v for v in words][0], ordered))[0])", THROUGH, "…"),
     # What is there before and after.
     ("len(ordered.pop())", f"pop() {CHANGE}", "ordered.pop()"),
     ("len(words.pop())", f"pop() {CHANGE}", "words.pop()"),
@@ -196,6 +233,12 @@ def test_what_differs_from_run_to_run_is_refused(source: str, expected: str, pla
         "json.loads('[5]')[0] + int.from_bytes(b'ab', 'big')",
         "functools.partial(max, 3)(4)",
         "len(words) + len(sorted(words)) + ('a' in words) + len(max(words)) + len(list({1, 2}))",
+        "sum(len(w) for w in words) + any(w == 'a' for w in words) + len([w for w in words])",
+        "len({w + 'x' for w in words}) + len(sorted(w + 'x' for w in words)) + len(min(w for w in words))",
+        "len(words | {'d'}) + len(words.union({'e'})) + (words == {'a'}) + (words >= {'a'}) + len(frozenset(words))",
+        "[words][0] == words and len({'x': words}.get('x')) + len({frozenset(words): 3})",
+        "[w for w in sorted(words)].index('b') + [n for n in {1, 2, 3}][0] + len([w for w in {'only'}][0])",
+        "isinstance(words, set) + len(copy.copy(words)) + len(f'{len(words)}') + len(dict(a=words))",
         "next(iter((3, 4)))",
     ],
 )

@@ -10,6 +10,7 @@ from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import CompileError
 from pyebpf.module.program import build_program
+from pyebpf.uapi.helper_ids import GET_SMP_PROCESSOR_ID
 from tests.dsl.fake_target import FakeTarget
 from tests.dsl.harness import namespace, run
 
@@ -103,6 +104,23 @@ def test_an_inlined_function_sees_its_own_names() -> None:
     found = constants(run(text, namespace())["probe"])
     assert 101 in found
     assert 5 not in found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "any(helpers.get_smp_processor_id() == n for n in range(3))",
+        "sum(helpers.get_smp_processor_id() for _ in range(3))",
+        "(lambda: helpers.get_smp_processor_id())()",
+    ],
+)
+def test_helpers_within_what_a_function_holds_are_called_on_each_event(body: str) -> None:
+    """A generator or lambda in a function of known arguments: its names are the function's."""
+    text = f"def helper(k): return {body}\n{PROBE}def probe(): results[0] = helper(1)\n"
+    names = run(f"from pyebpf import helpers\n{text}", namespace())
+    module = build_program(names["probe"].body, names["probe"].attachments[0], FakeTarget(), DropCounters(), "p").module
+    called = [each for block in module.main.blocks for each in block.instructions if each.op is Op.CALL]
+    assert any(each.imm == GET_SMP_PROCESSOR_ID for each in called)
 
 
 def test_compiling_twice_gives_the_same() -> None:

@@ -148,7 +148,7 @@ def test_define_shows_where_its_text_is_no_python() -> None:
     with pytest.raises(CompileError) as caught:
         Module().define("x = 1\nif x\n    y = 2\n")
     assert str(caught.value).split("\n")[1:] == ["    if x", "        ^"]
-    assert caught.value.message == "this is no Python: expected ':'"
+    assert caught.value.message == "this is not valid Python: expected ':'"
 
 
 def test_define_sees_the_names_of_its_caller() -> None:

@@ -119,7 +119,7 @@ def test_the_truth_of_a_tuple() -> None:
 
 REFUSED = {
     "(count, 1) == (1, 2, 3)": "a tuple of 2 is never equal to one of 3",
-    "(count, 1) == [1, 2]": "(an s32, 1) is never equal to [1, 2], as a tuple is no list: write tuple(…)",
+    "(count, 1) == [1, 2]": "(an s32, 1) is never equal to [1, 2], as a tuple is not a list: write tuple(…)",
     "(count, 1) == 5": "(an s32, 1) is never equal to 5",
     "(count, 1) in {1, 2}": "(an s32, 1) is never equal to 1: nothing in [1, 2] can be it",
     "(count, 1) in ((1, 2, 3), (1,))": (
@@ -128,18 +128,18 @@ REFUSED = {
     "(count, 1) < 5": "(an s32, 1) cannot be compared with 5 by <",
     "(count, 1) == ('a', 1)": "an s32 cannot be compared with 'a' by ==: if it is the address of a text, "
     "compare user_string(…) or kernel_string(…) of it",
-    "(pid, 1) == (3, 1)": "pid stands here without its parentheses: write pid()",
-    "(pid, 1) in ((3, 1),)": "pid stands here without its parentheses: write pid()",
+    "(pid, 1) == (3, 1)": "pid is used here without parentheses: write pid()",
+    "(pid, 1) in ((3, 1),)": "pid is used here without parentheses: write pid()",
     "(opens, 1) == (opens, 1)": "the map opens cannot be compared with the map opens by ==",
-    "min((count, 1), (2, 3))[0]": "(an s32, 1) is no number",
+    "min((count, 1), (2, 3))[0]": "(an s32, 1) is not a number",
     "{(1, 1): 3}[(count, 1)]": "this key may be missing, and there are no exceptions in a probe: write .get(k), and "
     "test that with `is None`, or .get(k, default)",
-    "comm() in 'python bash'": "comm() in 'python bash' would ask whether it is a piece of that text, which only each "
-    "event could tell: write in ('python', 'bash')",
-    "comm() in 'bash'": "comm() in 'bash' would ask whether it is a piece of that text, which only each event could "
-    "tell: write == 'bash'",
-    "count in 'bash'": "an s32 in 'bash' would ask whether it is a piece of that text, which only each event could "
-    "tell: write == 'bash'",
+    "comm() in 'python bash'": "comm() in 'python bash' would ask whether it is a substring, which is known only "
+    "at run time: write in ('python', 'bash')",
+    "comm() in 'bash'": "comm() in 'bash' would ask whether it is a substring, which is known only at "
+    "run time: write == 'bash'",
+    "count in 'bash'": "an s32 in 'bash' would ask whether it is a substring, which is known only at "
+    "run time: write == 'bash'",
 }
 
 
@@ -220,7 +220,7 @@ def test_every_class_of_values_is_looked_at() -> None:
 
 @pytest.mark.parametrize("cls", [cls for cls in classes() if not is_held(cls)], ids=lambda cls: cls.__qualname__)
 def test_pythons_own_operators_are_refused(cls: type) -> None:
-    """`==`, `!=`, hash, truth, `in`, index and iteration of what only each event knows are no answers of Python's."""
+    """`==`, `!=`, hash, truth, `in`, index and iteration of run-time values are no answers of Python's."""
     value: Any = object.__new__(cls)
     cls_describe = cls.describe  # type: ignore[attr-defined]  # every class of the two families has it
     try:
@@ -241,5 +241,5 @@ def test_pythons_own_operators_are_refused(cls: type) -> None:
         "iter": lambda: list(value),
     }
     for name, use in operators.items():
-        with pytest.raises(OnlyInProbe, match="is known only on each event, and Python's"):
+        with pytest.raises(OnlyInProbe, match="is known only at run time, and Python's"):
             pytest.fail(f"{name} of {cls.__name__} is {use()!r}")

@@ -87,6 +87,6 @@ def test_garbled_perf_records(record: str, message: str) -> None:
 
 
 def test_more_written_than_the_buffer_holds() -> None:
-    """A head further ahead than the buffer is long is no position."""
+    """A head further ahead than the buffer is long is not a position."""
     with pytest.raises(MalformedData, match="read to 0, written to 72, 64 bytes in all"):
         perf(size=64, written=72)

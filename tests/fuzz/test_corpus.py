@@ -12,7 +12,7 @@ import pytest
 from fuzz.choices import ByteRandom, Choices
 from fuzz.coverage import Coverage
 from fuzz.driver import EXECUTION_LIMIT, Search, read_corpus
-from fuzz.mutation import MOST_BYTES, mutate
+from fuzz.mutation import MAX_BYTES, mutate
 from fuzz.targets import NAMES, load
 
 CORPUS = Path(__file__).resolve().parents[2] / "fuzz" / "corpus"
@@ -92,7 +92,7 @@ def test_mutations_are_bounded_and_the_same_for_a_seed():
             runs.append(made)
         assert runs[0] == runs[1]
         assert len(set(runs[0])) > 150
-        assert max(map(len, runs[0])) <= MOST_BYTES
+        assert max(map(len, runs[0])) <= MAX_BYTES
 
 
 def test_choices_end_in_zeros():

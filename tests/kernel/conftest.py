@@ -1,7 +1,8 @@
-"""What several files of these tests set up: a control group, two joined namespaces, a bpf file system."""
+"""What several files of these tests set up: a control group, joined namespaces, network cards, a bpf file system."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, syscall
 from tests.support.cgroups import cgroup
 from tests.support.namespaces import namespace
+from tests.support.needs import unless
 from tests.support.traffic import connect
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from tests.support.namespaces import Namespace
 
 FSCONFIG_CMD_CREATE = 6
+#: Of the two network cards that tests/vm/devices.py has.
+CARDS = ("52:54:00:00:00:01", "52:54:00:00:00:02")
 
 
 @pytest.fixture
@@ -35,6 +39,25 @@ def pair() -> Iterator[tuple[Namespace, Namespace]]:
     with namespace() as here, namespace() as there:
         connect(here, there)
         yield here, there
+
+
+@pytest.fixture
+def cards(machine_release: str | None) -> Iterator[tuple[Namespace, Namespace, str]]:
+    """Two namespaces with one of a machine's two cards each, 10.252.0.1 and 10.252.0.2; the first card's name."""
+    paths = Path("/sys/class/net").iterdir() if machine_release else ()  # a host's own cards are in use
+    names = {(path / "address").read_text().strip(): path.name for path in paths if (path / "address").exists()}
+    unless(set(CARDS) <= names.keys(), "device:nic")
+    with namespace() as here, namespace() as there:
+        for number, space in enumerate((here, there)):
+            name = names[CARDS[number]]
+            space.disable_ipv6()
+            subprocess.run(["ip", "link", "set", name, "netns", str(space.pid)], check=True)  # it comes back by itself
+            space.configure(
+                f"address add 10.252.0.{number + 1}/24 dev {name}",
+                f"link set {name} up",
+                f"neighbour replace 10.252.0.{2 - number} lladdr {CARDS[1 - number]} dev {name} nud permanent",
+            )
+        yield here, there, names[CARDS[0]]
 
 
 @pytest.fixture

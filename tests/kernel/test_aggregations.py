@@ -48,6 +48,9 @@ class Where(Struct):
 
 MAKERS: dict[str, Callable[..., Any]] = {
     "log2": log2_hist,
+    "log2 with sums": lambda **kw: log2_hist(sums=True, **kw),
+    "linear with sums": lambda **kw: linear_hist(-20, 1000, 50, sums=True, **kw),
+    "log_linear with sums": lambda **kw: log_linear_hist(2, sums=True, **kw),
     "linear": lambda **kw: linear_hist(-20, 1000, 50, **kw),
     "linear powers": lambda **kw: linear_hist(0, 1024, 64, **kw),
     "linear widest": lambda **kw: linear_hist(-2000, 2094, **kw),
@@ -137,6 +140,10 @@ def check(name: str, found: Any, values: list[int], type_: IntType) -> None:
             assert (found.total - summed) % (1 << 64) == 0
         case _:
             check_histogram(found, values)
+            if "sums" in name:
+                assert (found.sum - summed) % (1 << 64) == 0
+            else:
+                assert found.sum is None
 
 
 @EVERY_TARGET

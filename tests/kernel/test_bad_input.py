@@ -111,7 +111,7 @@ def test_tracefs_is_not_mounted():
     before, data, after = done.stdout.split("\n\n")
     assert "tracefs" not in before
     assert before.strip() == after.strip()
-    assert data.startswith("PID,COMM,FD,ERR,PATH\n")
+    assert data.startswith("time,pid,comm,descriptor,error,path\n")
     assert done.stderr == "Tracing open(2)... Hit Ctrl-C to end.\n"
 
 

@@ -120,7 +120,7 @@ def test_what_a_lock_forbids():
                 with pair.lock:
                     pair.a += 1
 
-    assert refusal(tracing).startswith("a spin lock: programs of the kind raw tracepoint run in the middle of others")
+    assert refusal(tracing).startswith("a spin lock: programs of type raw tracepoint may interrupt any other")
 
     def unchecked(bpf, pairs, counts):
         @bpf.cgroup_skb_ingress()
@@ -268,7 +268,7 @@ def test_what_cannot_be_walked():
     assert refusal(number).startswith("number: a function for table.for_each() returns nothing, or True to stop")
     assert refusal(3) == "table.for_each() takes a function of a key and a value, not 3"
     assert refusal(one, lambda bpf: bpf.lpm_trie(key=__import__("pyebpf").ipv4_prefix, value=u64)).startswith(
-        "table.for_each(): the kernel walks hashes and arrays only"
+        "table.for_each(): the kernel iterates over hashes and arrays only"
     )
 
 
@@ -302,9 +302,7 @@ def test_a_function_of_many_rounds():
     def unbounded(ctx):
         return loop(ctx.first, add)
 
-    assert compile_error(bpf.specs).startswith(
-        "loop() goes 0 to 8388608 rounds, and this number is not known to be one"
-    )
+    assert compile_error(bpf.specs).startswith("loop() runs 0 to 8388608 iterations, and this number may be outside")
 
 
 def test_timers():
@@ -371,9 +369,7 @@ def test_what_timers_forbid():
         if job is not None:
             job.clock.start(once, 1000)
 
-    assert compile_error(bpf.specs).startswith(
-        "a timer: programs of the kind raw tracepoint run in the middle of others"
-    )
+    assert compile_error(bpf.specs).startswith("a timer: programs of type raw tracepoint may interrupt any other")
     with pytest.raises(OnlyInProbe):
         Timer().start(once, 5)
     bpf = BPF()

@@ -67,9 +67,9 @@ def test_a_call():
         assert nothing.run().value == -(1 << 31)
         assert nothing.run().record is None
         assert bpf.attachments == []
-        with pytest.raises(InvalidValue, match=r"^a syscall program is attached to nothing: run it, probe\.run\(\)$"):
+        with pytest.raises(InvalidValue, match=r"^a syscall program is not attached: run it, probe\.run\(\)$"):
             add.attach()
-        with pytest.raises(InvalidValue, match="is no Sum"):
+        with pytest.raises(InvalidValue, match="is not of type Sum"):
             add.run(Other(1))
         with pytest.raises(InvalidValue, match="nothing takes no record"):
             nothing.run(Other(1))
@@ -95,12 +95,12 @@ def test_what_cannot_be_called():
     def wide(ctx):
         return 1 << 31
 
-    assert compiled(wide).startswith("the caller gets 32 bits of what a program returns, which 2147483648 does not fit")
+    assert compiled(wide).startswith("the caller gets 32 bits of a program's result, which 2147483648 does not fit")
 
     def silent(ctx):
         ctx.a = 1
 
-    assert compiled(silent).startswith("silent: every path of a program of this kind returns a value")
+    assert compiled(silent).startswith("silent: every path of a program of this type returns a value")
 
     def none(ctx):
         return ctx.a

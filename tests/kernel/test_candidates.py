@@ -71,7 +71,7 @@ def test_no_candidate_left_is_one_line_with_every_reason():
     bpf, _ = counting(cycles, Candidate("again", cycles.attachments))
     with pytest.raises(NotSupported) as error, bpf:
         pass
-    assert str(error.value).startswith("@either('this', 'that') on probe: there is no way to run it here: hardware: ")
+    assert str(error.value).startswith("@either('this', 'that') on probe: no candidate works here: hardware: ")
     assert "; again: " in str(error.value)
     assert "\n" not in str(error.value)
 

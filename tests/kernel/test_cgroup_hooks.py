@@ -14,6 +14,7 @@ import pytest
 
 from pyebpf import (
     BPF,
+    CompileError,
     DeviceContext,
     InvalidValue,
     NotFound,
@@ -368,19 +369,19 @@ def test_updated(group):
             link.update(programs["allows"])
             assert group.run(a_socket)
             assert made[0] == 101
-            with pytest.raises(InvalidValue, match="binds: the program was loaded for another place"):
+            with pytest.raises(InvalidValue, match="binds: the program was loaded for another target"):
                 link.update(programs["binds"])
 
 
 def test_no_group(group, tmp_path):
-    """A directory that is missing, or that is no control group, is one line that says where those are."""
+    """A directory that is missing, or that is not a control group, is one line that says where those are."""
     bpf, _, creates = counting()
     mount = str(group.path.parent)
     with bpf:
         for place in (group.path / "missing", group.path / "cgroup.procs"):
             with pytest.raises(NotFound, match=rf"^no control group {place}: cgroup2 is mounted at .*{mount}"):
                 creates.attach(place)
-        with pytest.raises(NotFound, match=rf"^{tmp_path} is no control group of version 2: cgroup2 is mounted at "):
+        with pytest.raises(NotFound, match=rf"^{tmp_path} is not a control group of version 2: cgroup2 is mounted at "):
             creates.attach(tmp_path)
 
 
@@ -416,5 +417,18 @@ def test_version_1():
     mounts = [line.split()[4] for line in lines if line.partition(" - ")[2].split()[0] == "cgroup"]
     needs("mount:cgroup")
     bpf, _, creates = counting()
-    with bpf, pytest.raises(NotFound, match=rf"^{mounts[0]} is no control group of version 2"):
+    with bpf, pytest.raises(NotFound, match=rf"^{mounts[0]} is not a control group of version 2"):
         creates.attach(Path(mounts[0]))
+
+
+def test_a_program_without_a_result_is_told_which_lets_it_happen(group):
+    """A control group's program says 1 for yes."""
+    bpf = BPF()
+
+    @bpf.cgroup_connect4(group.path)
+    def connects(ctx):
+        if ctx.user_port == 3:
+            return 0
+
+    with pytest.raises(CompileError, match="end it with `return 1`"):
+        bpf.load()

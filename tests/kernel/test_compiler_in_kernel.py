@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyebpf.compiler import compile_with_report, ir
-from pyebpf.compiler.ir import Branch, Condition, Jump, Kind, Op, Return
+from pyebpf.compiler.ir import Branch, Condition, Jump, Op, Return, ValueType
 from pyebpf.features import Features
 from pyebpf.kernel import bpf
 from pyebpf.uapi.bpf import ProgramType
@@ -68,20 +68,22 @@ def test_a_checked_index_survives_being_spilled() -> None:
     """A number bounds-checked and then kept in memory over a call is still a good index: REFINE stores it anew."""
     for number, expected in ((3, 3 * 7), (11, 0), (8, 0)):
         b = Builder(slots=(ir.Slot("table", 8, 1),))
-        table = b.emit(Op.SLOT, symbol="table", kind=Kind.POINTER)
+        table = b.emit(Op.SLOT, symbol="table", result=ValueType.POINTER)
         for place in range(8):
-            b.emit(Op.STORE, table, b.const(place * 7), imm=place, size=1, kind=None)
+            b.emit(Op.STORE, table, b.const(place * 7), imm=place, size=1, result=None)
         index = b.load(0)
         b.end(Branch(Condition.UGE, index, b.const(8), 1, 2))
         b.end(Return(b.const(0)))
         refined = b.emit(Op.REFINE, index)
         others = [b.load(n) for n in range(1, 6)]
-        b.emit(Op.CALL, imm=5, kind=None)
+        b.emit(Op.CALL, imm=5, result=None)
         total = others[0]
         for value in others[1:]:
             total = b.emit(Op.XOR, total, value)
-        b.emit(Op.STORE, CTX, total, imm=56, kind=None)
-        place = b.emit(Op.OFFSET, b.emit(Op.SLOT, symbol="table", kind=Kind.POINTER), refined, kind=Kind.POINTER)
+        b.emit(Op.STORE, CTX, total, imm=56, result=None)
+        place = b.emit(
+            Op.OFFSET, b.emit(Op.SLOT, symbol="table", result=ValueType.POINTER), refined, result=ValueType.POINTER
+        )
         b.end(Return(b.emit(Op.LOAD, place, size=1)))
         context = number.to_bytes(8, "little") + bytes(CONTEXT - 8)
         returned, after, spilled = in_kernel(b.module(), HERE, context)
@@ -95,7 +97,7 @@ def test_subprograms_and_callbacks() -> None:
     words = [b.load(n) for n in range(5)]
     once = b.emit(Op.CALL_LOCAL, *words, symbol="mix")
     twice = b.emit(Op.CALL_LOCAL, once, *reversed(words[1:]), symbol="mix")
-    b.emit(Op.STORE, CTX, twice, imm=40, kind=None)
+    b.emit(Op.STORE, CTX, twice, imm=40, result=None)
     b.end(Return(b.emit(Op.XOR, once, words[4])))
     parameters = tuple(ir.Value(n) for n in range(5))
     mix = Builder(parameters)
@@ -124,7 +126,7 @@ def test_loops_with_more_variables_than_registers(count: int) -> None:
     total = carried[0]
     for value in carried[1:]:
         total = b.emit(Op.ADD, b.emit(Op.MUL, total, b.const(31)), value)
-    b.emit(Op.STORE, CTX, total, imm=56, kind=None)
+    b.emit(Op.STORE, CTX, total, imm=56, result=None)
     b.end(Return(total))
     context = contexts(count)
     returned, expected = run(b.module(), context)

@@ -76,7 +76,7 @@ def test_a_link_leads_to_the_containers_file(place, name):
 
 
 def test_what_only_the_host_has_is_not_there(place):
-    """A link to a file that the container has not got is no file, though the host has one of that name."""
+    """A link to a file that the container has not got is not a file, though the host has one of that name."""
     (place / "opt/only").write_bytes(Path(binary("pie")).read_bytes())
     (place / "usr/only").symlink_to(place / "opt/only")
     with container(place) as traced:
@@ -184,9 +184,9 @@ def test_what_is_no_regular_file(place):
     with container(place) as traced:
         root = f"/proc/{traced.pid}/root"
         for name in ("fifo", "folder", ""):
-            with pytest.raises(MalformedData, match="is no regular file"):
+            with pytest.raises(MalformedData, match="is not a regular file"):
                 open_regular(f"{root}{place}/usr/{name}")
-        with pytest.raises(MalformedData, match="is no regular file"):
+        with pytest.raises(MalformedData, match="is not a regular file"):
             open_regular(f"{root}{place}/usr/tool", follow=False)
         open_regular(f"{root}{place}/usr/tool").close()
 

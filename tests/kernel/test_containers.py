@@ -168,7 +168,9 @@ def test_who_may_not_see_all_owners_removes_nothing(make_namespace, script):
         run = place.inside(*command, sys.executable, "-m", "pyebpf", "doctor", "--clean")
         done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith("pyebpf doctor: whether the owner of an attachment has died can only be told")
+        assert done.stderr.startswith(
+            "pyebpf doctor: whether the owner of an attachment has died can only be determined"
+        )
         assert names(place) == before
 
 

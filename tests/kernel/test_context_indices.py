@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from pyebpf import BPF, Struct, char, field, loop, u8, u32, u64
+import pytest
+
+from pyebpf import BPF, CompileError, Struct, array, char, field, loop, s64, u8, u32, u64
 from tests.support.needs import needs
 
 SIZE = 8
@@ -55,6 +57,111 @@ def test_elements_are_read_and_written_at_run_time_indices():
         bytes_[a % 5] = words[7 - (a & 7)]
         assert (tuple(question.words), question.bytes_) == (tuple(words), bytes(bytes_))
         assert question.found == sum(word * (i + 1) for i, word in enumerate(words))
+
+
+def test_an_index_whose_range_ends_within_eight_bytes():
+    """The verifier knows the range, so that the store covers a part of a copied slot (seed 40 on Linux 6.18.15)."""
+    needs("program:syscall")
+
+    def probe(ctx: Question) -> int:
+        place = 0
+        for i in range(3):
+            if ctx.words[7] == i:
+                place = i
+        if 0 <= place < 5:
+            ctx.words[place] = 99
+            ctx.bytes_[place] = 77
+        return 0
+
+    for place, question in enumerate(answers(probe, [ask(words=(1, 2, 3, 4, 5, 6, 7, each)) for each in range(3)])):
+        words, bytes_ = [1, 2, 3, 4, 5, 6, 7, place], bytearray(5)
+        words[place], bytes_[place] = 99, 77
+        assert (tuple(question.words), question.bytes_) == (tuple(words), bytes(bytes_))
+
+
+class Item(Struct):
+    """An element of a record."""
+
+    n: s64 = 0
+
+
+class Asked(Struct):
+    """What a program is asked, with records in an array."""
+
+    n: s64 = 0
+    items: list[Item] = field(array(Item, 2), default=[Item(), Item()])
+    names: list[str] = field(array(char[8], 3), default=["", "", ""])
+    found: s64 = 0
+
+
+def asked(body, **values):
+    bpf = BPF()
+    made = bpf.syscall(Asked)(body)
+    with closing(bpf):
+        bpf.load()
+        return made.run(Asked(**values)).record
+
+
+def refusal(body):
+    bpf = BPF()
+    bpf.syscall(Asked)(body)
+    with pytest.raises(CompileError) as caught:
+        bpf.specs()
+    return str(caught.value)
+
+
+def test_a_record_at_a_run_time_index_is_what_it_was():
+    """Read before and after, and written whole; what is written elsewhere in the meantime is refused, not missed."""
+    needs("program:syscall")
+
+    def reads(ctx: Asked) -> int:
+        item = ctx.items[ctx.n & 1]
+        total = item.n
+        ctx.items[ctx.n & 1] = Item(n=100)
+        ctx.found = total + ctx.items[ctx.n & 1].n
+        return 0
+
+    found = asked(reads, n=1, items=[Item(n=5), Item(n=7)])
+    assert (found.found, [each.n for each in found.items]) == (107, [5, 100])
+
+    def stale(ctx: Asked) -> int:
+        item = ctx.items[ctx.n & 1]
+        ctx.items[1].n = 8
+        return item.n
+
+    assert "is used after a write to what it was copied from: copy what you need first" in refusal(stale)
+
+    def again(ctx: Asked) -> int:
+        item = ctx.items[ctx.n & 1]
+        for i in range(2):
+            ctx.found += item.n
+            ctx.items[1].n = i
+        return 0
+
+    assert "is used after a write" in refusal(again)
+
+    def written(ctx: Asked) -> int:
+        ctx.items[ctx.n & 1].n = 8
+        return 0
+
+    assert "is a copy here, since its index is known at run time only: assign a whole element" in refusal(written)
+
+
+def test_a_string_at_a_run_time_index_is_kept():
+    """From one iteration of a loop to the next, too."""
+    needs("program:syscall")
+
+    def probe(ctx: Asked) -> int:
+        before = ctx.names[(ctx.n + 2) % 3]
+        for i in range(3):
+            name = ctx.names[(ctx.n + i) % 3]
+            if name == before:
+                ctx.found += 1
+            before = name
+        return 0
+
+    for names, same in ((["a", "b", "c"], 0), (["a", "a", "b"], 1), (["x", "x", "x"], 3)):
+        assert asked(probe, n=4, names=names).found == same
 
 
 def test_strings_are_measured_indexed_and_searched():

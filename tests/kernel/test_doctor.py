@@ -100,7 +100,7 @@ def test_a_tool_that_runs():
     ("arguments", "line"),
     [
         (["opensnop"], "pyebpf: there is no tool 'opensnop', did you mean opensnoop?; see pyebpf list"),
-        (["--clean", "opensnoop"], "pyebpf doctor: --clean stands alone; see pyebpf doctor --help"),
+        (["--clean", "opensnoop"], "pyebpf doctor: --clean takes no other arguments; see pyebpf doctor --help"),
         (["--al"], "pyebpf doctor: unrecognized arguments: --al; see pyebpf doctor --help"),
     ],
 )

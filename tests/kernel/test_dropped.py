@@ -17,6 +17,7 @@ from tests.support.command import running
 from tests.support.needs import needs
 from tests.support.system_calls import NO_PROCESS, getpgid
 from tests.support.told import let
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.every_kernel
 
@@ -190,7 +191,7 @@ def test_the_command_reports_what_was_dropped(tmp_path):
     command = [sys.executable, "-c", script, tmp_path]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"\n"
-        with running("opensnoop", "-p", str(process.pid), "--json") as tool:
+        with running("opensnoop", "-p", str(process.pid), "--json", "--buffer", "600k") as tool:
             tool.process.send_signal(signal.SIGSTOP)
             let(process)
             tool.process.send_signal(signal.SIGCONT)
@@ -199,8 +200,31 @@ def test_the_command_reports_what_was_dropped(tmp_path):
             while shown != (shown := len(tool.out)) or not shown:
                 time.sleep(2)
             tool.stop()
-    printed = [o for o in tool.objects() if o["PATH"] == str(tmp_path)]
-    report = re.fullmatch(r"Dropped (\d+) events so far \(opens: ring buffer full: (\d+)\)", tool.err.splitlines()[-1])
+    printed = [o for o in tool.objects() if o["path"] == str(tmp_path)]
+    line = r"Dropped (\d+) events so far \(opens: ring buffer full: (\d+)\); --buffer SIZE gives them more room"
+    report = re.fullmatch(line, tool.err.splitlines()[-1])
     assert report is not None
     assert int(report[1]) == int(report[2]) == opens - len(printed)
+    assert tool.losses()[-1] == {"opens: ring buffer full": int(report[1])}
     assert 0 < len(printed) < opens
+
+
+def test_a_burst_of_20_000_events_fits(tmp_path):
+    """Opensnoop's own buffer holds them while it is stopped."""
+    opens = 20_011
+    script = (
+        "import os, sys\n"
+        "print(flush=True)\n"
+        "sys.stdin.read(1)\n"
+        f"for number in range({opens}): os.close(os.open(sys.argv[1], os.O_RDONLY))\n"
+    )
+    command = [sys.executable, "-c", script, tmp_path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"\n"
+        with running("opensnoop", "-p", str(process.pid)) as tool:
+            tool.process.send_signal(signal.SIGSTOP)
+            let(process)
+            tool.process.send_signal(signal.SIGCONT)
+            wait_until(lambda: tool.out.count(str(tmp_path)) == opens, "all events are printed")
+            tool.stop()
+    assert "Dropped" not in tool.err

@@ -118,7 +118,7 @@ def test_weak_names_may_be_missing(tmp_path):
 
 
 def test_a_weak_function_that_is_there_is_called(tmp_path):
-    """Its address is no NULL, and the call is the kernel's."""
+    """Its address is not a NULL, and the call is the kernel's."""
     needs("kfunc:bpf_rcu_read_lock")
     with loaded(compiled(WEAK, tmp_path), "present", KernelConfig(*read_config())) as program:
         assert program.test_run().retval == 32

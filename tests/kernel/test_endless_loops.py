@@ -49,7 +49,7 @@ def test_loops_end_where_the_program_says(has_may_goto):
     """A loop whose end nobody can foresee goes as many rounds as in Python; nothing is lost."""
     bpf, steps = collatz_counter()
     if not has_may_goto:
-        with pytest.raises(CompileError, match="nothing shows that this `while` ends"):
+        with pytest.raises(CompileError, match="cannot prove that this `while` ends"):
             bpf.load()
         return
     with bpf:

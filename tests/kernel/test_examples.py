@@ -259,6 +259,7 @@ def test_every_example_is_here():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     tested.add("syn_backlog")  # in test_function_tools.py, which has the connections for it
     tested.add("foreign_map")  # in test_open_map.py, which makes the map
+    tested.add("connect_latency")  # in test_in_flight.py, which makes the calls
     others = Path(__file__).with_name("test_examples_of_pages.py").read_text(encoding="utf-8")
     tested |= set(re.findall(r'"(\w+)\.py"', others))
     assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested

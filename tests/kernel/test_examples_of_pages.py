@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import pyebpf
+from pyebpf.kernel.config import read_config
 from tests.support.command import ROOT
 from tests.support.needs import needs
 from tests.support.traffic import inside
@@ -101,6 +102,59 @@ def test_clang_object(tmp_path):
         for _ in range(17):
             libc.personality(0xFFFFFFFF)  # asks, and changes nothing
         assert example.stdout.read() == "calls {0: 0, 1: 17}\n"
+
+
+OF_ALL_KINDS = """
+#define SEC(name) __attribute__((section(name), used))
+#define __uint(name, value) int (*name)[value]
+#define __type(name, type) __typeof__(type) *name
+#define __array(name, ...) __typeof__(__VA_ARGS__) *name[]
+typedef unsigned int u32; typedef unsigned long long u64;
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*bpf_tail_call)(void *context, void *map, u32 index) = (void *)12;
+extern int LINUX_KERNEL_VERSION SEC(".kconfig");
+struct { __uint(type, 27); __uint(max_entries, 4096); } events SEC(".maps");
+struct counts { __uint(type, 2); __type(key, u32); __type(value, u64); __uint(max_entries, 1); } calls SEC(".maps");
+struct { __uint(type, 12); __type(key, u32); __uint(max_entries, 3); __array(values, struct counts);
+} outer SEC(".maps") = { .values = { [2] = &calls } };
+int last(u64 *);
+struct { __uint(type, 3); __uint(key_size, 4); __uint(max_entries, 3); __array(values, int (u64 *));
+} steps SEC(".maps") = { .values = { [1] = (void *)&last } };
+struct { __uint(type, 2); __type(key, u32); __type(value, u32); __uint(max_entries, 1); } versions SEC(".maps");
+SEC("raw_tp/sys_enter") int count(u64 *arguments) {
+    u32 key = 2, zero = 0;
+    void *inner = bpf_map_lookup_elem(&outer, &key);
+    u64 *found = inner ? bpf_map_lookup_elem(inner, &zero) : 0;
+    if (found && arguments[1] == 135) { __sync_fetch_and_add(found, 1); bpf_tail_call(arguments, &steps, 1); }
+    return 0;
+}
+SEC("raw_tp") int last(u64 *arguments) {
+    u32 zero = 0, *version = bpf_map_lookup_elem(&versions, &zero);
+    if (version) *version = LINUX_KERNEL_VERSION;
+    return 0;
+}
+char _license[] SEC("license") = "GPL";
+"""
+
+
+def test_clang_object_of_all_kinds(tmp_path):
+    """Maps of maps and of programs are filled, .kconfig too; what cannot be listed, a ring buffer, is left out."""
+    needs("command:clang-19")
+    (tmp_path / "kinds.c").write_text(OF_ALL_KINDS)
+    made = tmp_path / "kinds.o"
+    output("clang-19", "-O2", "-g", "-target", "bpf", "-c", tmp_path / "kinds.c", "-o", made)
+    with subprocess.Popen(
+        [sys.executable, EXAMPLES / "clang_object.py", made, "1"], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as example:
+        assert example.stdout.readline() == "count is attached: raw_tp sys_enter\n"
+        libc = ctypes.CDLL(None)
+        for _ in range(17):
+            libc.personality(0xFFFFFFFF)  # asks, and changes nothing
+        lines = example.stdout.read().splitlines()
+    assert example.returncode == 0
+    assert lines[0] == "calls {0: 17}"
+    assert f"versions {{0: {read_config()[0]}}}" in lines
+    assert not [line for line in lines if line.startswith("events")]
 
 
 @pytest.fixture

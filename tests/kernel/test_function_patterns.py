@@ -183,7 +183,7 @@ def test_a_trampoline_takes_no_function_of_variable_arguments() -> None:
     def alone() -> None:
         pass
 
-    assert "a function of variable arguments takes no trampoline: use @bpf.kprobe" in refusal(bpf, NotSupported)
+    assert "trampolines do not support functions with variable arguments: use @bpf.kprobe" in refusal(bpf, NotSupported)
     bpf = BPF()
 
     @bpf.function("seq_printf")

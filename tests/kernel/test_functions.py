@@ -431,7 +431,7 @@ def test_what_the_kernel_forbids_is_named() -> None:
     data = listed_data()
     assert refusal("kprobe", data, kind=NotFound) == f"no function {data}: {data} is data"
     assert refusal("kprobe", "tcp_init", kind=NotSupported).endswith(
-        "kprobe tcp_init: it ran while the kernel started, and is gone (__init)"
+        "kprobe tcp_init: it ran while the kernel booted, and has been freed (__init)"
     )
     assert "blacklist" in refusal(
         "kprobe", "do_int3" if host().name == "x86_64" else "el0t_64_sync_handler", kind=NotSupported
@@ -441,7 +441,7 @@ def test_what_the_kernel_forbids_is_named() -> None:
 def test_a_trampoline_on_what_runs_around_programs_is_refused_before_the_kernel_is_asked() -> None:
     """Linux 6.1 would stop for good."""
     needs("attach:fentry")
-    assert "it would stop the machine" in refusal("fentry", "__rcu_read_lock", kind=NotFound)
+    assert "a probe would hang the machine" in refusal("fentry", "__rcu_read_lock", kind=NotFound)
 
 
 @pytest.mark.parametrize("how", ["kprobe", "kprobe_multi"])
@@ -479,6 +479,6 @@ def test_without_any_way_one_line_says_so() -> None:
     """Where the kernel has neither trampolines nor kprobes."""
     lacks("attach:fentry", "attach:kprobe_multi", "attach:kprobe")
     message = refusal("function", "shmem_file_llseek", kind=NotSupported)
-    assert "there is no way to run it here" in message
+    assert "no candidate works here" in message
     for way in ("fentry", "kprobe.multi", "kprobe"):
         assert f"{way}: this kernel " in message

@@ -18,7 +18,7 @@ from pyebpf.builder.values.records import StructConstructor
 from pyebpf.compiler import compile_module
 from pyebpf.features import Features
 from pyebpf.maps.keyed import KeyedMap
-from pyebpf.maps.stack_trace import StackTraces
+from pyebpf.maps.stack_trace import StackTraceMap
 from pyebpf.objects import Map, Program
 from pyebpf.specs import ProgramSpec
 from pyebpf.types import S64, U32, U64, IntType, Struct, u32, u64
@@ -135,7 +135,7 @@ def test_stacks_are_kept_and_read_back(target: Any) -> None:
     r.keep(2, kstack.call(r.p, (), {"skip": 2}))  # type: ignore[attr-defined]  # a Word
     with r.run(target) as maps:
         kernel, user, outer = list(maps["results"].values())[:3]
-        stacks = StackTraces(maps)
+        stacks = StackTraceMap(maps)
         assert kernel >= 0
         assert user >= 0
         assert len(stacks[kernel]) > 3

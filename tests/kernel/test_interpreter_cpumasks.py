@@ -174,7 +174,7 @@ def test_a_mask_that_the_test_gives():
     code = [lddw(R1, address), call_kfunc("bpf_cpumask_weight"), mov64(R6, R0), lddw(R1, address)]
     code += [call_kfunc("bpf_cpumask_first"), alu("mul64", R0, 100), add64(R0, R6), exit_()]
     assert machine.run(code).value == 902
-    with pytest.raises(VmError, match="is no cpumask of bpf_cpumask_create"):
+    with pytest.raises(VmError, match="is not a cpumask of bpf_cpumask_create"):
         machine.run([lddw(R1, address), call_kfunc("bpf_cpumask_setall"), exit_()])
 
 

@@ -308,5 +308,5 @@ def test_what_no_machine_can_be_told():
         routes.add(Route("10.0.0.0/8", via="router"))
     with pytest.raises(InvalidValue, match=r"none of ip\(8\)'s: 'blackhol' \(did you mean blackhole"):
         routes.add(Route("10.0.0.0/8", kind="blackhol"))
-    with pytest.raises(InvalidValue, match="no hardware address"):
+    with pytest.raises(InvalidValue, match="is not a hardware address"):
         routes.add(Neighbour(1, "10.0.0.1", "02:00"))

@@ -69,10 +69,10 @@ def test_a_symbol_that_the_kernel_has_not():
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("ksym(3)", "ksym() takes a name known while compiling, as text"),
-        ('ksym("jiffies", 3)', "ksym(…, 3): give an integer type, or the name of a C type as text"),
+        ("ksym(3)", "ksym() takes a name known at compile time, as a string"),
+        ('ksym("jiffies", 3)', "ksym(…, 3): give an integer type, or the name of a C type as a string"),
         ('ksym("jiffies", "struct no_such")', "the kernel's BTF has no struct 'no_such'"),
-        ("ksym", "ksym stands here without its parentheses"),
+        ("ksym", "ksym is used here without parentheses"),
     ],
 )
 def test_refusals(source, message):

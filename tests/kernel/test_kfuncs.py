@@ -142,7 +142,7 @@ def test_refusals():
         task = kfunc("bpf_task_from_pid")(ctx.number)
         return 0 if task is None else task.pid
 
-    assert refusal(unheld).startswith("what bpf_task_from_pid() gave must be given back: hold it, `with kfunc(")
+    assert refusal(unheld).startswith("what bpf_task_from_pid() gave must be released: hold it, `with kfunc(")
 
     def unchecked(ctx):
         with kfunc("bpf_task_from_pid")(ctx.number) as task:
@@ -156,7 +156,7 @@ def test_refusals():
                 kfunc("bpf_task_release")(task)
         return 0
 
-    assert refusal(twice).startswith("bpf_task_release() is called at the end of `with`")
+    assert refusal(twice).startswith("bpf_task_release() is called automatically, at the end of the `with`")
 
     def other(ctx):
         with kfunc("bpf_task_from_pid")(ctx.number) as task:

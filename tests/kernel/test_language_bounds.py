@@ -69,6 +69,15 @@ def test_an_index_where_no_run_comes_is_taken():
         assert [loaded.run(u=number)[0] for number in (3, 4, 180)] == [5, 0, 0]
 
 
+@pytest.mark.parametrize("index", ["u % 3", "u.bit_length() % 3", "(u | s) % 3", "s % 4 if s > 0 else 1"])
+def test_an_index_in_the_test_of_a_while(index):
+    """Its bound is known in each iteration, as that of one in the body is."""
+    body = f"e = held[0]\nout[0].r0 = 0\nj = {index}\nn = s64(u & 7)\n"
+    body += "while n > 0 and e.slots[j] == 0:\n    n -= 1\n    out[0].r0 += 1"
+    with Case(body, "u, s", "from pyebpf import Struct\n" + outside(4)).loaded(Host()) as loaded:
+        assert [loaded.run(u=number, s=2)[0] for number in (0, 3, 8, 15)] == [0, 3, 0, 7]
+
+
 LOOPS = {
     "up": "n = u % 5\nwhile n < 10:\n    n += 1\n    out[0].r0 += n",
     "down": "n = s64(u % 5)\nwhile n > 0:\n    n -= 1\n    out[0].r0 += n",
@@ -129,3 +138,26 @@ def test_code_that_no_run_reaches_keeps_the_bounds_of_its_indices():
     with closing(bpf):
         bpf.load()
         assert bpf.programs
+
+
+COMPARED = {
+    "the larger": ("out[0].r0 = e.slots[max(known, n)]", max),
+    "the larger, of more": ("out[0].r0 = e.slots[max(known, n) + 0 * n]", max),
+    "less": ("if known < n:\n        out[0].r0 = e.slots[n]", lambda known, n: n if known < n else None),
+    "equal": ("if known == n + 4:\n        out[0].r0 = e.slots[n]", lambda known, n: n if known == n + 4 else None),
+    "kept": ("more = known < n\n    out[0].r0 = e.slots[n] + more", lambda known, n: n + (known < n)),
+}
+
+
+@pytest.mark.parametrize("length", [5, 8])
+@pytest.mark.parametrize("form", COMPARED)
+def test_an_index_that_was_compared_with_a_number_that_the_verifier_knows(form, length):
+    """Verifiers before Linux 6.8 follow `4 < n` where n is at most 4: what they know of n contradicts itself there."""
+    line, expected = COMPARED[form]
+    body = f"e = held[0]\nout[0].r0 = 0\nn = u & 7\nknown = 4\nif s == 3:\n    known = 3\nif n < 5:\n    {line}"
+    with Case(body, "u, s", "from pyebpf import Struct\n" + outside(length)).loaded(Host()) as loaded:
+        loaded["held"][0] = type(loaded["held"][0])(0, tuple(100 + n for n in range(length)))
+        for known in (3, 4):
+            indices = [expected(known, n) if n < 5 else None for n in range(8)]
+            found = [loaded.run(u=n, s=known)[0] for n in range(8)]
+            assert found == [0 if index is None else 100 + index for index in indices]

@@ -53,7 +53,7 @@ def test_parameters_at_perf_events():
 
 
 def test_inlined_functions_take_any_number_of_arguments():
-    """`*names` is a tuple of them; `**names` only what is known while compiling."""
+    """`*names` is a tuple of them; `**names` only what is known at compile time."""
 
     def first_and_count(*given):
         return given[0] + 10 * len(given)
@@ -86,7 +86,7 @@ def test_inlined_functions_take_any_number_of_arguments():
 
         return program
 
-    with pytest.raises(CompileError, match=r"named\(\): \*\*given can't take what only each event knows: name each"):
+    with pytest.raises(CompileError, match=r"named\(\): \*\*given can't take values known only at run time: name each"):
         run(refused)
 
 
@@ -136,7 +136,7 @@ def test_memory_of_the_process_as_another_type():
 
 
 def test_arrays_and_strings_as_keys_and_values():
-    """What is no number is a reference to the entry; user space has lists, bytes and str."""
+    """What is not a number is a reference to the entry; user space has lists, bytes and str."""
     needs("program:syscall")
     bpf = BPF()
     rows = bpf.hash(key=array(u8, 4), value=array(u64, 4))

@@ -131,7 +131,7 @@ def test_a_map_has_another_name():
         table[1] += 1
         return 0
 
-    with pytest.raises(CompileError, match="table may stand for the map first or the map second here"):
+    with pytest.raises(CompileError, match="table may refer to the map first or the map second here"):
         bpf.specs()
 
 
@@ -158,6 +158,6 @@ def test_what_is_sent_has_no_name_any_more(looping):
         return found
 
     bpf.syscall()(rounds if looping else plain)
-    with pytest.raises(CompileError, match="what data stood for ended with its `with`: use it inside") as caught:
+    with pytest.raises(CompileError, match="data is no longer valid after its `with`: use it inside") as caught:
         bpf.specs()
     assert "data.write(0, 3, u64)" in caught.value.location.text

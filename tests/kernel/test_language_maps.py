@@ -305,5 +305,5 @@ def test_a_maps_name_is_the_first_that_a_probe_calls_it_by_and_a_hash_has_10240_
 
     assert [(spec.name, spec.max_entries) for spec in bpf.specs().maps][:2] == [
         ("same", 10_240),
-        ("a_name_with_bla", 10_240),
+        ("a name with blanks", 10_240),
     ]

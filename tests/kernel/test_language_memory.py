@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import subprocess
 import time
 
 import pytest
 
 from pyebpf import (
     BPF,
+    CompileError,
     Struct,
     cast,
     char,
@@ -166,7 +168,7 @@ REFUSED = {
     "current_task().pid = 3": "a struct task_struct is kernel memory, which probes only read: pid cannot be assigned",
     "x = current_task().commm": "struct task_struct has no member 'commm'",
     "x = cast('struct task_struc', id)": "the kernel's BTF has no struct 'task_struc'",
-    "x = cast(id, 'struct task_struct')": 'cast() takes the type first, as text: cast("struct tcp_sock", sk)',
+    "x = cast(id, 'struct task_struct')": 'cast() takes the type first, as a string: cast("struct tcp_sock", sk)',
     "x = current_task() < current_task()": "a struct task_struct and a struct task_struct: addresses are compared by "
     "== and != only",
 }
@@ -312,3 +314,26 @@ def test_a_pointer_that_the_verifier_holds_for_null_is_read_through_all_the_same
 def test_user_takes_addresses_and_types():
     assert "user() takes an address, not" in refusal("x = user(comm())")
     assert "give an integer type, a Struct or char" in refusal("x = user(id, 5)")
+
+
+def test_arguments_of_a_program():
+    """The argv of execve(2) is an array of texts without an annotation; of other pointers it is told what to write."""
+
+    def make(bpf, seen):
+        @bpf.tracepoint("syscalls:sys_enter_execve")
+        def on_execve(argv) -> None:
+            if user_string(argv[1], size=64) == "pyebpf-argument":
+                seen[0].name = user_string(argv[2], size=64)
+
+    found = seen_by(make, lambda: subprocess.run(["/bin/true", "pyebpf-argument", "second"], check=True))
+    assert found.name == "second"
+    bpf = BPF()
+    hits = bpf.array(value=u64)
+
+    @bpf.tracepoint("syscalls:sys_enter_getcpu")
+    def on_getcpu(cpup) -> None:
+        hits[0] = cpup[0]
+
+    message = r"a ptr\[void\] to user memory has no items: annotate .* ptr\[ptr\[char\]\]"
+    with pytest.raises(CompileError, match=message), bpf:
+        pass

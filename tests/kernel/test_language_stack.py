@@ -1,10 +1,10 @@
-"""The 512 bytes of stack that loops over maps inside each other have together: the error's remedy is one."""
+"""The stack: its 512 bytes, which loops over maps inside each other share, and what the verifier wants aligned."""
 
 from __future__ import annotations
 
 import pytest
 
-from pyebpf import BPF, CompileError, Struct, s64, u32, u64
+from pyebpf import BPF, CompileError, Struct, array, char, field, s64, u8, u16, u32, u64
 from tests.support.needs import needs
 
 
@@ -90,3 +90,51 @@ def test_locals_that_are_too_many_fit_as_fields_of_one_record():
     with bpf:
         numbers.update(dict.fromkeys((1, 2, 3), 1))
         assert recorded.run().value == 27 * 1000 + 6 * 100 + 18 * 10 + 54
+
+
+class Odd(Struct):
+    """Arrays whose elements do not begin at multiples of 8."""
+
+    length: u32 = 0
+    names: list[str] = field(array(char[8], 2), default=["", ""])
+    short: u16 = 0
+    rows: list[bytes] = field(array(array(u8, 12), 3), default=[bytes(12)] * 3)
+    few: list[bytes] = field(array(array(u8, 6), 2), default=[bytes(6)] * 2)
+
+
+class Where(Struct):
+    """What the program is asked: two indices."""
+
+    first: u64 = 0
+    second: u64 = 0
+
+
+def test_elements_at_run_time_indices_are_aligned_as_they_lie():
+    """The verifier refuses an access of 8 bytes to the stack at an address that is a multiple of 4 alone."""
+    needs("program:syscall")
+    bpf = BPF()
+    kept = bpf.hash(u32, Odd)
+
+    @bpf.syscall(Where)
+    def probe(ctx: Where) -> int:
+        odd = Odd()
+        odd.names[ctx.first & 1] = "abcdefg"
+        odd.rows[ctx.first % 3] = b"abcdefghijkl"
+        odd.few[ctx.second & 1] = b"mnopqr"
+        odd.names[ctx.second & 1] = odd.names[ctx.first & 1]
+        name = odd.names[ctx.second & 1]
+        found = 1 if odd.rows[ctx.first % 3] == b"abcdefghijkl" else 0
+        found += 2 if odd.few[ctx.first & 1] == odd.few[ctx.second & 1] else 0
+        found += 4 if name == "abcdefg" else 0
+        odd.rows[ctx.second % 3] = odd.rows[ctx.first % 3]
+        kept[1] = odd
+        return found
+
+    with bpf:
+        for first, second in ((0, 1), (1, 0), (1, 1), (2, 1)):
+            value = probe.run(Where(first=first, second=second)).value
+            assert value == 1 + (2 if first & 1 == second & 1 else 0) + 4
+            entry = kept[1]
+            assert {entry.names[first & 1], entry.names[second & 1]} == {"abcdefg"}
+            assert entry.rows[first % 3] == entry.rows[second % 3] == b"abcdefghijkl"
+            assert entry.few[second & 1] == b"mnopqr"

@@ -116,7 +116,7 @@ def test_an_argument_that_one_target_lacks_is_an_error_naming_both():
     with pytest.raises(CompileError) as caught:
         bpf.specs()
     assert caught.value.message == (
-        "tracepoint sys_enter_close has no field 'filename'; so it is with tracepoint syscalls:sys_enter_close, while "
+        "tracepoint sys_enter_close has no field 'filename'; the target is tracepoint syscalls:sys_enter_close, while "
         "tracepoint syscalls:sys_enter_openat compiles"
     )
 

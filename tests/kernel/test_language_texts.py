@@ -230,7 +230,7 @@ def refused(make):
 
 
 def test_what_stays_refused():
-    """What may be None or is no string, a value on one path only, and a method, which would be asked later."""
+    """What may be None or is not a string, a value on one path only, and a method, which would be asked later."""
     needs("helper:for_each_map_elem@syscall")
 
     def none(bpf, texts):
@@ -274,8 +274,8 @@ def test_what_stays_refused():
                 name = "y"
             return begins("x")
 
-    assert "the method startswith of the char[2] of a local is no value to keep" in refused(method)
+    assert "the method startswith of the char[2] of a local cannot be stored in a variable" in refused(method)
     assert "name may be None: test it with `is None` first" in refused(none)
-    assert "name stands for the char[2] of a local before the loop and for an s64 in it" in refused(number)
+    assert "name refers to the char[2] of a local before the loop and to an s64 in it" in refused(number)
     assert "name is assigned on one path only" in refused(one_path)
-    assert "'xyz' can never stand in char[3]: at most 2 bytes" in refused(too_long)
+    assert "'xyz' can never fit char[3]: at most 2 bytes" in refused(too_long)

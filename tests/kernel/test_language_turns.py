@@ -233,7 +233,7 @@ def test_a_counter_that_its_type_cuts_does_not_end_the_loop():
         while i < 300:
             i += 1
 
-    with pytest.raises(CompileError, match="nothing shows that this `while` ends"):
+    with pytest.raises(CompileError, match="cannot prove that this `while` ends"):
         bpf.specs()
 
 

@@ -188,7 +188,7 @@ def test_where_it_is_forbidden(tmp_path):
 
 
 def test_refusals():
-    """No such hook, no such parameter, a number that is no verdict: said by name, before the kernel is asked."""
+    """No such hook, no such parameter, a number that is not a verdict: said by name, before the kernel is asked."""
 
     def compiled(function, hook="file_open", cgroup=False):
         bpf = BPF()
@@ -228,7 +228,7 @@ def test_refusals():
     def nothing(file):
         pass
 
-    assert compiled(nothing).startswith("nothing: every path of a program of this kind returns a value")
+    assert compiled(nothing).startswith("nothing: every path of a program of this type returns a value")
 
     def two():
         return 2

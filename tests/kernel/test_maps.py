@@ -65,7 +65,7 @@ def test_a_hash_is_a_mapping(kind):
 
 @pytest.mark.parametrize("kind", ARRAYS, ids=lambda kind: kind.name)
 def test_an_array_has_every_index_at_all_times(kind):
-    """Zero at first; nothing can be removed; an index outside is no key."""
+    """Zero at first; nothing can be removed; an index outside is not a key."""
     with Map(spec(kind, size=7)) as counts:
         counts[6] = 60
         assert dict(counts.items()) == {0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 60}

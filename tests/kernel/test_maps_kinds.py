@@ -90,7 +90,7 @@ def errno_of(call, *arguments) -> int:
 
 @every(kind for kind in MAP_TRAITS if kind is not MapType.STRUCT_OPS)
 def test_operations_are_there_as_the_row_says(kind):
-    """Each command is refused as not for this kind, or not; a missing object or key is no refusal of the kind."""
+    """Each command is refused as not for this kind, or not; a missing object or key is not a refusal of the kind."""
     can = MAP_TRAITS[kind].operations
     with made(kind) as table:
         fd, slots = table.fileno(), possible_cpus() if MAP_TRAITS[kind].per_cpu else 1

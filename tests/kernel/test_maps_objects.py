@@ -342,10 +342,9 @@ def test_dumps_are_json_whatever_the_bytes():
         parsed = json.loads(json.dumps(dump(flows)))
         assert parsed == [
             {
-                "key": "\ufffd\x01",
+                "key": "\\xff\x01",
                 "values": [
-                    {"cpu": cpu, "value": {"port": cpu, "bytes": 2, "name": "n\ufffd"}}
-                    for cpu in range(possible_cpus())
+                    {"cpu": cpu, "value": {"port": cpu, "bytes": 2, "name": "n\\x80"}} for cpu in range(possible_cpus())
                 ],
             }
         ]
@@ -423,7 +422,9 @@ def test_a_pinned_map_is_found_again(bpffs):
             open_map(path, key=U64, value=Flow.layout)
         with open_map(path, key=u32, value=Flow) as found:  # as declarations have them
             assert found[9] == Flow(80, 17, "http")
-        with pytest.raises(InvalidValue, match=r"value=<class 'int'> is no BPF type: give an integer type, char\[N\]"):
+        with pytest.raises(
+            InvalidValue, match=r"value=<class 'int'> is not a BPF type: give an integer " r"type, char\[N\]"
+        ):
             open_map(path, key=u32, value=int)
         with open_map(directory / "flows") as found:  # a pathlib path, too
             found.pin(directory / "again")
@@ -472,5 +473,5 @@ def test_a_loaded_map_that_is_not_there_is_told_with_the_closest():
 def test_a_program_in_place_of_a_function_needs_the_function():
     """An object's `SEC("freplace/x")` names it, and no program."""
     code = Code((build.mov64(build.R0, 0), build.exit_()), (FunctionStart("instead", 0),))
-    with pytest.raises(InvalidValue, match="type EXT takes a function's place: give its ProgramSpec"):
+    with pytest.raises(InvalidValue, match="type EXT replaces a function: give its ProgramSpec"):
         Program(ProgramSpec("instead", ProgramType.EXT, code), {})

@@ -170,7 +170,7 @@ def test_what_was_not_tested_for_none_is_refused():
 
     refused(unchecked, r"tables\.get\(…\) may be None")
     refused(by_item, r"tables\[k\] may be missing: write tables\.get\(k\)")
-    refused(written, "user space puts them in")
+    refused(written, "user space inserts and removes them")
     refused(outside, "index 3 is outside the map tables, which has 3 entries")
     with pytest.raises(InvalidValue, match="shape is a declared map"):
         bpf.array_of_maps(u64, size=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,48 @@ def test_a_map_with_types_by_hand():
         check(opened)
 
 
+def test_keys_that_differ_behind_a_nul_are_two():
+    """Keys of C programs need not end with a NUL: each is found, changed and deleted by what iterating gave."""
+    btf = BtfBuilder()
+    char, u32, u64 = btf.add_int("char", 1, signed=True), btf.add_int("__u32", 4), btf.add_int("__u64", 8)
+    key = btf.add_struct("key", 8, [("name", btf.add_array(char, u32, 4), 0, 0), ("__pad", u32, 32, 0)])
+    types = MapTypes(btf.to_bytes(), key, u64)
+    spec = MapSpec("named", MapType.HASH, array_of(U8, 8), U64, 11, btf=types)
+    names = [b"abcd", b"ab\0x", b"ab\0y", b"ab\0\0"]
+    with make_map(spec) as made, open_map(made.info().id) as opened:
+        for number, name in enumerate(names):
+            opened.store.update_elem(name + bytes(4), number.to_bytes(8, "little"))
+        assert sorted(dict(opened).values()) == sorted(opened.snapshot().values()) == [0, 1, 2, 3]
+        for entry in list(opened):
+            opened[entry] += 10
+        assert sorted(opened.values()) == [10, 11, 12, 13]
+        printed = json.loads(pyebpf("id", made.info().id)[1])
+        assert {each["key"]["name"] for each in printed} == {"abcd", "ab\0x", "ab\0y", "ab"}
+        for entry in list(opened):
+            del opened[entry]
+        assert len(opened) == 0
+
+
+def test_numbers_that_python_has_and_the_language_lacks():
+    """Printed as numbers; what JSON has no number for as text."""
+    btf = BtfBuilder()
+    u32, wide, double = btf.add_int("__u32", 4), btf.add_int("__int128", 16, signed=True), btf.add_float("double", 8)
+    flags = btf.add_array(btf.add_int("_Bool", 1, boolean=True), u32, 8)
+    value = btf.add_struct("value", 32, [("sum", wide, 0, 0), ("mean", double, 128, 0), ("seen", flags, 192, 0)])
+    types = MapTypes(btf.to_bytes(), u32, value)
+    spec = MapSpec("numbers", MapType.HASH, array_of(U8, 4), array_of(U8, 32), 11, btf=types)
+    rows = {1: (-(1 << 100), 0.1), 2: (1 << 90, float("inf"))}
+    with make_map(spec) as made, open_map(made.info().id) as opened:
+        for key, (total, mean) in rows.items():
+            raw = total.to_bytes(16, "little", signed=True) + struct.pack("<d", mean) + b"\1\0" * 4
+            opened.store.update_elem(key.to_bytes(4, "little"), raw)
+        assert {key: (each.sum, each.mean) for key, each in opened.items()} == rows
+        assert opened[1].seen == [True, False] * 4
+        printed = {each["key"]: each["value"] for each in json.loads(pyebpf("id", made.info().id)[1])}
+    assert printed[1] == {"sum": -(1 << 100), "mean": 0.1, "seen": [True, False] * 4}
+    assert printed[2] == {"sum": 1 << 90, "mean": "inf", "seen": [True, False] * 4}
+
+
 def test_a_map_of_libbpf(tmp_path_factory, bpffs):
     """Clang compiles it, bpftool loads and pins it."""
     needs("command:clang-19", "command:bpftool")
@@ -115,6 +158,45 @@ def test_a_map_of_libbpf(tmp_path_factory, bpffs):
         subprocess.run(command, check=True, timeout=60)
         with open_map(maps / "flows") as opened:
             check(opened)
+
+    bpffs(work)
+
+
+GLOBALS = """
+#define SEC(name) __attribute__((section(name), used))
+enum colour { RED = 1, BLUE = -2 };
+struct pair { short a; char b; };
+int count = -3;
+char name[10] = "a\\\\b\\xff";
+struct pair both = {7, 8};
+enum colour chosen = BLUE;
+SEC("socket") int f(void *context) { count += name[0] + both.a; chosen = RED; return 0; }
+char _license[] SEC("license") = "GPL";
+"""
+
+
+def test_variables_of_a_section_have_their_names(tmp_path_factory, bpffs):
+    """Global data that bpftool loaded: an object of the variables, enumerators by name."""
+    needs("command:clang-19", "command:bpftool")
+    folder = tmp_path_factory.mktemp("object")
+    path, target = folder / "vars.c", folder / "vars.o"
+    path.write_text(GLOBALS)
+    subprocess.run(["clang-19", "-target", "bpf", "-O2", "-g", "-c", path, "-o", target], check=True)
+
+    def work(directory: Path) -> None:
+        programs, maps = directory / "programs", directory / "maps"
+        command = ["/usr/sbin/bpftool", "prog", "loadall", target, programs, "pinmaps", maps]
+        subprocess.run(command, check=True, timeout=60)
+        (pin,) = [each for each in maps.iterdir() if each.name.endswith("data")]
+        status, out, err = pyebpf(pin)
+        assert (status, err) == (0, "")
+        (entry,) = json.loads(out)
+        assert entry["value"] == {
+            "count": -3,
+            "name": "a\\\\b\\xff",
+            "both": {"a": 7, "b": 8},
+            "chosen": "BLUE",
+        }
 
     bpffs(work)
 
@@ -183,7 +265,7 @@ def test_the_command_prints_json():
         status, out, err = pyebpf("id", made.info().id)
         assert (status, err) == (0, "")
         (entry,) = json.loads(out)
-        assert entry["key"] == {"number": 5, "state": 7}
+        assert entry["key"] == {"number": 5, "state": "BUSY"}
         assert entry["value"]["ends"][1] == {"address": "0a000002", "port": 443}
         assert entry["value"]["name"] == "web"
     assert pyebpf("/nowhere") == (1, "", "pyebpf map: no map is pinned at /nowhere\n")

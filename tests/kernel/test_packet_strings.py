@@ -105,7 +105,7 @@ def test_what_a_name_in_a_packet_does_not_do():
     """Strings are not cut, or compared by order, in packets as elsewhere."""
     for text, message in (
         ('head.name < "b"', "the char[8] of the packet has no operator <: strings are compared by == and !="),
-        ('head.name == "12345678"', "'12345678' can never stand in char[8]: at most 7 bytes, none of them NUL"),
+        ('head.name == "12345678"', "'12345678' can never fit char[8]: at most 7 bytes, none of them NUL"),
         ("head.name[8]", "index 8 is outside the char[8] of the packet: 0 to 7"),
     ):
         bpf = BPF()

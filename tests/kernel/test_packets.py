@@ -7,6 +7,7 @@ import runpy
 
 import pytest
 
+import pyebpf.endpoints
 import pyebpf.packet
 from pyebpf import BPF, XDP_DROP, XDP_PASS, XDP_TX, SkBuff, Struct, XdpContext, be16, field, helpers, u8, u64
 from pyebpf.packet import (
@@ -389,7 +390,12 @@ def test_the_page_keeps_its_word():
     assert len(programs) >= 4
     for text in programs:
         bpf = BPF()
-        names = {**vars(pyebpf.packet), **{name: getattr(pyebpf, name) for name in pyebpf.__all__}, "BPF": None}
+        names = {
+            **vars(pyebpf.packet),
+            **vars(pyebpf.endpoints),
+            **{name: getattr(pyebpf, name) for name in pyebpf.__all__},
+            "BPF": None,
+        }
         dropped = bpf.percpu_array(value=u64, size=8, name="dropped")
         bpf.define(text, {**names, "dropped": dropped})
         bpf.load()

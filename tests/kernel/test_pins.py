@@ -193,8 +193,11 @@ def test_refusals_of_pins(pair, bpffs, tmp_path_factory):
         bpf.pin(f"{bpffs}/here")
         with pytest.raises(KernelError, match="something is pinned there already"):
             bpf.pin(f"{bpffs}/here")
-        names = sorted(re.sub(r"\d+", "N", each.name) for each in Path(bpffs, "here").iterdir())
-        assert names == ["link_N_N", "map_N_seen", "program_N_count"]
+        names = sorted(
+            re.sub(r"_[0-9a-f]{16}$", "_DIGEST", re.sub(r"_\d+(?=_|$)", "_N", each.name))
+            for each in Path(bpffs, "here").iterdir()
+        )
+        assert names == ["link_N_N", "map_N_seen", "program_N_count_DIGEST"]
         with pytest.raises(NotFound, match="nothing is pinned at"):
             counting(XDP_DROP, "veth0").reopen(f"{bpffs}/nothing")
         with pytest.raises(InvalidValue, match=r"the map seen pinned at .* has 1 entries, not 3"):
@@ -205,12 +208,12 @@ def test_refusals_of_pins(pair, bpffs, tmp_path_factory):
         def another(ctx: XdpContext) -> int:
             return XDP_PASS if len(ctx.packet) else XDP_DROP
 
-        with pytest.raises(InvalidValue, match="was made by other declarations: it has no program_0_another"):
+        with pytest.raises(InvalidValue, match="has other declarations: it lacks program_0_another_"):
             other.reopen(f"{bpffs}/here")
-        with pytest.raises(InvalidValue, match="this is loaded already"):
+        with pytest.raises(InvalidValue, match="this is already loaded"):
             bpf.reopen(f"{bpffs}/here")
         bpf.unpin()
-        with pytest.raises(InvalidValue, match="nothing of this is pinned"):
+        with pytest.raises(InvalidValue, match="no part of this is pinned"):
             bpf.unpin()
     assert [each for each in Path(bpffs).iterdir() if each.suffix != ".debug"] == []  # the kernel's own
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyebpf
-from pyebpf import BPF, KernelObject, NotSupported, Struct, emit, pid, u32, u64
+from pyebpf import BPF, InvalidValue, KernelObject, NotSupported, Struct, emit, pid, u32, u64
 from pyebpf.arch import host
 from pyebpf.kernel.cpus import online_cpus
 from pyebpf.kernel.tracefs import Tracefs
@@ -107,6 +107,51 @@ def test_pinned_and_taken_up(how: str, unmounted_bpffs: Path) -> None:
         work(7)
         assert bpf["counts"][0] == counted
     assert not Path(path).exists()
+
+
+def by_flags(*, event: str = "sys_enter_getcpu", added: int = 1, gone: bool = False, more: bool = False) -> BPF:
+    """A module of two maps and one or two programs."""
+    bpf = BPF()
+    counts = bpf.array(value=u64, name="counts")
+    bpf.array(value=u64, name="others") if not gone else None
+
+    @bpf.tracepoint(f"syscalls:{event}")
+    def probe() -> None:
+        if pid() == ME:
+            counts[0] += added
+
+    if more:
+
+        @bpf.tracepoint("syscalls:sys_exit_getcpu")
+        def second() -> None:
+            counts[0] += 0
+
+    return bpf
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "message"),
+    [
+        ({}, {"added": 2}, "the program probe pinned at .* has other code than this one, or is attached elsewhere"),
+        ({}, {"event": "sys_exit_getcpu"}, "the program probe pinned at .* is attached elsewhere: reopen it by the"),
+        ({}, {"more": True}, "has other declarations: it lacks program_1_second_"),
+        ({"more": True}, {}, "has other declarations: it has program_1_second_[0-9a-f]+, too; unpin it"),
+        ({}, {"gone": True}, "has other declarations: it has map_1_others, too; unpin it"),
+    ],
+)
+def test_other_source_is_not_taken_for_what_is_pinned(
+    first: dict[str, Any], then: dict[str, Any], message: str, unmounted_bpffs: Path
+) -> None:
+    """A changed constant, another place, a probe or map more or less: refused; the same source is taken."""
+    path = f"{unmounted_bpffs}/counter"
+    with by_flags(**first) as bpf:
+        bpf.pin(path)
+    with pytest.raises(InvalidValue, match=message):
+        by_flags(**then).reopen(path)
+    with by_flags(**first).reopen(path) as bpf:
+        getcpu(3)
+        assert bpf["counts"][0] >= 3
+        bpf.unpin()
 
 
 def test_a_security_hook_that_stays_until_it_is_unpinned(unmounted_bpffs: Path) -> None:

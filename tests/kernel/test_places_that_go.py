@@ -60,7 +60,7 @@ def refuses_updates(link, program):
             link.update(program)
             time.sleep(0.01)
 
-    gone = rf"^updating .* to {program.name}: what it was attached to is gone \(ENOLINK\)$"
+    gone = rf"^updating .* to {program.name}: its target no longer exists \(ENOLINK\)$"
     with pytest.raises(KernelError, match=gone):
         update()
 
@@ -80,14 +80,14 @@ def test_an_interface_that_goes(feature, make_namespace, monkeypatch):
             with pytest.raises(NotSupported, match=r"^clsact veth0 egress cannot be updated: it is attached by clsact"):
                 link.update(second)
         else:
-            with pytest.raises(KernelError, match=r"^updating .* veth0.* to second: what it was attached to is gone"):
+            with pytest.raises(KernelError, match=r"^updating .* veth0.* to second: its target no longer exists"):
                 link.update(second)
         link.detach()
         assert link.detached
         with pytest.raises(NotFound, match=r"^no network interface 'veth0' in this network namespace: there is lo$"):
             first.attach("veth0")
         monkeypatch.setattr(network, "interface_index", lambda _: index)
-        with pytest.raises(NotFound, match=r"^attaching first to .* veth0.*: veth0 has just gone \(E\w+\)$"):
+        with pytest.raises(NotFound, match=r"^attaching first to .* veth0.*: veth0 has just disappeared \(E\w+\)$"):
             first.attach("veth0")
         with open_rtnetlink() as netlink, iproute() as requests:
             assert not has_clsact(requests, index)
@@ -118,7 +118,7 @@ def test_a_namespace_that_goes(make_namespace):
         os.waitid(os.P_PID, there.pid, os.WEXITED | os.WNOWAIT)
         refuses_updates(link, second)
         link.detach()
-        with pytest.raises(NotFound, match=f"^no network namespace {there.path}: it, or the process that it was of"):
+        with pytest.raises(NotFound, match=f"^no network namespace {there.path}: it does not exist"):
             first.attach(there.path)
 
 

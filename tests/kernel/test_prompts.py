@@ -168,7 +168,7 @@ globals()[sys.argv[1]]()
             ["<module>", "read"],
             "pyebpf.errors.NotLoaded: map (unnamed) is not loaded: read and write it inside",
         ),
-        ("tool", ["<module>", "tool"], "pyebpf.errors.InvalidValue: --pid: 0 is below 1"),
+        ("tool", ["<module>", "tool"], "pyebpf.errors.InvalidValue: pid: 0 is below 1"),
         ("thread", ["_bootstrap_inner", "run", "read"], "pyebpf.errors.NotLoaded: map (unnamed) is not loaded"),
         ("mine", ["<module>", "mine"], "ZeroDivisionError: division by zero"),
         ("caused", ["caused", "read", "<module>", "caused"], "RuntimeError: mine"),

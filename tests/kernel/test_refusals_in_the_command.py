@@ -100,7 +100,8 @@ def test_a_script_that_catches_it_has_the_whole_log(tmp_path: Path) -> None:
 def test_a_tool_shows_the_log_when_asked() -> None:
     """Without -v a line, the source and a caret; with it the log before them."""
     source = Path(opensnoop.__file__)
-    number, text = next(
+    # Of two places the first is for -F.
+    *_, (number, text) = (
         (number, line.strip())
         for number, line in enumerate(source.read_text().splitlines(), 1)
         if line.strip().startswith("path=user_string(")

@@ -92,13 +92,14 @@ SEC("tc") int dynptr_changed(void *context) {
     return 0;
 }
 """
-#: What older kernels take: `__kptr` meant an unreferenced pointer before Linux 6.4, and a dynptr that a program writes
-#: over was noticed at its next use before 6.3.
-SINCE = {
-    "kptr_store": "6.4",
-    "kptr_access": "6.4",
-    "kptr_unreferenced": "6.4",
-    "dynptr_changed": "6.3",
+#: What older kernels take or refuse otherwise: `__kptr` meant an unreferenced pointer before Linux 6.4, a dynptr that a
+#: program writes over was noticed at its next use before 6.3, and tc programs had no helper to copy a pointer with.
+NEEDS = {
+    "kptr_store": "kernel:6.4",
+    "kptr_access": "kernel:6.4",
+    "kptr_unreferenced": "kernel:6.4",
+    "dynptr_changed": "kernel:6.3",
+    "kptr_copied": "helper:get_current_comm@sched_cls",
 }
 NAMES = re.findall(r"SEC\(\"[^)]*\"\) int (\w+)", SOURCE)
 
@@ -113,9 +114,7 @@ def test_a_kernel_that_keeps_no_pointers_says_so(object_file):
     """Its BTF lacks the kind of types that marks them: named, with its release."""
     lacks("helper:kptr_xchg@sched_cls")
     (spec,) = (each for each in object_file.map_specs() if each.name == "tasks")
-    with pytest.raises(
-        KernelError, match=r"has no BTF types of kind TYPE_TAG, for which it takes Linux 5\.17 or later"
-    ):
+    with pytest.raises(KernelError, match=r"has no BTF types of kind TYPE_TAG \(needs Linux 5\.17 or later\)"):
         Map(spec)
 
 
@@ -123,10 +122,8 @@ def test_a_kernel_that_keeps_no_pointers_says_so(object_file):
 def test_a_field_that_the_kernel_keeps_is_refused_at_its_line(object_file, name):
     """The kernel's own words, what they mean, and the line that is marked in the source."""
     needs("helper:kptr_xchg@sched_cls")
-    if name in SINCE:
-        needs(f"kernel:{SINCE[name]}")
-    if name == "kptr_copied":
-        needs("helper:get_current_comm@sched_cls")
+    if name in NEEDS:
+        needs(NEEDS[name])
     kernel = Btf(read_btf())
     body = SOURCE[SOURCE.index(f"int {name}(") :].partition("\n}\n")[0]
     line, _, wanted = body.partition("  // <- ")

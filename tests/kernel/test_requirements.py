@@ -12,31 +12,31 @@ from pyebpf.attach.cgroups import HOOKS
 from tests.support.needs import lacks
 
 #: Decorator, its arguments, the feature, and the line less what is done and this kernel's release.
-UNIX = "takes Linux 6.7 or later with CONFIG_CGROUP_BPF: @bpf.lsm_cgroup takes security hooks of sockets"
+UNIX = "needs Linux 6.7 or later with CONFIG_CGROUP_BPF): @bpf.lsm_cgroup takes security hooks of sockets"
 PLACES = [
     (
         "netfilter",
         ("ipv4", "local_out"),
         {},
         "attach:netfilter",
-        "no netfilter programs, for which it takes Linux 6.4 or later with CONFIG_NETFILTER_BPF_LINK: @bpf.tc and ",
+        "no netfilter programs (needs Linux 6.4 or later with CONFIG_NETFILTER_BPF_LINK): @bpf.tc and ",
     ),
     (
         "netkit",
         ("lo", "primary"),
         {},
         "attach:netkit",
-        "no netkit links, for which it takes Linux 6.7 or later with CONFIG_NETKIT: @bpf.tc at both ends of a veth",
+        "no netkit links (needs Linux 6.7 or later with CONFIG_NETKIT): @bpf.tc at both ends of a veth",
     ),
     (
         "tc",
         ("lo", "ingress"),
         {"by": "tcx"},
         "attach:tcx",
-        'no tcx links, for which it takes Linux 6.6 or later with CONFIG_NET_XGRESS: @bpf.tc(…, by="clsact")',
+        'no tcx links (needs Linux 6.6 or later with CONFIG_NET_XGRESS): @bpf.tc(…, by="clsact")',
     ),
     *(
-        (f"cgroup_{name}", (), {}, f"attach:{row.attach_type.name.lower()}", f"no hook {name}, for which it {UNIX}")
+        (f"cgroup_{name}", (), {}, f"attach:{row.attach_type.name.lower()}", f"no hook {name} ({UNIX}")
         for name, row in HOOKS.items()
         if row.release
     ),

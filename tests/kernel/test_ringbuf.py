@@ -12,14 +12,15 @@ import pytest
 from pyebpf.asm import Instruction, build, layout
 from pyebpf.asm.build import R0, R1, R2, R3, R4, R10
 from pyebpf.errors import InvalidValue, MalformedData, NotLoaded
-from pyebpf.events import PerfBuffer, RingBuffer
+from pyebpf.events import PerfBuffer, RingBuffer, UserRingBuffer
 from pyebpf.kernel.cpus import online_cpus
-from pyebpf.objects import Map, Program
+from pyebpf.objects import KernelMap, Map, Program
 from pyebpf.specs import Code, FunctionStart, MapSpec, ProgramSpec
 from pyebpf.types import U32, U64, Struct, char, field, u32, u64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from tests.support import emitters
 from tests.support.emitters import call, end, numbered
+from tests.support.needs import needs
 from tests.support.processors import one_processor
 
 SIZE = 1 << 16
@@ -91,6 +92,33 @@ def test_records_come_decoded_and_in_order(rig):
         assert {type(event) for event in got} == {Drop}
         assert {event.limit for event in got} == {0x41}
         assert events.poll(0) == []
+
+
+def test_a_struct_class_is_a_type(rig):
+    """As `bpf.ringbuf` takes it."""
+    emit = rig.program(16)
+    with RingBuffer(rig.ring, Drop) as events:
+        run(emit, 23)
+        got = events.poll(0)
+        assert ([event.at for event in got], {type(event) for event in got}) == (list(range(23)), {Drop})
+
+
+@pytest.mark.parametrize(
+    ("reader", "kind", "size"),
+    [
+        (RingBuffer, MapType.RINGBUF, SIZE),
+        (PerfBuffer, MapType.PERF_EVENT_ARRAY, 0),
+        (UserRingBuffer, MapType.USER_RINGBUF, SIZE),
+    ],
+)
+def test_each_buffer_takes_classes_and_types_and_nothing_else(reader, kind, size):
+    """What is no type is refused by the argument's name."""
+    needs(f"map:{kind.name.lower()}")
+    with KernelMap(MapSpec("records", kind, None, None, size)) as ring:
+        with pytest.raises(InvalidValue, match=r"^record=<class 'int'> is not a BPF type: give a Struct class, an int"):
+            reader(ring, int)
+        for record in (Drop, Drop.layout, u64, None):
+            reader(ring, record).close()
 
 
 def test_records_hold_strings(rig):

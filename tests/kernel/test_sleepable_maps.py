@@ -56,10 +56,10 @@ def steps(bpf):
 @pytest.mark.parametrize(
     ("kind", "make", "words"),
     [
-        ("bloom_filter", bloom, "no Bloom filters"),
-        ("lpm_trie", trie, "no LPM tries"),
-        ("perf_event_array", perf, "no perf buffers"),
-        ("prog_array", steps, "no program arrays"),
+        ("bloom_filter", bloom, "use Bloom filters"),
+        ("lpm_trie", trie, "use LPM tries"),
+        ("perf_event_array", perf, "use perf buffers"),
+        ("prog_array", steps, "use program arrays"),
     ],
 )
 def test_refused_while_compiling_or_loaded(kind, make, words):
@@ -74,7 +74,7 @@ def test_refused_while_compiling_or_loaded(kind, make, words):
             return
     with pytest.raises(CompileError) as caught:
         bpf.specs()
-    assert caught.value.message.startswith("table: this kernel lets sleepable programs")
+    assert caught.value.message.startswith("table: sleepable programs, such as syscall programs, cannot use")
     assert words in caught.value.message
     assert caught.value.location is not None
     assert any(name in caught.value.location.text for name in ("table.", "seen.", "events."))

@@ -293,7 +293,7 @@ def test_sock_ops_fill_the_map():
 
 
 def test_refused(make_pair):
-    """What is no map of sockets, a second program, and a method of other programs are one line each."""
+    """What is not a map of sockets, a second program, and a method of other programs are one line each."""
     bpf = BPF()
     counts = bpf.array(value=u64)
     sockets = bpf.sockmap(size=1)
@@ -309,9 +309,9 @@ def test_refused(make_pair):
 
     near, _ = make_pair()
     with bpf:
-        with pytest.raises(InvalidValue, match=r"sends: 'x' is no map: give a bpf.sockmap"):
+        with pytest.raises(InvalidValue, match=r"sends: 'x' is not a map: give a bpf.sockmap"):
             sends.attach("x")
-        with pytest.raises(KernelError, match=r"attaching sends to sk_msg of map counts: that is no map of sockets"):
+        with pytest.raises(KernelError, match=r"attaching sends to sk_msg of map counts: that is not a map of sockets"):
             sends.attach(counts)
         with pytest.raises(InvalidValue, match="has indices 0 to 0, not 1"):
             sockets[1] = near

@@ -113,18 +113,18 @@ def test_filter_ends():
 
 
 def test_filter_refused(tmp_path):
-    """What is no socket, a closed one and a locked one are one line each."""
+    """What is not a socket, a closed one and a locked one are one line each."""
     bpf, _, looks = letters()
     closed = udp()
     closed.close()
     with bpf, udp() as locked, (tmp_path / "file").open("w") as file:
         with pytest.raises(InvalidValue, match="looks: the socket to attach it to is closed"):
             looks.attach(closed)
-        with pytest.raises(InvalidValue, match="'x' is no socket: give one, or its descriptor"):
+        with pytest.raises(InvalidValue, match="'x' is not a socket: give one, or its descriptor"):
             looks.attach("x")
         with pytest.raises(InvalidValue, match=r"filter of a socket is attached by probe.attach\(socket\)"):
             looks.attach()
-        with pytest.raises(KernelError, match="that descriptor is no socket"):
+        with pytest.raises(KernelError, match="that descriptor is not a socket"):
             looks.attach(file)
         with pytest.raises(KernelError, match="the socket shares no port: set SO_REUSEPORT on it first"):
             looks.attach(locked, reuseport=True)
@@ -275,10 +275,12 @@ def test_namespaces(make_namespace, tmp_path):
         assert bpf.attachments == [f"looks: sk_lookup of {each.path}, by netns link" for each in (namespace, other)]
     bpf, _, _, looks = looking()
     with bpf:
-        with pytest.raises(NotFound, match=r"^no network namespace /run/netns/pyebpf-none: it, or the process"):
+        with pytest.raises(
+            NotFound, match=r"^no network namespace /run/netns/pyebpf-none: it does not exist, or its process has ended"
+        ):
             looks.attach("pyebpf-none")
         (tmp_path / "file").touch()
-        with pytest.raises(NotFound, match=r"file is no network namespace: give a file such as /proc/self/ns/net"):
+        with pytest.raises(NotFound, match=r"file is not a network namespace: give a file such as /proc/self/ns/net"):
             looks.attach(tmp_path / "file")
         with pytest.raises(InvalidValue, match=r"^3.5 names no network namespace"):
             looks.attach(3.5)
@@ -357,7 +359,9 @@ def test_flow_dissector(make_namespace):
     namespace = make_namespace()
     bpf, counts, dissects = dissecting()
     with bpf:
-        with pytest.raises(NotFound, match=r"^no network namespace /run/netns/pyebpf-none: it, or the process"):
+        with pytest.raises(
+            NotFound, match=r"^no network namespace /run/netns/pyebpf-none: it does not exist, or its process has ended"
+        ):
             dissects.attach("pyebpf-none")
         try:
             link = dissects.attach(namespace.path)
@@ -382,5 +386,5 @@ def test_ethernet_is_not_seen():
         ethernet = ctx.packet.header(Ethernet)
         return 0 if ethernet is None else 1
 
-    with pytest.raises(Exception, match=r"reads copies of its packet: write ctx.packet.load\(Ethernet, at=…\)"):
+    with pytest.raises(Exception, match=r"read copies of their packet: write ctx.packet.load\(Ethernet, at=…\)"):
         bpf.specs()

@@ -139,6 +139,6 @@ def test_what_is_refused():
 
         return use
 
-    assert message(longer) == "'abc' can never stand in char[3]: at most 2 bytes, none of them NUL"
+    assert message(longer) == "'abc' can never fit char[3]: at most 2 bytes, none of them NUL"
     assert "slice" in message(counted)
     assert message(last) == "the ends of a string's slice count from its beginning; for its end there is .endswith()"

@@ -160,7 +160,7 @@ def test_refusals():
     def key(sk):
         pass
 
-    refused("tcp_congestion_ops", define(key), NotFound, "^key of struct tcp_congestion_ops is no function but a")
+    refused("tcp_congestion_ops", define(key), NotFound, "^key of struct tcp_congestion_ops is not a function but a")
 
     def undo_cwnd(sk, more):
         return 2
@@ -179,7 +179,7 @@ def test_refusals():
         return ssthresh
 
     refused(
-        "tcp_congestion_ops", define(silent()), CompileError, "every path of a program of this kind returns a value"
+        "tcp_congestion_ops", define(silent()), CompileError, "every path of a program of this type returns a value"
     )
 
     def negative():

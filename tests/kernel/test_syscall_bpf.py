@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pyebpf.asm.build import R0, R1, R2, R6, R10
 from pyebpf.errors import NotPermitted, NotSupported
 from pyebpf.kernel import bpf, info, map_elements
 from pyebpf.kernel.descriptor import Descriptor, open_descriptors
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.errno_table import ENOTSUPP
 from tests.support.needs import needs
@@ -259,12 +260,12 @@ def test_a_forgotten_descriptor_warns_and_closes():
 DROPPED = """
 import os
 from pyebpf.kernel import bpf
-from pyebpf.kernel.diagnosis import diagnose
+from pyebpf.kernel.errors_in_words import kernel_error
 os.setuid(65534)
 try:
     bpf.map_create(1, 4, 8, 1)
 except OSError as error:
-    print(diagnose(error, "creating map counts", needs=("CAP_BPF",)))
+    print(kernel_error(error, "creating map counts", needs=("CAP_BPF",)))
 """
 
 
@@ -280,7 +281,7 @@ def test_an_ordinary_user_is_told_what_is_missing():
 )
 def test_an_errno_becomes_the_error_of_its_kind(number, kind):
     """Privileges, missing features, and the kernel's own ENOTSUPP that Python cannot name."""
-    error = diagnose(number, "attaching")
+    error = kernel_error(number, "attaching")
     assert type(error) is kind
     assert error.errno == number
     assert "attaching" in str(error)
@@ -296,3 +297,10 @@ def test_a_pinned_map_is_found_again(table, unmounted_bpffs):
         bpf.obj_pin(table, f"{unmounted_bpffs}/counts")
     with pytest.raises(FileNotFoundError):
         bpf.obj_get(f"{unmounted_bpffs}/other")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_too_many_open_files_have_a_remedy(number):
+    """Whatever the call was that they stopped."""
+    error = kernel_error(OSError(number, os.strerror(number)), "attaching on_exit")
+    assert str(error).startswith(f"attaching on_exit failed: {os.strerror(number)}, raise the limit: ulimit -n")

@@ -103,7 +103,7 @@ def test_what_is_not_there_or_too_much():
         "(--max-probes)"
     )
     assert refusal(f"u:{path}:traced:*", max_probes=3) == (
-        f"'traced:*' matches 4 places of {path}, more than 3: narrow it, or allow more with max_probes=4 (--max-probes)"
+        f"'traced:*' matches 6 places of {path}, more than 3: narrow it, or allow more with max_probes=6 (--max-probes)"
     )
     assert refusal(f"u:{path}:traced:twic").startswith(
         f"{path} has no USDT probe traced:twic (did you mean traced:twice"

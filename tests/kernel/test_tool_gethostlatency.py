@@ -58,12 +58,12 @@ def test_51_lookups():
         took = int(let(process))
         for tool in (text, objects):
             tool.stop()
-    found = [o for o in objects.objects() if o["PID"] == process.pid]
-    assert [o["HOST"] for o in found] == EXPECTED
-    assert list(found[0]) == COLUMNS
-    assert {o["COMM"] for o in found} == {"resolver"}
-    assert min(o["LATms"] for o in found) > 0
-    assert sum(o["LATms"] for o in found) <= took / 1e6
+    found = [o for o in objects.objects() if o["pid"] == process.pid]
+    assert [o["host"] for o in found] == EXPECTED
+    assert list(found[0]) == ["time", "pid", "comm", "latency_ns", "host"]
+    assert {o["comm"] for o in found} == {"resolver"}
+    assert min(o["latency_ns"] for o in found) > 0
+    assert sum(o["latency_ns"] for o in found) <= took
     heading, *lines = text.out.splitlines()
     assert heading.split() == COLUMNS
     mine = [line.split() for line in lines if line.split()[1] == str(process.pid)]
@@ -74,15 +74,17 @@ def test_51_lookups():
 
 
 def test_one_process():
-    """-p keeps the look-ups of one process, by the C library that it has; as a library, with typed records."""
+    """-p keeps the look-ups of one process, by the C library that it has; typed records, with their times."""
     with resolver() as one, resolver() as other, gethostlatency.open(pid=one.pid) as lookups:
         let(other)
         began = time.monotonic_ns()
         let(one)
-        most = time.monotonic_ns() - began
+        ended = time.monotonic_ns()
         found = [next(lookups) for _ in EXPECTED]
     assert [(each.pid, each.host) for each in found] == [(one.pid, host) for host in EXPECTED]
-    assert 0 < sum(each.elapsed for each in found) <= most
+    assert 0 < sum(each.elapsed for each in found) <= ended - began
+    times = [each.time for each in found]
+    assert [began, *times, ended] == sorted([began, *times, ended])
 
 
 def test_what_is_not_there():

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf import BPF, pid, u64
 from pyebpf.programs import opensnoop
 from tests.support.command import running
 from tests.support.told import let, waiting
@@ -27,6 +28,7 @@ from tests.support.waiting import PATIENCE
 
 OPENS, FAILURES = 23, 11
 COLUMNS = ["PID", "COMM", "FD", "ERR", "PATH"]
+FIELDS = ["time", "pid", "comm", "descriptor", "error", "path"]
 WORKLOAD = """
 import os, sys
 folder, uid, opens, failures = sys.argv[1], *map(int, sys.argv[2:])
@@ -64,18 +66,21 @@ def test_23_opens_in_every_format(tmp_path):
             tool.stop()
     expected = [f"{tmp_path}/{number}" for number in range(OPENS)]
     expected += [f"{tmp_path}/missing{number}" for number in range(FAILURES)]
-    found = [o for o in objects.objects() if str(tmp_path) in o["PATH"]]
-    assert [o["PATH"] for o in found] == expected
-    assert list(found[0]) == COLUMNS
-    assert {(o["PID"], o["COMM"]) for o in found} == {(process.pid, "opener")}
-    assert [o["ERR"] for o in found] == [0] * OPENS + [errno.ENOENT] * FAILURES
-    assert len({o["FD"] for o in found[:OPENS]}) == 1
-    assert {o["FD"] for o in found[OPENS:]} == {-1}
+    found = [o for o in objects.objects() if str(tmp_path) in o["path"]]
+    assert [o["path"] for o in found] == expected
+    assert list(found[0]) == list(rows.rows()[0]) == FIELDS
+    assert {(o["pid"], o["comm"]) for o in found} == {(process.pid, "opener")}
+    assert [o["error"] for o in found] == [0] * OPENS + [errno.ENOENT] * FAILURES
+    assert len({o["descriptor"] for o in found[:OPENS]}) == 1
+    assert {o["descriptor"] for o in found[OPENS:]} == {-1}
     as_text = [{name: str(value) for name, value in o.items()} for o in found]
-    assert [row for row in rows.rows() if str(tmp_path) in row["PATH"]] == as_text
+    mine = [row for row in rows.rows() if str(tmp_path) in row["path"]]
+    assert [{**row, "time": ""} for row in mine] == [{**o, "time": ""} for o in as_text]
+    assert [o["time"] for o in as_text] == sorted(o["time"] for o in as_text)
+    assert len({o["time"] for o in as_text}) == len(found)
     heading, *lines = text.out.splitlines()
     assert heading.split() == COLUMNS
-    assert [line.split() for line in lines if str(tmp_path) in line] == [list(o.values()) for o in as_text]
+    assert [line.split() for line in lines if str(tmp_path) in line] == [list(o.values())[1:] for o in as_text]
     assert [tool.err for tool in (text, objects, rows)] == ["Tracing open(2)... Hit Ctrl-C to end.\n"] * 3
 
 
@@ -103,14 +108,14 @@ def test_filters(public):
             (public / "other").open()
         for tool in (failures, by_pid, by_uid, by_name, others):
             tool.stop()
-    assert len([o for o in failures.objects() if str(public / "missing") in o["PATH"]]) == FAILURES
-    assert all(o["ERR"] > 0 for o in failures.objects())
+    assert len([o for o in failures.objects() if str(public / "missing") in o["path"]]) == FAILURES
+    assert all(o["error"] > 0 for o in failures.objects())
     assert len(by_pid.objects()) == len(by_uid.objects()) == OPENS + FAILURES
-    assert {o["UID"] for o in by_uid.objects()} == {65533}
-    assert len([o for o in by_name.objects() if o["PID"] == process.pid]) == OPENS + FAILURES
-    assert all("pene" in o["COMM"] for o in by_name.objects())
-    (own,) = [o for o in others.objects() if str(public) in o["PATH"]]
-    assert (own["PID"], own["ERR"]) == (os.getpid(), "ENOENT")
+    assert {o["uid"] for o in by_uid.objects()} == {65533}
+    assert len([o for o in by_name.objects() if o["pid"] == process.pid]) == OPENS + FAILURES
+    assert all("pene" in o["comm"] for o in by_name.objects())
+    (own,) = [o for o in others.objects() if str(public) in o["path"]]
+    assert (own["pid"], own["error"]) == (os.getpid(), errno.ENOENT)
 
 
 def test_one_thread(tmp_path):
@@ -167,7 +172,7 @@ def test_names_that_are_no_text(tmp_path):
             os.open(path, os.O_RDONLY)
         objects.stop()
         text.stop()
-    assert [o["PATH"] for o in objects.objects() if str(tmp_path) in o["PATH"]] == [f"{tmp_path}/\\xff\n\x1b[2J\xe9"]
+    assert [o["path"] for o in objects.objects() if str(tmp_path) in o["path"]] == [f"{tmp_path}/\\xff\n\x1b[2J\xe9"]
     assert [line for line in text.out.splitlines() if f"{tmp_path}/\\xff\\x0a\\x1b[2J\xe9" in line]
 
 
@@ -225,7 +230,7 @@ def test_the_path_is_read_although_its_page_was_not_in_memory(tmp_path):
         time.sleep(0.5)
         let(process)
         tool.stop()
-    assert [o["PATH"] for o in tool.objects()].count(os.fsdecode(name)) == 1
+    assert [o["path"] for o in tool.objects()].count(os.fsdecode(name)) == 1
 
 
 def test_in_a_pid_namespace(tmp_path):
@@ -245,7 +250,7 @@ def test_in_a_pid_namespace(tmp_path):
         os.kill(int(child), signal.SIGINT)
         assert tool.wait() == 0
     lost = re.search(r"Dropped \d+ events|too many to print at the end: \d+", tool.err)
-    found = [(o["PID"], o["PATH"]) for o in tool.objects()]
+    found = [(o["pid"], o["path"]) for o in tool.objects()]
     assert found.count((2, str(inside))) == 23  # the first process after the tool itself
     # Among thousands of others, of which some may have been lost.
     assert {pid for pid, path in found if path == str(inside)} <= {2, 3}
@@ -253,3 +258,32 @@ def test_in_a_pid_namespace(tmp_path):
     counts = [found.count((0, str(path))) for path in outside]
     assert max(counts) <= opens
     assert lost or counts == [opens, opens]
+
+
+def test_its_own_attaching_is_not_seen(tmp_path):
+    """A process that watches itself sees its own opens from the start of the block, and none of those that attach."""
+    for number in range(3):
+        with opensnoop.open(pid=os.getpid()) as calls:
+            (tmp_path / str(number)).write_text("mine")
+            assert next(calls).path == str(tmp_path / str(number))
+
+
+def test_attaching_opens_nothing_between_its_probes():
+    """Entries and exits are as many: what attaching reads of files is read before the first probe is attached."""
+    bpf = BPF()
+    entries, exits = bpf.array(value=u64, name="entries"), bpf.array(value=u64, name="exits")
+    me = os.getpid()
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_enter() -> None:
+        if pid() == me:
+            entries[0] += 1
+
+    @bpf.tracepoint("syscalls:sys_exit_openat")
+    def on_exit() -> None:
+        if pid() == me:
+            exits[0] += 1
+
+    with bpf:
+        bpf.detach()
+        assert (entries[0], exits[0]) == (0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -10,8 +11,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from pyebpf.errors import NotFound
 from pyebpf.output.folded import parse_folded
 from pyebpf.programs import profile
+from tests.support.cgroups import cgroup
 from tests.support.command import pyebpf, running
 from tests.support.native import build_native
 from tests.support.told import told
@@ -99,6 +102,34 @@ def test_the_function_that_is_busy(spinner):
     assert 0.5 * FREQUENCY * SECONDS <= sum(stacks.values()) <= 1.2 * FREQUENCY * SECONDS
 
 
+def test_several_processes_and_a_control_group(spinner):
+    """Two that are named, of all that run; a group that the spinner is in, and one that it is not in."""
+    with (
+        cgroup() as group,
+        profile.open(pid=(os.getpid(), spinner.pid), frequency=FREQUENCY) as both,
+        profile.open(cgroup=str(group.path), frequency=FREQUENCY) as of_group,
+    ):
+        spinner.tell("s", SECONDS)
+        found = {stack.pid for stack in both(0)}
+        assert spinner.pid in found <= {os.getpid(), spinner.pid}
+        assert of_group(0) == []
+        (group.path / "cgroup.procs").write_text(str(spinner.pid))
+        try:
+            spinner.tell("s", SECONDS)
+            assert {stack.pid for stack in of_group(0)} == {spinner.pid}
+        finally:
+            Path(group.path.parent, "cgroup.procs").write_text(str(spinner.pid))
+
+
+def test_a_process_of_several_that_does_not_exist():
+    """Refused by its number."""
+    with (
+        pytest.raises(NotFound, match=r"^--pid: there is no process 4194304"),
+        profile.open(pid=(os.getpid(), 1 << 22)),
+    ):
+        pass
+
+
 def test_the_kernels_functions(spinner):
     """Time in read(2) is the kernel's, above the library's call; -K and -U leave one half of it out."""
     pid = str(spinner.pid)
@@ -116,8 +147,8 @@ def test_the_kernels_functions(spinner):
     stacks = parse_folded(kernel.out.splitlines())
     assert sum(count for stack, count in stacks.items() if "vfs_read" in stack) > 0.8 * sum(stacks.values())
     assert not any("main" in stack for stack in stacks)
-    assert {tuple(record) for record in user.objects()} == {("COMM", "PID", "USER", "COUNT")}
-    assert {record["PID"] for record in user.objects()} == {spinner.pid}
+    assert {tuple(record) for record in user.objects()} == {("time", "comm", "pid", "user", "count")}
+    assert {record["pid"] for record in user.objects()} == {spinner.pid}
 
 
 def test_a_process_that_has_ended(program):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from pyebpf import BPF, Struct, char, comm, field, pid, u32, u64
@@ -41,7 +43,10 @@ def tool(snapshot, columns=()):
             single.add(id)
             keyed[pid()].add(id)
             calls[pid()] = Call(number=id, comm=comm())
-            numbers[pid()] = Numbers(number=id, calls=1)
+            numbers.add(pid(), Numbers(number=id, calls=0))
+            entry = numbers.get(pid())
+            if entry is not None:
+                entry.calls += 1
 
         return bpf
 
@@ -58,7 +63,7 @@ def tool(snapshot, columns=()):
         ("single", (Column("A"),), "its columns are for records"),
         ("keyed", (), r"gives a mapping.*: give its values\(\)"),
         ("numbers", (Column("A"),), r"records made of its items\(\)"),
-        ("calls", (Column("A"),), "Call.comm is no integer but char"),
+        ("calls", (Column("A"),), "Call.comm is not an integer but char"),
     ],
 )
 def test_what_cannot_be_printed_is_refused_at_the_start(name, columns, message):
@@ -71,7 +76,8 @@ def test_what_cannot_be_printed_is_refused_at_the_start(name, columns, message):
 
 
 def test_what_is_counted_first_is_not_lost_by_the_look():
-    """What came since the attachment is in the first interval."""
+    """What came since `open` is in the first interval."""
     made, _ = tool(lambda bpf, _options: bpf["numbers"].interval().values(), (Column("CALLS"),))
     with made.open() as snapshot:
+        os.getppid()
         assert snapshot()

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from pyebpf.programs import syscount
-from tests.support.command import running
+from tests.support.cgroups import cgroup
+from tests.support.command import pyebpf, running
 from tests.support.waiting import PATIENCE
 
 CALLS, FAILURES, SLEEPS = 1009, 211, 3
@@ -33,6 +35,7 @@ while (word := sys.stdin.buffer.raw.read(1)):
     for _ in range({SLEEPS}):
         time.sleep(0.05)
     libc.syscall({NO_CALL})
+    libc.syscall(-1)
     os.write(1, b"!")
 os._exit(0)
 """
@@ -63,11 +66,11 @@ def caller():
 
 
 def by_name(objects):
-    return {o["SYSCALL"]: o["COUNT"] for o in objects}
+    return {o["syscall"]: o["count"] for o in objects}
 
 
 def test_counts_by_name(caller):
-    """Exactly 1009 and 211 calls, as text, JSON and CSV; a number that is no call has its number for a name."""
+    """Exactly 1009 and 211 calls, as text, JSON and CSV; a number that is not a call has its number for a name."""
     pid = str(caller.pid)
     with (
         running("syscount", "-p", pid) as text,
@@ -79,12 +82,12 @@ def test_counts_by_name(caller):
             tool.stop()
     found = by_name(objects.objects())
     found.pop("read", None)  # it waits for the next word, perhaps already
-    assert list(objects.objects()[0]) == ["SYSCALL", "COUNT"]
+    assert list(objects.objects()[0]) == list(rows.rows()[0]) == ["time", "syscall", "count"]
     expected = {"getppid": CALLS, "getpgid": FAILURES, "clock_nanosleep": SLEEPS, "write": 1}
     assert expected.items() <= found.items()
     (unknown,) = [name for name in found if str(NO_CALL) in name]
-    assert found[unknown] == 1
-    assert {row["SYSCALL"]: int(row["COUNT"]) for row in rows.rows() if row["SYSCALL"] != "read"} == found
+    assert (found[unknown], found["[unknown: -1]"]) == (1, 1)
+    assert {row["syscall"]: int(row["count"]) for row in rows.rows() if row["syscall"] != "read"} == found
     empty, heading, *lines = text.out.splitlines()
     assert (empty, heading.split()) == ("", ["SYSCALL", "COUNT"])
     printed = {name.strip(): int(count) for name, count in (line.rsplit(maxsplit=1) for line in lines)}
@@ -111,15 +114,17 @@ def test_processes_failures_and_the_top(caller):
             tool.stop()
     names = by_name(failed.objects())
     assert names.pop("getpgid") == FAILURES
-    assert list(names.values()) == [1]  # the number that is no call
-    assert failed_by_process.objects() == [{"PID": caller.pid, "COMM": "caller", "COUNT": FAILURES + 1}]
-    (own,) = [o for o in by_process.objects() if o["PID"] == caller.pid]
-    assert (own["COMM"], own["COUNT"]) == ("caller", sum(by_name(every.objects()).values()))
+    assert names == {f"[unknown: {NO_CALL}]": 1, "[unknown: -1]": 1}  # numbers that are no calls
+    (by_pid,) = failed_by_process.objects()
+    assert list(by_pid) == ["time", "pid", "comm", "count"]
+    assert (by_pid["pid"], by_pid["comm"], by_pid["count"]) == (caller.pid, "caller", FAILURES + 2)
+    (own,) = [o for o in by_process.objects() if o["pid"] == caller.pid]
+    assert (own["comm"], own["count"]) == ("caller", sum(by_name(every.objects()).values()))
     assert by_name(top.objects()) == {"getppid": CALLS, "getpgid": FAILURES}
 
 
 def test_latency(caller):
-    """-L has the time in microseconds, with -m in milliseconds, the longest first."""
+    """-L has the time in microseconds, with -m in milliseconds, in JSON nanoseconds; the longest first."""
     pid = str(caller.pid)
     before = time.monotonic()
     with (
@@ -131,15 +136,14 @@ def test_latency(caller):
             tool.stop()
     most = (time.monotonic() - before) * 1000
     slept, slept_too = micro.objects()[0], milli.objects()[0]
-    if slept["SYSCALL"] == "read":  # it waited for the word to begin
+    if slept["syscall"] == "read":  # it waited for the word to begin
         slept, slept_too = micro.objects()[1], milli.objects()[1]
-    assert list(slept) == ["SYSCALL", "COUNT", "TIME(us)"]
-    assert list(slept_too) == ["SYSCALL", "COUNT", "TIME(ms)"]
-    assert {slept["SYSCALL"], slept_too["SYSCALL"]} == {"clock_nanosleep"}
-    assert slept["COUNT"] == slept_too["COUNT"] == SLEEPS
+    assert list(slept) == list(slept_too) == ["time", "syscall", "count", "total_ns"]
+    assert {slept["syscall"], slept_too["syscall"]} == {"clock_nanosleep"}
+    assert slept["count"] == slept_too["count"] == SLEEPS
     least = SLEEPS * 50 * 0.95  # clocks of emulated processors differ by a percent or two
-    assert least <= slept["TIME(us)"] / 1000 <= most
-    assert least <= slept_too["TIME(ms)"] <= most
+    assert least <= slept["total_ns"] / 1e6 <= most
+    assert least <= slept_too["total_ns"] / 1e6 <= most
 
 
 def test_intervals(caller):
@@ -181,3 +185,49 @@ def test_lines_are_narrow():
         os.getppid()
         assert tool.wait() == 0
     assert all(len(line) <= 80 for line in tool.out.splitlines())
+
+
+def rows(caller, **options):
+    """The counts by name of one round of calls."""
+    with syscount.open(top=100_000, **options) as snapshot:
+        caller.go()
+        return {row.name: row.count for row in snapshot()}
+
+
+def test_one_error_of_one_call(caller):
+    """By the error's name or its number, alone and with the name of the call."""
+    for errno in ("ESRCH", "3"):
+        assert rows(caller, pid=caller.pid, errno=errno) == {"getpgid": FAILURES}
+    assert rows(caller, pid=caller.pid, errno="ENOSYS") == {f"[unknown: {NO_CALL}]": 1, "[unknown: -1]": 1}
+    assert rows(caller, pid=caller.pid, errno="ESRCH", syscall=("getppid",)) == {}
+    assert rows(caller, pid=caller.pid, syscall=("getppid", "getpgid")) == {"getppid": CALLS, "getpgid": FAILURES}
+    assert rows(caller, tid=caller.pid, syscall=("getpgid",), failed=True) == {"getpgid": FAILURES}
+
+
+def test_calls_of_a_control_group(caller):
+    """The caller's own group has its calls, an empty one none."""
+    with cgroup() as group:
+        assert rows(caller, cgroup=str(group.path), syscall=("getppid",)) == {}
+        (group.path / "cgroup.procs").write_text(str(caller.pid))
+        try:
+            assert rows(caller, cgroup=str(group.path), syscall=("getppid",)) == {"getppid": CALLS}
+        finally:
+            Path(group.path.parent, "cgroup.procs").write_text(str(caller.pid))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-e", "EFOO"), "--errno: 'EFOO' is no error: write a name, such as ENOENT, or its number"),
+        (("-e", "0"), "--errno: '0' is no error"),
+        (("-e", "4096"), "--errno: '4096' is no error"),
+        (("--syscall", "opneat"), "--syscall: this machine has no system call 'opneat' (did you mean openat?)"),
+        (("--syscall", "[unknown: 9]"), "this machine has no system call '[unknown: 9]'"),
+        (("-t", str(NOBODY)), "4194304"),
+    ],
+)
+def test_names_that_are_none(arguments, message):
+    """A usage error, before anything is attached."""
+    done = pyebpf("syscount", *arguments)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr

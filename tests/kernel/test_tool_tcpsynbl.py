@@ -9,23 +9,21 @@ import socket
 import struct
 import sys
 import time
+from datetime import datetime
 
 import pytest
 
-from pyebpf.features import Features, Support
 from pyebpf.programs import tcpsynbl
-from pyebpf.runtime.host import kernel_btf
 from tests.support import handshakes
 from tests.support.command import ROOT, running
-from tests.support.needs import needs
+from tests.support.needs import needs_functions
 from tests.support.waiting import PATIENCE, wait_until
 
 
 @pytest.fixture(autouse=True)
 def functions():
     """Skip where no function of the kernel can be traced."""
-    if Features(kernel_btf).ask("attach:fentry") is Support.NO:
-        needs("attach:kprobe")
+    needs_functions()
 
 
 def await_queue(server, length):
@@ -75,22 +73,31 @@ def test_a_connection_that_finds_the_queue_full_is_dropped(make_namespace):
     So it does with five SYNs. As many packets are reported as the kernel counts.
     """
     space = make_namespace()
+    before = time.time()
     with running("tcpsynbl", "--json") as tool:
         counted = int(space.run(sys.executable, handshakes.__file__, "2", "5"))
-        tool.await_text('"RPORT": 4004')  # a drop is printed before the histograms
+        after = time.time()
+        tool.await_text('"remote_port": 4004')  # a drop is printed before the histograms
         assert "buckets" not in tool.out
         tool.stop()
     found = tool.objects()
     drops, histograms = found[:counted], found[counted:]
-    (buckets,) = (each["buckets"] for each in histograms if each["backlog limit"] == 2)
+    (buckets,) = (each["buckets"] for each in histograms if each["backlog_limit"] == 2)
     assert [(b["low"], b["high"], b["count"]) for b in buckets if b["count"]] == [(0, 0, 1), (1, 1, 1), (2, 3, 2)]
-    assert all(re.fullmatch(r"\d\d:\d\d:\d\d", drop.pop("TIME")) for drop in drops)
-    assert {drop.pop("LPORT") > 1023 for drop in drops} == {True}
+    times = [drop.pop("time") for drop in drops]
+    assert times == sorted(times)
+    # Those of the drops, not of reading.
+    assert before <= datetime.fromisoformat(times[0]).timestamp()
+    assert datetime.fromisoformat(times[-1]).timestamp() <= after
+    assert {drop.pop("local_port") > 1023 for drop in drops} == {True}
     packets = [("ACK", 3001), *(("SYN", 4000 + number) for number in range(5))]
     assert drops == [
-        {"PACKET": kind, "RADDR": "10.249.0.2", "RPORT": port, "LADDR": "10.249.0.1", "LENGTH": 3, "LIMIT": 2}
+        {
+            "packet": kind, "remote_address": "10.249.0.2", "remote_port": port, "local_address": "10.249.0.1",
+            "length": 3, "limit": 2,
+        }
         for kind, port in packets
-    ]
+    ]  # fmt: skip
 
 
 def test_the_example_of_the_docs(monkeypatch, capsys):

@@ -358,7 +358,7 @@ def test_what_is_not_there(tmp_path):
         "versioned@@V2 and versioned@V1",
         (path, "datum"): f"NotFound: datum of {path} is no code: it is data",
         (path, "stepping+99"): f"InvalidValue: stepping+99: stepping of {{path}} is {4 * INSTRUCTION} bytes long",
-        (path, "stepping+x"): "InvalidValue: stepping+x: 'x' is no number of bytes",
+        (path, "stepping+x"): "InvalidValue: stepping+x: 'x' is not a number of bytes",
         # arm64's linker puts the headers into the segment of the code.
         (path, 3): f"InvalidValue: 0x3 of {path}: no instruction begins there, each has 4 bytes"
         if ARM64
@@ -369,10 +369,10 @@ def test_what_is_not_there(tmp_path):
         ("/no/such/file", "f"): "NotFound: there is no file /no/such/file",
         ("qqqqqqqqqq", "f"): "NotFound: there is no library or program qqqqqqqqqq; a path such as "
         "./qqqqqqqqqq names any file",
-        (str(text), "f"): f"MalformedData: {text} is no ELF file",
+        (str(text), "f"): f"MalformedData: {text} is not an ELF file",
         (str(foreign), "nine"): f"InvalidValue: {foreign} is for another machine than {os.uname().machine}: its "
         "arguments are in other places",
-        (str(tmp_path), "f"): f"MalformedData: {tmp_path} is no regular file",
+        (str(tmp_path), "f"): f"MalformedData: {tmp_path} is not a regular file",
     }
     for names, message in cases.items():
         assert refusal(*names) == message.format(path=path)
@@ -471,7 +471,7 @@ def test_what_a_decorator_refuses():
 
     assert "annotate it, first: u32 or first: ptr[char]" in compiled(lambda b: b.uprobe("c", "f"), bare)
     assert "write a probe with @bpf.uretprobe" in compiled(lambda b: b.uprobe("c", "f"), of_result)
-    assert "at its return a function has only `retval`" in compiled(lambda b: b.uretprobe("c", "f"), of_argument)
+    assert "at a return there is only `retval`" in compiled(lambda b: b.uretprobe("c", "f"), of_argument)
 
 
 def test_nothing_is_left_by_a_process_that_is_killed():

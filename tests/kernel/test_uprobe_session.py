@@ -117,7 +117,7 @@ def test_what_a_session_refuses():
         with pytest.raises(NotSupported) as caught, session(fine):
             pass
         assert str(caught.value) == (
-            f"@uprobe_session('{binary('pie')}', 'negative') on fine: there is no way to run it here: uprobe session: "
+            f"@uprobe_session('{binary('pie')}', 'negative') on fine: no candidate works here: uprobe session: "
             "this kernel has no uprobe sessions (since Linux 6.13)"
         )
         return

@@ -87,12 +87,12 @@ def test_every_kind_of_map():
     needs("helper:for_each_map_elem@syscall")
     bpf = BPF()
     kinds = {
-        "hashed": bpf.hash(key=u32, value=u64, size=64),
-        "recent": bpf.lru_hash(key=u32, value=u64, size=64),
-        "array": bpf.array(value=u64, size=13),
-        "per_cpu": bpf.percpu_hash(key=u32, value=u64, size=64),
-        "recent_per_cpu": bpf.lru_percpu_hash(key=u32, value=u64, size=64),
-        "array_per_cpu": bpf.percpu_array(value=u64, size=13),
+        "hashed": bpf.hash(key=u32, value=u64, size=64, name="hashed"),
+        "recent": bpf.lru_hash(key=u32, value=u64, size=64, name="recent"),
+        "array": bpf.array(value=u64, size=13, name="array"),
+        "per_cpu": bpf.percpu_hash(key=u32, value=u64, size=64, name="per_cpu"),
+        "recent_per_cpu": bpf.lru_percpu_hash(key=u32, value=u64, size=64, name="recent_per_cpu"),
+        "array_per_cpu": bpf.percpu_array(value=u64, size=13, name="array_per_cpu"),
     }
 
     def summing(table):
@@ -405,7 +405,7 @@ def test_what_cannot_be_walked():
             table[each] = 1
         return 0
 
-    with pytest.raises(CompileError, match="a `for` over waiting: the kernel walks hashes and arrays only"):
+    with pytest.raises(CompileError, match="a `for` over waiting: the kernel iterates over hashes and arrays only"):
         bpf.specs()
     bpf = BPF()
     guarded, table = bpf.hash(key=u32, value=Guarded), bpf.hash(key=u32, value=u64)

@@ -206,7 +206,7 @@ def test_a_driver_is_named(pair):
     needs("kfunc:bpf_xdp_metadata_rx_hash")
     _, there = pair
     with inside(there):
-        with pytest.raises(CompileError, match=r"asks the driver of one interface: write @bpf.xdp\(…, hints=True\)"):
+        with pytest.raises(CompileError, match=r"calls the driver of one interface: write @bpf.xdp\(…, hints=True\)"):
             asking("veth0").specs()
         for interfaces, options in (((), {}), (("veth0",), {"mode": "generic"})):
             with pytest.raises(InvalidValue, match="name the interface whose driver is asked, and no generic mode"):

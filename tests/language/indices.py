@@ -1,4 +1,4 @@
-"""Every form of an index that is known while compiling to lie in 0 to 3, over the arguments of `numbers`."""
+"""Every form of an index that is known at compile time to lie in 0 to 3, over the arguments of `numbers`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known while compiling, what only each event knows, and what names mean."""
+"""What is known at compile time, values known only at run time, and what names mean."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_local_that_a_run_time_if_assigns_is_a_run_time_variable_everywhere():
     error = Case("x = 2\nfor y in unroll(range(x)):\n    out[0].r0 = y\nif s > 0:\n    x = 1", "s").refused()
     message, under = message_of(error)
     assert message == (
-        "unroll() needs what is known while compiling, not a range with run-time ends; "
+        "unroll() needs what is known at compile time, not a range with run-time ends; "
         "x is a run-time variable since line 7, where it is assigned under the run-time `if` of line 7"
     )
     assert (under, error.location.line) == ("unroll(range(x))", 5)
@@ -167,7 +167,9 @@ def test_the_context_cannot_be_written():
 
 def test_with_number_iterators_a_loop_may_have_more_rounds():
     message, _ = message_of(Case(f"for j in range({(1 << 23) + 1}):\n    pass").refused())
-    assert message.startswith("range() needs a bound that can be proved, of at most 8388608 rounds (here up to 8388609")
+    assert message.startswith(
+        "range() needs a bound that can be proved, of at most 8388608 iterations (here up to 8388609"
+    )
 
 
 def test_a_function_called_with_known_values_is_run_by_python():

@@ -271,5 +271,5 @@ def test_what_only_python_has_is_refused_by_hand() -> None:
         word.call(p, [3, lambda _: None], {})
         leave(p, 0)
 
-    with pytest.raises(CompileError, match="is a Python function, and this program is not built of Python"):
+    with pytest.raises(CompileError, match="is a Python function, and this program does not come from Python source"):
         called(Module(), build)

@@ -85,7 +85,8 @@ def test_programs_by_section(whole):
         (ProgramType.SOCKET_FILTER, None),
     ]
     assert {p.license for p in module.programs} == {"GPL"}
-    assert sorted(m.name for m in module.maps) == [".bss", ".data", ".rodata", "flows", "slots"]
+    names = [".bss", ".data", ".rodata", "a_map_with_a_lo", "events", "flows", "slots"]
+    assert sorted(m.name for m in module.maps) == names  # also those that no program uses, as libbpf
 
 
 def test_a_program_brings_the_functions_that_it_calls(whole):
@@ -128,6 +129,63 @@ def test_legacy_maps(compile_c):
         "older": (MapType.ARRAY, None, 6, 13, 0),
     }
     assert "map[older]" in listing(whole.program_spec("filter").code.instructions)
+
+
+LEGACY = """
+struct bpf_map_def {{ u32 type, key_size, value_size, max_entries{members}; }};
+struct bpf_map_def SEC("{section}") old = {{ .type = 1, .key_size = 4, .value_size = 8, .max_entries = 11 {first} }};
+static struct bpf_map_def SEC("{section}") older = {{ .type = 2, .key_size = 4, .value_size = 6, .max_entries = 13 }};
+SEC("socket") int filter(void *context)
+{{ u32 key = 1; return !bpf_map_lookup_elem(&old, &key) && !bpf_map_lookup_elem(&older, &key); }}
+"""
+
+
+@pytest.mark.parametrize("debug", ["-g", "-g0"])
+@pytest.mark.parametrize("section", ["maps", "maps/some"])
+@pytest.mark.parametrize("members", ["", ", map_flags", ", map_flags, inner_map_idx, numa_node"])
+def test_legacy_maps_of_any_length(compile_c, members, section, debug):
+    """Without map_flags, with more behind it that is 0; with BTF and without; each by its own bytes."""
+    source = LEGACY.format(members=members, section=section, first="")
+    whole = read_object(compile_c(source, debug, name="legacies"))
+    found = {name: (m.type, m.value.size, m.max_entries, m.flags) for name, m in whole.maps.items()}
+    assert found == {"old": (MapType.HASH, 8, 11, 0), "older": (MapType.ARRAY, 6, 13, 0)}
+    loads = [i for i in whole.program_spec("filter").code.instructions if i.op.form is Form.LDDW_MAP]
+    assert [load.symbol for load in loads] == ["old", "older"]
+
+
+@pytest.mark.parametrize("strip", [False, True])
+def test_legacy_maps_without_sizes_of_symbols(compile_c, strip):
+    """As older clangs left them: the section's size is divided by the number of maps."""
+    source = LEGACY.format(members="", section="maps", first="")
+    raw = bytearray(compile_c(source, "-g0", name="legacies"))
+    whole = read_object(bytes(raw))
+    if strip:
+        table = next(each for each in whole.elf.sections if each.name == ".symtab")
+        for at in range(table.offset, table.offset + table.size, 24):
+            raw[at + 16 : at + 24] = bytes(8)  # st_size
+        whole = read_object(bytes(raw))
+    assert {name: (m.type, m.max_entries) for name, m in whole.maps.items()} == {
+        "old": (MapType.HASH, 11), "older": (MapType.ARRAY, 13),
+    }  # fmt: skip
+
+
+def test_definitions_of_other_loaders_are_refused(compile_c):
+    """With members that are not 0 behind map_flags, or too few of them."""
+    source = LEGACY.format(members=", map_flags, id, pinning", section="maps", first=", .pinning = 2")
+    whole = read_object(compile_c(source, name="others"))
+    with pytest.raises(
+        MalformedData, match=r"^map old has more than a struct bpf_map_def: 28 bytes.*iproute2's struct"
+    ):
+        whole.maps["old"]
+    assert whole.maps["older"].max_entries == 13
+    source = """
+    struct { u32 type, key_size, value_size; } odd SEC("maps") = { 1, 4, 8 };
+    SEC("socket") int filter(void *context) { u32 key = 1; return bpf_map_lookup_elem(&odd, &key) != 0; }
+    """
+    with pytest.raises(
+        MalformedData, match=r"^map odd is not a struct bpf_map_def \(four or five .* it has 12 bytes\)"
+    ):
+        read_object(compile_c(source, name="odd")).maps["odd"]
 
 
 def test_more_kinds_of_maps(compile_c):
@@ -255,7 +313,7 @@ def test_an_extern_without_type_information(compile_c):
 def test_a_section_that_names_nothing(compile_c):
     """The closest names are given."""
     whole = read_object(compile_c('SEC("kprobes/x") int f(void *c) { return 0; }', name="section"))
-    said = r"section 'kprobes/x' names no kind of program \(did you mean kprobe"
+    said = r"section 'kprobes/x' names no program type \(did you mean kprobe"
     with pytest.raises(NotFound, match="^" + said):
         _ = whole.programs[0].convention
     with pytest.raises(NotFound, match=rf"^program f: {said}.*: give its type, program_spec\('f', program_type="):

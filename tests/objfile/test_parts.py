@@ -7,8 +7,8 @@ import re
 import pytest
 
 from pyebpf.asm import Form
-from pyebpf.errors import MalformedData, NotFound
-from pyebpf.objfile import read_object
+from pyebpf.errors import MalformedData, NotFound, NotSupported
+from pyebpf.objfile import list_section, read_object
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 
@@ -68,7 +68,7 @@ KINDS = {"numbered": ProgramType.SCHED_CLS, "own": ProgramType.XDP}
 
 def test_the_type_of_a_program_can_be_given(whole):
     """Where the section's name says none, or another; None leaves a program out."""
-    with pytest.raises(NotFound, match=re.escape("program own: section 'of_my_own' names no kind of program")):
+    with pytest.raises(NotFound, match=re.escape("program own: section 'of_my_own' names no program type")):
         whole.program_spec("own")
     own = whole.program_spec("own", program_type=ProgramType.XDP, attach_type=AttachType.XDP_CPUMAP)
     assert (own.type, own.expected_attach_type, own.flags) == (ProgramType.XDP, AttachType.XDP_CPUMAP, 0)
@@ -102,6 +102,37 @@ def test_maps_whose_cut_names_are_equal_are_two(whole):
     used = [i.symbol for i in whole.program_spec("names").code.instructions if i.op.form is Form.LDDW_MAP]
     assert len(set(used)) == 2
     assert {spec.name for spec in whole.module_spec(program_types={**KINDS, "spoiled": None}).maps} >= set(used)
+
+
+def test_what_a_map_begins_with_is_among_the_specs(compile_c):
+    """Maps that are reached only through a map of maps too; a long name is cut in `contents` as in the specs."""
+    source = """
+        struct inner { __uint(type, 2); __type(key, u32); __type(value, u64); __uint(max_entries, 1); };
+        struct inner reached_only_through_outer SEC(".maps");
+        struct { __uint(type, 12); __type(key, u32); __uint(max_entries, 5); __array(values, struct inner);
+        } outer SEC(".maps") = { .values = { [3] = &reached_only_through_outer } };
+        SEC("socket") int f(void *c) { u32 key = 1; return bpf_map_lookup_elem(&outer, &key) != 0; }
+    """
+    whole = read_object(compile_c(source, name="reached"))
+    assert sorted(spec.name for spec in whole.module_spec().maps) == ["outer", "reached_only_th"]
+    assert whole.contents == {"outer": {3: "reached_only_th"}}
+
+
+def test_struct_ops_are_not_read(compile_c):
+    """The error says what to write instead; the rest of the object can be loaded, and all of it listed."""
+    source = """
+        SEC("struct_ops/ssthresh") u32 ss(u64 *arguments) { return 10; }
+        struct table { void *ssthresh; };
+        SEC(".struct_ops") struct table made = { .ssthresh = (void *)ss };
+        SEC("socket") int f(void *c) { return 0; }
+    """
+    whole = read_object(compile_c(source, name="table"))
+    message = r"^program ss: struct_ops of objects are not read: write the table with bpf.struct_ops\(\), or leave"
+    for ask in (whole.module_spec, lambda: whole.program_spec("ss")):
+        with pytest.raises(NotSupported, match=message):
+            ask()
+    assert [program.name for program in whole.module_spec(program_types={"ss": None}).programs] == ["f"]
+    assert "exit" in list_section(whole, "struct_ops/ssthresh")
 
 
 def test_functions_without_a_type_are_programs(whole):

@@ -89,7 +89,7 @@ def test_maps_say_which_types_are_theirs(whole):
     own = specs[".bss.own"].btf
     assert (own.key, after.type_by_id(own.value).name) == (0, ".bss.own")
     assert specs[".bss"].btf is None
-    assert whole.program_spec("f").code.described is None  # it allocates nothing
+    assert whole.program_spec("f").code.btf is None  # it allocates nothing
 
 
 def test_an_object_without_debug_information(compile_c):

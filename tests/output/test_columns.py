@@ -8,10 +8,11 @@ from ipaddress import ip_address
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
+from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column, Row, plain
-from pyebpf.output.escape import display_width, fit, json_text, visible
+from pyebpf.output.escape import display_width, escaped, fit, json_text, unescaped, visible
 
 
 @dataclass
@@ -27,9 +28,9 @@ ROW = Row(
     [
         Column("PID", 7),
         Column("COMM", 16),
-        Column("LADDR", 15),
-        Column("TX_KB", 5, ">", key="sent", scale=1024, decimals=0),
-        Column("MS", key="ns", scale=1_000_000, decimals=2),
+        Column("LADDR", 15, field="local_address"),
+        Column("TX_KB", 5, ">", key="sent", scale=1024, decimals=0, field="sent_bytes"),
+        Column("MS", key="ns", scale=1_000_000, decimals=2, field="lifespan_ns"),
     ]
 )
 
@@ -52,16 +53,67 @@ def test_text_is_cut_to_its_column_and_numbers_never():
     assert line == f"1234567890 a name of more t {'x' * 15}     2 1.23"
 
 
-def test_machine_readable_values_are_scaled_but_not_rounded():
-    """JSON and CSV have the unit of the heading and all digits."""
-    assert ROW.object(Session()) == {"PID": 42, "COMM": "server", "LADDR": "127.0.0.1", "TX_KB": 2.5, "MS": 1.234567}
-    assert ROW.values(Session())[-2:] == [2.5, 1.234567]
+def test_machine_readable_values_are_in_base_units():
+    """JSON and CSV have fields, neither scaled nor rounded."""
+    assert ROW.object(Session()) == {
+        "pid": 42, "comm": "server", "local_address": "127.0.0.1", "sent_bytes": 2560, "lifespan_ns": 1_234_567,
+    }  # fmt: skip
+    assert ROW.values(Session())[-2:] == [2560, 1_234_567]
+    assert ROW.fields == ["pid", "comm", "local_address", "sent_bytes", "lifespan_ns"]
+
+
+def test_the_name_of_a_field_is_its_keys():
+    """The attribute's, or the heading's in lower case; the time is not one: every record begins with it."""
+    row = Row([Column("TIME", 8), Column("BYTES", key="sent"), Column("PID")])
+    assert row.object(Session()) == {"sent": 2560, "pid": 42}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"name": "LAT(us)"},
+        {"name": "A", "key": "local.version"},
+        {"name": "A", "field": "latencyNs"},
+        {"name": "A", "field": "_latency"},
+        {"name": "A", "field": "latency__ns"},
+        {"name": "A", "field": "latency-ns"},
+        {"name": "A", "field": "2nd"},
+    ],
+)
+def test_fields_are_in_snake_case(column):
+    """A heading or key that is not, and has no field beside it, is an error that says what to write."""
+    with pytest.raises(InvalidValue, match=r"snake_case, with its base unit: Column\(.*, …, field="):
+        Column(**column)
+
+
+def test_two_columns_of_one_field():
+    """One would hide the other."""
+    with pytest.raises(InvalidValue, match=r"^two columns are the field pid in JSON and CSV: give one another field=$"):
+        Row([Column("PID"), Column("TGID", key=str, field="pid")])
+    row = Row([Column("A", key=str, field=None), Column("B", key=str, field=None)])
+    assert row.fields == []
+    assert row.header() == "A B"
+
+
+def test_columns_of_text_or_of_fields_alone():
+    """Without a field it is for people, not printed it is for programs; `value` takes what programs get."""
+    row = Row(
+        [
+            Column("ENDS", key=lambda each: f"{each.laddr}:{each.pid}", field=None),
+            Column("ADDRESS", key="laddr", printed=False, field="address"),
+            Column("FLAGS", key=lambda each: f"{each.sent:o}", value="sent"),
+            Column("DOUBLE", key="pid", field="double", value=lambda each: each.pid * 2),
+        ]
+    )
+    assert row.header() == "ENDS FLAGS DOUBLE"
+    assert row.line(Session()) == "127.0.0.1:42 5000 42"
+    assert row.object(Session()) == {"address": "127.0.0.1", "flags": 2560, "double": 84}
 
 
 def test_none_is_a_dash_in_text_and_null_in_json():
     """What is not known is told from 0 and from empty text."""
     assert ROW.line(Session(comm=None)).split()[1] == "-"
-    assert ROW.object(Session(comm=None))["COMM"] is None
+    assert ROW.object(Session(comm=None))["comm"] is None
 
 
 def test_a_key_may_be_a_function_of_the_record():
@@ -88,12 +140,23 @@ def test_no_text_brings_a_control_character_to_the_terminal(value):
 
 @given(st.one_of(st.binary(max_size=64), st.text(st.characters(codec=None), max_size=64)))
 def test_json_text_is_encodable_and_keeps_decodable_text(value):
-    """Only undecodable bytes change."""
+    """Only undecodable bytes and backslashes change."""
     text = json_text(value)
     assert json.loads(json.dumps(text)) == text
     text.encode()
     if isinstance(value, str) and not any(0xD800 <= ord(c) < 0xE000 for c in value):
-        assert text == value
+        assert text == value.replace("\\", "\\\\")
+
+
+@given(st.one_of(st.binary(max_size=64), st.text("\\xuU0f\n\udcff\u2028", max_size=16)))
+@example(b"/tmp/zz\xff")
+@example(b"/tmp/zz\\xff")
+def test_no_two_names_look_alike(value):
+    """What is printed, as text and in JSON, stands for one name: it can be taken back."""
+    name = value.decode(errors="surrogateescape") if isinstance(value, bytes) else value
+    assert unescaped(escaped(value)) == name
+    assert unescaped(json_text(value)) == name
+    assert escaped(value).isprintable()
 
 
 def test_json_values_have_no_nan_and_no_foreign_types():
@@ -130,6 +193,6 @@ def test_columns_below_the_line():
     record = SimpleNamespace(pid=7, reason="why\n", stack=("inner", "outer"))
     assert row.header() == "PID"
     assert row.line(record) == "7\n\twhy\\x0a\n\tinner\n\touter"
-    assert row.object(record) == {"PID": 7, "REASON": "why\n", "STACK": ["inner", "outer"]}
+    assert row.object(record) == {"pid": 7, "reason": "why\n", "stack": ["inner", "outer"]}
     assert row.values(record) == [7, "why\n", "inner;outer"]
     assert row.line(SimpleNamespace(pid=7, reason=None, stack=())) == "7"

@@ -11,7 +11,7 @@ from pyebpf.output.histogram import Bucket, Histogram, linear, log2, log_linear
 
 def test_log2_text_has_bccs_layout():
     """bcc: `%10d -> %-10d : %-8d |%-40s|` below a heading with the unit."""
-    text = str(log2([2, 0, 13, 7], unit="usecs"))
+    text = str(log2([2, 0, 13, 7, 0], unit="usecs"))
     assert text.split("\n") == [
         "     usecs               : count     distribution",
         "         0 -> 0          : 2        |******                                  |",
@@ -26,16 +26,16 @@ def test_values_beyond_32_bits_take_bccs_wide_layout():
     lines = list(log2([0] * 40 + [3], unit="nsecs").lines())
     assert lines[0] == "               nsecs                         : count     distribution"
     assert lines[-1] == "        549755813888 -> 1099511627775        : 3        |********************|"
-    assert len(lines) == 1 + 41
+    assert len(lines) == 2
 
 
 def test_linear_text_has_bccs_layout():
     """bcc: `        %-10d : %-8d |%-40s|`."""
-    assert str(linear([0, 4, 1], unit="CPU")).split("\n") == [
+    assert str(linear([0, 4, 0, 1, 0], unit="CPU")).split("\n") == [
         "     CPU           : count     distribution",
-        "        0          : 0        |                                        |",
         "        1          : 4        |****************************************|",
-        "        2          : 1        |**********                              |",
+        "        2          : 0        |                                        |",
+        "        3          : 1        |**********                              |",
     ]
 
 
@@ -67,10 +67,17 @@ def test_keys_stand_in_a_heading_line():
     assert str(log2([1], labels={"disk": "vda"})).startswith("disk = 'vda'\n     value  ")
 
 
-def test_log_linear_rows_begin_with_the_first_that_counted():
-    """Hundreds of empty rows before it would say nothing."""
+def test_rows_begin_with_the_first_that_counted():
+    """Empty rows before it would say nothing."""
     histogram = log_linear([0] * 21 + [5], bits=2)
     assert histogram.rows() == (Bucket(80, 95, 5),)
+    assert log2([0, 0, 3, 0, 1, 0]).rows() == (Bucket(2, 3, 3), Bucket(4, 7, 0), Bucket(8, 15, 1))
+
+
+def test_a_tuple_in_a_key_has_a_line_for_each_item():
+    """The frames of a stack, say, below the other parts of the key."""
+    assert log2([1], labels={"comm": "a", "stack": ("f\x1b", "g")}).heading() == "comm = 'a'\n\tf\\x1b\n\tg"
+    assert log2([1], labels={"stack": ("f",)}).heading() == "\tf"
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 5))

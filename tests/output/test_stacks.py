@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData
+from pyebpf.output.escape import unescaped
 from pyebpf.output.flamegraph import flame_graph
 from pyebpf.output.folded import folded_lines, parse_folded
+from pyebpf.output.schema import stack_schema
 from pyebpf.output.sink import Sink
 from pyebpf.output.speedscope import speedscope
-from pyebpf.output.stacks import Stack, fold, write_stacks
+from pyebpf.output.stacks import Stack, StackPart, fold, write_stacks
+from tests.support.json_schema import faults
 from tests.support.needs import needs
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -68,7 +71,7 @@ def test_folded_lines():
     assert parse_folded(folded_lines(STACKS)) == STACKS
     assert parse_folded(["a;b c 1\n", "a;b c 2"]) == {("a", "b c"): 3}
     for wrong in ("", "a", "a b", "a -1", " 1", "a \N{SUPERSCRIPT TWO}", "a \N{ARABIC-INDIC DIGIT TWO}"):
-        with pytest.raises(MalformedData, match="line 1 is no folded stack"):
+        with pytest.raises(MalformedData, match="line 1 is not a folded stack"):
             parse_folded([wrong])
 
 
@@ -192,7 +195,7 @@ def test_speedscope(stacks):
     """One sampled profile whose weighted stacks are the input, and the members that its schema requires."""
     document = json.loads(speedscope(stacks, name="profile"))
     assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
-    frames = [frame["name"] for frame in document["shared"]["frames"]]
+    frames = [unescaped(frame["name"]) for frame in document["shared"]["frames"]]
     (profile,) = document["profiles"]
     assert (profile["type"], profile["unit"], profile["name"]) == ("sampled", "none", "profile")
     assert (profile["startValue"], profile["endValue"]) == (0, sum(stacks.values()))
@@ -231,6 +234,15 @@ STACK = Stack(
 SMALL = Stack(2, "x;y", 43, None, ())
 
 
+WOKEN = Stack(
+    3, "app", 1, (Frame("main"),), (Frame("schedule"), Frame("read")),
+    (
+        StackPart("waker", "disk", 2, (Frame("loop"), Frame("start")), (Frame("wake"),)),
+        StackPart("waker", "timer", None, None, (Frame("tick"), Frame("irq"))),
+    ),
+)  # fmt: skip
+
+
 def written(form, **options):
     stream = io.StringIO()
     write_stacks([STACK, SMALL], form, Sink(stream), **options)
@@ -252,9 +264,39 @@ def test_stacks_folded():
 
 
 def test_stacks_for_programs():
-    """CSV has a folded stack, JSON lists, which are left out where nothing was asked for."""
-    assert written("csv") == "COMM,PID,COUNT,STACK\nx;y,42,5,main;[jit] f;leaf;sys;vfs\nx;y,43,2,\n"
-    assert [json.loads(line) for line in written("json").splitlines()] == [
-        {"COMM": "x;y", "PID": 42, "USER": ["leaf", "[jit] f", "main"], "KERNEL": ["vfs", "sys"], "COUNT": 5},
-        {"COMM": "x;y", "PID": 43, "KERNEL": [], "COUNT": 2},
+    """CSV has a folded stack, JSON lists, which are left out where nothing was asked for. The time is first."""
+    assert written("csv", time="T") == "time,comm,pid,count,stack\nT,x;y,42,5,main;[jit] f;leaf;sys;vfs\nT,x;y,43,2,\n"
+    assert [json.loads(line) for line in written("json", time="T").splitlines()] == [
+        {
+            "time": "T", "comm": "x;y", "pid": 42, "user": ["leaf", "[jit] f", "main"], "kernel": ["vfs", "sys"],
+            "count": 5,
+        },
+        {"time": "T", "comm": "x;y", "pid": 43, "kernel": [], "count": 2},
+    ]  # fmt: skip
+
+
+def test_further_parts_meet_where_one_woke_the_other():
+    """The waker's frames mirror the sleeper's: in text above it, in folded lines and flame graphs on top of it."""
+    folded = ("app", "main", "read", "schedule", "--", "wake", "loop", "start", "disk", "--", "tick", "irq", "timer")
+    assert fold([WOKEN]) == {folded: 3}
+    stream = io.StringIO()
+    write_stacks([WOKEN], "text", Sink(stream))
+    assert [line.strip() for line in stream.getvalue().splitlines()] == [
+        "waker            timer", "irq", "tick", "--",
+        "waker            disk (2)", "start", "loop", "wake", "--",
+        "schedule", "read", "main", "-                app (1)", "3", "",
+    ]  # fmt: skip
+
+
+def test_further_parts_for_programs():
+    """JSON has a list of objects with their names, as the schema says; CSV's stack has all frames."""
+    stream = io.StringIO()
+    write_stacks([WOKEN], "json", Sink(stream), time="2026-01-02T03:04:05.000000006+00:00")
+    found = json.loads(stream.getvalue())
+    assert found["parts"] == [
+        {"name": "waker", "comm": "disk", "pid": 2, "user": ["loop", "start"], "kernel": ["wake"]},
+        {"name": "waker", "comm": "timer", "kernel": ["tick", "irq"]},
     ]
+    assert faults(stack_schema(), found) == []
+    write_stacks([WOKEN], "csv", Sink(stream))
+    assert "main;read;schedule;--;wake;loop;start;disk;--;tick;irq;timer" in stream.getvalue()

@@ -28,11 +28,16 @@ VARIANTS = (
     "biolatency -D -F -L -Q",
     "opensnoop -e -t 7 -u 0",
     "syscount -P -L -p 7",
+    "syscount -x --syscall openat,read -t 7",
+    "profile -p 7,8 -K",
     "tcpdrop -a -r NO_SOCKET,socket_filter",
+    "ipecn -4 --out",
+    "netsize --netns /proc/self/ns/net",
+    "nettxlat -d -a",
     "tcplife -p 7 -L 1,2 -D 3,4",
 )
-#: What a tool says of a driver that is not there: that is a fact, too.
-LACKING = re.compile("the NVMe driver is not loaded|cfg80211 is not loaded")
+#: What a tool says of a driver that is not there, or of an option that a kernel is too old for: that is a fact, too.
+LACKING = re.compile("the NVMe driver is not loaded|cfg80211 is not loaded|does not tell why it drops a packet")
 #: What the compiler may want to know, whatever it asks today.
 FEATURES = (
     "helper:get_attach_cookie@kprobe",

@@ -11,6 +11,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Row
 from pyebpf.output.histogram import log2
 from pyebpf.programs import biolatency, opensnoop, syscount, tcplife, tcpsynbl
+from pyebpf.programs._session_graph import edges
 
 
 @pytest.mark.parametrize(
@@ -105,17 +106,48 @@ def test_ipv6_addresses_are_never_cut():
     narrow, wide = (Row(tcplife.columns(tcplife.Options(wide=wide))) for wide in (False, True))
     assert narrow.line(session(address)).split().count(address) == 2
     assert wide.line(session(address)).index("65535") == wide.header().index("LPORT")
-    assert wide.object(session(address))["IP"] == 6
+    assert wide.object(session(address))["ip_version"] == 6
 
 
 def test_elapsed_seconds_begin_with_the_first_session():
     """-t counts from the first line of each run."""
     for _ in range(2):
         row = Row(tcplife.columns(tcplife.Options(elapsed=True)))
-        assert [row.object(session("::1", ended=ended))["TIME(s)"] for ended in (5_000_000_000, 6_500_000_000)] == [
-            0,
-            1.5,
+        sessions = [session("::1", ended=ended) for ended in (5_000_000_000, 6_500_000_000)]
+        assert [row.object(each)["elapsed_ns"] for each in sessions] == [0, 1_500_000_000]
+        assert [row.line(each).split()[0] for each in sessions] == ["0.000000", "1.500000"]
+
+
+def test_sessions_as_a_graph():
+    """Processes and hosts are nodes; what each sent another is an edge, once for both ends of a session on one machine.
+
+    The addresses of both ends are the same, though one end's socket is of IPv6 and has them in its form.
+    """
+    ends = {"local": ip_address("127.0.0.1"), "remote": ip_address("127.0.0.1")}
+    mapped = {"local": ip_address("::ffff:127.0.0.1"), "remote": ip_address("::ffff:127.0.0.1")}
+    away = {"local": ip_address("192.0.2.1"), "remote": ip_address("198.51.100.2")}
+    found = edges(
+        [
+            session("::1", pid=7, comm="get", **ends, local_port=3001, remote_port=80, sent=10, received=4000),
+            session("::1", pid=8, comm='we"b', **mapped, local_port=80, remote_port=3001, sent=4000, received=10),
+            session("::1", pid=7, comm="get", **away, local_port=3002, remote_port=443, sent=5, received=6),
+            session("::1", pid=7, comm="get", **away, local_port=3003, remote_port=443, sent=50, received=60),
+            session("::1", pid=0, comm="", **away, local_port=22, remote_port=3003, sent=0, received=1),
         ]
+    )
+    assert [(e.source, e.target, e.sessions, e.sent) for e in found] == [
+        ("192.0.2.1", "198.51.100.2", 1, 0),
+        ("198.51.100.2", "192.0.2.1", 1, 1),
+        ("198.51.100.2", "get (7)", 2, 66),
+        ("get (7)", "198.51.100.2", 2, 55),
+        ("get (7)", 'we"b (8)', 1, 10),
+        ('we"b (8)', "get (7)", 1, 4000),
+    ]
+    lines = [edge.line for edge in found]
+    assert lines[0].startswith("digraph tcplife { ")
+    assert lines[3] == '"get (7)" -> "198.51.100.2" [label="2 sessions, 55 bytes"];'
+    assert lines[5] == '"we\'b (8)" -> "get (7)" [label="1 session, 4000 bytes"]; }'
+    assert edges([]) == []
 
 
 def call(**changes):
@@ -124,22 +156,24 @@ def call(**changes):
 
 
 def test_columns_of_an_open():
-    """-U, -e and -t add or change columns; errors are numbers, or names if asked for."""
+    """-U, -e and -t add or change columns; errors are numbers, in text names if asked for."""
     assert Row(opensnoop.columns(opensnoop.Options())).object(call()) == {
-        "PID": 1, "COMM": "c", "FD": 5, "ERR": 0, "PATH": "/p",
+        "pid": 1, "comm": "c", "descriptor": 5, "error": 0, "path": "/p",
     }  # fmt: skip
     options = opensnoop.Options(print_uid=True, extended=True, tid=2, errno_names=True)
-    assert Row(opensnoop.columns(options)).object(call(result=-2)) == {
-        "UID": 3, "TID": 2, "COMM": "c", "FD": -1, "ERR": "ENOENT", "FLAGS": "02000101", "PATH": "/p",
+    row = Row(opensnoop.columns(options))
+    assert row.object(call(result=-2)) == {
+        "uid": 3, "tid": 2, "comm": "c", "descriptor": -1, "error": 2, "flags": 0o2000101, "path": "/p",
     }  # fmt: skip
-    unknown = Row(opensnoop.columns(options)).object(call(result=-4000))
-    assert unknown["ERR"] == "4000"
+    assert row.header().split() == ["UID", "TID", "COMM", "FD", "ERR", "FLAGS", "PATH"]
+    assert row.line(call(result=-2)).split() == ["3", "2", "c", "-1", "ENOENT", "02000101", "/p"]
+    assert row.line(call(result=-4000)).split()[4] == "4000"
 
 
 def test_error_names_are_the_kernels():
     """Linux's, also where Python has another name, or the C library none."""
     row = Row(opensnoop.columns(opensnoop.Options(errno_names=True)))
-    assert [row.object(call(result=-number))["ERR"] for number in (95, 35, 512)] == [
+    assert [row.line(call(result=-number)).split()[3] for number in (95, 35, 512)] == [
         "EOPNOTSUPP", "EDEADLK", "ERESTARTSYS",
     ]  # fmt: skip
 
@@ -170,5 +204,5 @@ def test_a_name_that_no_thread_can_have(name, message):
 )
 def test_a_drop_is_a_sentence(local, remote, ends):
     """From whom to whom, and what it found."""
-    drop = tcpsynbl.Drop("SYN", 2, 3, ip_address(local), 80, ip_address(remote), 3001)
+    drop = tcpsynbl.Drop(0, "SYN", 2, 3, ip_address(local), 80, ip_address(remote), 3001)
     assert tcpsynbl.sentence(drop) == f"SYN dropped, {ends}: 3 in the queue, limit 2"

@@ -15,7 +15,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _dotted(node: ast.expr) -> list[str]:
-    """["a", "b"] of `a.b`; the first is "" where it is no name."""
+    """["a", "b"] of `a.b`; the first is "" where it is not a name."""
     names = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

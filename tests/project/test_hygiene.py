@@ -11,7 +11,7 @@ import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_LINES = 500
+MAX_LINES = 500
 SUPPRESSION = re.compile(r"#\s*(noqa|type:\s*ignore|pragma:)")
 REASONED = re.compile(
     r"#\s*(noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*|type:\s*ignore\[[\w, -]+\]|pragma:\s*no cover)\s+[#-]+\s*\w"
@@ -75,7 +75,7 @@ def test_files_are_of_readable_length():
         lines = path.read_text(encoding="utf-8").splitlines()
         if not any("enerated by tools/" in line for line in lines[:5]):
             lengths[_name(path)] = len(lines)
-    assert {name: length for name, length in lengths.items() if length >= MOST_LINES} == {}
+    assert {name: length for name, length in lengths.items() if length >= MAX_LINES} == {}
 
 
 def test_annotations_are_not_evaluated():

@@ -21,7 +21,7 @@ OPERATING_SYSTEM = {"ctypes", "fcntl", "mmap"}
 def _rows() -> dict[str, tuple[str, str]]:
     """Subject and "may import" of each package, from the table of docs/architecture.md."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("| package | subject |")[2]
-    found = re.findall(r"^\| ([a-z, ]+) \| (.+) \| (.+) \|$", text.partition("\n\n")[0], re.MULTILINE)
+    found = re.findall(r"^\| ([a-z_, ]+) \| (.+) \| (.+) \|$", text.partition("\n\n")[0], re.MULTILINE)
     return {name: (subject, may) for names, subject, may in found for name in names.split(", ")}
 
 

@@ -14,6 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from pyebpf.cli.catalogue import find
+from pyebpf.cli.parser import parse
+from pyebpf.cli.schema import schema_of
+from tests.support.json_schema import faults
 from tests.support.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
@@ -37,8 +41,11 @@ def pyebpf(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 class Running:
     """A tool that has said that it traces. `out` and `err` are complete after `stop`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], out: IO[bytes], err: IO[bytes]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], out: IO[bytes], err: IO[bytes], schema: dict[str, Any] | None = None
+    ) -> None:
         self.process = process
+        self.schema = schema
         self._files = {"out": out, "err": err}
         self._last: dict[str, str] = {}
 
@@ -88,16 +95,34 @@ class Running:
         return self.process.wait(PATIENCE)
 
     def objects(self) -> list[dict[str, Any]]:
-        """What `--json` printed; JSON as strict as the standard."""
+        """What `--json` printed of records; JSON as strict as the standard, and as the tool's schema has it."""
+        return [line for line in self._lines() if "dropped" not in line]
 
+    def losses(self) -> list[dict[str, int]]:
+        """What `--json` printed of events that were dropped: totals by reason, each time they grew."""
+        return [line["dropped"] for line in self._lines() if "dropped" in line]
+
+    def _lines(self) -> list[dict[str, Any]]:
         def refuse(constant: str) -> None:
-            raise AssertionError(f"{constant} is no JSON")
+            raise AssertionError(f"{constant} is not a JSON")
 
-        return [json.loads(line, parse_constant=refuse) for line in self.out.splitlines()]
+        lines = [json.loads(line, parse_constant=refuse) for line in self.out.splitlines()]
+        wrong = [] if self.schema is None else [each for line in lines for each in faults(self.schema, line)]
+        assert not wrong, wrong[:10]
+        return lines
 
     def rows(self) -> list[dict[str, str]]:
         """What `--csv` printed."""
         return list(csv.DictReader(io.StringIO(self.out)))
+
+
+def _schema(arguments: Sequence[str]) -> dict[str, Any] | None:
+    """The schema of what a tool prints, None for what is no tool or prints no JSON."""
+    if "--json" not in arguments or arguments[0] == "run":
+        return None
+    tool = find(arguments[0])
+    options, _ = parse(tool, [str(each) for each in arguments[1:]])
+    return schema_of(tool, options)
 
 
 @contextlib.contextmanager
@@ -115,7 +140,7 @@ def running(*arguments: str, prefix: Sequence[str] = (), **options: Any) -> Iter
             cwd=ROOT,
             **options,
         )
-        tool = Running(process, out, err)
+        tool = Running(process, out, err, _schema(arguments))
         try:
             tool.await_start()
             yield tool

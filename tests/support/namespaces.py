@@ -37,6 +37,10 @@ class Namespace:
         lines = "".join(f"{command}\n" for command in commands)
         subprocess.run(self.inside("ip", "-batch", "-"), check=True, input=lines, text=True)
 
+    def disable_ipv6(self) -> None:
+        """Nothing of IPv6 is sent in this namespace: no multicast, no search for neighbours or routers."""
+        self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
+
     def connect(self, other: Namespace, *, name: str = "veth0", network: str = "10.251.0") -> None:
         """Join two namespaces by a veth pair: `name` in both, addresses `.1` here and `.2` there, up."""
         made = f"link add {name} type veth peer name {name} netns {other.pid}"

@@ -48,6 +48,20 @@ def unless(there: object, name: str) -> None:
         pytest.skip(f"probe {name}: no")
 
 
+def needs_functions() -> None:
+    """Skip the running test where no function of the kernel can be traced, in whatever way."""
+    from pyebpf.features import Features  # as in `_skip_if`
+
+    if all(Features(_btf).ask(way).value == "no" for way in ("attach:fentry", "attach:kprobe_multi")):
+        needs("attach:kprobe")
+
+
+def needs_messages() -> None:
+    """Skip the running test where neither tracepoints nor functions tell of messages of sockets."""
+    if not PROBES["tracepoint"]("sock:sock_send_length"):
+        needs_functions()
+
+
 def perf_way() -> str:
     """How this kernel holds a program on a perf event, as `Link.how` says it: links came with Linux 5.15."""
     from pyebpf.features import Features

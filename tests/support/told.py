@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.support.waiting import PATIENCE
 
@@ -52,6 +53,30 @@ def waiting(*command: str | PathLike[str]) -> Iterator[subprocess.Popen[bytes]]:
             assert process.stdout.readline() == b"\n"
             yield process
             assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+
+
+class Worker:
+    """A process that works once, when it is told to, and then writes what it did as JSON."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.pid = process.pid
+
+    def run(self) -> Any:
+        """Let it work to its end: what it wrote."""
+        out, _ = self.process.communicate("go\n")
+        assert self.process.returncode == 0
+        return json.loads(out)
+
+
+@contextmanager
+def worker(*command: str | PathLike[str]) -> Iterator[Worker]:
+    """Such a process; killed if it still runs at the end."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Worker(process)
         finally:
             process.kill()
 

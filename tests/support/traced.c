@@ -107,6 +107,15 @@ __attribute__((noinline)) void guarded(int n)
         __asm__ volatile(NOTE("traced", "guarded", "traced_semaphore", "-4@%[n]") : : [n] "r"(n));
 }
 
+/* Calls itself n times, between two USDT probes. */
+__attribute__((noinline)) long deep(long n)
+{
+    PROBE2("deeper", n, (short)-n);
+    long found = n > 0 ? deep(n - 1) + 1 : 0;
+    PROBE2("back", n, (short)-n);
+    return found;
+}
+
 #define MANY(n) __attribute__((noinline)) void many_##n(void) { __asm__ volatile("nop"); }
 #define TEN(n) MANY(n##0) MANY(n##1) MANY(n##2) MANY(n##3) MANY(n##4) MANY(n##5) MANY(n##6) MANY(n##7) MANY(n##8) MANY(n##9)
 #define HUNDRED(n) TEN(n##0) TEN(n##1) TEN(n##2) TEN(n##3) TEN(n##4) TEN(n##5) TEN(n##6) TEN(n##7) TEN(n##8) TEN(n##9)
@@ -137,6 +146,8 @@ static void call(const char *name, int times)
             first_place(n), second_place(n);
         else if (!strcmp(name, "guarded"))
             guarded(n);
+        else if (!strcmp(name, "deep"))
+            deep(n);
         else if (!strcmp(name, "many"))
             all_many();
     }

@@ -349,9 +349,9 @@ def test_executables_that_never_end_take_no_memory_for_ever(tmp_path, monkeypatc
     """Symbols, files, processes and mappings that were asked for least lately are forgotten."""
     import pyebpf.symbols.process as module
 
-    monkeypatch.setattr(module, "_MOST_FILES", 3)
+    monkeypatch.setattr(module, "_MAX_FILES", 3)
     monkeypatch.setattr(module, "_SYMBOLS_ROOM", 4000)
-    monkeypatch.setattr(module, "_MOST_MAPPINGS", 60)
+    monkeypatch.setattr(module, "_MAX_MAPPINGS", 60)
     processes = Processes()
     source = tmp_path / "source"
     many_symbols(source, 100)

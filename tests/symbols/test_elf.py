@@ -61,7 +61,7 @@ def test_versions_of_one_name(library):
 
 
 def test_kinds_and_local_functions(library):
-    """An IFUNC is marked, an object is no function, a static function is found, .bss has no place in the file."""
+    """An IFUNC is marked, an object is not a function, a static function is found, .bss has no place in the file."""
     elf = ElfFile(str(library))
     (chosen,) = elf.find("chosen")
     (counter,) = elf.find("counter")
@@ -157,10 +157,10 @@ def test_what_is_no_elf_file(tmp_path):
     with pytest.raises(NotFound, match=r"there is no file .*/missing$"):
         ElfFile(str(tmp_path / "missing"))
     for name in ("fifo", "", "/dev/null"):
-        with pytest.raises(MalformedData, match=r"is no regular file$"):
+        with pytest.raises(MalformedData, match=r"is not a regular file$"):
             ElfFile(str(tmp_path / name))
     for name in ("text", "empty"):
-        with pytest.raises(MalformedData, match=r"is no ELF file$"):
+        with pytest.raises(MalformedData, match=r"is not an ELF file$"):
             ElfFile(str(tmp_path / name))
 
 

@@ -247,7 +247,7 @@ def test_stripped_files(folder, tmp_path):
 
 
 def test_kernel_threads_and_nobody():
-    """What has no memory has no names, and asking is no error."""
+    """What has no memory has no names, and asking is not an error."""
     symbols = Symbols()
     for pid in (2, 1 << 22):
         assert not symbols.processes.see(pid)

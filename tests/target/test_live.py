@@ -102,7 +102,7 @@ def test_types_by_their_c_name(kernel, name, c_name, size):
             lambda t: t.member(t.type_named("queue"), "disc"),
             r"struct queue has no member 'disc' \(did you mean disk\?\)",
         ),
-        (lambda t: t.member(t.type_named("int"), "x"), r"int has no member 'x': it is no struct"),
+        (lambda t: t.member(t.type_named("int"), "x"), r"int has no member 'x': it is not a struct"),
         (lambda t: t.enumerator("BUSSY"), r"no enumerator 'BUSSY' \(did you mean BUSY\?\)"),
         (lambda t: t.enumerator("BUSY", "nvme_state"), "enum nvme_state has no enumerator 'BUSY'"),
         (lambda t: t.function("submitt"), r"no function 'submitt' \(did you mean submit\?\)"),

@@ -151,3 +151,38 @@ def test_a_garbled_answer_is_refused_by_name(plain):
         lambda: target.tracepoint_format("a", "b"),
     ):
         only_own_errors(ask)
+
+
+#: Where in a recording, what stands there instead, and what is said of it.
+GARBLED = [
+    ("tracepoint_format block start", ("fields", 0, "offset"), "", ".fields[0].offset is the text '', not an integer"),
+    ("tracepoint_format block start", ("fields", 0, "name"), None, ".fields[0].name is null, not a text"),
+    ("tracepoint_format block start", ("fields", 0, "type"), 5, ".fields[0].type is the number 5, not a text"),
+    ("tracepoint_format block start", ("fields", 0, "size"), [], ".fields[0].size is an array [], not an integer"),
+    ("tracepoint_format block start", ("fields", 0, "size"), -1, ".fields[0].size is the number -1: sizes, offsets"),
+    ("tracepoint_format block start", ("fields", 0, "signed"), 1, ".fields[0].signed is the number 1, not true or"),
+    ("tracepoint_format block start", ("fields", 0, "more"), 1, ".fields[0] has no field 'more'"),
+    ("raw_tracepoint start", ("parameters", 0, "type", "element"), "int", "element is the text 'int', not an object"),
+    ("raw_tracepoint start", ("parameters", 0, "type", "kind"), "word", "kind is the text 'word', not 'void' or"),
+    ("raw_tracepoint start", ("parameters",), 7, ".parameters is the number 7, not an array"),
+    ("byteorder", (), "middle", " is the text 'middle', not 'little' or 'big'"),
+    ("page_size", (), True, " is true, not an integer"),
+    ("page_size", (), 1 << 70, " is the number 1180591620717411303424, which 64 bits do not hold"),
+    ("pid_namespace", (), [1, 2, 3], " has 3 elements, not 2"),
+]
+
+
+@pytest.mark.parametrize(("asked", "path", "wrong", "expected"), GARBLED)
+def test_facts_of_other_types_are_refused_by_name(kernel, asked, path, wrong, expected):
+    """The error says which fact, and where in it, before anybody computes with it."""
+    recorder = Recorder(kernel)
+    ask_everything(recorder)
+    stored = json.loads(recorder.to_json())
+    place, keys = stored["facts"][asked], ("answer", *path)
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = wrong
+    with pytest.raises(MalformedData) as caught:
+        ask_everything(RecordedTarget.from_json(json.dumps(stored)))
+    assert str(caught.value).startswith(f"the recorded fact {asked!r}")
+    assert expected in str(caught.value)

@@ -62,7 +62,7 @@ def test_bool() -> None:
 
 @given(st.binary(max_size=20))
 def test_strings(raw: bytes) -> None:
-    """Any bytes without a NUL that leave room for one, zeros behind them; what is no UTF-8 survives."""
+    """Any bytes without a NUL that leave room for one, zeros behind them; what is not UTF-8 survives."""
     type_ = char[16]
     text = raw.decode("utf-8", "surrogateescape")
     if len(raw) > 15 or 0 in raw:

@@ -57,7 +57,7 @@ def test_a_system_call_argument_keeps_its_type_in_a_slot_of_8_bytes():
     dfd, filename, mode = (parsed.field(name) for name in ("dfd", "filename", "mode"))
     assert (dfd.size, dfd.element, dfd.pointer) == (8, (4, True), False)
     assert (filename.type, filename.element, filename.pointer) == ("const char *", (8, False), True)
-    assert (mode.type, mode.element) == ("umode_t", (8, False))
+    assert (mode.type, mode.element) == ("umode_t", (2, False))
 
 
 @pytest.mark.parametrize(

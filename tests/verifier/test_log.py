@@ -83,6 +83,21 @@ def test_what_follows_on_the_line_of_an_instruction_is_read(end):
     assert found.registers["R0"] == CONTINUED[end]
 
 
+@pytest.mark.parametrize(
+    ("instruction", "message", "name"),
+    [
+        ("(57) r5 &= 49", "BPF program is too large. Processed 1000001 insn", "too-large"),
+        ("(79) r1 = *(u64 *)(r10 -8)", "BPF program is too large. Processed 1000001 insn", "too-large"),
+        ("(bf) r6 = r6 ; R6=3", "The sequence of 8193 jumps is too complex.", "too-complex"),
+    ],
+)
+def test_a_verifier_that_gives_up_says_so_behind_any_instruction(instruction, message, name):
+    """It has not ended the line yet."""
+    found = explain(f"0: R0=scalar() R10=fp0\n757: {instruction} {message}\nprocessed 1000001 insns (limit 1000000)\n")
+    assert found is not None
+    assert (found.name, found.instruction, found.message) == (name, 757, message)
+
+
 def test_a_state_behind_an_instruction_is_a_state():
     """Even where the instruction is so long that just one blank is between."""
     long = "3: (85) call bpf_get_current_pid_tgid_of_some_kind#51230 ; R0_w=scalar(umax=7)"

@@ -2,8 +2,8 @@
 
 Without a command it runs pytest over tests/kernel with this interpreter, in each kernel asked for, and ends
 with a summary of each (`tests.vm.plan` says which tests). `--all` is every kernel with all of its tests, `--shard`
-every kernel with its share for this commit (`tests.vm.shards`), `--core` these and all that Debian's suites offer with
-what each of them runs in any case. Needs qemu-system-x86, busybox-static, kmod and, for a kernel not fetched before,
+those that Debian's suites offer, each with its share for this commit (`tests.vm.shards`), `--core` the same with what
+each of them runs in any case. Needs qemu-system-x86, busybox-static, kmod and, for a kernel not fetched before,
 apt.
 """
 
@@ -91,7 +91,7 @@ def _names(options: argparse.Namespace) -> list[str]:
         return list(plan.RUNS)
     if (options.shard or options.core) and not options.kernel:
         plain = [name for name in plan.DEALT if not plan.RUNS[name].flavour]
-        return [*plain, *(plan.OFFERED if options.core else ()), shards.turn(shards.commit())]
+        return [*plain, *plan.OFFERED, shards.turn(shards.commit())]
     return options.kernel or list(plan.DEALT)
 
 
@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"may be repeated; one of {', '.join(plan.RUNS)} (default: {', '.join(plan.DEALT)})",
     )
     parser.add_argument("--all", action="store_true", help="every kernel")
-    parser.add_argument("--shard", action="store_true", help="each kernel's share for this commit; every plain kernel")
+    parser.add_argument("--shard", action="store_true", help="each kernel's share for this commit")
     parser.add_argument("--core", action="store_true", help="of each share only what is marked every_kernel")
     parser.add_argument(
         "--tests", action="append", metavar="PATH", help="run these tests instead of all; may be repeated"

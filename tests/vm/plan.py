@@ -84,7 +84,7 @@ DEALT = tuple(name for name, run in RUNS.items() if run.series in FLAVOURED and 
 """Those that run where none is named, and have a share of each commit's tests: the ones that the whole suite is known
 to pass on."""
 OFFERED = ("6.12-arm64", "7.3", "6.18")
-"""Those that run, by `--core`, what every kernel runs, wherever apt reaches the suites that have them.
+"""Those that `--core` and `--shard` run, too, wherever apt reaches the suites that have them.
 
 Not 5.10: of three runs one ended in a lockup of both emulated processors.
 """

@@ -254,7 +254,8 @@ def test_a_signal_ends_the_machines(tmp_path, monkeypatch):
         machine.Machine(None).run(None, tmp_path, limit=1, output=bytes)
 
 
-def test_a_kernel_that_apt_does_not_reach_is_left_out_where_it_may_be(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("what", ["--core", "--shard"])
+def test_a_kernel_that_apt_does_not_reach_is_left_out_where_it_may_be(tmp_path, monkeypatch, capsys, what):
     """It is said, and no results of it are waited for; another one that is missing is a failure."""
 
     def obtain(*_, **__):
@@ -263,7 +264,7 @@ def test_a_kernel_that_apt_does_not_reach_is_left_out_where_it_may_be(tmp_path, 
     monkeypatch.setattr(kernels, "obtain", obtain)
     monkeypatch.setattr(plan, "collect", lambda _: [])
     monkeypatch.setattr(shards, "turn", lambda _: "6.1-rt")
-    monkeypatch.setattr(sys, "argv", ["tests.vm", "--core", "--results", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["tests.vm", what, "--results", str(tmp_path)])
     assert command.main() == command.LOST
     assert (tmp_path / "machines").read_text().split() == ["6.1", "6.12", "6.1-rt"]
     lines = capsys.readouterr().out.splitlines()

@@ -208,7 +208,7 @@ def test_the_user_ring_buffer():
         (lambda: Machine(helpers={"ktime_get": lambda _: 1}), NotFound, "no helper 'ktime_get' .*did you mean"),
         (lambda: Machine(cpu=2, cpus=2), InvalidValue, "cpu=2: there are 2 processors, from 0"),
         (lambda: Machine([COUNTS]).tail_calls("count", {}), NotFound, "no map is called 'count' .*did you mean"),
-        (lambda: Machine([COUNTS]).tail_calls("counts", {}), InvalidValue, "counts is no program array"),
+        (lambda: Machine([COUNTS]).tail_calls("counts", {}), InvalidValue, "counts is not a program array"),
     ],
 )  # fmt: skip
 def test_what_a_machine_cannot_have(make, error, message):

@@ -160,7 +160,7 @@ def test_may_goto_ends_by_itself():
     program = [mov64(R0, 0), Label("again"), may_goto("done"), add64(R0, 1), jump("again"), Label("done"), exit_()]
     machine = Machine()
     loaded = machine.load(program)
-    loaded._scope["may_goto_rounds"] = 1009
+    loaded._scope["may_goto_iterations"] = 1009
     assert machine.run(loaded).value == 1009
 
 

@@ -114,7 +114,7 @@ def test_a_list_of_the_kernel() -> None:
         assert ends[0] == 3
         with pytest.raises(InvalidValue, match="iterator task has no tsk \\(did you mean task"):
             simulation.iterate("tasks", {"tsk": 0})
-        with pytest.raises(InvalidValue, match="which is no iterator"):
+        with pytest.raises(InvalidValue, match="which is not an iterator"):
             simulation.iterate("other")
         with pytest.raises(NotFound, match="there is no program task"):
             simulation.iterate("task")

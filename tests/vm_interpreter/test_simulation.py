@@ -6,7 +6,23 @@ import asyncio
 
 import pytest
 
-from pyebpf import BPF, KernelObject, Struct, char, comm, field, kstack, now, pid, s32, u32, u64, ustack
+from pyebpf import (
+    BPF,
+    TCX_NEXT,
+    KernelObject,
+    SkBuff,
+    Struct,
+    char,
+    comm,
+    field,
+    kstack,
+    now,
+    pid,
+    s32,
+    u32,
+    u64,
+    ustack,
+)
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded
 from pyebpf.target import RecordedTarget
 from pyebpf.testing import Simulation, record
@@ -173,7 +189,7 @@ def test_stacks_have_the_names_that_the_test_gives(bpf):
         assert [str(frame) for frame in bpf.stacks.user(second.user, 42)] == ["main+0x2"]
         assert bpf.stacks.see(42)
         assert not bpf.stacks.hidden
-        with pytest.raises(InvalidValue, match=r"'' is no place in a function: write it as function\+0x1a"):
+        with pytest.raises(InvalidValue, match=r"'' is not a place in a function: write it as function\+0x1a"):
             kernel.stacks(kernel=[""])
         with pytest.raises(InvalidValue, match="'main\\+0x100000': an offset in a function is less than 0x100000"):
             kernel.stacks(user=["main+0x100000"])
@@ -214,7 +230,7 @@ def test_probes_that_read_nothing_of_their_event(bpf):
             assert len(kernel.tracepoint("syscalls:sys_enter_openat")) == 1
         kernel.raw_tracepoint("sched_process_exit")
         assert dict(counts) == {"cat": 3, "exits": 1}
-        with pytest.raises(NotFound, match="was not recorded: record again with this program"):
+        with pytest.raises(NotFound, match="was not recorded: no program that was recorded asks for it"):
             kernel.tracepoint("syscalls:sys_enter_openat", dfd=1)
         with pytest.raises(NotFound, match="no program is attached to tracepoint syscalls:sys_enter_open:"):
             kernel.tracepoint("syscalls:sys_enter_open")
@@ -277,3 +293,82 @@ def test_numbers_are_not_cut(bpf, dfd):
         pytest.raises(InvalidValue, match=f"field dfd has 64 bits: {dfd} does not fit"),
     ):
         kernel.tracepoint("syscalls:sys_enter_openat", dfd=dfd)
+
+
+def facts_of(bpf):
+    """What `record` writes of a program, as a file has it."""
+    return RecordedTarget.from_json(record(bpf, target=FakeTarget()))
+
+
+def test_members_of_network_order_are_numbers(bpf):
+    """They are given as probes read them: in dictionaries, by `object` and in lists."""
+    ports = bpf.array(u32, size=3)
+
+    @bpf.raw_tracepoint("tcp_a")
+    def on_tcp(sk: KernelObject) -> None:
+        ports[0] = sk.sk_port
+        ports[1] = sk.sk_words[1]
+
+    with Simulation(bpf, facts_of(bpf)) as kernel:
+        kernel.raw_tracepoint("tcp_a", {"sk_port": 443, "sk_words": [1, 0x01020304]})
+        assert list(ports.values()) == [443, 0x01020304, 0]
+        sock = kernel.object("struct sock", sk_port=80)
+        kernel.raw_tracepoint("tcp_a", sock)
+        assert ports[0] == 80
+        kernel.set(sock, "struct sock", sk_port=8080)
+        kernel.raw_tracepoint("tcp_a", sock)
+        assert ports[0] == 8080
+
+
+def test_types_of_arguments_of_functions_are_known(bpf):
+    """A kprobe's parameter is as good as a tracepoint's: its type is in the facts, though not by its name."""
+    backlogs = bpf.hash(key=u32, value=u64)
+
+    @bpf.kprobe("tcp_sendmsg")
+    def on_send(sk: KernelObject) -> None:
+        backlogs[sk.sk_ack_backlog] += 1
+
+    with Simulation(bpf, facts_of(bpf)) as kernel:
+        kernel.function("tcp_sendmsg", kernel.object("struct sock", sk_ack_backlog=7))
+        assert dict(backlogs) == {7: 1}
+        with pytest.raises(NotFound, match=r"^struct sick is no type that these programs use"):
+            kernel.object("struct sick", sk_ack_backlog=7)
+
+
+def test_perf_events_of_programs_that_read_nothing(bpf):
+    """Their facts have no registers, and need none; without any program it is an error, as for other events."""
+    hits = bpf.hash(key=u32, value=u64)
+
+    @bpf.sample(frequency=99)
+    def on_sample() -> None:
+        hits[1] += 1
+
+    with Simulation(bpf, facts_of(bpf)) as kernel:
+        assert len(kernel.perf_event(ip=1)) == 1
+        assert dict(hits) == {1: 1}
+    other = BPF()
+
+    @other.tracepoint("syscalls:sys_enter_openat")
+    def on_open() -> None:
+        pass
+
+    message = r"^no program is attached to perf event: there are tracepoint syscalls:sys_"
+    with Simulation(other, facts_of(other)) as kernel, pytest.raises(NotFound, match=message):
+        kernel.perf_event()
+
+
+def test_packets_that_no_program_sees(bpf):
+    """A test of their results would pass without having tested anything."""
+
+    @bpf.tc("eth0", "egress")
+    def on_out(ctx: SkBuff) -> int:
+        return TCX_NEXT
+
+    with Simulation(bpf, FakeTarget()) as kernel:
+        assert len(kernel.packet(bytes(64), direction="egress")) == 1
+        with pytest.raises(NotFound, match=r"^no program is attached to xdp: there are tcx eth0 egress"):
+            kernel.frame(bytes(64))
+        with pytest.raises(NotFound, match=r"^no program is attached to tc ingress: there are tcx eth0 egress"):
+            kernel.packet(bytes(64))
+        with pytest.raises(InvalidValue, match=r"^direction='outgoing': write .ingress. or .egress.$"):
+            kernel.packet(bytes(64), direction="outgoing")

@@ -13,13 +13,19 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 ENOENT = 2
 
 
+#: Bytes of a buffer that a few thousand opens fill.
+ROOM = 1 << 20
+
+
 @pytest.fixture
 def simulate():
     """A tool's tracer, its maps bound to the interpreter's, for facts recorded on Linux 6.18."""
     open_simulations = []
 
-    def start(tool, options):
+    def start(tool, options, *, buffer=None):
         bpf = tool.build(options)
+        if buffer is not None:
+            bpf.resize_buffers(buffer)
         simulation = Simulation(bpf, recorded(DATA / f"{tool.TOOL.name}.json"))
         open_simulations.append(simulation)
         return bpf, simulation.__enter__()
@@ -64,7 +70,7 @@ def test_opensnoop_tells_failures_only(simulate):
 
 
 def test_opensnoop_gives_an_empty_path_for_bad_memory(simulate):
-    """A pointer to nowhere is no error of the tool."""
+    """A pointer to nowhere is not an error of the tool."""
     bpf, kernel = simulate(opensnoop, opensnoop.Options())
     kernel.tracepoint("syscalls:sys_enter_openat", filename=0x1234_5678, flags=0)
     kernel.tracepoint("syscalls:sys_exit_openat", ret=-14)
@@ -73,7 +79,7 @@ def test_opensnoop_gives_an_empty_path_for_bad_memory(simulate):
 
 def test_opensnoop_counts_what_does_not_fit(simulate):
     """A ring buffer that nobody reads fills up; every record is either there or counted in bpf.dropped."""
-    bpf, kernel = simulate(opensnoop, opensnoop.Options())
+    bpf, kernel = simulate(opensnoop, opensnoop.Options(), buffer=ROOM)
     opens = 5003
     for _ in range(opens):
         kernel.tracepoint("syscalls:sys_enter_openat", filename="/x", flags=0)
@@ -85,8 +91,8 @@ def test_opensnoop_counts_what_does_not_fit(simulate):
 
 def test_opensnoop_leaves_room_for_the_name_that_is_asked_for(simulate):
     """With -n, opens of others take none of the buffer's room, although it has room for fewer than they are."""
-    bpf, kernel = simulate(opensnoop, opensnoop.Options(name="ssh"))
-    room = (1 << 20) // opensnoop.Open.layout.size
+    bpf, kernel = simulate(opensnoop, opensnoop.Options(name="ssh"), buffer=ROOM)
+    room = ROOM // opensnoop.Open.layout.size
     others, wanted = range(room), range(room, room + 20)
     kernel.process(pid=7, comm="burst")
     for number in (*others, *wanted):

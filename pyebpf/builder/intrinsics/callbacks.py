@@ -11,7 +11,7 @@ from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.operations import to_int
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Op, ValueType
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import S64, U32
 from pyebpf.uapi.helper_ids import LOOP
@@ -33,10 +33,10 @@ __all__ = [
 ]
 
 #: BPF_MAX_LOOPS.
-MOST_ROUNDS = 1 << 23
+MAX_ITERATIONS = 1 << 23
 
 #: The arguments that the kernel passes: the map, the addresses of key and value.
-ENTRY = (Kind.POINTER, Kind.POINTER, Kind.POINTER)
+ENTRY = (ValueType.POINTER, ValueType.POINTER, ValueType.POINTER)
 
 
 def function_number(p: ProgramBuilder) -> int:
@@ -68,14 +68,14 @@ def callback(p: ProgramBuilder, function: Any, what: str, of: str = "a key and a
     return function
 
 
-def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
+def _loop(p: ProgramBuilder, iterations: Any, function: Any) -> Int:
     what = "loop()"
     need_helper(p, "loop", what, "write a `for` loop")
-    count = to_int(p, rounds)
+    count = to_int(p, iterations)
     low, high = p.b.bounds(count.value)
-    if not 0 <= low <= high <= MOST_ROUNDS:
+    if not 0 <= low <= high <= MAX_ITERATIONS:
         p.fail(
-            f"loop() goes 0 to {MOST_ROUNDS} rounds, and this number is not known to be one: write loop(min(n, …), …)"
+            f"loop() runs 0 to {MAX_ITERATIONS} iterations, and this number may be outside: write loop(min(n, …), …)"
         )
 
     if high == 0:
@@ -88,7 +88,7 @@ def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
         return [Int(index, S64, U32)]
 
     called = callback(p, function, what, "a number")
-    address, passed, invalidated = p.build_callback(called, (Kind.SCALAR,), arguments, f"a function for {what}")
+    address, passed, invalidated = p.build_callback(called, (ValueType.SCALAR,), arguments, f"a function for {what}")
     done = p.b.call(LOOP, count.value, address, passed, p.b.const(0), comment=what)
     for origin, reason in invalidated.items():
         p.b.invalidate_origin(origin, f"{what} and its {reason}")
@@ -97,10 +97,10 @@ def _loop(p: ProgramBuilder, rounds: Any, function: Any) -> Int:
 
 
 @intrinsic(_loop)
-def loop(rounds: int, function: Callable[[int], None] | Callable[[int], bool]) -> int:
-    """Call `function(i)` for i from 0 to `rounds` - 1, until it returns True; how many rounds it went (bpf_loop).
+def loop(iterations: int, function: Callable[[int], None] | Callable[[int], bool]) -> int:
+    """Call `function(i)` for i from 0 to `iterations` - 1, until it returns True; the number of calls (bpf_loop).
 
-    The verifier looks at the function once, whatever the number of rounds, up to 2^23.
+    The verifier looks at the function once, whatever the number of iterations, up to 2^23.
     """
     raise OnlyInProbe
 

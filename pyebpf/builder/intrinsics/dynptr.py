@@ -12,12 +12,12 @@ from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue
 from pyebpf.builder.values.integers import Int, read_int
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.methods import method_of
-from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.operations import rvalue, to_int
+from pyebpf.builder.values.optional import OptionalInt
 from pyebpf.builder.values.packet_bounds import invalidate_packet_pointers
 from pyebpf.builder.values.records import RecordLiteral
-from pyebpf.builder.values.references import Reference
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.builder.values.references import Reference, note_change
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import NotFound, OnlyInProbe
 from pyebpf.types import BOOL, S64, IntType, Struct, type_of
 from pyebpf.uapi.helper_ids import (
@@ -91,7 +91,7 @@ class Dynptr(Entity, NoPythonOperators):
         if isinstance(found, IntType):
             p.fail("at() gives what can be written in place: a record or an array; numbers are read() and write()")
         where = to_int(p, offset).value
-        address = p.b.call(DYNPTR_DATA, self.address(p), where, p.b.const(found.size), result=Kind.POINTER)
+        address = p.b.call(DYNPTR_DATA, self.address(p), where, p.b.const(found.size), result=ValueType.POINTER)
         return p.load_value(Lvalue(base=address, owner=f"{self.what}.at(…)", null_check=address), found)
 
     def write(self, p: ProgramBuilder, offset: Any, value: Any, type_: Any = None) -> Int:
@@ -120,7 +120,7 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
     if isinstance(value, Context):
         name = PACKETS.get(p.program_type.name)
         if name is None:
-            p.fail("dynptr(ctx) is of a packet: programs of this kind have none")
+            p.fail("dynptr(ctx) is of a packet: programs of this type have none")
         try:
             function = p.target.function(name)
         except NotFound:
@@ -131,7 +131,7 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
             p.context,
             p.b.const(0),
             made.address(p),
-            result=Kind.SCALAR,
+            result=ValueType.SCALAR,
             imm=function.btf_id,
             symbol=name,
         )
@@ -141,6 +141,7 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
     if not isinstance(value, Reference) or value.lvalue.base is None or not value.lvalue.shared:
         p.fail(f"dynptr() takes the packet's context or a map's entry that is a record, not {describe(value)}")
     value.check_writable(p)
+    note_change(p, value.type)
     need_helper(p, "dynptr_from_mem", "dynptr()", "read and write the record's fields")
     made = Dynptr(slot, f"the memory of {value.lvalue.owner}")
     size = p.b.const(value.type.size)

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.context import Context
 from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.arrays import KeptBytes
 from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.integers import Int, read_int
-from pyebpf.builder.values.kernel_objects import KernelReference
+from pyebpf.builder.values.kernel_objects import KernelReference, address_as_int
 from pyebpf.builder.values.lvalue import Lvalue, moved, write_bytes
-from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.operations import fits, rvalue, to_int
+from pyebpf.builder.values.optional import OptionalInt
 from pyebpf.builder.values.packet_bounds import MOVES, invalidate_packet_pointers
 from pyebpf.builder.values.pointers import Pointer
-from pyebpf.builder.values.references import Reference
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.builder.values.references import Reference, note_change
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import OnlyInProbe
 from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, S64, U32, U64, BytesType, IntType
@@ -58,7 +59,7 @@ _MAPS = {"ringbuf", "map"}
 
 #: Objects that the verifier tracks by themselves.
 _TRACKED = {
-    "struct bpf_dynptr": "dynptrs, which have words of their own: dynptr(…), ring.reserve(…)",
+    "struct bpf_dynptr": "dynptrs, which have functions of their own: dynptr(…), ring.reserve(…)",
     "struct bpf_spin_lock": "spin locks, which are held by `with entry.lock:`",
     "struct bpf_timer": "timers, which are started by entry.timer.start(…)",
 }
@@ -117,7 +118,7 @@ class HelperFunction(Entity):
 def _refuse_unfit(p: ProgramBuilder, called: Helper) -> None:
     instead = _INSTEAD.get(called.name)
     if instead is not None:
-        p.fail(f"helpers.{called.name}() is not called by name: {instead}")
+        p.fail(f"helpers.{called.name}() cannot be called directly: {instead}")
     if called.variadic:
         p.fail(f"helpers.{called.name}() takes any number of arguments, which a probe cannot pass: {called}")
     for parameter in called.parameters:
@@ -128,7 +129,7 @@ def _refuse_unfit(p: ProgramBuilder, called: Helper) -> None:
             p.fail(f"helpers.{called.name}() works on {tracked}: {called}")
     returns = called.returns
     if returns.endswith("*") and called.name not in ("get_current_task_btf", *_VALUES):
-        p.fail(f"helpers.{called.name}() returns an address that may be NULL or must be given back: {called}")
+        p.fail(f"helpers.{called.name}() returns an address that may be NULL or must be released: {called}")
 
 
 #: Helpers that read a process's memory, or may.
@@ -213,22 +214,27 @@ class _Call:
             return p.b.const(0)
         if (self.helper.name, name) in _CONSTANT_TEXTS:
             if not isinstance(value, str):
-                self._fail(index, "text known while compiling", value)
+                self._fail(index, "a string known at compile time", value)
             return p.b.emit(Op.MAP_VALUE, symbol=p.use_map(_text_map(value)))
         if isinstance(value, str | bytes):
             return self._literal(value, text="char" in c_type)
         if name in _ADDRESSES and isinstance(value, int | Int | Pointer | KernelReference):
-            return to_int(p, value).value
+            return address_as_int(p, value).value
         if isinstance(value, KernelReference):
             if c_type not in ("void *", f"{value.type.c_name} *"):
                 self._fail(index, f"a {c_type}", value)
-            return moved(p, value.address, value.offset) if value.trusted else to_int(p, value).value
+            return moved(p, value.address, value.offset) if value.trusted else address_as_int(p, value).value
         if isinstance(value, RunTimeValue) and not isinstance(value, Reference):
             value = value.local(p)
         lvalue = getattr(value, "lvalue", None)
         if not isinstance(lvalue, Lvalue):
             self._fail(index, "the address of memory: a record, a string, an array or a map's entry", value)
         lvalue.check(p, describe(value))
+        if not self.helper.parameters[index].type.startswith("const ") and isinstance(value, Reference):
+            # It may write there; this one does not.
+            if isinstance(value, KeptBytes) and self.helper.name != "csum_diff":
+                value.check_writable(p)
+            note_change(p, value.type)
         size = getattr(getattr(value, "type", None), "size", None)
         self._room = size if isinstance(size, int) else None
         return lvalue.exact(p)
@@ -251,7 +257,7 @@ class _Call:
             p.b.call(self.helper.id, *values, comment=comment)
             return None
         if returns.endswith("*"):
-            found = p.b.call(self.helper.id, *values, result=Kind.POINTER, comment=comment)
+            found = p.b.call(self.helper.id, *values, result=ValueType.POINTER, comment=comment)
             if self.helper.name in _VALUES:
                 return self._map_value(found)
             p.b.assume_non_null(found)
@@ -281,7 +287,7 @@ class _Call:
             p.b.write(value, number.value)
         with p.b.else_():
             p.b.write(value, p.b.const(0))
-        joined = p.b.take(value)
+        joined = p.b.read_final(value)
         return OptionalInt(found, joined, number.type, number.loaded, what)
 
 

@@ -1,4 +1,4 @@
-"""Words about the kernel: facts known while compiling, kernel objects, and strings read from memory."""
+"""Words about the kernel: facts known at compile time, kernel objects, and strings read from memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.values import kernel_objects
+from pyebpf.builder.values.kernel_symbols import kernel_symbol
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import string_at
-from pyebpf.compiler.ir import Kind
+from pyebpf.compiler.ir import ValueType
 from pyebpf.errors import NotFound, NotSupported, OnlyInProbe
 from pyebpf.uapi.helper_ids import GET_CURRENT_TASK
 
@@ -35,7 +36,7 @@ __all__ = [
 def _text(p: ProgramBuilder, word_name: str, *arguments: Any) -> None:
     for argument in arguments:
         if not isinstance(argument, str):
-            p.fail(f"{word_name}() takes names known while compiling, as text")
+            p.fail(f"{word_name}() takes names known at compile time, as strings")
 
 
 def _has_field(p: ProgramBuilder, struct: Any, path: Any) -> bool:
@@ -47,7 +48,7 @@ def _has_field(p: ProgramBuilder, struct: Any, path: Any) -> bool:
 def has_field(struct: str, path: str) -> bool:
     """Whether the kernel compiled for has that struct and member.
 
-    `has_field("struct request", "q.disk")`. Known while compiling.
+    `has_field("struct request", "q.disk")`. Known at compile time.
     """
     raise OnlyInProbe
 
@@ -66,7 +67,7 @@ def _has_tracepoint(p: ProgramBuilder, name: Any) -> bool:
 
 @intrinsic(_has_tracepoint)
 def has_tracepoint(name: str) -> bool:
-    """Whether the kernel has a tracepoint, "category:name", or a raw tracepoint, "name". Known while compiling."""
+    """Whether the kernel has a tracepoint, "category:name", or a raw tracepoint, "name". Known at compile time."""
     raise OnlyInProbe
 
 
@@ -84,7 +85,7 @@ def _has_function(p: ProgramBuilder, name: Any) -> bool:
 def has_function(name: str) -> bool:
     """Whether the kernel has a function, by its types (BTF) or in the list of those that can be probed.
 
-    Known while compiling.
+    Known at compile time.
     """
     raise OnlyInProbe
 
@@ -99,7 +100,7 @@ def _enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> int:
 
 @intrinsic(_enum)
 def enum(name: str, enum: str = "") -> int:
-    """Value of a kernel's enumerator, `enum("TCP_LISTEN")`, of any enum or of the one named. Known while compiling."""
+    """Value of a kernel's enumerator, `enum("TCP_LISTEN")`, of any enum or of the one named. Known at compile time."""
     raise OnlyInProbe
 
 
@@ -114,7 +115,7 @@ def _has_enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> bool:
 
 @intrinsic(_has_enum)
 def has_enum(name: str, enum: str = "") -> bool:
-    """Whether the kernel has an enumerator, in any enum or in the one named. Known while compiling.
+    """Whether the kernel has an enumerator, in any enum or in the one named. Known at compile time.
 
     `has_enum("SKB_DROP_REASON_QUEUE_PURGE")`.
     """
@@ -131,7 +132,7 @@ def _sizeof(p: ProgramBuilder, name: Any) -> int:
 
 @intrinsic(_sizeof)
 def sizeof(name: str) -> int:
-    """Size in bytes of a kernel type, `sizeof("struct sock")`. Known while compiling."""
+    """Size in bytes of a kernel type, `sizeof("struct sock")`. Known at compile time."""
     raise OnlyInProbe
 
 
@@ -147,7 +148,7 @@ def container_of(value: Any, struct: str, member: str) -> Any:
     raise OnlyInProbe
 
 
-@intrinsic(kernel_objects.kernel_symbol)
+@intrinsic(kernel_symbol)
 def ksym(name: str, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
     """The kernel's symbol of that name: `ksym("runqueues").nr_running`, `ksym("jiffies", u64)`, `ksym("do_exit")`.
 
@@ -165,7 +166,7 @@ def user(address: Any, target: Any = None) -> Any:
 
 def _current_task(p: ProgramBuilder) -> Any:
     type_ = p.target.type_named("struct task_struct")
-    return kernel_objects.KernelReference(p.b.call(GET_CURRENT_TASK, result=Kind.SCALAR), type_)
+    return kernel_objects.KernelReference(p.b.call(GET_CURRENT_TASK, result=ValueType.SCALAR), type_)
 
 
 @intrinsic(_current_task)
@@ -177,7 +178,7 @@ def current_task() -> Any:
 def _string(name: str, space: Space) -> Any:
     def build(p: ProgramBuilder, pointer: Any, size: int | None = None) -> Any:
         if size is not None and not isinstance(size, int):
-            p.fail(f"{name}(): size is a number known while compiling")
+            p.fail(f"{name}(): size is a number known at compile time")
         return string_at(p, name, pointer, space, size)
 
     return build

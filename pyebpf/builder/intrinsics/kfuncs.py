@@ -11,7 +11,8 @@ from pyebpf.builder.values.kernel_objects import KernelReference, from_register,
 from pyebpf.builder.values.kernel_references import NullableReference
 from pyebpf.builder.values.lvalue import Lvalue, moved, write_bytes
 from pyebpf.builder.values.operations import fits, rvalue, to_int
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.builder.values.references import Reference, note_change
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import NotFound, OnlyInProbe, closest
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ MODULES = {
 _DRIVERS = "bpf_xdp_metadata_"
 
 #: Structs that are the beginning of others, of others, …
-MOST_BASES = 8
+MAX_BASES = 8
 #: A kernel function takes its arguments in registers.
-MOST_ARGUMENTS = 5
+MAX_ARGUMENTS = 5
 
 
 class Acquired(Entity, NoPythonOperators):
@@ -110,7 +111,7 @@ class Acquired(Entity, NoPythonOperators):
         self._unheld(p)
 
     def _unheld(self, p: ProgramBuilder) -> NoReturn:
-        p.fail(f"{self.describe()} must be given back: hold it, `with kfunc({self.name!r})(…) as found:`, and use that")
+        p.fail(f"{self.describe()} must be released: hold it, `with kfunc({self.name!r})(…) as found:`, and use that")
 
     def enter(self, p: ProgramBuilder) -> NullableReference:
         return self.found
@@ -122,7 +123,7 @@ class Acquired(Entity, NoPythonOperators):
             _emit(p, p.target.function(release), [address])
 
 
-class kfunc(Entity):  # noqa: N801 - a word of the language
+class kfunc(Entity):  # noqa: N801 - an intrinsic
     """`kfunc("bpf_task_from_pid")(pid)`: a kernel function that programs may call, by its name.
 
     Arguments are what its prototype takes: numbers, kernel objects, records and text where it has pointers to memory.
@@ -151,9 +152,9 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
 
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         if self.name in _RELEASES:
-            p.fail(f"{self.name}() is called at the end of `with`, where what it gives back was acquired")
+            p.fail(f"{self.name}() is called automatically, at the end of the `with` that acquired the reference")
         if self.name.startswith(_DRIVERS) and not (p.attach is not None and p.attach.device):
-            p.fail(f"{self.name}() asks the driver of one interface: write @bpf.xdp(…, hints=True)")
+            p.fail(f"{self.name}() calls the driver of one interface: write @bpf.xdp(…, hints=True)")
         try:
             function = p.target.function(self.name)
         except NotFound as error:
@@ -161,8 +162,8 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
         names = [parameter.name for parameter in function.parameters]
         if keywords or len(arguments) != len(names):
             p.fail(f"{self.name}() takes {len(names)} arguments by position, {', '.join(names) or 'none'}")
-        if len(names) > MOST_ARGUMENTS:
-            p.fail(f"{self.name}() takes {len(names)} arguments: a program can pass {MOST_ARGUMENTS}")
+        if len(names) > MAX_ARGUMENTS:
+            p.fail(f"{self.name}() takes {len(names)} arguments: a program can pass {MAX_ARGUMENTS}")
         pairs = zip(function.parameters, arguments, strict=True)
         values = [self._argument(p, parameter, rvalue(p, value)) for parameter, value in pairs]
         return self._result(p, function, values)
@@ -203,6 +204,8 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
         if not isinstance(lvalue, Lvalue):
             p.fail(f"{what} is a {type_.c_name}, not {describe(value)}")
         lvalue.check(p, describe(value))
+        if isinstance(value, Reference):
+            note_change(p, value.type)
         return lvalue.exact(p)
 
     @staticmethod
@@ -213,7 +216,7 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
         if isinstance(value, NullableReference):
             value.as_int(p)  # refuses one that may be None
         found = value.type
-        for _ in range(MOST_BASES):
+        for _ in range(MAX_BASES):
             if wanted.kind == "void" or found.c_name == wanted.c_name or not found.composite:
                 break
             names = p.target.members(found)
@@ -230,15 +233,15 @@ class kfunc(Entity):  # noqa: N801 - a word of the language
             _emit(p, function, values)
             return None
         if returns.kind != "pointer":
-            return from_register(p, _emit(p, function, values, result=Kind.SCALAR), returns, trusted=False)
+            return from_register(p, _emit(p, function, values, result=ValueType.SCALAR), returns, trusted=False)
         if returns.element is None or not returns.element.composite:
-            p.fail(f"{self.name}() returns a {returns.c_name}, which has no meaning in the language")
-        found = NullableReference(_emit(p, function, values, result=Kind.POINTER), returns.element, trusted=True)
+            p.fail(f"{self.name}() returns a {returns.c_name}, which is not supported in probes")
+        found = NullableReference(_emit(p, function, values, result=ValueType.POINTER), returns.element, trusted=True)
         return Acquired(self.name, found) if self.name in ACQUIRES else found
 
 
 def _emit(
-    p: ProgramBuilder, function: KernelFunction, values: Sequence[ir.Value], *, result: Kind = Kind.SCALAR
+    p: ProgramBuilder, function: KernelFunction, values: Sequence[ir.Value], *, result: ValueType = ValueType.SCALAR
 ) -> ir.Value:
     # An id of a module's BTF says nothing without the module's descriptor: loading looks such names up.
     number = 0 if function.module else function.btf_id

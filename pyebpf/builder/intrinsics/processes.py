@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyebpf.builder.intrinsics.task import TASK_COMM_LEN, process_number
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.specs import MapSpec
 from pyebpf.types import U8, U32, ArrayType
 from pyebpf.uapi.bpf import MapType
@@ -37,7 +37,7 @@ def tell_process(p: ProgramBuilder) -> None:
         with p.function(made):
             p.contextless.add(made)
             _build(p)
-    p.b.emit(Op.CALL_LOCAL, result=Kind.SCALAR, symbol=_SYMBOL)
+    p.b.emit(Op.CALL_LOCAL, result=ValueType.SCALAR, symbol=_SYMBOL)
 
 
 def _build(p: ProgramBuilder) -> None:
@@ -49,7 +49,7 @@ def _build(p: ProgramBuilder) -> None:
     b.store(key, TASK_COMM_LEN, process_number(p).value, 4)
     told = p.use_map(MapSpec(_TOLD_MAP, MapType.LRU_HASH, ArrayType(U8, TASK_COMM_LEN + 8), U32, _TOLD))
     ring = p.use_map(MapSpec(PROCESSES_MAP, MapType.RINGBUF, None, None, _RING))
-    known = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=told), key, result=Kind.POINTER)
+    known = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=told), key, result=ValueType.POINTER)
     with b.if_(Compare(Relation.EQ, known, b.const(0))):
         value = b.slot_address(b.slot(4, 4, name="one"))
         b.store(value, 0, b.const(1), 4)

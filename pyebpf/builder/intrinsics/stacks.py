@@ -24,7 +24,7 @@ from pyebpf.builder.loops import opaque_zero, range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join
 from pyebpf.builder.values.integers import Int
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import OnlyInProbe
 from pyebpf.specs import MapSpec
 from pyebpf.types import S64, U32, U64, ArrayType
@@ -59,12 +59,12 @@ DEPTH = 127
 MAX_STACKS, MAX_STACKS_AT_ONCE = 131_072, 16_384
 
 FULL = "stack not kept: the limit is reached, which bpf.max_stacks raises (profile --stack-storage-size)"
-NO_MEMORY = "stack not kept: the kernel had no memory at hand"
+NO_MEMORY = "stack not kept: the kernel had no memory available"
 #: The number of a stack that was not kept.
 MISSED = -7
 
 _WORD = 8
-_GROUP = 4  # words hashed and compared in one round of a loop
+_GROUP = 4  # words hashed and compared in one iteration of a loop
 
 
 class StackClass(NamedTuple):
@@ -93,7 +93,7 @@ _LEVELS = 4
 _BUFFER, _BUSY, _VALUE = 2048, 0, _WORD
 
 #: The low byte of bpf_get_stack's flags: frames to skip.
-MOST_SKIPPED = 0xFF
+MAX_SKIPPED = 0xFF
 #: Of more stacks with one hash, or neighbouring ones, the last is missed: two are rare among a hundred thousand.
 ATTEMPTS = 4
 # An odd number of many bits, the fraction of the golden ratio, as in the kernel's hash_64.
@@ -133,10 +133,10 @@ def _scratch_spec() -> MapSpec:
 
 def _stack(name: str, flags: int) -> Callable[..., Int]:
     def build(p: ProgramBuilder, depth: Any = None, *, skip: Any = 0) -> Int:
-        if not isinstance(skip, int) or not 0 <= skip <= MOST_SKIPPED:
-            p.fail(f"{name}(skip=…) is a number known while compiling, 0 to {MOST_SKIPPED}")
+        if not isinstance(skip, int) or not 0 <= skip <= MAX_SKIPPED:
+            p.fail(f"{name}(skip=…) is a number known at compile time, 0 to {MAX_SKIPPED}")
         if depth is not None and (not isinstance(depth, int) or not 1 <= depth <= DEPTH):
-            p.fail(f"{name}(depth) is a number of frames known while compiling, 1 to {DEPTH}")
+            p.fail(f"{name}(depth) is a number of frames known at compile time, 1 to {DEPTH}")
         if p.program_type not in _KINDS:
             p.fail(f"{name}() is for tracing: {p.program_type_name} programs have no call stack")
         if flags & BPF_F_USER_STACK:
@@ -173,7 +173,7 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
         count_drop(p, NO_MEMORY, CLASSES[0].map)
         b.jump(end)
         b.start(end)
-        found = b.take(answer)
+        found = b.read_final(answer)
         b.assume_bounds(found, -4095, (1 << 31) - 1)
         return Int(found, S64)
 
@@ -185,7 +185,7 @@ def _claim(p: ProgramBuilder, unclaimed: Join) -> ir.Value:
     b = p.b
     slot = b.slot_address(b.slot(4, 4, name="zero"))
     b.store(slot, 0, b.const(0), 4)
-    base = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=p.use_map(_scratch_spec())), slot, result=Kind.POINTER)
+    base = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=p.use_map(_scratch_spec())), slot, result=ValueType.POINTER)
     there, claimed = Join("there"), Join("claimed")
     b.branch(Compare(Relation.NE, base, b.const(0), null_check=True), there, unclaimed)
     b.start(there)
@@ -194,7 +194,7 @@ def _claim(p: ProgramBuilder, unclaimed: Join) -> ir.Value:
     for level in range(_LEVELS):
         place = b.emit(Op.OFFSET, base, b.const(level * _BUFFER))
         if exchanges:
-            busy = b.emit(Op.ATOMIC, place, b.const(1), result=Kind.SCALAR, size=8, symbol="xchg")
+            busy = b.emit(Op.ATOMIC, place, b.const(1), result=ValueType.SCALAR, size=8, symbol="xchg")
         else:
             busy = b.load(place, _BUSY, 8)
         with b.if_(Compare(Relation.EQ, busy, b.const(0))):
@@ -206,7 +206,7 @@ def _claim(p: ProgramBuilder, unclaimed: Join) -> ir.Value:
     b.jump(unclaimed)
     b.start(claimed)
     # To the verifier any of them: it would follow what comes for each.
-    which = b.binary(Op.ADD, b.take(distance), opaque_zero(p))
+    which = b.binary(Op.ADD, b.read_final(distance), opaque_zero(p))
     buffer = b.emit(Op.OFFSET, base, b.binary(Op.AND, which, b.const((_LEVELS - 1) * _BUFFER)))
     b.assume_non_null(buffer)
     return buffer
@@ -223,7 +223,7 @@ def _cut(p: ProgramBuilder, value: ir.Value, count: ir.Value, depth: int | None)
     b.write(kept, count)
     with b.if_(Compare(Relation.SGT, count, b.const(depth))):
         b.write(kept, b.const(depth))
-    count = b.take(kept)
+    count = b.read_final(kept)
     b.assume_bounds(count, 1, depth)
     return count
 
@@ -239,18 +239,18 @@ def _kept(p: ProgramBuilder, value: ir.Value, count: ir.Value) -> ir.Value:
         b.write(answer, _call_keep(p, shallow, value, count))
     with b.else_():
         b.write(answer, _call_keep(p, deep, value, count))
-    return b.take(answer)
+    return b.read_final(answer)
 
 
 def _call_keep(p: ProgramBuilder, each: StackClass, value: ir.Value, count: ir.Value) -> ir.Value:
     symbol = f"keep{each.map}"
     if symbol not in p.functions:
         p.functions.add(symbol)
-        made = FunctionBuilder(symbol, (Kind.POINTER, Kind.SCALAR), p.b.where)
+        made = FunctionBuilder(symbol, (ValueType.POINTER, ValueType.SCALAR), p.b.where)
         with p.function(made):
             p.contextless.add(made)
             _build_keep(p, each)
-    return p.b.emit(Op.CALL_LOCAL, value, count, result=Kind.SCALAR, symbol=symbol)
+    return p.b.emit(Op.CALL_LOCAL, value, count, result=ValueType.SCALAR, symbol=symbol)
 
 
 def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
@@ -270,7 +270,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
             assert so_far is not None
             sum_ = b.binary(Op.MUL, b.binary(Op.XOR, so_far, b.load(place, offset, 8)), b.const(_MULTIPLIER))
             b.write(mixed, b.binary(Op.XOR, sum_, b.binary(Op.LSHR, sum_, b.const(32))))
-    home = b.binary(Op.AND, b.take(mixed), b.const(_HASH_MASK))
+    home = b.binary(Op.AND, b.read_final(mixed), b.const(_HASH_MASK))
     home = b.binary(Op.OR, home, b.const(each.bit)) if each.bit else home
     b.store(value, 0, b.binary(Op.OR, b.binary(Op.SHL, home, b.const(32)), count), 8)
     number, answer = b.variable(hint="number"), b.variable(hint="answer")
@@ -282,7 +282,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
         now = b.read(number)
         assert now is not None
         b.store(key, 0, now, 4)
-        entry = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=handle), key, result=Kind.POINTER)
+        entry = b.call(MAP_LOOKUP_ELEM, b.emit(Op.MAP, symbol=handle), key, result=ValueType.POINTER)
         with b.if_(Compare(Relation.NE, entry, b.const(0), null_check=True)):
             equal = b.variable(hint="equal")
             b.write(equal, b.const(1))
@@ -292,7 +292,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
             ):
                 b.write(equal, b.const(0))
                 b.break_(compared)
-            with b.if_(Compare(Relation.NE, b.take(equal), b.const(0))):
+            with b.if_(Compare(Relation.NE, b.read_final(equal), b.const(0))):
                 b.write(answer, now)
                 b.break_(attempts)
             following = b.binary(Op.AND, b.binary(Op.ADD, now, b.const(1)), b.const(_HASH_MASK))
@@ -305,7 +305,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
             with b.if_(Compare(Relation.EQ, failed, b.const(0))):
                 b.write(answer, now)
                 b.break_(attempts)
-            # Another processor was faster: the next round finds what it has kept there.
+            # Another processor was faster: the next iteration finds what it has kept there.
             with b.if_(Compare(Relation.NE, failed, b.const(-EEXIST))):
                 full = b.const(-E2BIG)
                 with b.if_(Compare(Relation.EQ, failed, full)):
@@ -313,7 +313,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
                 with b.else_():
                     count_drop(p, NO_MEMORY, CLASSES[0].map)
                 b.ret(b.const(MISSED))
-    found = b.take(answer)
+    found = b.read_final(answer)
     with b.if_(Compare(Relation.SLT, found, b.const(0))):
         count_drop(p, FULL, CLASSES[0].map)
     b.ret(found)
@@ -322,7 +322,7 @@ def _build_keep(p: ProgramBuilder, each: StackClass) -> None:
 def _groups(p: ProgramBuilder, value: ir.Value, most: int) -> Int:
     """How many groups a stack has, header included: read from memory, where the verifier does not keep track.
 
-    Else it would follow all that comes after a loop once for each round that may have been the last.
+    Else it would follow all that comes after a loop once for each iteration that may have been the last.
     """
     b = p.b
     count = b.load(value, 0, 4)

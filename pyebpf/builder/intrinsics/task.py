@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.strings import StringSource
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Op, ValueType
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import S64, U64
 from pyebpf.uapi.bpf import ProgramType
@@ -113,7 +113,7 @@ def cpu() -> int:
 def _comm(p: ProgramBuilder) -> Any:
     def read_into(program: ProgramBuilder, address: ir.Value, size: int) -> None:
         # Linux 6.1's helper ends with a NUL and leaves what follows as it was: not all kernels pad with zeros.
-        program.b.call(GET_CURRENT_COMM, address, program.b.const(size), result=Kind.SCALAR)
+        program.b.call(GET_CURRENT_COMM, address, program.b.const(size), result=ValueType.SCALAR)
 
     return StringSource("comm()", read_into, TASK_COMM_LEN, p.b.where)
 

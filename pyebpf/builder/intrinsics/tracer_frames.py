@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["MOST_FRAMES", "RANGES", "TRACER_MAP", "own_frames"]
+__all__ = ["MAX_FRAMES", "RANGES", "TRACER_MAP", "own_frames"]
 
 TRACER_MAP = ".tracer"
 #: Ranges of addresses, each a start and a size: `bpf_trace_run*`, and two for each of a few tracepoints.
 RANGES = 7
 #: Frames of the tracer's at most, a power of two less one.
-MOST_FRAMES = 7
+MAX_FRAMES = 7
 _LOOKED_AT = range(5)
 
 
@@ -50,6 +50,6 @@ def own_frames(p: ProgramBuilder, frames: ir.Value) -> ir.Value | None:
                 with b.if_(Compare(Relation.ULT, before, b.const(index + 1))):
                     b.write(own, b.const(index + 1))
     # To the verifier any number of them: it would follow what comes for each.
-    found = b.binary(Op.AND, b.binary(Op.ADD, b.take(own), opaque_zero(p)), b.const(MOST_FRAMES))
-    b.assume_bounds(found, 0, MOST_FRAMES)
+    found = b.binary(Op.AND, b.binary(Op.ADD, b.read_final(own), opaque_zero(p)), b.const(MAX_FRAMES))
+    b.assume_bounds(found, 0, MAX_FRAMES)
     return found

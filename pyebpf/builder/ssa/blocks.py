@@ -57,10 +57,10 @@ class Join:
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """A loop under construction: `end` is where `break` goes, `again` where `continue` goes."""
+    """A loop under construction: `exit` is where `break` goes, `latch` where `continue` goes."""
 
-    end: Join
-    again: Join
+    exit: Join
+    latch: Join
 
 
 def successors(block: OpenBlock) -> list[int]:

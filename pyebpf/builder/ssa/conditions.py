@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.dataclass import dataclass
@@ -31,7 +31,7 @@ NEGATED = {
 class NoPythonOperators:
     """Refuses Python's own operators, whose answer would be that of an object of the compiler.
 
-    What stands for something that only each event knows may lie in a tuple or a dictionary that Python itself is asked
+    What stands for something known only at run time may lie in a tuple or a dictionary that Python itself is asked
     to compare, search or hash: by identity no two would ever be equal.
     """
 
@@ -42,9 +42,7 @@ class NoPythonOperators:
         return type(self).__name__
 
     def _no_answer(self, operator: str) -> NoReturn:
-        msg = (
-            f"{self.describe()} is known only on each event, and Python's {operator} would be computed while compiling"
-        )
+        msg = f"{self.describe()} is known only at run time, and Python's {operator} would be computed at compile time"
         raise OnlyInProbe(msg)
 
     def __eq__(self, _other: object) -> bool:
@@ -66,7 +64,7 @@ class NoPythonOperators:
         raise self._no_answer("iteration")
 
 
-class _Condition(NoPythonOperators):
+class Test(NoPythonOperators):
     """The base of all tests."""
 
     __slots__ = ()
@@ -76,14 +74,14 @@ class _Condition(NoPythonOperators):
 
 
 @dataclass(frozen=True, slots=True, eq=False, guarded=False)
-class Always(_Condition):
-    """Known while compiling."""
+class Always(Test):
+    """Known at compile time."""
 
     holds: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False, guarded=False)
-class Compare(_Condition):
+class Compare(Test):
     """`left relation right` on 64 bits.
 
     `null_check` marks a comparison of an address with 0 that decides whether it is None; `guards` is an address in a
@@ -98,27 +96,24 @@ class Compare(_Condition):
 
 
 @dataclass(frozen=True, slots=True, eq=False, guarded=False)
-class Not(_Condition):
+class Not(Test):
     """The opposite of `condition`."""
 
     condition: Test
 
 
 @dataclass(frozen=True, slots=True, eq=False, guarded=False)
-class All(_Condition):
+class All(Test):
     """Every one of `conditions`; their operands are computed already."""
 
     conditions: tuple[Test, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, guarded=False)
-class Any(_Condition):
+class Any(Test):
     """At least one of `conditions`; their operands are computed already."""
 
     conditions: tuple[Test, ...]
-
-
-Test: TypeAlias = Always | Compare | Not | All | Any
 
 
 def negate(test: Test) -> Test:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.persistent import PersistentMap
-from pyebpf.compiler.ir import Condition as Relation, Kind
+from pyebpf.compiler.ir import Condition as Relation, ValueType
 from pyebpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.compiler.ir import Value
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 V = TypeVar("V")
+#: The number of an entry's assignment.
+_order = itemgetter(0)
 
 S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -41,10 +44,10 @@ Interval = tuple[int, int]
 class Variable:
     """A mutable place of the source program, by identity; SSA values stand for it, a different one after each write."""
 
-    __slots__ = ("hint", "kind")
+    __slots__ = ("hint", "type")
 
-    def __init__(self, kind: Kind, hint: str = "") -> None:
-        self.kind = kind
+    def __init__(self, type_: ValueType, hint: str = "") -> None:
+        self.type = type_
         self.hint = hint
 
 
@@ -61,13 +64,15 @@ class Origin:
 class Facts:
     """Facts of values that hold wherever they can be used: they are known where each is defined.
 
-    `bounds` are intervals of numbers read as s64, `present` addresses that are not NULL, `origins` where addresses came
-    from, by their numbers; `named` has them by name. `numbers` are those that this function gave its variables, and
-    `assignments` how often it assigned one that had no value.
+    `bounds` are intervals of numbers read as s64, `non_null` addresses that are not NULL, `alignments` those of
+    addresses that are not multiples of 8, `origins` where addresses came from, by their numbers; `named` has them by
+    name. `numbers` are those that this function gave its variables, and `assignments` how often it assigned one that
+    had no value.
     """
 
     bounds: dict[int, Interval] = field(default_factory=dict)
-    present: set[int] = field(default_factory=set)
+    non_null: set[int] = field(default_factory=set)
+    alignments: dict[int, int] = field(default_factory=dict)
     origins: dict[int, Origin] = field(default_factory=dict)
     named: dict[str, Origin] = field(default_factory=dict)
     numbers: dict[Variable, int] = field(default_factory=dict)
@@ -99,26 +104,22 @@ class Values:
         """Return variables of their own for another path of the same function."""
         return Values(self._facts, self._entries)
 
-    def _entry(self, variable: Variable) -> tuple[int, Variable, Value] | None:
-        number = self._facts.numbers.get(variable)
-        return None if number is None else self._entries.get(number)
-
     def get(self, variable: Variable) -> Value | None:
         """Return the variable's value, or None."""
-        entry = self._entry(variable)
+        entry = self._entries.get(self._facts.numbers.get(variable, -1))
         return None if entry is None else entry[2]
 
     def __getitem__(self, variable: Variable) -> Value:
-        entry = self._entry(variable)
-        if entry is None:
+        value = self.get(variable)
+        if value is None:
             raise KeyError(variable)
-        return entry[2]
+        return value
 
     def __contains__(self, variable: Variable) -> bool:
-        return self._entry(variable) is not None
+        return self._entries.get(self._facts.numbers.get(variable, -1)) is not None
 
     def __iter__(self) -> Iterator[Variable]:
-        return (variable for _, variable, _ in sorted(self._entries.values(), key=lambda entry: entry[0]))
+        return (variable for _, variable, _ in sorted(self._entries.values(), key=_order))
 
     def __setitem__(self, variable: Variable, value: Value) -> None:
         facts = self._facts
@@ -132,35 +133,34 @@ class Values:
 
     def pop(self, variable: Variable) -> Value | None:
         """Leave the variable without a value, and return the one that it had."""
-        entry = self._entry(variable)
-        if entry is None:
-            return None
-        self._entries = self._entries.without(self._facts.numbers[variable])
-        return entry[2]
+        value = self.get(variable)
+        if value is not None:
+            self._entries = self._entries.without(self._facts.numbers[variable])
+        return value
 
     def differing(self, others: Sequence[Values]) -> list[Variable]:
         """Variables of these that another of several paths gives another value, or none."""
-        found = {number for other in others for number in self._entries.differing(other._entries)}
-        return [entry[1] for entry in sorted(filter(None, map(self._entries.get, found)), key=lambda entry: entry[0])]
+        found = _differing([self._entries, *(other._entries for other in others)])
+        return [variable for _, variable, _ in sorted(filter(None, map(self._entries.get, found)), key=_order)]
 
 
 @dataclass(slots=True)
 class Environment:
     """Variables and facts at one point.
 
-    `values` holds the variables assigned on every path to here. What was learnt of values after their definition, by
-    the branches taken: `present` has the numbers of addresses known not to be NULL on every path, `bounds` intervals
-    that hold on every path. Of each origin, by its number, the first so many addresses are `invalidated` on some path,
-    for a reason, as are single addresses that are `gone`. What was learnt may contradict itself, so many times: then no
-    run comes here.
+    `values` holds the variables assigned on every path to here. The rest is learnt of values after their definition, by
+    the branches taken. `non_null` has the numbers of addresses known not to be NULL on every path, `bounds` intervals
+    that hold on every path. `invalidated_origins` says for an origin, by its number, how many of its first addresses
+    some path has made invalid, and why; `invalidated_addresses` says why a single address is. `contradictions` counts
+    facts that exclude each other: where there are any, no run comes here.
     """
 
     facts: Facts
     values: Values
-    present: PersistentMap[bool]
+    non_null: PersistentMap[bool]
     bounds: PersistentMap[Interval]
-    invalidated: PersistentMap[tuple[int, str]]
-    gone: PersistentMap[str]
+    invalidated_origins: PersistentMap[tuple[int, str]]
+    invalidated_addresses: PersistentMap[str]
     contradictions: int = 0
 
     @classmethod
@@ -175,10 +175,10 @@ class Environment:
         return Environment(
             self.facts,
             self.values.copy(),
-            self.present,
+            self.non_null,
             self.bounds,
-            self.invalidated,
-            self.gone,
+            self.invalidated_origins,
+            self.invalidated_addresses,
             self.contradictions,
         )
 
@@ -188,44 +188,47 @@ class Environment:
 
     def is_non_null(self, number: int) -> bool:
         """Whether an address, by its number, is known not to be NULL."""
-        return number in self.present or number in self.facts.present
+        return number in self.non_null or number in self.facts.non_null
 
-    def invalidate(self, name: str, reason: str) -> None:
+    def invalidate_origin(self, name: str, reason: str) -> None:
         """Add that all addresses of an origin that are known are invalid."""
         origin = self.facts.origin(name)
-        self.invalidated = self.invalidated.with_item(origin.number, (len(origin.addresses), reason))
+        self.invalidated_origins = self.invalidated_origins.with_item(origin.number, (len(origin.addresses), reason))
 
-    def why_gone(self, number: int) -> str | None:
+    def invalidated_by(self, number: int) -> str | None:
         """Why an address, by its number, is invalid; None if it is not."""
         origin = self.facts.origins.get(number)
         if origin is not None:
-            count, reason = self.invalidated.get(origin.number, (0, ""))
+            count, reason = self.invalidated_origins.get(origin.number, (0, ""))
             if origin.addresses[number] < count:
                 return reason
-        return self.gone.get(number)
+        return self.invalidated_addresses.get(number)
 
-    def newly_gone(self, before: Environment) -> Iterator[int]:
+    def newly_invalidated(self, before: Environment) -> Iterator[int]:
         """Numbers of addresses that may have become invalid since `before`, on a path from there."""
-        yield from self.gone.differing(before.gone)
-        changed = set(self.invalidated.differing(before.invalidated))
+        yield from self.invalidated_addresses.differing(before.invalidated_addresses)
+        changed = set(self.invalidated_origins.differing(before.invalidated_origins))
         for origin in self.facts.named.values() if changed else ():
             if origin.number in changed:
-                known, _ = before.invalidated.get(origin.number, (0, ""))
-                count, _ = self.invalidated[origin.number]
+                known, _ = before.invalidated_origins.get(origin.number, (0, ""))
+                count, _ = self.invalidated_origins[origin.number]
                 yield from islice(origin.addresses, known, count)
 
-    def lose(self, number: int, reason: str) -> None:
+    def invalidate(self, number: int, reason: str) -> None:
         """Add that an address, by its number, is invalid."""
-        self.gone = self.gone.with_item(number, reason)
+        self.invalidated_addresses = self.invalidated_addresses.with_item(number, reason)
 
     def inherit(self, value: Value, source: Value, known: Environment) -> None:
-        """Take over, for a value that may be `source` of another environment, why that is gone and where it is from."""
-        reason = known.why_gone(source.number)
-        if reason is not None and value.number not in self.gone:
-            self.lose(value.number, reason)
+        """Give a value that may be `source` of another environment its origin, and the reason if it is invalid."""
+        reason = known.invalidated_by(source.number)
+        if reason is not None and value.number not in self.invalidated_addresses:
+            self.invalidate(value.number, reason)
         origin = self.facts.origins.get(source.number)
         if origin is not None:
             self.facts.comes_from(value.number, origin.name)
+        alignments, alignment = self.facts.alignments, known.facts.alignments.get(source.number, 8)
+        if alignment < alignments.get(value.number, 8):
+            alignments[value.number] = alignment
 
     def narrow(self, value: Value, low: int = S64_MIN, high: int = S64_MAX, *, always: bool = False) -> None:
         """Add the fact that `value`, read as s64, lies between `low` and `high`, here or `always`."""
@@ -255,7 +258,7 @@ def hull(intervals: Sequence[Interval | None]) -> Interval | None:
 
 
 def merge(
-    environments: Sequence[Environment], new_value: Callable[[Kind, str], Value]
+    environments: Sequence[Environment], new_value: Callable[[ValueType, str], Value]
 ) -> tuple[Environment, list[tuple[Value, list[Value]]]]:
     """Merge what several paths know. Variables whose values differ get new ones, listed with the paths' own values.
 
@@ -268,11 +271,12 @@ def merge(
     taken = [each for each in environments if each.contradictions == fewest]
     merged = first.copy()
     merged.contradictions = fewest
-    for number in _differing([each.gone for each in environments]):
-        merged.lose(number, next(why for e in reversed(environments) if (why := e.gone.get(number)) is not None))
-    for number in _differing([each.invalidated for each in environments]):
-        latest = max(e.invalidated.get(number, (0, "")) for e in environments)
-        merged.invalidated = merged.invalidated.with_item(number, latest)
+    for number in _differing([each.invalidated_addresses for each in environments]):
+        reasons = [e.invalidated_addresses.get(number) for e in reversed(environments)]
+        merged.invalidate(number, next(reason for reason in reasons if reason is not None))
+    for number in _differing([each.invalidated_origins for each in environments]):
+        latest = max(e.invalidated_origins.get(number, (0, "")) for e in environments)
+        merged.invalidated_origins = merged.invalidated_origins.with_item(number, latest)
     parameters: list[tuple[Value, list[Value]]] = []
     for variable in first.values.differing([other.values for other in others]):
         given = [value for each in environments if (value := each.values.get(variable)) is not None]
@@ -281,19 +285,19 @@ def merge(
             continue
         if len({value.number for value in given}) == 1:
             continue
-        joined = new_value(variable.kind, variable.hint)
+        joined = new_value(variable.type, variable.hint)
         merged.values[variable] = joined
         parameters.append((joined, given))
         pairs = list(zip(environments, given, strict=True))
         if all(e.is_non_null(value.number) for e, value in pairs):
-            facts.present.add(joined.number)
+            facts.non_null.add(joined.number)
         around = hull([e.interval(value.number) for e, value in pairs if e.contradictions == fewest])
         if around is not None:
             facts.bounds[joined.number] = around
         for e, value in pairs:
             merged.inherit(joined, value, e)
     for each in others:
-        merged.present = merged.present.common(each.present)
+        merged.non_null = merged.non_null.common(each.non_null)
     bounds = merged.bounds = taken[0].bounds
     for number in _differing([each.bounds for each in taken]):
         around = hull([e.interval(number) for e in taken]) if number in bounds else None
@@ -304,31 +308,30 @@ def merge(
     return merged, parameters
 
 
-def _differing(maps: Sequence[PersistentMap[V]]) -> set[int]:
+def _differing(maps: Sequence[PersistentMap[V]]) -> Collection[int]:
     """Keys that stand for different objects in the first of the mappings and in another."""
-    found: set[int] = set()
     first = maps[0]
-    for other in maps:
-        if other is not first:
-            found.update(first.differing(other))
-    return found
+    others = [each for each in maps if each is not first]
+    if len(others) < 2:
+        return first.differing(others[0]) if others else ()
+    return {key for other in others for key in first.differing(other)}
 
 
 def invalidated(
     before: Environment, after: Environment, first: int, parameters: Mapping[Variable, Value]
 ) -> dict[int, str]:
-    """Return what a round of a loop makes invalid for the next one, with the reasons.
+    """Return what an iteration of a loop makes invalid for the next one, with the reasons.
 
     That is of the values from before the loop, whose numbers are below `first`, and of the loop's own parameters.
     """
     found: dict[int, str] = {}
-    for number in after.newly_gone(before):
-        reason = after.why_gone(number)
-        if number < first and reason is not None and before.why_gone(number) is None:
+    for number in after.newly_invalidated(before):
+        reason = after.invalidated_by(number)
+        if number < first and reason is not None and before.invalidated_by(number) is None:
             found[number] = reason
     for variable, parameter in parameters.items():
         value = after.values.get(variable)
-        reason = None if value is None else after.why_gone(value.number)
+        reason = None if value is None else after.invalidated_by(value.number)
         if reason is not None:
             found[parameter.number] = reason
     return found
@@ -343,16 +346,20 @@ def learn(environment: Environment, fact: Test) -> None:
     """Add what a comparison that holds says of the bounds of its sides, and of an address compared with NULL."""
     if not isinstance(fact, Compare):
         return
-    left, right = environment.interval(fact.left.number), environment.interval(fact.right.number)
-    if right == (0, 0) and fact.relation is Relation.NE and (fact.null_check or fact.left.kind is Kind.POINTER):
-        environment.present = environment.present.with_item(fact.left.number, value=True)
-    if fact.guards is not None and fact.relation is Relation.ULE:
-        environment.present = environment.present.with_item(fact.guards.number, value=True)
+    relation, right = fact.relation, environment.interval(fact.right.number)
+    if relation is Relation.EQ:
+        if right is not None:
+            environment.narrow(fact.left, *right)
+        return
+    if relation is Relation.NE:
+        if right == (0, 0) and (fact.null_check or fact.left.type is ValueType.POINTER):
+            environment.non_null = environment.non_null.with_item(fact.left.number, value=True)
+        return
+    if fact.guards is not None and relation is Relation.ULE:
+        environment.non_null = environment.non_null.with_item(fact.guards.number, value=True)
+    left = environment.interval(fact.left.number)
     low, high = (S64_MIN, S64_MAX) if right is None else right
-    relation = fact.relation
-    if relation is Relation.EQ and right is not None:
-        environment.narrow(fact.left, low, high)
-    elif relation in _UPPER and right is not None:
+    if relation in _UPPER and right is not None:
         environment.narrow(fact.left, high=high + _UPPER[relation])
     elif relation in _LOWER and right is not None:
         environment.narrow(fact.left, low=low + _LOWER[relation])

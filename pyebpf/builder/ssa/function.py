@@ -11,7 +11,7 @@ from pyebpf.builder.ssa.constants import Constants
 from pyebpf.builder.ssa.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, invalidated, learn, merge
 from pyebpf.compiler import ir
 from pyebpf.compiler.graph import reverse_post_order
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ class FunctionBuilder:
         with b.else_():
             ...
         with b.loop(carried=[i]) as loop:
-            ...  # b.break_(loop), b.continue_(loop); it goes round by itself
+            ...  # b.break_(loop), b.continue_(loop); it repeats by itself
     """
 
-    def __init__(self, name: str, parameters: Sequence[ir.Kind], where: Location | None = None) -> None:
+    def __init__(self, name: str, parameters: Sequence[ValueType], where: Location | None = None) -> None:
         self.name = name
         self.where = where
         self._defined_at = where
@@ -51,7 +51,7 @@ class FunctionBuilder:
         self._constants = Constants(self.new_value)
         self._slots: list[ir.Slot] = []
         self._shared_slots: dict[str, ir.Slot] = {}
-        #: Slots that nothing uses now: the next temporaries do.
+        #: Slots that nothing uses now, for the next temporaries.
         self.free_slots: list[ir.Slot] = []
         #: Variables with the ends of packets, by where the context has them.
         self.packet_ends: dict[int, Variable] = {}
@@ -60,14 +60,22 @@ class FunctionBuilder:
         self.opaque: set[str] = set()
         #: Maps whose addresses this function makes invalid, with the reason: it does so to its callers' too.
         self.invalidated: dict[str, str] = {}
-        self.parameters = tuple(self.new_value(kind, f"r{i}") for i, kind in enumerate(parameters, 1))
-        self.environment = Environment.of_function()
+        self.parameters = tuple(self.new_value(type_, f"r{i}") for i, type_ in enumerate(parameters, 1))
+        self._environment = Environment.of_function()
         self._regions: tuple[Cleanup, ...] = ()
+        #: Numbers of scalars that have been compared with others than constants.
+        self.compared: set[int] = set()
         #: The reason that nothing may be called here; empty where calls are allowed.
         self.no_calls = ""
         self._block = self._open()
         #: State for `else_`: the way not taken by the last `if_` and where both meet, until anything else is built.
         self._pending: tuple[Join, Join] | None = None
+
+    @property
+    def environment(self) -> Environment:
+        """Variables and facts at the current point: behind an `if_` that no `else_` has followed."""
+        self._settle()
+        return self._environment
 
     # -- errors ------------------------------------------------------------------------------------------------------
 
@@ -77,9 +85,9 @@ class FunctionBuilder:
 
     # -- values and instructions -------------------------------------------------------------------------------------
 
-    def new_value(self, kind: ir.Kind = Kind.SCALAR, hint: str = "") -> ir.Value:
+    def new_value(self, type_: ValueType = ValueType.SCALAR, hint: str = "") -> ir.Value:
         """Return a fresh SSA value; whoever asks must define it."""
-        value = ir.Value(self._numbers, kind, hint)
+        value = ir.Value(self._numbers, type_, hint)
         self._numbers += 1
         return value
 
@@ -87,7 +95,7 @@ class FunctionBuilder:
         self,
         op: Op,
         *operands: ir.Value,
-        result: ir.Kind | None = None,
+        result: ValueType | None = None,
         imm: int = 0,
         size: int = 8,
         signed: bool = False,
@@ -101,26 +109,24 @@ class FunctionBuilder:
         An op without a result returns its first operand, so that callers need not tell the two apart. A constant is
         computed once for the whole function.
         """
-        kind = ir.KINDS[op] if op in ir.KINDS else operands[0].kind if op is Op.REFINE else result
-        if op in ir.CONSTANTS and kind is not None:
-            return self._constants.value(op, kind, imm, symbol, self.where)
+        type_ = ir.RESULT_TYPES[op] if op in ir.RESULT_TYPES else operands[0].type if op is Op.REFINE else result
+        if op in ir.CONSTANTS and type_ is not None:
+            return self._constants.value(op, type_, imm, symbol, self.where)
         if self.no_calls and op in _CALLS:
             self.fail(self.no_calls)
-        value = None if kind is None else self.new_value(kind, hint)
+        value = None if type_ is None else self.new_value(type_, hint)
         if self._pending is not None:
             self._settle()
         self._block.instructions.append(
             ir.Instruction(op, value, operands, imm, size, signed, condition, symbol, self.where, comment)
         )
-        if value is None:
-            return operands[0] if operands else ir.Value(-1)
-        return value
+        return value or (operands[0] if operands else ir.Value(-1))
 
     def const(self, number: int) -> ir.Value:
         """Return a 64-bit constant (given signed or unsigned)."""
         number = (number + (1 << 63)) % (1 << 64) - (1 << 63)
-        value = self._constants.value(Op.CONST, Kind.SCALAR, number, "", self.where)
-        self.environment.facts.bounds[value.number] = (number, number)
+        value = self._constants.value(Op.CONST, ValueType.SCALAR, number, "", self.where)
+        self._environment.facts.bounds[value.number] = (number, number)
         return value
 
     def binary(self, op: Op, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -128,13 +134,13 @@ class FunctionBuilder:
         return self.emit(op, left, right)
 
     def load(
-        self, address: ir.Value, offset: int, size: int, *, signed: bool = False, kind: ir.Kind = Kind.SCALAR
+        self, address: ir.Value, offset: int, size: int, *, signed: bool = False, result: ValueType = ValueType.SCALAR
     ) -> ir.Value:
         """Load `size` bytes at address + offset."""
-        value = self.emit(Op.LOAD, address, result=kind, imm=offset, size=size, signed=signed)
-        if kind is Kind.SCALAR and size < 8:
+        value = self.emit(Op.LOAD, address, result=result, imm=offset, size=size, signed=signed)
+        if result is ValueType.SCALAR and size < 8:
             top = 1 << 8 * size - 1
-            self.environment.facts.bounds[value.number] = (-top, top - 1) if signed else (0, 2 * top - 1)
+            self._environment.facts.bounds[value.number] = (-top, top - 1) if signed else (0, 2 * top - 1)
         return value
 
     def store(self, address: ir.Value, offset: int, value: ir.Value, size: int) -> None:
@@ -158,10 +164,12 @@ class FunctionBuilder:
     def slot_address(self, slot: ir.Slot, offset: int = 0) -> ir.Value:
         """Address of byte `offset` of a slot; known not to be NULL."""
         value = self.emit(Op.SLOT, symbol=slot.name, imm=offset)
-        self.environment.facts.present.add(value.number)
+        self._environment.facts.non_null.add(value.number)
         return value
 
-    def call(self, helper: int, *arguments: ir.Value, result: ir.Kind = Kind.SCALAR, comment: str = "") -> ir.Value:
+    def call(
+        self, helper: int, *arguments: ir.Value, result: ValueType = ValueType.SCALAR, comment: str = ""
+    ) -> ir.Value:
         """Call a kernel helper by its number."""
         return self.emit(Op.CALL, *arguments, result=result, imm=helper, comment=comment)
 
@@ -169,12 +177,10 @@ class FunctionBuilder:
 
     def bounds(self, value: ir.Value) -> Interval:
         """Inclusive bounds of `value` read as s64, as far as they are known here."""
-        self._settle()
         return self.environment.interval(value.number) or (S64_MIN, S64_MAX)
 
     def assume_bounds(self, value: ir.Value, low: int, high: int) -> None:
         """State bounds that hold by construction."""
-        self._settle()
         self.environment.narrow(value, low, high, always=self._made_here(value))
 
     def _made_here(self, value: ir.Value) -> bool:
@@ -183,37 +189,33 @@ class FunctionBuilder:
 
     def is_non_null(self, value: ir.Value) -> bool:
         """Whether every path here has found this address not to be NULL."""
-        self._settle()
         return self.environment.is_non_null(value.number)
 
     def assume_non_null(self, value: ir.Value) -> None:
         """State that an address is never NULL by construction."""
-        self._settle()
-        self.environment.facts.present.add(value.number)
+        self.environment.facts.non_null.add(value.number)
 
     def invalidated_by(self, value: ir.Value) -> str | None:
         """Why some path here has made this address invalid, or None."""
-        self._settle()
-        return self.environment.why_gone(value.number)
+        return self.environment.invalidated_by(value.number)
 
     def assume_origin(self, value: ir.Value, origin: str) -> None:
         """State which map an address comes from."""
-        self._settle()
         self.environment.facts.comes_from(value.number, origin)
 
     def origin(self, value: ir.Value) -> str | None:
         """Which map an address comes from, if it is known."""
-        origin = self.environment.facts.origins.get(value.number)
+        origin = self._environment.facts.origins.get(value.number)
         return None if origin is None else origin.name
 
     def invalidate_origin(self, origin: str, reason: str) -> None:
         """State that every address of a map is invalid from here on."""
         self._settle()
         self.invalidated[origin] = reason
-        self.environment.invalidate(origin, reason)
+        self._environment.invalidate_origin(origin, reason)
 
     def note_use(self, value: ir.Value, what: str) -> None:
-        """Note that an address is used here: an earlier round of a loop may have made it invalid."""
+        """Note that an address is used here: an earlier iteration of a loop may have made it invalid."""
         self._uses.append((value.number, what, self.where))
 
     def propagate_uses(self, inner: FunctionBuilder, passed: Mapping[int, ir.Value]) -> None:
@@ -232,23 +234,20 @@ class FunctionBuilder:
 
     # -- variables -----------------------------------------------------------------------------------------------------
 
-    def variable(self, kind: ir.Kind = Kind.SCALAR, hint: str = "") -> Variable:
+    def variable(self, type_: ValueType = ValueType.SCALAR, hint: str = "") -> Variable:
         """Return a new variable, without a value yet."""
-        return Variable(kind, hint)
+        return Variable(type_, hint)
 
     def write(self, variable: Variable, value: ir.Value) -> None:
         """Assign."""
-        self._settle()
         self.environment.values[variable] = value
 
     def read(self, variable: Variable) -> ir.Value | None:
         """Return the variable's value here; None if a path to here has not assigned it."""
-        self._settle()
         return self.environment.values.get(variable)
 
-    def take(self, variable: Variable) -> ir.Value:
+    def read_final(self, variable: Variable) -> ir.Value:
         """Return the variable's value and forget the variable: nothing reads it any more."""
-        self._settle()
         value = self.environment.values.pop(variable)
         if value is None:
             assert not self._block.reachable, f"{variable.hint} has no value"
@@ -257,7 +256,6 @@ class FunctionBuilder:
 
     def forget(self, variable: Variable) -> None:
         """Forget a variable that nothing reads any more: each that is known costs something where paths meet."""
-        self._settle()
         self.environment.values.pop(variable)
 
     # -- control flow --------------------------------------------------------------------------------------------------
@@ -272,7 +270,7 @@ class FunctionBuilder:
         """Go to `target`; what follows is unreachable."""
         self._settle()
         if self._block.reachable:
-            target.edges.append(Edge(self._block, self.environment, self._regions))
+            target.edges.append(Edge(self._block, self._environment, self._regions))
         self._unreachable()
 
     def branch(self, test: Test, then: Join, otherwise: Join) -> None:
@@ -295,10 +293,9 @@ class FunctionBuilder:
 
     def nondeterministic_branch(self, spent: Join, otherwise: Join) -> None:
         """Go to `spent` once the kernel's budget for loops is used up, else to `otherwise` (`ir.MayGoto`)."""
-        self._settle()
         known = self.environment
-        ways = (self._way(spent, known.copy()), self._way(otherwise, known.copy()))
-        self._block.terminator = ir.MayGoto(*ways, self.where)
+        edges = (self._edge(spent, known.copy()), self._edge(otherwise, known.copy()))
+        self._block.terminator = ir.MayGoto(*edges, self.where)
         self._unreachable()
 
     def start(self, join: Join) -> None:
@@ -311,15 +308,15 @@ class FunctionBuilder:
             self._unreachable()
             return
         for edge in join.edges:
-            self._block, self.environment = edge.block, edge.environment
+            self._block, self._environment = edge.block, edge.environment
             if len(edge.regions) > len(self._regions):
                 self._leave(edge.regions[len(self._regions) :])
-                edge.block, edge.environment = self._block, self.environment
+                edge.block, edge.environment = self._block, self._environment
         if len(join.edges) == 1:
             # One way in: no new block is needed to know what that path knew.
             return
         target = self._open()
-        self.environment, parameters = merge([edge.environment for edge in join.edges], self.new_value)
+        self._environment, parameters = merge([edge.environment for edge in join.edges], self.new_value)
         target.parameters = tuple([joined for joined, _ in parameters])
         for number, edge in enumerate(join.edges):
             arguments = tuple([given[number] for _, given in parameters])
@@ -349,10 +346,10 @@ class FunctionBuilder:
             self._settle()
         self.no_calls = forbidden
 
-    def ret(self, value: ir.Value) -> None:
-        """Leave the function."""
+    def ret(self, value: ir.Value, *, clean: bool = True) -> None:
+        """Leave the function, by the cleanups of the regions around; not `clean` without them."""
         self._settle()
-        if self._block.reachable:
+        if clean and self._block.reachable:
             self._leave(self._regions)
         self._block.terminator = ir.Return(value, self.where)
         self._unreachable()
@@ -371,7 +368,7 @@ class FunctionBuilder:
     def else_(self) -> Iterator[None]:
         """Build the body to run if the test of the `if_` just before does not hold."""
         if self._pending is None:
-            raise ValueError("else_ stands straight after if_")
+            raise ValueError("else_ must come straight after if_")
         (otherwise, end), self._pending = self._pending, None
         self.start(otherwise)
         yield
@@ -385,40 +382,39 @@ class FunctionBuilder:
         `carried` are the variables that the body assigns; without it, all that have a value here. The verifier must
         be able to see the end: count a bounded variable.
         """
-        self._settle()
-        before, environment = self._block, self.environment
+        environment, before = self.environment, self._block
         header = self._open(reachable=before.reachable)
         kept = dict.fromkeys(v for v in (environment.values if carried is None else carried) if v in environment.values)
-        parameters = {variable: self.new_value(variable.kind, variable.hint) for variable in kept}
+        parameters = {variable: self.new_value(variable.type, variable.hint) for variable in kept}
         header.parameters = tuple(parameters.values())
         before.terminator = ir.Jump(header.number, tuple(environment.values[v] for v in kept), self.where)
         inside = environment.copy()
         for variable, parameter in parameters.items():
             inside.values[variable] = parameter
             inside.inherit(parameter, environment.values[variable], environment)
-        self._block, self.environment = header, inside
-        loop = Loop(end=Join("end of loop"), again=Join("next round"))
+        self._block, self._environment = header, inside
+        loop = Loop(exit=Join("loop exit"), latch=Join("loop latch"))
         first, uses_before = header.parameters[0].number if parameters else self._numbers, len(self._uses)
         yield loop
-        self.jump(loop.again)
-        self.start(loop.again)
+        self.jump(loop.latch)
+        self.start(loop.latch)
         if self._block.reachable:
-            after = self.environment
+            after = self._environment
             stale = invalidated(environment, after, first, parameters)
             self.reject_stale_uses(stale, uses_before)
             self._block.terminator = ir.Jump(
                 header.number, tuple(after.values.get(v) or parameters[v] for v in kept), self.where
             )
         self._unreachable()
-        self.start(loop.end)
+        self.start(loop.exit)
 
     def break_(self, loop: Loop) -> None:
         """Leave `loop`."""
-        self.jump(loop.end)
+        self.jump(loop.exit)
 
     def continue_(self, loop: Loop) -> None:
-        """Go to the next round of `loop`."""
-        self.jump(loop.again)
+        """Go to the next iteration of `loop`."""
+        self.jump(loop.latch)
 
     def truth_value(self, test: Test) -> ir.Value:
         """Turn a test into 1 or 0."""
@@ -426,8 +422,9 @@ class FunctionBuilder:
             case Always(holds):
                 return self.const(int(holds))
             case Compare(relation, left, right):
+                self.compared |= self._constants.none_of(left, right)
                 value = self.emit(Op.COMPARE, left, right, condition=relation)
-                self.environment.narrow(value, 0, 1, always=True)
+                self._environment.narrow(value, 0, 1, always=True)
                 return value
             case _:
                 answer = self.variable(hint="test")
@@ -435,8 +432,8 @@ class FunctionBuilder:
                     self.write(answer, self.const(1))
                 with self.else_():
                     self.write(answer, self.const(0))
-                found = self.take(answer)
-                self.environment.narrow(found, 0, 1, always=True)
+                found = self.read_final(answer)
+                self._environment.narrow(found, 0, 1, always=True)
                 return found
 
     def finish(self) -> ir.Function:
@@ -455,10 +452,10 @@ class FunctionBuilder:
         return ir.Function(self.name, self.parameters, tuple(finished), tuple(self._slots), self._defined_at)
 
     def reject_stale_uses(self, stale: Mapping[int, str], first: int = 0) -> None:
-        """Refuse a use in a loop of what an earlier round may have made invalid; its uses begin with the `first`."""
-        for number, what, where in self._uses[first:]:
+        """Reject a use in a loop of what an earlier iteration may have invalidated; uses begin with the `first`."""
+        for number, what, at in self._uses[first:]:
             if number in stale:
-                self.fail(f"{what} is used after {stale[number]} in an earlier round: copy what you need first", where)
+                self.fail(f"{what} is used after {stale[number]} in an earlier iteration: copy what you need first", at)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -471,7 +468,7 @@ class FunctionBuilder:
 
     def _unreachable(self) -> None:
         self._block = self._open(reachable=False)
-        self.environment = self.environment.copy()
+        self._environment = self._environment.copy()
 
     def _settle(self) -> None:
         """Close an `if_` that no `else_` followed."""
@@ -482,16 +479,17 @@ class FunctionBuilder:
             self.start(end)
 
     def _branch_on(self, test: Compare, then: Join, otherwise: Join) -> None:
-        block, environment = self._block, self.environment
-        ways = []
+        block, environment = self._block, self._environment
+        self.compared |= self._constants.none_of(test.left, test.right)
+        edges = []
         for join, fact in ((then, test), (otherwise, negate(test))):
             known = environment.copy()
             learn(known, fact)
-            ways.append(self._way(join, known))
-        block.terminator = ir.Branch(test.relation, test.left, test.right, ways[0], ways[1], self.where)
-        self._unreachable()
+            edges.append(self._edge(join, known))
+        block.terminator = ir.Branch(test.relation, test.left, test.right, edges[0], edges[1], self.where)
+        self._block = self._open(reachable=False)
 
-    def _way(self, join: Join, known: Environment) -> int:
+    def _edge(self, join: Join, known: Environment) -> int:
         """The number of a new block that leads from the current one to `join`, where `known` holds."""
         edge = self._open(reachable=self._block.reachable)
         if edge.reachable:

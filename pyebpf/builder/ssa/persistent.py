@@ -119,13 +119,11 @@ class PersistentMap(Generic[V]):
 
 def _common(one: _Node, two: _Node, shift: int) -> _Node:
     """A tree of what two have in common, which are as high as each other."""
-    if not shift:
-        return [ours if ours is theirs else None for ours, theirs in zip(one, two, strict=True)]
-    below = shift - _BITS
-    return [
-        ours if ours is theirs else _common(ours, theirs, below) if ours and theirs else None
-        for ours, theirs in zip(one, two, strict=True)
-    ]
+    shared = one.copy()
+    for place in compress(_PLACES, map(is_not, one, two)):
+        ours, theirs = one[place], two[place]
+        shared[place] = _common(ours, theirs, shift - _BITS) if shift and ours and theirs else None
+    return shared
 
 
 def _changed(root: _Node, shift: int, key: int, value: V | None) -> PersistentMap[V]:

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import All, Compare, Test, negate
 from pyebpf.builder.values.atomics import augment
-from pyebpf.builder.values.entity import Entity, describe
-from pyebpf.builder.values.lvalue import Lvalue, copy, movable, pieces
+from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
+from pyebpf.builder.values.lvalue import COPY, Lvalue, alignment_of, assume_alignment, copy, movable, pieces
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.packet_bounds import with_bounds_check
-from pyebpf.builder.values.references import Reference
-from pyebpf.builder.values.restating import element_offset
+from pyebpf.builder.values.references import Reference, copied, is_overwritten, note_change
+from pyebpf.builder.values.restating import element_offset, is_index
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import replace
-from pyebpf.types import ArrayType, BytesType
+from pyebpf.types import ArrayType, BytesType, StructType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Array", "element_lvalue", "equal_bytes", "equal_lvalues"]
+__all__ = ["Array", "Bytes", "KeptBytes", "element_lvalue", "equal_bytes", "equal_lvalues"]
 
 
 class Array(Reference):
@@ -34,34 +34,40 @@ class Array(Reference):
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         self.check(p)
-        return p.load_value(self._element(p, index), self.type.element)
+        return p.load_value(self._element(p, index), self.type.element, part=True)
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
         self.check_writable(p)
         if self.lvalue.fixed and not isinstance(index, int):
-            whole = self._movable(p)
-            whole.set_item(p, index, value)
-            copy(p, *self.lvalue.address(p), *whole.lvalue.address(p), self.type.size)
-            return
-        p.store_value(*self._element(p, index).address(p), self.type.element, value)
+            width = min(self.type.element.size & -self.type.element.size, 8)
+            moved = movable(p, self.lvalue, self.type.size, widest=width)
+            Array(self.type, replace(moved, writable=True)).set_item(p, index, value)
+            copy(p, *self.lvalue.address(p), *moved.address(p), self.type.size, widest=width)
+        else:
+            note_change(p, self.type)
+            p.store_value(*self._element(p, index).address(p), self.type.element, value)
+        self.note_written(p)
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
         self.check(p)
         if self.lvalue.shared:
+            self.check_writable(p)
+            note_change(p, self.type)
             augment(p, self._element(p, index), self.type.element, operator, value, self.describe())
         else:
             super().augment_item(p, index, operator, value)
-
-    def _movable(self, p: ProgramBuilder) -> Array:
-        """A copy that can be read and written at run-time indices."""
-        return Array(self.type, replace(movable(p, self.lvalue, self.type.size), writable=True))
 
     def _element(self, p: ProgramBuilder, index: Any) -> Lvalue:
         if isinstance(index, int) and -self.type.length <= index < 0:
             index += self.type.length  # from the end, as Python counts
         if self.lvalue.fixed and not isinstance(index, int):
-            whole = Array(self.type, movable(p, self.lvalue, self.type.size))
-            return whole._element(p, index)
+            found = Array(self.type, movable(p, self.lvalue, self.type.size))._element(p, index)
+            if found.base is not None and type(self.type.element) in (
+                ArrayType,
+                StructType,
+            ):  # strings and tuples are kept
+                p.b.assume_origin(found.base, COPY)
+            return found
         return element_lvalue(
             p, self, replace(self.lvalue, null_check=None), self.type.element.size, self.type.length, index
         )
@@ -92,6 +98,29 @@ class Array(Reference):
         copy(p, address, offset, *self.lvalue.address(p), self.type.size)
 
 
+class Bytes(Array):
+    """Bytes that are a part of something: of a record, a tuple, an array. They are a value, as Python's bytes are."""
+
+    def local(self, p: ProgramBuilder) -> RunTimeValue:
+        """Where the program changes bytes in memory, a name takes a copy; no name changes them."""
+        if is_overwritten(p, self.lvalue, BytesType):
+            return copied(p, self, KeptBytes)
+        return KeptBytes(self.type, replace(self.lvalue, writable=False))
+
+
+class KeptBytes(Bytes):
+    """Bytes that a name keeps."""
+
+    def local(self, p: ProgramBuilder) -> RunTimeValue:
+        return self
+
+    def check_writable(self, p: ProgramBuilder) -> None:
+        p.fail(
+            f"{self.describe()} in a variable cannot be changed, as Python's bytes cannot: assign to a byte of the "
+            "field itself, r.data[0] = …"
+        )
+
+
 def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, count: int, index: Any) -> Lvalue:
     """Place of the element at `index`, which must be provably below `count`."""
     if isinstance(index, slice):
@@ -101,9 +130,7 @@ def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, 
             p.fail(f"index {int(index)} is outside {owner.describe()}: 0 to {count - 1}")
         return lvalue.at(int(index) * size)
     number = to_int(p, index)
-    low, high = p.b.bounds(number.value)
-    # Where what is known contradicts itself no run comes, and bounds mean nothing; verifiers see them restated.
-    if (low < 0 or high >= count) and not p.b.environment.contradictions:
+    if not is_index(p, number.value, count):
         p.fail(
             f"this index of {owner.describe()} may lie outside 0 to {count - 1}: "
             f"test it first, if 0 <= i < {count}, or mask it"
@@ -113,6 +140,11 @@ def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, 
     p.b.assume_non_null(address)
     if lvalue.packet:
         address = with_bounds_check(p, address, size, base, lvalue.packet)
+    if lvalue.base is not None and p.b.origin(lvalue.base) == COPY:
+        p.b.assume_origin(address, COPY)
+    known = 8 if lvalue.base is None else alignment_of(p, lvalue.base)
+    if lvalue.base is None or known < 8:  # of the stack, where the verifier wants aligned accesses
+        assume_alignment(p, address, min(known, *((each & -each) or 8 for each in (size, lvalue.offset))))
     return Lvalue(
         base=address,
         owner=lvalue.owner,
@@ -127,7 +159,7 @@ def equal_bytes(p: ProgramBuilder, lvalue: Lvalue, data: bytes) -> Test:
     """Whether memory holds these bytes."""
     address, offset = lvalue.address(p)
     tests: list[Test] = []
-    for at, width in pieces(offset, len(data)):
+    for at, width in pieces(offset, len(data), alignment_of(p, address)):
         chunk = data[at - offset : at - offset + width]
         value = p.b.load(address, at, width)
         number = int.from_bytes(chunk, "little")
@@ -139,9 +171,9 @@ def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> 
     """Whether two pieces of memory hold the same bytes."""
     address, offset = left.address(p)
     other, start = right.address(p)
-    alike = (start - offset) % 8 == 0
+    alignment = min(alignment_of(p, address), alignment_of(p, other)) if (start - offset) % 8 == 0 else 1
     tests: list[Test] = []
-    for at, width in pieces(offset, size) if alike else ((offset + i, 1) for i in range(size)):
+    for at, width in pieces(offset, size, alignment):
         first = p.b.load(address, at, width)
         second = p.b.load(other, at - offset + start, width)
         tests.append(Compare(Relation.EQ, first, second))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["compare", "compare_in_chain", "contains", "maximum", "minimum"]
 
 #: More values than this, each compared with by an instruction of its own, are a map's work.
-_MOST_CANDIDATES = 1024
+_MAX_CANDIDATES = 1024
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": python.lt,
@@ -80,10 +80,10 @@ def contains(p: ProgramBuilder, item: Any, container: Any) -> Test:
         # A set's order changes from run to run; the code must not.
         container = sorted(container, key=lambda element: (str(type(element)), repr(element)))
     if isinstance(container, (list, tuple, ValuesView)):
-        if len(container) > _MOST_CANDIDATES:
+        if len(container) > _MAX_CANDIDATES:
             p.fail(
-                f"{len(container):,} values are too many to be compared with on each event, at most "
-                f"{_MOST_CANDIDATES:,}: keep them in a bpf.hash, `x in m`, or test the ends of a range of them"
+                f"{len(container):,} values are too many to be compared with at run time, at most "
+                f"{_MAX_CANDIDATES:,}: keep them in a bpf.hash, `x in m`, or test the ends of a range of them"
             )
         return _in_elements(p, item, container)
     p.fail(f"{describe(item)} in {container!r}: give a tuple, list, set, range, str or a map")
@@ -96,8 +96,8 @@ def _in_literal(p: ProgramBuilder, item: Any, literal: str) -> Test:
     words = literal.split()
     meant = f"in {tuple(words)!r}" if len(words) > 1 else f"== {literal!r}"
     p.fail(
-        f"{describe(item)} in {literal!r} would ask whether it is a piece of that text, which only each event could "
-        f"tell: write {meant}"
+        f"{describe(item)} in {literal!r} would ask whether it is a substring, which is known only at "
+        f"run time: write {meant}"
     )
 
 
@@ -121,12 +121,12 @@ def _in_range(p: ProgramBuilder, item: Any, values: range) -> Test:
 
 
 def minimum(p: ProgramBuilder, *operands: Any) -> Any:
-    """`min(a, b, …)`, or of one container known while compiling."""
+    """`min(a, b, …)`, or of one container known at compile time."""
     return _extreme(p, "min", "<=", operands)
 
 
 def maximum(p: ProgramBuilder, *operands: Any) -> Any:
-    """`max(a, b, …)`, or of one container known while compiling."""
+    """`max(a, b, …)`, or of one container known at compile time."""
     return _extreme(p, "max", ">=", operands)
 
 
@@ -158,7 +158,7 @@ def _sequences(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
 
 
 def _in_elements(p: ProgramBuilder, item: Any, container: Iterable[Any]) -> Test:
-    """`item in container`, where only each event knows the item, or some of the elements."""
+    """`item in container`, where the item or some of the elements are known only at run time."""
     candidates = [_taken(p, each) for each in container]
     item = read_once(p, _taken(p, item), candidates)
     joined = _any if _in_registers(item) and _in_registers(candidates) else functools.partial(any_in_turn, p)
@@ -199,7 +199,7 @@ def _why_never(left: Any, right: Any) -> str | None:
     if one is None or other is None:
         return f"{describe(left)} is never equal to {describe(right)}"
     if isinstance(one, list) != isinstance(other, list):
-        return f"{describe(left)} is never equal to {describe(right)}, as a tuple is no list: write tuple(…)"
+        return f"{describe(left)} is never equal to {describe(right)}, as a tuple is not a list: write tuple(…)"
     if len(one) != len(other):
         return f"a tuple of {len(one)} is never equal to one of {len(other)}"
     return None
@@ -221,7 +221,7 @@ def _equal(p: ProgramBuilder, left: Any, right: Any) -> Test:
     assert one is not None
     assert other is not None
     tests: list[Test] = []
-    # What is known while compiling first: where that decides, nothing is built.
+    # What is known at compile time first: where that decides, nothing is built.
     pairs = sorted(zip(one, other, strict=True), key=lambda pair: _is_built(pair[0]) or _is_built(pair[1]))
     for first, second in pairs:
         test = _equal(p, first, second)

@@ -1,10 +1,10 @@
 """`Entity`: whatever has a meaning of its own inside a probe, and what can be done with it there.
 
-Two families share this protocol. *Run-time values* (`RunTimeValue`) stand for something that only each event knows: a
-number, a record, a map's entry, a kernel object. *Words* are Python objects known while compiling that act in a
+Two families share this protocol. *Run-time values* (`RunTimeValue`) stand for something known only at run time: a
+number, a record, a map's entry, a kernel object. *Words* are Python objects known at compile time that act in a
 probe: a map, `pid`, `u64`, a Struct class turned into its constructor. Every method takes the function being built,
 appends what it needs, and returns a run-time value, another entity, or a plain Python value where the answer is known
-while compiling. Whatever an entity does not define is refused with a message that names it: `describe()` is that
+at compile time. Whatever an entity does not define is refused with a message that names it: `describe()` is that
 name.
 
 An operand is an Entity or a plain Python value (int, str, bool, None, tuple …).
@@ -33,7 +33,7 @@ class Entity:
 
     #: The reason that nothing may be called inside `with self:`; empty where calls are allowed.
     no_calls: ClassVar[str] = ""
-    #: Remedies, added to the message of a refused operation; by the method's name.
+    #: Remedies, added to the message of a refused operation; by the method's name, "number" for use as a number.
     REMEDIES: ClassVar[Mapping[str, str]] = {}
 
     def describe(self) -> str:
@@ -126,17 +126,17 @@ class Entity:
 
     def enter(self, p: ProgramBuilder) -> Any:
         """`with self:` begins."""
-        self._refuse(p, "enter", "is nothing to use with `with`")
+        self._refuse(p, "enter", "cannot be used with `with`")
 
     def leave(self, p: ProgramBuilder) -> None:
         """`with self:` ends, on each way out."""
-        self._refuse(p, "leave", "is nothing to use with `with`")
+        self._refuse(p, "leave", "cannot be used with `with`")
 
 
 class RunTimeValue(Entity, NoPythonOperators):
-    """A value that only each event knows.
+    """A value known only at run time.
 
-    A local variable holds its `ssa_values` and its `static_shape`, all that is known while compiling. Two values of one
+    A local variable holds its `ssa_values` and its `static_shape`, all that is known at compile time. Two values of one
     shape may stand in one variable, and `with_ssa_values` makes a value of that shape from others (after paths have
     met). A record on the stack has its place in its shape, so a name that may stand for two records is refused.
     """
@@ -144,7 +144,7 @@ class RunTimeValue(Entity, NoPythonOperators):
     @property
     @abstractmethod
     def ssa_values(self) -> tuple[ir.Value, ...]:
-        """All that only each event knows."""
+        """All known only at run time."""
 
     @property
     @abstractmethod

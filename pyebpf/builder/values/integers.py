@@ -49,7 +49,7 @@ _HIGHEST_SHIFT = 63
 
 
 class Int(RunTimeValue):
-    """A number that only each event knows.
+    """A number known only at run time.
 
     `type` is U64 or S64. `loaded` is the narrower type that it was loaded from or converted to, where one is known:
     it bounds what comparisons can find. `literal` is the number itself where the source wrote one.
@@ -128,15 +128,18 @@ class Int(RunTimeValue):
         return Int(value, S64)
 
     def _power(self, p: ProgramBuilder, other: Any, *, reflected: bool) -> Any:
-        """`self ** n` for an n known while compiling; `2 ** self` where the result has 64 bits."""
+        """`self ** n` for an n known at compile time; `2 ** self` where the result has 64 bits."""
         if reflected:
             low, high = p.b.bounds(self.value)
             if other == 2 and isinstance(other, int) and low >= 0 and high <= _HIGHEST_SHIFT:
                 return constant(p, 1).binary(p, "<<", self)
-            p.fail(f"{describe(other)} ** n with an n of each event: write 1 << n for a power of two, n being 0 to 63")
+            p.fail(
+                f"{describe(other)} ** n with an n known only at run time: write 1 << n for a power of "
+                "two, n being 0 to 63"
+            )
         exponent = other.literal if isinstance(other, Int) else other
         if not isinstance(exponent, int) or not 0 <= exponent <= _HIGHEST_SHIFT:
-            p.fail("x ** n takes an n from 0 to 63 that is known while compiling: write a product in a loop")
+            p.fail("x ** n takes an n from 0 to 63 that is known at compile time: write a product in a loop")
         result = Int(p.b.const(1), self.type, literal=1)
         factor = self
         while exponent:
@@ -198,7 +201,7 @@ class Int(RunTimeValue):
 
     def _signed_only(self, p: ProgramBuilder, what: str) -> None:
         if self.type == U64:
-            p.fail(f"{what} of a u64 has no sign to change: write s64(x) first")
+            p.fail(f"{what} of a u64 is not supported: write s64(x) first")
 
     # -- tests ---------------------------------------------------------------------------------------------------------
 
@@ -305,7 +308,7 @@ def _is_ipv4(operand: Any) -> bool:
 
 def _divide(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
     if right.literal == 0:
-        p.fail(f"{left.describe()} {operator} 0: nothing is divided by zero")
+        p.fail(f"{left.describe()} {operator} 0: division by zero")
     type_ = U64 if U64 in (left.type, right.type) else S64
     if type_ == U64 and any(side.type == S64 and p.b.bounds(side.value)[0] < 0 for side in (left, right)):
         p.fail(
@@ -318,7 +321,7 @@ def _divide(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
 def _shift(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
     count = right.literal
     if count is not None and not 0 <= count <= _HIGHEST_SHIFT:
-        p.fail(f"shift by {count}: a constant count is 0 to 63 (one that only each event knows is taken modulo 64)")
+        p.fail(f"shift by {count}: a constant count is 0 to 63 (one known only at run time is taken modulo 64)")
     low, high = p.b.bounds(left.value)
     if operator == "<<":
         value = p.b.binary(Op.SHL, left.value, right.value)
@@ -361,7 +364,7 @@ def choose(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
         b.write(answer, b.emit(Op.REFINE, left.value))
     with b.else_():
         b.write(answer, b.emit(Op.REFINE, right.value))
-    value = b.take(answer)
+    value = b.read_final(answer)
     type_ = U64 if U64 in (left.type, right.type) else S64
     if type_ == S64 or min(a, d) >= 0:
         pick = min if operator == "<=" else max

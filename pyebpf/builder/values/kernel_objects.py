@@ -8,20 +8,19 @@ bad pointer.
 from __future__ import annotations
 
 import keyword
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_numbers import check_width, refuse_struct
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
 from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import NotFound
 from pyebpf.types import INTEGERS, S64, U64, ArrayType, BytesType, CharFactory, IntType, type_of
-from pyebpf.uapi.helper_ids import THIS_CPU_PTR
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -34,14 +33,15 @@ if TYPE_CHECKING:
 __all__ = [
     "KernelArray",
     "KernelReference",
+    "address_as_int",
     "as_number",
     "cast",
     "container_of",
     "from_register",
     "integer_type",
-    "kernel_symbol",
     "plain_name",
     "user",
+    "value_at",
 ]
 
 #: Members whose value the verifier holds to be possibly NULL, so that it allows no load before a check (Linux commit
@@ -87,7 +87,10 @@ class KernelReference(RunTimeValue):
     """A struct or union of the kernel's: an address, and what BTF says lies there.
 
     `trusted` ones the verifier knows. `space` is whose memory it is: a system call's arguments point to user memory.
+    One that is `embedded` stands in another object, where C has no pointer to it: it is no number.
     """
+
+    is_address = True
 
     def __init__(
         self,
@@ -97,12 +100,14 @@ class KernelReference(RunTimeValue):
         offset: int = 0,
         trusted: bool = False,
         space: Space = Space.KERNEL,
+        embedded: bool = False,
     ) -> None:
         self.address = address
         self.type = type_
         self.offset = offset
         self.trusted = trusted
         self.space = space
+        self.embedded = embedded
 
     @property
     def ssa_values(self) -> tuple[ir.Value, ...]:
@@ -110,31 +115,64 @@ class KernelReference(RunTimeValue):
 
     @property
     def static_shape(self) -> Hashable:
-        return ("kernel object", self.type.key, self.offset, self.trusted, self.space)
+        return ("kernel object", self.type.key, self.offset, self.trusted, self.space, self.embedded)
 
     def with_ssa_values(self, values: tuple[ir.Value, ...]) -> KernelReference:
-        return KernelReference(values[0], self.type, offset=self.offset, trusted=self.trusted, space=self.space)
+        return KernelReference(
+            values[0],
+            self.type,
+            offset=self.offset,
+            trusted=self.trusted,
+            space=self.space,
+            embedded=self.embedded,
+        )
 
     def describe(self) -> str:
-        return f"a {self.type.c_name}{' in user memory' if self.space is Space.USER else ''}"
+        # C's name for an anonymous struct is its typedef, kuid_t for example.
+        name = self.type.c_name if self.type.name or not self.type.aliases else self.type.aliases[0]
+        return f"a {name}{' in user memory' if self.space is Space.USER else ''}"
 
     def as_int(self, p: ProgramBuilder) -> Any:
-        """Return the address as a u64, for keys and comparisons."""
+        """Return the address as a u64, for keys and comparisons; refuse a struct inside another."""
+        if self.embedded:
+            refuse_struct(p, self, self.type)
+        return self.address_as_int(p)
+
+    def address_as_int(self, p: ProgramBuilder) -> Int:
+        """Return the address as a u64, of a struct inside another, too."""
         return Int(at_offset(p, self.address, self.offset), U64)
+
+    def narrow_remedy(self) -> str:
+        """Return what to write in place of an address for which there is no room."""
+        return "write the member that you mean"
+
+    def _refuse(self, p: ProgramBuilder, method: str, what: str) -> NoReturn:
+        if self.embedded:
+            refuse_struct(p, self, self.type, what)
+        super()._refuse(p, method, what)
 
     def is_none(self, p: ProgramBuilder) -> Test:
         return Compare(Relation.EQ, self.address, p.b.const(0)) if self.offset == 0 else _never()
 
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        one, two = self.embedded, isinstance(other, KernelReference) and other.embedded
+        # The head of a list stands in an object, and pointers lead to it: that is a question about addresses.
+        addresses = one != two and isinstance(other, KernelReference)
+        if (one or two) and not addresses:
+            refuse_struct(p, self if one else other, (self if one else other).type)
         if operator not in ("==", "!="):
             p.fail(f"{self.describe()} and {describe(other)}: addresses are compared by == and != only")
         if not hasattr(other, "as_int"):
             p.fail(f"{self.describe()} cannot be compared with {describe(other)}")
         relation = Relation.EQ if operator == "==" else Relation.NE
-        return Compare(relation, self.as_int(p).value, other.as_int(p).value)
+        return Compare(relation, address_as_int(p, self).value, address_as_int(p, other).value)
 
     def convert(self, p: ProgramBuilder, type_: Any) -> Any:
-        return self.as_int(p).convert(p, type_)
+        number = self.as_int(p)
+        check_width(p, self, type_)
+        # The author may compute with it, which the verifier forbids with a pointer that it knows.
+        found = Int(at_offset(p, as_number(p, self.address), self.offset), U64) if self.trusted else number
+        return found.convert(p, type_)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         try:
@@ -144,7 +182,7 @@ class KernelReference(RunTimeValue):
         if member.bit_size:
             return self._bit_field(p, member)
         nullable = (self.type.name, plain_name(name)) in NULLABLE_MEMBERS
-        return _value_at(
+        return value_at(
             p,
             self.address,
             self.offset + member.offset,
@@ -174,7 +212,9 @@ class KernelReference(RunTimeValue):
 
 
 class KernelArray(RunTimeValue):
-    """An array in the kernel, or a pointer to something that is no struct: indexed, never sliced."""
+    """An array in the kernel, or a pointer to something that is not a struct: indexed, never sliced."""
+
+    is_address = True
 
     def __init__(
         self,
@@ -216,26 +256,41 @@ class KernelArray(RunTimeValue):
         return f"a {self.element.c_name}{f'[{self.array_length}]' if self.array_length else ' *'}"
 
     def as_int(self, p: ProgramBuilder) -> Any:
-        """Return the address as a u64."""
+        """Return the address as a u64; refuse an array, whose length is known: it stands in another object."""
+        if self.array_length:
+            p.fail(f"{self.describe()} is not a number: {self.narrow_remedy()}")
+        return self.address_as_int(p)
+
+    def address_as_int(self, p: ProgramBuilder) -> Int:
+        """Return the address as a u64, of an array, too."""
         return Int(at_offset(p, self.address, self.offset), U64)
+
+    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+        number = self.as_int(p)
+        check_width(p, self, type_)
+        return number.convert(p, type_)
+
+    def narrow_remedy(self) -> str:
+        """Return what to write in place of an address for which there is no room."""
+        return "write the element that you mean, [0] for example"
 
     def is_none(self, p: ProgramBuilder) -> Test:
         return Compare(Relation.EQ, self.address, p.b.const(0)) if not self.array_length else _never()
 
     def length(self, p: ProgramBuilder) -> int:
         if not self.array_length:
-            p.fail(f"{self.describe()} has no length that C knows of")
+            p.fail(f"{self.describe()} has no length: C declares it without one")
         return self.array_length
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         size = self.element.size
         if not size:
-            p.fail(f"{self.describe()} has elements of unknown size: cast() it to what it is")
+            p.fail(f"{self.describe()} has elements of unknown size: cast() it to its type")
         if isinstance(index, int):
             if index < 0 or (self.array_length and index >= self.array_length):
                 p.fail(f"index {index} is outside {self.describe()}")
             offset = self.offset + index * size
-            return _value_at(p, self.address, offset, self.element, trusted=self.trusted, space=self.space)
+            return value_at(p, self.address, offset, self.element, trusted=self.trusted, space=self.space)
         number = to_int(p, index).value
         low, high = p.b.bounds(number)
         if self.array_length and (low < 0 or high >= self.array_length):
@@ -246,7 +301,7 @@ class KernelArray(RunTimeValue):
         # The verifier takes no variable offset into a typed kernel pointer; probe_read_kernel needs none checked.
         distance = p.b.emit(Op.MUL, number, p.b.const(size))
         base = p.b.emit(Op.ADD, as_number(p, self.address), p.b.const(self.offset))
-        return _value_at(p, p.b.emit(Op.ADD, base, distance), 0, self.element, trusted=False, space=self.space)
+        return value_at(p, p.b.emit(Op.ADD, base, distance), 0, self.element, trusted=False, space=self.space)
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Copy the array into memory as a `type_` of elements of the same size."""
@@ -255,6 +310,12 @@ class KernelArray(RunTimeValue):
             p.fail(f"{self.describe()} does not fit {type_.name}: copy it element by element")
         destination = at_offset(p, address, offset)
         probe_read(p, self.space, destination, type_.size, at_offset(p, self.address, self.offset))
+
+
+def address_as_int(p: ProgramBuilder, value: Any) -> Int:
+    """Return what an operand has for an address, as a u64: where an address is asked for, not a number."""
+    found: Int = value.address_as_int(p) if hasattr(value, "address_as_int") else to_int(p, value)
+    return found
 
 
 def _never() -> Test:
@@ -266,7 +327,7 @@ def as_number(p: ProgramBuilder, address: ir.Value) -> ir.Value:
 
     Through memory, since the verifier forbids arithmetic on pointers, above all on those that may be NULL.
     """
-    if address.kind is Kind.SCALAR:
+    if address.type is ValueType.SCALAR:
         return address
     held = p.b.slot_address(p.b.slot(8, name="pointer"))
     p.b.store(held, 0, address, 8)
@@ -283,7 +344,7 @@ def _load(
     return probe_read_value(p, space, address, offset, size, signed=signed)
 
 
-def _value_at(
+def value_at(
     p: ProgramBuilder,
     address: ir.Value,
     offset: int,
@@ -305,7 +366,7 @@ def _value_at(
             return Int(value, S64 if type_.signed else U64)
         return Int(value, S64, integer)
     if type_.composite:
-        return KernelReference(address, type_, offset=offset, trusted=trusted, space=space)
+        return KernelReference(address, type_, offset=offset, trusted=trusted, space=space, embedded=True)
     if type_.kind == "array":
         assert type_.element is not None
         if type_.element.character:
@@ -318,11 +379,11 @@ def _value_at(
         # a number like any other.
         direct = trusted and not nullable and not UNTRUSTED_TAGS & {*type_.tags, *type_.element.tags}
         if direct:
-            pointer = p.b.load(address, offset, 8, kind=Kind.POINTER if typed else Kind.SCALAR)
+            pointer = p.b.load(address, offset, 8, result=ValueType.POINTER if typed else ValueType.SCALAR)
         else:
             pointer = probe_read_value(p, space, address, offset, 8)
         return pointer_to(pointer, type_, trusted=direct and typed, space=space)
-    p.fail(f"a {type_.c_name} of {type_.size} bytes has no type in the language")
+    p.fail(f"a {type_.c_name} of {type_.size} bytes is not supported in probes")
 
 
 def _text(program: ProgramBuilder, address: ir.Value, offset: int, size: int | None, space: Space) -> Any:
@@ -365,7 +426,7 @@ def from_register(p: ProgramBuilder, register: ir.Value, type_: KernelType, *, t
         return Int(register, S64 if integer.signed else U64)
     if type_.kind == "pointer":
         return pointer_to(register, type_, trusted=trusted)
-    p.fail(f"an argument of type {type_.c_name} has no type in the language")
+    p.fail(f"an argument of type {type_.c_name} is not supported in probes")
 
 
 def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
@@ -374,59 +435,20 @@ def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
     The verifier's trust is lost. A number that has been no pointer here is an address in the kernel.
     """
     if not isinstance(name, str):
-        p.fail('cast() takes the type first, as text: cast("struct tcp_sock", sk)')
+        p.fail('cast() takes the type first, as a string: cast("struct tcp_sock", sk)')
     if not hasattr(value, "as_int"):
         p.fail(f"cast() takes a kernel object or an address, not {describe(value)}")
     try:
         type_ = p.target.type_named(name)
     except NotFound as error:
         p.fail(str(error))
-    address = value.as_int(p).value
+    address = address_as_int(p, value).value
     space = getattr(value, "space", Space.KERNEL)
     if type_.composite:
         return KernelReference(address, type_, space=space)
     if type_.kind == "pointer":
         return pointer_to(address, type_, trusted=False, space=space)
     p.fail(f'cast("{name}", …): give a struct, a union or a pointer type')
-
-
-class SymbolAddress(Int):
-    """The address of a symbol of which BTF has no type."""
-
-    __slots__ = ("symbol",)
-
-    def __init__(self, address: ir.Value, symbol: str) -> None:
-        super().__init__(address, U64)
-        self.symbol = symbol
-
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
-        if name in {"bit_length", "bit_count"}:
-            return super().attribute(p, name)
-        p.fail(f"this kernel's BTF has no variable {self.symbol}: ksym() gives its address, which has no {name}")
-
-
-def kernel_symbol(p: ProgramBuilder, name: Any, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
-    """`ksym("name")`: what the kernel has under a name, read as BTF or the author says; else its address."""
-    if not isinstance(name, str):
-        p.fail("ksym() takes a name known while compiling, as text")
-    variable = None
-    with suppress(NotFound):
-        variable = p.target.variable(name)
-    address = p.b.emit(Op.KSYM, symbol=name)
-    if variable is not None and variable.per_cpu:
-        address = p.b.call(THIS_CPU_PTR, address, result=Kind.SCALAR, comment="bpf_this_cpu_ptr")
-    if isinstance(type, IntType):
-        return Pointer(address, type, Space.KERNEL).item(p, 0)
-    if type is None and variable is None:
-        return SymbolAddress(address, name)
-    if not isinstance(type, str | None):
-        p.fail(f"ksym(…, {describe(type)}): give an integer type, or the name of a C type as text")
-    try:
-        found = p.target.type_named(type) if type is not None else variable.type if variable is not None else None
-    except NotFound as error:
-        p.fail(str(error))
-    assert found is not None
-    return _value_at(p, address, 0, found, trusted=False, space=Space.KERNEL)
 
 
 def user(p: ProgramBuilder, value: Any, target: Any = None) -> Any:
@@ -438,12 +460,13 @@ def user(p: ProgramBuilder, value: Any, target: Any = None) -> Any:
     if not hasattr(value, "as_int") and not isinstance(value, Int):
         p.fail(f"user() takes an address, not {describe(value)}")
     if isinstance(value, KernelReference) and found is None:
-        return KernelReference(as_number(p, value.address), value.type, offset=value.offset, space=Space.USER)
+        address = as_number(p, value.address)
+        return KernelReference(address, value.type, offset=value.offset, space=Space.USER, embedded=value.embedded)
     if isinstance(value, KernelArray) and found is None:
         address = as_number(p, value.address)
         return KernelArray(address, value.element, value.array_length, offset=value.offset, space=Space.USER)
     pointed = value.target if isinstance(value, Pointer) and found is None else found
-    return Pointer(to_int(p, value).value, pointed, Space.USER)
+    return Pointer(address_as_int(p, value).value, pointed, Space.USER)
 
 
 def container_of(p: ProgramBuilder, value: Any, struct: Any, member: Any) -> Any:

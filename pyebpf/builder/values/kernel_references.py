@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
     from pyebpf.target import KernelMember, KernelType
 
 __all__ = ["NullableReference", "WritableReference"]
 
 #: Structs in structs in structs, each at the beginning of the next.
-MOST_BASES = 8
+MAX_BASES = 8
 
 
 class NullableReference(KernelReference):
@@ -49,9 +50,9 @@ class NullableReference(KernelReference):
         self._check(p)
         return super().attribute(p, name)
 
-    def as_int(self, p: ProgramBuilder) -> Any:
+    def address_as_int(self, p: ProgramBuilder) -> Int:
         self._check(p)
-        return super().as_int(p)
+        return super().address_as_int(p)
 
 
 class WritableReference(KernelReference):
@@ -70,7 +71,7 @@ class WritableReference(KernelReference):
     def _owner(self, p: ProgramBuilder, name: str) -> tuple[KernelType, KernelMember]:
         """The struct that has a member: this, or a base of it."""
         owner, name = self.type, plain_name(name)
-        for _ in range(MOST_BASES):
+        for _ in range(MAX_BASES):
             names = p.target.members(owner)
             try:
                 return owner, p.target.member(owner, name)
@@ -92,7 +93,9 @@ class WritableReference(KernelReference):
         _, member = self._owner(p, name)
         type_ = integer_type(member.type)
         if type_ is None or member.bit_size or type_.big_endian:
-            p.fail(f"{name} of {self.describe()} is no plain integer, and nothing else of the kernel's is written")
+            p.fail(
+                f"{name} of {self.describe()} is not a plain integer, and only integers of kernel objects are writable"
+            )
         if isinstance(value, int):
             fits(p, type_, value)
         p.b.store(self.address, self.offset + member.offset, to_int(p, value).value, type_.size)

@@ -15,7 +15,22 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Lvalue", "copy", "movable", "pieces", "temporary", "write_bytes", "zero"]
+__all__ = [
+    "COPY",
+    "Lvalue",
+    "alignment_of",
+    "assume_alignment",
+    "copy",
+    "movable",
+    "pieces",
+    "temporary",
+    "write_bytes",
+    "zero",
+]
+
+
+#: The origin of addresses in the copy of an array that is `fixed`, made to be read at run-time offsets.
+COPY = "a copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +42,7 @@ class Lvalue:
     `packet` is the context's attribute that knows its end ("packet", "data_meta"); where there is a `reach`, that
     number must also be at most `farthest`, unsigned. The strings of an `untrusted` one need not end with a NUL.
     `space` is the memory that pointers found there lead to: it is a copy of something there. A `fixed` one is read and
-    written at offsets that are known while compiling.
+    written at offsets that are known at compile time.
     """
 
     base: ir.Value | None = None
@@ -110,12 +125,16 @@ def moved(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
     return address if offset == 0 else p.b.emit(Op.OFFSET, address, p.b.const(offset))
 
 
-def movable(p: ProgramBuilder, lvalue: Lvalue, size: int) -> Lvalue:
-    """Return an lvalue that can be read at run-time offsets: the same, or a copy of one that is `fixed`."""
+def movable(p: ProgramBuilder, lvalue: Lvalue, size: int, *, widest: int = 8) -> Lvalue:
+    """Return an lvalue that can be read at run-time offsets: the same, or a copy of one that is `fixed`.
+
+    A copy that is written at such offsets is made in pieces of an element's size, `widest`: verifiers refuse to read a
+    spilled register of which a store at an offset that varies has overwritten a part.
+    """
     if not lvalue.fixed:
         return lvalue
     slot = p.b.slot(-(-size // 8) * 8, name="copy")
-    copy(p, p.b.slot_address(slot), 0, *lvalue.address(p), size)
+    copy(p, p.b.slot_address(slot), 0, *lvalue.address(p), size, widest=widest)
     return Lvalue(slot=slot, owner=lvalue.owner, writable=False, untrusted=lvalue.untrusted)
 
 
@@ -137,11 +156,22 @@ def temporary(p: ProgramBuilder, size: int, *, on_stack: bool = False) -> Iterat
     free.append(slot)
 
 
-def pieces(offset: int, size: int) -> Iterator[tuple[int, int]]:
-    """Cut `size` bytes at `offset` from an 8-aligned address into naturally aligned (offset, width) pieces."""
+def alignment_of(p: ProgramBuilder, address: ir.Value) -> int:
+    """The alignment of an address: 8 unless another is known."""
+    return p.b.environment.facts.alignments.get(address.number, 8)
+
+
+def assume_alignment(p: ProgramBuilder, address: ir.Value, alignment: int) -> None:
+    """State that an address is a multiple of `alignment` only, a power of two."""
+    if alignment < 8:
+        p.b.environment.facts.alignments[address.number] = alignment
+
+
+def pieces(offset: int, size: int, alignment: int = 8) -> Iterator[tuple[int, int]]:
+    """Cut `size` bytes at `offset` from an address of this alignment into naturally aligned (offset, width) pieces."""
     end = offset + size
     while offset < end:
-        width = next(w for w in (8, 4, 2, 1) if offset % w == 0 and offset + w <= end)
+        width = next(w for w in (8, 4, 2, 1) if w <= alignment and offset % w == 0 and offset + w <= end)
         yield offset, width
         offset += width
 
@@ -150,23 +180,33 @@ def zero(p: ProgramBuilder, address: ir.Value, offset: int, size: int) -> None:
     """Write zeros over `size` bytes."""
     if size:
         nothing = p.b.const(0)
-        for at, width in pieces(offset, size):
+        for at, width in pieces(offset, size, alignment_of(p, address)):
             p.b.store(address, at, nothing, width)
 
 
 def write_bytes(p: ProgramBuilder, address: ir.Value, offset: int, data: bytes) -> None:
     """Write constant bytes."""
-    for at, width in pieces(offset, len(data)):
+    for at, width in pieces(offset, len(data), alignment_of(p, address)):
         chunk = data[at - offset : at - offset + width]
         p.b.store(address, at, p.b.const(int.from_bytes(chunk, "little", signed=True)), width)
 
 
-def copy(p: ProgramBuilder, address: ir.Value, offset: int, source: ir.Value, source_offset: int, size: int) -> None:
-    """Copy `size` bytes; both places are aligned alike, or the wider moves are left out."""
+def copy(
+    p: ProgramBuilder,
+    address: ir.Value,
+    offset: int,
+    source: ir.Value,
+    source_offset: int,
+    size: int,
+    *,
+    widest: int = 8,
+) -> None:
+    """Copy `size` bytes in pieces of `widest` at most; where the places are not aligned alike, in narrower ones."""
+    alignment = min(alignment_of(p, address), alignment_of(p, source), widest)
     skew = (source_offset - offset) % 8
-    widest = next(w for w in (8, 4, 2, 1) if skew % w == 0)
+    alignment = next(w for w in (8, 4, 2, 1) if w <= alignment and skew % w == 0)
     for at, width in pieces(offset, size):
-        for step in range(0, width, min(width, widest)):
-            piece = min(width, widest)
+        piece = min(width, alignment)
+        for step in range(0, width, piece):
             value = p.b.load(source, at + step - offset + source_offset, piece)
             p.b.store(address, at + step, value, piece)

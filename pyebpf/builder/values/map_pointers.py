@@ -24,7 +24,7 @@ class MapPointer(Entity):
     """A map. `name` is empty until it has one: its author's, or the one that a module gives it."""
 
     name: str
-    #: The address of a map that only each event knows; None: it is the map of `spec`.
+    #: The address of a map known only at run time; None: it is the map of `spec`.
     address: ir.Value | None = None
 
     if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class MapPointer(Entity):
 
     @property
     def map_name(self) -> str:
-        """The map's name in the kernel, or what stands in for it until a module is compiled."""
+        """The map's name, or what stands in for it until a module is compiled."""
         return self.name or "(unnamed)"
 
     def specs(self) -> Sequence[MapSpec]:
@@ -53,7 +53,7 @@ class MapPointer(Entity):
         return True
 
     def entries(self, p: ProgramBuilder) -> MapEntries | None:
-        p.fail(f"a `for` over {self.map_name}: the kernel walks hashes and arrays only")
+        p.fail(f"a `for` over {self.map_name}: the kernel iterates over hashes and arrays only")
 
 
 class InnerMap(RunTimeValue):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.ir import Kind, Op
+from pyebpf.compiler.ir import Op, ValueType
 from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL, PROBE_READ_KERNEL_STR, PROBE_READ_USER, PROBE_READ_USER_STR
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def at_offset(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
     """Return `address` + `offset` as a number for a helper; the address itself where the offset is 0."""
     if offset == 0:
         return address
-    return p.b.emit(Op.OFFSET if address.kind is Kind.POINTER else Op.ADD, address, p.b.const(offset))
+    return p.b.emit(Op.OFFSET if address.type is ValueType.POINTER else Op.ADD, address, p.b.const(offset))
 
 
 def probe_read(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:

@@ -1,6 +1,6 @@
 """Python's operators and built-in functions on operands: entities, tests and plain Python values.
 
-Where every operand is known while compiling, Python itself answers and nothing is built. Otherwise the left entity is
+Where every operand is known at compile time, Python itself answers and nothing is built. Otherwise the left entity is
 asked, or the right one with its sides exchanged.
 """
 
@@ -73,7 +73,7 @@ def evaluated(p: ProgramBuilder, function: Callable[..., Any], *operands: Any) -
     except OnlyInProbe as error:
         p.fail(str(error))
     except (TypeError, ValueError, ArithmeticError) as error:
-        p.fail(f"while compiling, Python says: {error}")
+        p.fail(f"at compile time, Python says: {error}")
 
 
 def binary(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Any:
@@ -144,7 +144,7 @@ def any_in_turn(p: ProgramBuilder, tests: Iterable[Test]) -> Test:
     b.write(answer, b.const(1))
     b.jump(end)
     b.start(end)
-    value = b.take(answer)
+    value = b.read_final(answer)
     b.assume_bounds(value, 0, 1)
     return Compare(Relation.NE, value, b.const(0))
 
@@ -154,7 +154,8 @@ def to_int(p: ProgramBuilder, operand: Any) -> Int:
     operand = rvalue(p, operand)
     found = integers.number(p, operand)
     if found is None:
-        p.fail(f"{describe(operand)} is no number")
+        remedy = operand.REMEDIES.get("number") if isinstance(operand, Entity) else None
+        p.fail(f"{describe(operand)} is not a number{f': {remedy}' if remedy else ''}")
     return found
 
 

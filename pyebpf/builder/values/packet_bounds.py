@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.lvalue import moved
-from pyebpf.compiler.ir import Condition as Relation, Kind
+from pyebpf.compiler.ir import Condition as Relation, ValueType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -59,12 +59,12 @@ def with_bounds_check(p: ProgramBuilder, address: ir.Value, size: int, other: ir
 
     `other` stands in for it where it is not, which never happens.
     """
-    found = p.b.variable(Kind.POINTER, "element")
+    found = p.b.variable(ValueType.POINTER, "element")
     with p.b.if_(inside(p, address, size, where)):
         p.b.write(found, address)
     with p.b.else_():
         p.b.write(found, other)
-    element = p.b.take(found)
+    element = p.b.read_final(found)
     p.b.assume_non_null(element)
     p.b.assume_origin(element, ORIGIN)
     return element

@@ -16,7 +16,7 @@ from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.builder.values.packet_bounds import ORIGIN
-from pyebpf.compiler.ir import Condition as Relation, Kind, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.dataclass import replace
 from pyebpf.types import S64, U32, ArrayType, BytesType, StructType, Type, type_of
 from pyebpf.uapi.bpf import ProgramType
@@ -82,7 +82,7 @@ class Packet(Entity, NoPythonOperators):
             p.b.assume_bounds(value, 0, U32.maximum)
             return Int(value, S64, U32)
         assert self.ends is not None
-        data, data_end = (p.b.load(p.context, offset, self.width, kind=Kind.POINTER) for offset in self.ends)
+        data, data_end = (p.b.load(p.context, offset, self.width, result=ValueType.POINTER) for offset in self.ends)
         value = p.b.emit(Op.SUB, data_end, data)
         p.b.assume_bounds(value, 0, U32.maximum)
         return Int(value, S64, U32)
@@ -91,7 +91,7 @@ class Packet(Entity, NoPythonOperators):
         """`header(T, at=n)`: the T that begins n bytes into the packet, in place; None if it does not lie inside."""
         found = _type(p, type, "header")
         if self.ends is None:
-            p.fail(f"this kind of program reads copies of its packet: write ctx.packet.load({found.name}, at=…)")
+            p.fail(f"programs of this type read copies of their packet: write ctx.packet.load({found.name}, at=…)")
         data, farthest = self._end(p, 0), _FURTHEST - found.size
         offset, reach = _offset(p, at, farthest)
         address = moved_in(p, data, offset)
@@ -132,10 +132,10 @@ class Packet(Entity, NoPythonOperators):
         offset = self.ends[which]
         variable = p.b.packet_ends.get(offset)
         if variable is None:
-            variable = p.b.packet_ends[offset] = p.b.variable(Kind.POINTER, ("data", "data_end")[which])
+            variable = p.b.packet_ends[offset] = p.b.variable(ValueType.POINTER, ("data", "data_end")[which])
         value = None if p.known.packet_moves else p.b.read(variable)
         if value is None or p.b.invalidated_by(value) is not None:
-            value = p.b.load(p.context, offset, self.width, kind=Kind.POINTER)
+            value = p.b.load(p.context, offset, self.width, result=ValueType.POINTER)
             p.b.assume_origin(value, ORIGIN)
             p.b.write(variable, value)
         return value
@@ -166,7 +166,7 @@ def moved_in(p: ProgramBuilder, data: ir.Value, offset: int | ir.Value) -> ir.Va
 def _offset(p: ProgramBuilder, at: Any, most: int) -> tuple[int | ir.Value, ir.Value | None]:
     """Where a header begins: a constant, or a number from 0 to `most` that verifiers see to be one.
 
-    Where nothing shows that it is, the number as given comes second: is it greater, unsigned, no header is there.
+    If that cannot be proved, the number as given comes second: is it greater, unsigned, no header is there.
     """
     at = rvalue(p, at)
     if isinstance(at, int):
@@ -193,7 +193,7 @@ def _at_most(p: ProgramBuilder, number: ir.Value, most: int, other: int) -> ir.V
         p.b.write(found, p.b.emit(Op.REFINE, number))
     with p.b.else_():
         p.b.write(found, p.b.const(other))
-    return p.b.take(found)
+    return p.b.read_final(found)
 
 
 def _certain(p: ProgramBuilder, value: ir.Value) -> bool:

@@ -8,13 +8,14 @@ from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.comparisons import compare
 from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.integers import Int, number
+from pyebpf.builder.values.kernel_numbers import check_width
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
 from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import closest
-from pyebpf.types import S64, U64, CharFactory, IntType, PointerType, StructType, Type
+from pyebpf.types import S64, U64, CharArray, CharFactory, IntType, PointerType, StructType, Type
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -27,6 +28,8 @@ __all__ = ["Pointer", "read_typed", "string_at"]
 
 class Pointer(RunTimeValue):
     """An address. Reading through it copies: a bad address gives zeros, so no None check is needed."""
+
+    is_address = True
 
     def __init__(self, address: ir.Value, target: Type | CharFactory | None, space: Space) -> None:
         self.address = address
@@ -54,12 +57,21 @@ class Pointer(RunTimeValue):
     def is_none(self, p: ProgramBuilder) -> Test:
         return Compare(Relation.EQ, self.address, p.b.const(0))
 
+    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+        p.fail(f"{self.describe()} cannot be asked whether {describe(item)} is in it: {self._reader()} is its text")
+
+    def length(self, p: ProgramBuilder) -> Any:
+        p.fail(f"{self.describe()} has no length: {self._reader()} is its text")
+
     def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+        if isinstance(other, str | bytes):
+            p.fail(f"{self.describe()} cannot be compared with {other!r}: {self._reader()} is its text")
         other = other.as_int(p) if isinstance(other, Pointer) else other
         mine = self.as_int(p)
         return compare(p, operator, other, mine) if reflected else compare(p, operator, mine, other)
 
     def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+        check_width(p, self, type_)
         return self.as_int(p).convert(p, type_)
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
@@ -82,7 +94,7 @@ class Pointer(RunTimeValue):
         if isinstance(self.target, CharFactory):
             p.fail("a C string has no items: copy it with user_string() or kernel_string(), then index the copy")
         if self.target is None:
-            p.fail("a void pointer has no items: annotate what it points to, ptr[u32] for example")
+            p.fail(f"{self.describe()} has no items: annotate what it points to, such as ptr[u32] or ptr[ptr[char]]")
         if isinstance(index, int):
             return read_typed(p, self.space, self.address, index * self.target.size, self.target)
         offset = p.b.emit(Op.MUL, to_int(p, index).value, p.b.const(self.target.size))
@@ -90,10 +102,22 @@ class Pointer(RunTimeValue):
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Refuse: an address is stored as a number, and text has to be read."""
-        remedy = "u64(p) is its number" if self.target is None else "p[0] reads what it points to"
-        if isinstance(self.target, CharFactory):
+        remedy = "u64(p) is its number" if self.target is None else self.narrow_remedy()
+        if isinstance(type_, CharArray) and self._is_bytes():
             remedy = f"{self._reader()} is its text"
         p.fail(f"{self.describe()} does not fit {type_.name}: {remedy}")
+
+    def _is_bytes(self) -> bool:
+        """Whether it points to bytes, by which much of the kernel means text (`unsigned char *`)."""
+        return isinstance(self.target, IntType) and self.target.size == 1
+
+    def narrow_remedy(self) -> str:
+        """Return what to write in place of an address for which there is no room."""
+        if isinstance(self.target, CharFactory):
+            return f"{self._reader()} is its text"
+        return (
+            "cast() or annotate it to read what it points to" if self.target is None else "p[0] reads what it points to"
+        )
 
     def _reader(self) -> str:
         """The call that reads the text at an address, as an author would write it."""
@@ -111,7 +135,7 @@ class Pointer(RunTimeValue):
 
 
 def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, type_: Type) -> Any:
-    """Read a value of a type of the language from memory by address, copying whatever is no integer to the stack."""
+    """Read a value of a type of the language from memory by address, copying all but integers to the stack."""
     if isinstance(type_, IntType) and not type_.big_endian:
         value = probe_read_value(p, space, address, offset, type_.size, signed=type_.signed)
         if type_.size == U64.size:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.builder.values.arrays import Array
+from pyebpf.builder.values.arrays import Array, Bytes
 from pyebpf.builder.values.integers import read_int
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.records import Record
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["read"]
 
 
-def read(p: ProgramBuilder, lvalue: Lvalue, type_: Type) -> Any:
-    """Return the value of `type_` at `lvalue`."""
+def read(p: ProgramBuilder, lvalue: Lvalue, type_: Type, *, part: bool = False) -> Any:
+    """Return the value of `type_` at `lvalue`; `part` says that it is in a record, a tuple, an array."""
     if isinstance(type_, IntType):
         return read_int(p, *lvalue.address(p), type_)
     if isinstance(type_, PointerType):
@@ -39,7 +39,7 @@ def read(p: ProgramBuilder, lvalue: Lvalue, type_: Type) -> Any:
         return _special(p, type_, lvalue)
     if not isinstance(type_, ArrayType | BytesType):
         p.fail(f"{type_.name} is for user space: a probe sees no fields in it, so declare a Struct to read it here")
-    return Array(type_, lvalue)
+    return (Bytes if part and isinstance(type_, BytesType) else Array)(type_, lvalue)
 
 
 def _special(p: ProgramBuilder, type_: SpecialType, lvalue: Lvalue) -> SpecialField:
@@ -49,5 +49,5 @@ def _special(p: ProgramBuilder, type_: SpecialType, lvalue: Lvalue) -> SpecialFi
 
     made = {"bpf_spin_lock": SpinLock, "bpf_timer": Timer}.get(type_.tag)
     if made is None:
-        p.fail(f"struct {type_.tag} has no meaning in the language yet")
+        p.fail(f"struct {type_.tag} is not supported in probes yet")
     return made(type_, lvalue)

@@ -51,7 +51,7 @@ class Record(Reference):
         field = self.field(p, name)
         self.check(p)
         # What is nested in a record that is there is there.
-        return p.load_value(replace(self.lvalue.at(field.offset), null_check=None), field.type)
+        return p.load_value(replace(self.lvalue.at(field.offset), null_check=None), field.type, part=True)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
         bits = bits_of(self.type, name)
@@ -61,6 +61,7 @@ class Record(Reference):
         self.check_writable(p)
         note_change(p, field.type)
         p.store_value(*self.lvalue.at(field.offset).address(p), field.type, value)
+        self.note_written(p)
 
     def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
         if not self.lvalue.shared or p.b.no_calls or bits_of(self.type, name) is not None:

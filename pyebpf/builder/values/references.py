@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import All, Always, Compare, Test, negate
 from pyebpf.builder.values.entity import RunTimeValue
+from pyebpf.builder.values.lvalue import COPY, Lvalue, zero
 from pyebpf.builder.values.packet_bounds import inside
 from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.types import CharArray, StructType
+from pyebpf.dataclass import replace
+from pyebpf.types import ArrayType, BytesType, CharArray, StructType, TupleType
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
     from typing import Self
 
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Reference", "note_change"]
+__all__ = ["Reference", "copied", "is_overwritten", "note_change"]
 
 
 class Reference(RunTimeValue):
@@ -59,8 +60,18 @@ class Reference(RunTimeValue):
     def check_writable(self, p: ProgramBuilder) -> None:
         """Refuse a write where it may be None or gone, or to memory that is only read."""
         self.check(p)
+        if self.lvalue.base is not None and p.b.origin(self.lvalue.base) == COPY:
+            p.fail(
+                f"{self.describe()} is a copy here, since its index is known at run time only: assign a whole element, "
+                f"array[i] = {self.type.name}(...), or index by a constant"
+            )
         if not self.lvalue.writable:
-            p.fail(f"{self.describe()} is only read: copy it to a record of its own first")
+            p.fail(f"{self.describe()} is read-only: copy it to a record of its own first")
+
+    def note_written(self, p: ProgramBuilder) -> None:
+        """Note that it was written: what was copied from there is not the same any more."""
+        if self.lvalue.fixed:
+            p.b.invalidate_origin(COPY, "a write to what it was copied from")
 
     def is_none(self, p: ProgramBuilder) -> Test:
         null_check = self.lvalue.null_check
@@ -84,12 +95,55 @@ class Reference(RunTimeValue):
 
 
 def note_change(p: ProgramBuilder, type_: Type) -> None:
-    """Note that what stands in memory as a `type_` is written over, if strings are in it."""
-    if _holds_text(type_):
-        p.found.strings_change = True
+    """Note that what stands in memory as a `type_` is written over, if there are values in it that a name keeps."""
+    p.written.update(_kept(type_))
+    p.found.changed = frozenset(p.written & p.kept)
 
 
-def _holds_text(type_: Type) -> bool:
-    if isinstance(type_, StructType):
-        return any(_holds_text(field.type) for field in type_.fields)
-    return isinstance(type_, CharArray)
+def is_overwritten(p: ProgramBuilder, lvalue: Lvalue, kind: type[Type]) -> bool:
+    """Whether the program may write over what stands there: a value that Python cannot change is copied for a name."""
+    if not lvalue.writable:
+        return False
+    p.kept.add(kind)
+    p.found.changed = frozenset(p.written & p.kept)
+    return kind in p.known.changed
+
+
+def copied(p: ProgramBuilder, value: Reference, kind: type[Reference]) -> RunTimeValue:
+    """Copy a value to the stack, if it is there, and return the copy as a `kind`: what may be None still may."""
+    slot = p.b.slot(-(-value.type.size // 8) * 8, name="copy")
+    address = p.b.slot_address(slot)
+    place = Lvalue(slot=slot, owner=value.lvalue.owner, writable=False)
+    if not value.lvalue.may_be_null(p):
+        p.store_value(address, 0, value.type, value)
+        return kind(value.type, place)
+    flag = None
+    if value.lvalue.packet:
+        # Its address tells nothing: the test is where it ends.
+        flag = p.b.truth_value(negate(value.is_none(p)))
+        zero(p, address, 0, slot.size)
+    with p.b.if_(negate(value.is_none(p))):
+        p.store_value(address, 0, value.type, value)
+    with p.b.else_():
+        pass  # what is known behind it is known on both paths
+    if flag is None:
+        return kind(value.type, replace(place, null_check=value.lvalue.null_check))
+    from pyebpf.builder.values.optional import Maybe  # it knows references
+
+    return Maybe(flag, kind(value.type, place), value.describe())
+
+
+def _kept(type_: Type) -> Iterator[type[Type]]:
+    """Types of the values in a `type_` that a name keeps."""
+    match type_:
+        case CharArray():
+            yield CharArray
+        case BytesType():
+            yield BytesType
+        case ArrayType(element=element):
+            yield from _kept(element)
+        case StructType(fields=fields) | TupleType(fields=fields):
+            if isinstance(type_, TupleType):
+                yield TupleType
+            for field in fields:
+                yield from _kept(field.type)

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.compiler import ir
 
-__all__ = ["element_offset", "masked", "restated", "restated_if_computed"]
+__all__ = ["element_offset", "is_index", "masked", "restated", "restated_if_computed"]
 
 _NOT_FOLLOWED = frozenset({Op.UDIV, Op.UMOD, Op.SDIV, Op.SMOD, Op.SWAP, Op.NEG, Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _SHIFTS = frozenset({Op.SHL, Op.LSHR, Op.ASHR})
 _FOLLOWED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.AND, Op.OR, Op.XOR, Op.REFINE})
+#: Operations whose results' bounds verifiers compute of both bounds of the operands.
+_KEEP_BOUNDS = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.REFINE})
 #: Operations of a value's computation that are looked at.
 _FARTHEST = 8
 #: A constant from which on verifiers let nobody add it to an address (BPF_MAX_VAR_OFF).
@@ -44,12 +46,30 @@ def restated(p: ProgramBuilder, number: ir.Value, low: int, high: int) -> ir.Val
         b.write(found, b.emit(Op.REFINE, number))
     with b.else_():
         b.write(found, b.const(max(low, 0)))
-    return b.take(found)
+    result = b.read_final(found)
+    b.assume_bounds(result, low, high)
+    return result
+
+
+def is_index(p: ProgramBuilder, number: ir.Value, count: int) -> bool:
+    """Whether a number is known to be one of the indices below `count`.
+
+    Where what is known contradicts itself no run comes, and bounds mean nothing: there any number is one.
+    """
+    low, high = p.b.bounds(number)
+    return (low >= 0 and high < count) or bool(p.b.environment.contradictions)
 
 
 def element_offset(p: ProgramBuilder, index: ir.Value, count: int, size: int) -> ir.Value:
-    """Where the element at an index, which is known to be below `count`, begins, with bounds that verifiers see."""
+    """Where the element at an index below `count` (`is_index`) begins, with bounds that verifiers see."""
     b = p.b
+    if not p.target.has("isa:may_goto") and _may_contradict(p, index, _FARTHEST):
+        # Verifiers before Linux 6.8, which are older than may_goto, follow `4 < x` where x is at most 4, if the 4 is in
+        # a register. There both bounds of x contradict; they forget an address that it is added to, and refuse it as a
+        # number.
+        number = b.emit(Op.FROM_BITS, index)
+        b.assume_bounds(number, *b.bounds(index))
+        index = number
     inside = restated(p, index, 0, count - 1)
     if size == 1 and count & (count - 1) and _far_sum(p, index, _FARTHEST):
         # Verifiers remember that a number is another one and a constant, whatever is found out about it later, and
@@ -110,6 +130,21 @@ def _lost(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:
 def _is_constant(p: ProgramBuilder, value: ir.Value) -> bool:
     definition = p.b.definition(value)
     return definition is not None and definition.op is Op.CONST
+
+
+def _may_contradict(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:
+    """Whether verifiers may have contradicting bounds of a number: one that was compared with another in a register.
+
+    So may be what several paths give, once anything was compared so, and what is computed of such numbers.
+    """
+    if not p.b.compared:
+        return False
+    definition = p.b.definition(value)
+    if value.number in p.b.compared or definition is None or steps == 0:
+        return True
+    if definition.op not in _KEEP_BOUNDS and definition.op not in _SHIFTS:
+        return False
+    return any(_may_contradict(p, each, steps - 1) for each in definition.operands)
 
 
 def _far_sum(p: ProgramBuilder, value: ir.Value, steps: int) -> bool:

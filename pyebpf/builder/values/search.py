@@ -23,8 +23,8 @@ _WORD = 8
 def find_bytes(p: ProgramBuilder, text: Reference, size: int, wanted: bytes) -> Test:
     """Whether `wanted`, which is not empty, stands anywhere in the first `size` bytes of `text`.
 
-    A round for each byte: it enters the window at its end, whose numbers hold eight bytes each, and what it moves out
-    of one enters the one before.
+    An iteration for each byte: it enters the window at its end, whose numbers hold eight bytes each, and what it moves
+    out of one enters the one before.
     """
     from pyebpf.builder.loops import range_loop
 
@@ -49,12 +49,12 @@ def find_bytes(p: ProgramBuilder, text: Reference, size: int, wanted: bytes) -> 
             difference = b.binary(Op.XOR, pushed, b.const(int.from_bytes(word, "little")))
             differs = difference if differs is None else b.binary(Op.OR, differs, difference)
             byte = b.binary(Op.AND, held, b.const(0xFF))
-        # No branch: verifiers would go on from each round as from one of its own. Of a number and its negative one has
-        # the top bit, unless it is 0.
+        # No branch: verifiers would go on from each iteration as from one of its own. Of a number and its negative one
+        # has the top bit, unless it is 0.
         either = b.binary(Op.LSHR, b.binary(Op.OR, differs, b.emit(Op.NEG, differs)), b.const(63))
         before = b.read(absent)
         assert before is not None
         b.write(absent, b.binary(Op.AND, before, either))
     for variable in window:
         b.forget(variable)
-    return Compare(Relation.EQ, b.take(absent), b.const(0))
+    return Compare(Relation.EQ, b.read_final(absent), b.const(0))

@@ -36,15 +36,13 @@ class SpecialField(Entity, NoPythonOperators):
         name = None if base is None else p.b.origin(base)
         spec = None if name is None else p.maps.get(name)
         if spec is None:
-            p.fail(f"{self.describe()}: which map this entry is of is not known here: take it from .get(k)")
+            p.fail(f"{self.describe()}: the map of this entry is not known here: take the entry from .get(k)")
         return spec
 
     def check_kind(self, p: ProgramBuilder, what: str) -> None:
         """Refuse programs of kinds that may not use it."""
         if p.program_type.name in TRACING_TYPES:
-            p.fail(
-                f"{what}: programs of the kind {p.program_type_name} run in the middle of others, and may not use it"
-            )
+            p.fail(f"{what}: programs of type {p.program_type_name} may interrupt any other, and cannot use it")
 
 
 class SpinLock(SpecialField):

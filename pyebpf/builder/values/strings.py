@@ -11,10 +11,10 @@ from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.builder.values.arrays import element_lvalue, equal_bytes, equal_lvalues
 from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.integers import Character, Int, relation
-from pyebpf.builder.values.lvalue import Lvalue, copy, movable, moved, pieces, zero
+from pyebpf.builder.values.lvalue import Lvalue, alignment_of, copy, movable, moved, pieces, zero
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import any_in_turn
-from pyebpf.builder.values.references import Reference
+from pyebpf.builder.values.references import Reference, copied, is_overwritten
 from pyebpf.builder.values.search import find_bytes
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U8, CharArray
@@ -39,13 +39,9 @@ class String(Reference):
 
     type: CharArray
 
-    def local(self, p: ProgramBuilder) -> String:
+    def local(self, p: ProgramBuilder) -> RunTimeValue:
         """Python's strings never change: where the program changes strings in memory, a name takes a copy."""
-        if not p.known.strings_change or not self.lvalue.writable or self.lvalue.may_be_null(p):
-            return self
-        slot = p.b.slot(-(-self.type.size // 8) * 8, name="string")
-        self.write_to(p, p.b.slot_address(slot), 0, self.type)
-        return String(self.type, Lvalue(slot=slot, owner="a local", writable=False))
+        return copied(p, self, String) if is_overwritten(p, self.lvalue, CharArray) else self
 
     def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
         p.fail(f"{self.describe()} has no operator {operator}: {_NO_OPERATOR}")
@@ -59,7 +55,7 @@ class String(Reference):
         else:
             string = local_string(p, other.beside(p, [self]) if isinstance(other, StringSource) else other)
             if string is None:
-                p.fail(f"{self.describe()} cannot be compared with {describe(other)}, which is no string")
+                p.fail(f"{self.describe()} cannot be compared with {describe(other)}, which is not a string")
             string.check(p)
             # Up to the end of the shorter: by then there has been a NUL in both, and only zeros follow.
             same = equal_lvalues(p, self.lvalue, string.lvalue, min(self.type.length, string.type.length))
@@ -69,8 +65,7 @@ class String(Reference):
         raw = _raw(literal)
         if len(raw) >= self.type.length or b"\0" in raw:
             p.fail(
-                f"{literal!r} can never stand in {self.type.name}: at most {self.type.length - 1} bytes, none of them "
-                "NUL"
+                f"{literal!r} can never fit {self.type.name}: at most {self.type.length - 1} bytes, none of them NUL"
             )
         return raw
 
@@ -111,7 +106,7 @@ class String(Reference):
         b.write(count, b.const(0))
         step = 1 << most.bit_length() - 1
         while step:
-            found = b.take(count)
+            found = b.read_final(count)
             b.write(count, found)
             # Where N-1 is no power of two less one, the last steps could lead out.
             whole = relation(p, "<=", Int(found, S64), Int(b.const(most - step), S64))
@@ -123,7 +118,7 @@ class String(Reference):
                     b.assume_bounds(more, step, most)
                     b.write(count, more)
             step >>= 1
-        length = b.take(count)
+        length = b.read_final(count)
         b.assume_bounds(length, 0, most)
         return Int(length, S64)
 
@@ -149,12 +144,12 @@ class String(Reference):
         return String(CharArray(kept + 1), Lvalue(slot=slot, owner="a local", writable=False))
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
-        p.fail(f"{self.describe()} is not written byte by byte: assign a whole string")
+        p.fail(f"{self.describe()} cannot be changed byte by byte: assign a whole string")
 
     def contains(self, p: ProgramBuilder, item: Any) -> Test:
         self.check(p)
         if not isinstance(item, str | bytes):
-            p.fail(f"only a literal can be looked for in {self.describe()}, not {describe(item)}")
+            p.fail(f"only a literal can be searched for in {self.describe()}, not {describe(item)}")
         wanted = self._literal(p, item)
         return find_bytes(p, self, self.type.length - 1, wanted) if wanted else Always(holds=True)
 
@@ -176,9 +171,6 @@ class UntrustedString(String):
     It is the string that C would read, of at most N-1 bytes; what more than its beginning counts for, works on a copy
     that is as all strings are.
     """
-
-    def local(self, p: ProgramBuilder) -> String:
-        return self.clean(p) if p.known.strings_change and not self.lvalue.may_be_null(p) else self
 
     def clean(self, p: ProgramBuilder) -> String:
         """A copy as the language has strings."""
@@ -210,7 +202,8 @@ class UntrustedString(String):
             p.fail(f"{self.describe()} does not fit {type_.name}")
         source, start = self.lvalue.address(p)
         kept = min(self.type.length, type_.length) - 1
-        widest = next(width for width in (8, 4, 2, 1) if (start - offset) % width == 0)
+        alignment = min(alignment_of(p, source), alignment_of(p, address))
+        widest = next(width for width in (8, 4, 2, 1) if width <= alignment and (start - offset) % width == 0)
         going: ir.Value | None = None
         for first, width in pieces(offset, kept):
             step = min(width, widest)
@@ -250,8 +243,8 @@ def _method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str
 class StringSource(RunTimeValue):
     """A string still to be read: `comm()`, `user_string(p)`.
 
-    `read_into(p, address, size)` writes at most size - 1 bytes and a NUL to zeroed memory. `size` is what the author
-    or the word says where no destination does; None if nothing does. `where` is the expression's place: what reads it
+    `read_into(p, address, size)` writes at most size - 1 bytes and a NUL to zeroed memory. `size` is what the author or
+    the intrinsic says where no destination does; None if nothing does. `where` is the expression's place: what reads it
     comes from there, however late that is built.
     """
 
@@ -286,7 +279,7 @@ class StringSource(RunTimeValue):
     def local(self, p: ProgramBuilder) -> String:
         """Read it now, to the stack."""
         if self.size is None:
-            p.fail(f"{self.name} has no destination that tells its size: {self.remedy}")
+            p.fail(f"{self.name} has no destination that gives its size: {self.remedy}")
         return self._read(p, self.size)
 
     def sized(self, size: int) -> StringSource:
@@ -294,7 +287,7 @@ class StringSource(RunTimeValue):
         return StringSource(self.name, self.read_into, size, self.where, self.remedy)
 
     def beside(self, p: ProgramBuilder, others: Iterable[Any]) -> String:
-        """Read it now; where nothing tells its size, what it is compared with does: one byte more than the longest."""
+        """Read it now; where nothing gives its size, what it is compared with does: one byte more than the longest."""
         if self.size is not None:
             return self._read(p, self.size)
         rooms = [len(_raw(each)) + 2 for each in others if isinstance(each, str | bytes)]
@@ -364,10 +357,10 @@ def _raw(literal: str | bytes) -> bytes:
 def _ends(p: ProgramBuilder, part: slice) -> tuple[int, int | None]:
     """The ends of a slice: bytes from the first to before the second, to the last if that is None."""
     if part.step not in {None, 1}:
-        p.fail("a slice of a string takes every byte: leave the step out")
+        p.fail("a slice of a string has no step: leave the step out")
     ends = [end for end in (part.start, part.stop) if end is not None]
     if any(not isinstance(end, int) for end in ends):
-        p.fail("the ends of a string's slice are integers known while compiling")
+        p.fail("the ends of a string's slice are integers known at compile time")
     if any(end < 0 for end in ends):
         p.fail("the ends of a string's slice count from its beginning; for its end there is .endswith()")
     return part.start or 0, part.stop

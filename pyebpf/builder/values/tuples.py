@@ -12,9 +12,10 @@ from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.records import Record
+from pyebpf.builder.values.references import copied, is_overwritten
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest
-from pyebpf.types import TupleType
+from pyebpf.types import ArrayType, StructType, TupleType
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -79,7 +80,7 @@ class TupleValue(RunTimeValue):
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         if not isinstance(index, int) or not -len(self.elements) <= index < len(self.elements):
             p.fail(
-                f"a tuple of {len(self.elements)} is indexed by a number known while compiling, not by "
+                f"a tuple of {len(self.elements)} is indexed by a number known at compile time, not by "
                 f"{describe(index)}"
             )
         return self.elements[index]
@@ -102,6 +103,13 @@ class TupleReference(Record):
 
     type: TupleType
 
+    def local(self, p: ProgramBuilder) -> RunTimeValue:
+        """Where the program writes over tuples, a name takes a copy of one that is there and has no records in it."""
+        parts = (field.type for field in self.type.fields)
+        if any(isinstance(each, StructType | ArrayType) for each in parts) or self.lvalue.may_be_null(p):
+            return self
+        return copied(p, self, TupleReference) if is_overwritten(p, self.lvalue, TupleType) else self
+
     def describe(self) -> str:
         owner = f" ({self.lvalue.owner})" if self.lvalue.owner else ""
         return f"the tuple {self.type.name}{owner}"
@@ -110,7 +118,9 @@ class TupleReference(Record):
         """Its elements as they are now; text where it stands."""
         self.check(p)
         lvalue = replace(self.lvalue, null_check=None)
-        return TupleValue(tuple(p.load_value(lvalue.at(field.offset), field.type) for field in self.type.fields))
+        return TupleValue(
+            tuple(p.load_value(lvalue.at(field.offset), field.type, part=True) for field in self.type.fields)
+        )
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         p.fail(f"{self.describe()} has no attribute {name}: its elements have numbers, t[0], or names, `a, b = t`")
@@ -125,7 +135,7 @@ class TupleReference(Record):
         return self.taken(p).item(p, index)
 
     def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
-        p.fail(f"{self.describe()} is not changed in part, as Python's are not: assign a whole one, or use a Struct")
+        p.fail(f"{self.describe()} is immutable, as in Python: assign a whole tuple, or use a Struct")
 
     def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
         self.set_item(p, index, value)

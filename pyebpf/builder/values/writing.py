@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Test
 from pyebpf.builder.values.entity import Entity, describe
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_numbers import check_width
 from pyebpf.builder.values.lvalue import write_bytes, zero
 from pyebpf.builder.values.operations import fits, rvalue, to_int, truth
 from pyebpf.builder.values.tuples import write_elements
@@ -34,7 +36,10 @@ def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
     elif isinstance(value, Entity):
         write_entity = getattr(value, "write_to", None)
         if write_entity is None:
-            p.fail(f"{describe(value)} does not fit {type_.name}")
+            is_number = isinstance(type_, CharArray) and isinstance(value, Int)
+            instead = "a number needs an integer type, such as u64" if is_number else value.REMEDIES.get("fit")
+            remedy = f": {instead}" if instead else ""
+            p.fail(f"{describe(value)} does not fit {type_.name}{remedy}")
         write_entity(p, address, offset, type_)
     elif isinstance(type_, TupleType):
         if not isinstance(value, tuple | list):
@@ -49,6 +54,16 @@ def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
             write(p, address, offset + i * type_.element.size, type_.element, element)
     else:
         p.fail(f"{describe(value)} does not fit {type_.name}")
+
+
+def _is_string(value: Entity) -> bool:
+    """Whether a value is a string, or the kernel's array of characters."""
+    from pyebpf.builder.values.kernel_objects import KernelArray
+    from pyebpf.builder.values.strings import String, StringSource
+
+    if isinstance(value, KernelArray):
+        return value.element.character
+    return isinstance(value, String | StringSource)
 
 
 def integer(p: ProgramBuilder, type_: IntType, value: Any) -> ir.Value:
@@ -66,14 +81,17 @@ def integer(p: ProgramBuilder, type_: IntType, value: Any) -> ir.Value:
     else:
         if not isinstance(value, Entity):
             p.fail(f"{value!r} does not fit {type_.name}: give an integer")
+        if _is_string(value):
+            p.fail(f"{describe(value)} is a string, which does not fit {type_.name}: it needs a type such as char[16]")
         number = to_int(p, value).value
+        check_width(p, rvalue(p, value), type_)
     return p.b.emit(Op.SWAP, number, size=type_.size) if type_.big_endian else number
 
 
 def _encoded(p: ProgramBuilder, type_: Type, value: Any) -> bytes:
-    """Bytes of a value known while compiling."""
+    """Bytes of a value known at compile time."""
     if isinstance(type_, StructType) and not isinstance(value, Struct):
-        p.fail(f"{describe(value)} is no {type_.name}: write {type_.name}(…)")
+        p.fail(f"{describe(value)} is not of type {type_.name}: write {type_.name}(…)")
     try:
         return type_.encode(value)
     except InvalidValue as error:

@@ -7,7 +7,7 @@ tidy_flow     jumps threaded, unreachable blocks dropped, straight lines merged
 simplify      constants folded, algebra, copies propagated, comparisons tested directly
 fold_memory   offsets and extensions folded into loads and stores
 legalize      ops that the target lacks written with those it has
-thread_known  tests whose outcome every way to them knows skipped
+thread_known  tests whose outcome every path to them decides, skipped
 merge_equal   common subexpressions computed once
 store_early   stores into the stack moved up to where their value is known
 drop_dead     what nobody needs dropped

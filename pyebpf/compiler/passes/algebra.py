@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import BINARY, MASK, compare, sign_extend, signed, swap
-from pyebpf.compiler.ir import CONSTANTS, Branch, Condition, Jump, Kind, Op
+from pyebpf.compiler.ir import CONSTANTS, Branch, Condition, Jump, Op, ValueType
 from pyebpf.compiler.passes.patterns import ANY, ANYTHING, BELOW, CONST, NUMBER, OF, POWER_OF_TWO, SAME
 from pyebpf.compiler.passes.rewriting import EXCHANGED, INVERSE, Rewriter, rule, table
 
@@ -132,7 +132,7 @@ def _known_comparison(condition: Condition, bits: int, c: int) -> bool | None:
 
 
 def _compare_constant(r: Rewriter, x: Value, c: int) -> Value | None:
-    if x.kind is not Kind.SCALAR:
+    if x.type is not ValueType.SCALAR:
         return None
     known = _known_comparison(_condition(r), r.bits(x), c)
     return None if known is None else r.const(int(known))
@@ -175,7 +175,7 @@ def _compare_comparison(r: Rewriter, a: Value, b: Value, c: int) -> Value | None
 
 
 def _offset_twice(r: Rewriter, p: Value, a: int, b: int) -> Value:
-    return r.emit(Op.OFFSET, p, r.const(a + b), kind=Kind.POINTER)
+    return r.emit(Op.OFFSET, p, r.const(a + b), result=ValueType.POINTER)
 
 
 def _offset_constant(r: Rewriter, p: Value, c: int) -> Value | None:
@@ -187,7 +187,7 @@ def _offset_constant(r: Rewriter, p: Value, c: int) -> Value | None:
     most = r.slots[definition.symbol] if definition.op is Op.SLOT else 0x7FFF_FFFF
     if not 0 <= imm <= most:
         return None
-    return r.emit(definition.op, kind=Kind.POINTER, symbol=definition.symbol, imm=imm)
+    return r.emit(definition.op, result=ValueType.POINTER, symbol=definition.symbol, imm=imm)
 
 
 def _refine_constant(r: Rewriter, x: Value) -> Value | None:
@@ -269,6 +269,7 @@ RULES = (
     rule(Op.OFFSET, (_X, _ZERO), lambda _, x: x),  # p + 0  ->  p
     rule(Op.OFFSET, (OF(Op.OFFSET, ANY("p"), CONST("a")), CONST("b")), _offset_twice),  # p + (a + b)
     rule(Op.OFFSET, (ANY("p"), CONST("c")), _offset_constant),
+    rule(Op.FROM_BITS, (CONST("a"),), lambda r, a: r.const(a)),
     rule(Op.REFINE, (_X,), _refine_constant),  # of a constant nothing more can be known
 )
 
@@ -291,7 +292,7 @@ def _branch(r: Rewriter, branch: Branch) -> Terminator:
             holds = compare(condition, a, b)
         elif left.number == right.number and condition is not Condition.SET:
             holds = condition in _REFLEXIVE
-        elif b is not None and left.kind is Kind.SCALAR:
+        elif b is not None and left.type is ValueType.SCALAR:
             # From what it is known to verifiers: the test may be there for them.
             holds = _known_comparison(condition, r.verified_bits(left), b)
         if holds is not None:

@@ -22,7 +22,10 @@ def drop_dead(function: Function) -> Function:
     """Drop what has no effect, and the results of calls and atomic operations that nobody reads."""
     #: The operands of what may go, by the number of its result.
     operands: dict[int, tuple[Value, ...]] = {}
+    #: The arguments of each block's parameters.
     given: dict[int, list[int]] = {}
+    #: The results of what stays in any case.
+    answers: list[int] = []
     work: list[int] = []
     parameters = {block.number: block.parameters for block in function.blocks}
     for block in function.blocks:
@@ -31,6 +34,8 @@ def drop_dead(function: Function) -> Function:
             if result is not None and (instruction.op in _WITHOUT_EFFECT or is_stable(instruction)):
                 operands[result.number] = instruction.operands
             else:
+                if result is not None:
+                    answers.append(result.number)
                 for value in instruction.operands:
                     work.append(value.number)  # noqa: PERF401 - a list of one or two takes longer to make
         terminator = block.terminator
@@ -49,6 +54,8 @@ def drop_dead(function: Function) -> Function:
                 work.append(value.number)  # noqa: PERF401 - as above
             if number in given:
                 work += given[number]
+    if live.issuperset(operands) and live.issuperset(given) and live.issuperset(answers):
+        return function
     return function.with_blocks([_keep(block, live, parameters) for block in function.blocks])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.arithmetic import MASK, compare
-from pyebpf.compiler.graph import predecessors, reverse_post_order
+from pyebpf.compiler.graph import in_degrees, reverse_post_order
 from pyebpf.compiler.ir import CONSTANTS, Block, Branch, Jump, MayGoto, Op, Return
 from pyebpf.compiler.passes.rewriting import substitute, with_replaced
 
@@ -25,7 +25,7 @@ def tidy_flow(function: Function) -> Function:
         order = reverse_post_order(function.blocks[0].number, successors)
         blocks = {number: blocks[number] for number in order}
         successors = {number: successors[number] for number in order}
-    return function.with_blocks(_merge(blocks, predecessors(successors)))
+    return function.with_blocks(_merge(blocks, in_degrees(successors)))
 
 
 def only_constants(block: Block) -> bool:
@@ -58,7 +58,7 @@ def _thread(function: Function) -> list[Block]:
             block = blocks[jump.target]
             if block.number not in idle:
                 return jump
-            given = dict(zip((value.number for value in block.parameters), jump.arguments, strict=True))
+            given = {value.number: argument for value, argument in zip(block.parameters, jump.arguments, strict=True)}
             terminator = substitute(leads.get(block.number, block.terminator), given)
             if isinstance(terminator, Branch):
                 left, right = numbers.get(terminator.left.number), numbers.get(terminator.right.number)
@@ -84,8 +84,8 @@ def _thread(function: Function) -> list[Block]:
 
     def past(target: int) -> int:
         """Where an edge without arguments goes: it cannot carry any."""
-        way = onward(Jump(target)) if target in idle else None
-        return target if way is None or way.arguments else way.target
+        jump = onward(Jump(target)) if target in idle else None
+        return target if jump is None or jump.arguments else jump.target
 
     shared = _equal_returns(function, idle)
     blocks_after = []
@@ -137,27 +137,27 @@ def _redirect(terminator: Terminator, targets: Mapping[int, int]) -> Terminator:
 
 
 def _to(terminator: Branch | MayGoto, then: int, otherwise: int) -> Terminator:
-    """A terminator with these ways; a jump if they are one."""
+    """A terminator with these targets; a jump if they are one."""
     if then == otherwise:
         return Jump(then, (), terminator.where)
     if (then, otherwise) != (terminator.then, terminator.otherwise):
-        return terminator.with_ways(then, otherwise)
+        return terminator.with_successors(then, otherwise)
     return terminator
 
 
-def _defined(block: Block) -> set[int]:
-    return {instruction.result.number for instruction in block.instructions if instruction.result is not None}
+def _defined(block: Block) -> list[int]:
+    return [instruction.result.number for instruction in block.instructions if instruction.result is not None]
 
 
 def _gives_own(block: Block, jump: Jump, fixed: Collection[int]) -> bool:
     """Whether a block's jump gives its target what the block itself defines, or a constant.
 
-    Many ways may lead to a block that gives one: past it, each would have to give it, and a branch cannot.
+    Many edges may lead to a block that gives one: past it, each would have to give it, and a branch cannot.
     """
     if not jump.arguments:
         return False
-    own = _defined(block)
-    return any(value.number in own or value.number in fixed for value in jump.arguments)
+    arguments = {value.number for value in jump.arguments}
+    return not arguments.isdisjoint(fixed) or not arguments.isdisjoint(_defined(block))
 
 
 def _leads(blocks: Mapping[int, Block], idle: Collection[int], fixed: Collection[int]) -> dict[int, Jump]:
@@ -178,7 +178,7 @@ def _leads(blocks: Mapping[int, Block], idle: Collection[int], fixed: Collection
             chain[number] = passing[number]
             number = passing[number].target
         if number in chain:
-            # Nothing but a way round: it leads nowhere.
+            # Nothing but a cycle: it leads nowhere.
             passing = {other: jump for other, jump in passing.items() if other not in chain}
             continue
         for passed, jump in reversed(chain.items()):
@@ -225,7 +225,7 @@ def _idle(function: Function) -> dict[int, None]:
     return idle
 
 
-def _merge(blocks: Mapping[int, Block], before: Mapping[int, Sequence[int]]) -> list[Block]:
+def _merge(blocks: Mapping[int, Block], edges_into: Mapping[int, int]) -> list[Block]:
     """Append to each block the one that only it leads to, parameters replaced by what it gives."""
     replaced: dict[int, Value] = {}
     gone: set[int] = set()
@@ -234,11 +234,11 @@ def _merge(blocks: Mapping[int, Block], before: Mapping[int, Sequence[int]]) -> 
         if number in gone:
             continue
         terminator = block.terminator
-        if not isinstance(terminator, Jump) or len(before[terminator.target]) > 1 or terminator.target == number:
+        if not isinstance(terminator, Jump) or edges_into[terminator.target] > 1 or terminator.target == number:
             merged.append(block)
             continue
         instructions = list(block.instructions)
-        while isinstance(terminator, Jump) and len(before[terminator.target]) == 1 and terminator.target != number:
+        while isinstance(terminator, Jump) and edges_into[terminator.target] == 1 and terminator.target != number:
             following = blocks[terminator.target]
             for parameter, value in zip(following.parameters, terminator.arguments, strict=True):
                 replaced[parameter.number] = replaced.get(value.number, value)

@@ -15,7 +15,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyebpf.compiler.arithmetic import MASK
-from pyebpf.compiler.graph import predecessors, reverse_post_order
+from pyebpf.compiler.graph import reverse_post_order
 from pyebpf.compiler.ir import (
     FOLLOWED_WITH_CONSTANTS,
     Block,
@@ -24,10 +24,10 @@ from pyebpf.compiler.ir import (
     Function,
     Instruction,
     Jump,
-    Kind,
     Op,
     Return,
     Value,
+    ValueType,
 )
 from pyebpf.dataclass import dataclass
 
@@ -127,12 +127,13 @@ class Rewriter:
     def run(self) -> Function:
         """The function, rewritten, without the blocks that no longer can be reached."""
         function = self.function
-        successors = function.successors()
-        before = predecessors(successors)
+        #: The jumps to each block that has parameters: no other terminator leads there.
         jumps: dict[int, list[Jump]] = {}
+        sources: dict[int, list[int]] = {}
         for block in function.blocks:
             if isinstance(block.terminator, Jump) and block.terminator.arguments:
                 jumps.setdefault(block.terminator.target, []).append(block.terminator)
+                sources.setdefault(block.terminator.target, []).append(block.number)
         done = self._done
         blocks = []
         rerouted = False
@@ -140,13 +141,13 @@ class Rewriter:
             self._out = []
             parameters = block.parameters
             if parameters:
-                ready = done.issuperset(before[block.number])
+                ready = done.issuperset(sources.get(block.number, ()))
                 parameters = self._parameters(block, jumps.get(block.number, []), ready=ready)
             for instruction in block.instructions:
                 self._instruction(instruction)
             self._current = None
             terminator = self._terminator(block.terminator)
-            if terminator is not block.terminator and terminator.successors() != successors[block.number]:
+            if terminator is not block.terminator and terminator.successors() != block.successors():
                 rerouted = True
             out = self._out
             if (
@@ -229,9 +230,9 @@ class Rewriter:
             self._learn_constant(self._added[-1], value.number)
         return value
 
-    def emit(self, op: Op, *operands: Value, kind: Kind = Kind.SCALAR, **attributes: Any) -> Value:
+    def emit(self, op: Op, *operands: Value, result: ValueType = ValueType.SCALAR, **attributes: Any) -> Value:
         """A new instruction before the current one; it is rewritten itself."""
-        value = Value(self.fresh(), kind, self._hint())
+        value = Value(self.fresh(), result, self._hint())
         instruction = Instruction(op, value, operands, where=self._where, **attributes)
         outer = self._current
         self._instruction(instruction)

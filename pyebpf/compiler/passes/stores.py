@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.compiler.ir import Block, Instruction, Jump, Kind, Op, Value
+from pyebpf.compiler.ir import Block, Instruction, Jump, Op, Value, ValueType
 from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["store_early"]
 _CALLS = frozenset({Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC})
 #: Accesses of a slot that are looked at for one store. More would make the pass slower than linear.
-_MOST_ACCESSES = 64
+_MAX_ACCESSES = 64
 #: Place in the block, first byte, end; the whole slot for a call that gets its address.
 _Access = tuple[int, int, int]
 
@@ -27,14 +27,15 @@ _Access = tuple[int, int, int]
 def store_early(function: Function) -> Function:
     """Move a store that a call separates from its value's definition up to it, past what does not touch those bytes."""
     slots = {slot.name: slot.size for slot in function.slots}
-    if not slots:
+    calling = {block.number for block in function.blocks if _calls_before_storing(block)} if slots else ()
+    if not calling:
         return function
     home = _addresses(function)
     shared = _shared(function, home)
     numbers = function.highest() + 1
     blocks = []
     for block in function.blocks:
-        moved = _moves(block, home, shared, slots)
+        moved = _moves(block, home, shared, slots) if block.number in calling else None
         if not moved:
             blocks.append(block)
             continue
@@ -42,7 +43,7 @@ def store_early(function: Function) -> Function:
         for place, index in moved.items():
             store = block.instructions[place]
             symbol, offset = home[store.operands[0].number]
-            slot = Value(numbers, Kind.POINTER, store.operands[0].hint)
+            slot = Value(numbers, ValueType.POINTER, store.operands[0].hint)
             numbers += 1
             address = Instruction(Op.SLOT, slot, imm=offset, symbol=symbol, where=store.where)
             behind.setdefault(index, []).extend((address, replace(store, operands=(slot, store.operands[1]))))
@@ -53,6 +54,16 @@ def store_early(function: Function) -> Function:
             instructions += behind.get(place, ())
         blocks.append(Block(block.number, block.parameters, tuple(instructions), block.terminator))
     return function.with_blocks(blocks)
+
+
+def _calls_before_storing(block: Block) -> bool:
+    """Whether a store stands behind a call in a block: only such a store moves."""
+    called = False
+    for instruction in block.instructions:
+        if called and instruction.op is Op.STORE:
+            return True
+        called = called or instruction.op in _CALLS
+    return False
 
 
 def _addresses(function: Function) -> dict[int, tuple[str, int]]:
@@ -115,6 +126,6 @@ def _is_free(accesses: list[_Access], index: int, start: int, end: int) -> bool:
 
     Moved stores are in the list out of order, but were there before.
     """
-    if len(accesses) > _MOST_ACCESSES:
+    if len(accesses) > _MAX_ACCESSES:
         return False
     return all(place <= index or stop <= start or end <= first for place, first, stop in accesses)

@@ -1,7 +1,7 @@
 """Names that stand for either of two records: they hold the address of one, wherever it is.
 
-A record on the stack has one place for each place of the source that makes it. In a loop, the next round makes the next
-one there: so another name for the record of the round before would see it change. That is refused.
+A record on the stack has one place for each place of the source that makes it. In a loop, the next iteration makes the
+next one there: so another name for the record of the iteration before would see it change. That is refused.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def anywhere_or_none(p: ProgramBuilder, value: RunTimeValue, source: str) -> May
 
 
 def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
-    """The value of a name that is given records by turns, once it has this one; None for what is no record."""
+    """The value of a name that is given records by turns, once it has this one; None for what is not a record."""
     if isinstance(value, Maybe) and isinstance(value.inner, Record):
         return anywhere_or_none(n.p, value, n.shown(name))
     if not isinstance(value, Record | RecordLiteral):
@@ -76,13 +76,13 @@ def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTim
         return anywhere_or_none(n.p, value, n.shown(name))
     if isinstance(value, RecordLiteral) or value.lvalue.slot is not None or isinstance(value, AnywhereRecord):
         carried = {variable for place in entry.places.values() for variable in place.variables}
-        if any(loop.walk is not None and loop.carried & carried for loop in n.loops):
+        if any(loop.for_each is not None and loop.carried & carried for loop in n.loops):
             n.fail(
-                f"{name} would stand for a record of the loop's body, which runs as a function of its own: make the "
+                f"{name} would refer to a record of the loop's body, which runs as a function of its own: make the "
                 "record before the loop, and assign its fields here"
             )
     if isinstance(value, RecordLiteral) and _in_loop(n) and not value.plain:
-        # What its fields are made of may be the record that was made here in the round before.
+        # What its fields are made of may be the record that was made here in the iteration before.
         value = value.local(n.p)
         slot = n.b.slot(-(-value.type.size // 8) * 8, name=value.type.name)
         value.write_to(n.p, n.b.slot_address(slot), 0, value.type)

@@ -6,6 +6,7 @@ import ast
 import functools
 from typing import TYPE_CHECKING
 
+from pyebpf.dsl.depth import kept
 from pyebpf.dsl.tree import children, walk
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _assigned(node: ast.AST) -> Sequence[str]:
             return _assigned_inside(node)
 
 
-@functools.lru_cache(maxsize=16384)
+@kept
 def _assigned_by_statement(node: ast.stmt) -> tuple[str, ...]:
     """Names that a statement assigns, kept: loops and branches ask for each statement inside them again."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -54,11 +55,11 @@ def loop_targets(nodes: Iterable[ast.AST]) -> set[str]:
     return {name for node in nodes for name in _loop_targets(node)}
 
 
-@functools.lru_cache(maxsize=16384)
+@kept
 def _loop_targets(node: ast.AST) -> tuple[str, ...]:
     own = _assigned(node.target) if isinstance(node, ast.For) else ()
     inner = [child for child in children(node) if not isinstance(child, ast.expr)]
-    return tuple(dict.fromkeys([*own, *(name for child in inner for name in _loop_targets(child))]))
+    return tuple(dict.fromkeys([*own, *[name for child in inner for name in _loop_targets(child)]]))
 
 
 @functools.lru_cache(maxsize=256)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
-    from pyebpf.maps.for_each import Walk
+    from pyebpf.maps.for_each import ForEachLoop
     from pyebpf.types import IntType
 
 __all__ = ["body", "declared_type", "end_of_function", "pass_on", "return_statement", "returned_from"]
@@ -35,6 +35,13 @@ _VERDICTS = {
     ProgramType.SK_MSG: "SK_PASS",
     ProgramType.SK_LOOKUP: "SK_PASS",
     ProgramType.SK_REUSEPORT: "SK_PASS",
+    # 1 lets it through, and 0 does not.
+    ProgramType.CGROUP_SKB: "1",
+    ProgramType.CGROUP_SOCK: "1",
+    ProgramType.CGROUP_SOCK_ADDR: "1",
+    ProgramType.CGROUP_DEVICE: "1",
+    ProgramType.CGROUP_SYSCTL: "1",
+    ProgramType.CGROUP_SOCKOPT: "1",
 }
 
 
@@ -121,7 +128,7 @@ def end_of_function(f: Frame) -> None:
     default = f.p.program_context.default_return(f.p.program_type)
     if default is None:
         f.p.fail(
-            f"{f.scope.function.__name__}: every path of a program of this kind returns a value, and one "
+            f"{f.scope.function.__name__}: every path of a program of this type returns a value, and one "
             f"reaches the end: end it with `{_last_return(f)}`",
             f.source.location,
         )
@@ -129,41 +136,45 @@ def end_of_function(f: Frame) -> None:
 
 
 def _last_return(f: Frame) -> str:
-    return f"return {_VERDICTS[f.p.program_type]}" if f.p.program_type in _VERDICTS else "return"
+    verdict = _VERDICTS.get(f.p.program_type)
+    results = f.p.program_context.return_range
+    if verdict is None and results is not None and results[0] == 0:
+        verdict = str(min(results[1], 1))  # of control groups: 0 rejects, and 1 lets it happen
+    return "return" if verdict is None else f"return {verdict}"
 
 
 def _return_inlined(f: Frame, value: Any) -> None:
     assert f.returns is not None
     f.gives_fresh &= is_fresh(value)
     f.assign(RETURN, value)
-    f.b.jump(f.returns if f.walk is None else f.walk.returned)
+    f.b.jump(f.returns if f.for_each is None else f.for_each.returned)
 
 
 def _leave(f: Frame, value: ir.Value) -> None:
     """Leave the program or subprogram; in a loop over a map, its body, to leave then."""
-    walk = f.walk
-    if walk is None:
+    loop = f.for_each
+    if loop is None:
         f.b.ret(value)
     else:
-        f.b.write(walk.result, value)
-        f.b.jump(walk.returned)
+        f.b.write(loop.result, value)
+        f.b.jump(loop.returned)
 
 
-def returned_from(f: Frame, walk: Walk) -> list[Variable]:
+def returned_from(f: Frame, loop: ForEachLoop) -> list[Variable]:
     """The variables of what has been returned in the body of a loop over a map."""
-    return [walk.result] if f.returns is None else [*f.carried([RETURN]), *f.markers([RETURN])]
+    return [loop.result] if f.returns is None else [*f.carried([RETURN]), *f.markers([RETURN])]
 
 
-def pass_on(f: Frame, walk: Walk) -> None:
+def pass_on(f: Frame, loop: ForEachLoop) -> None:
     """After a loop over a map: return what its body has returned, if it has."""
-    if not walk.returns:
+    if not loop.returns:
         return
-    with f.b.if_(walk.has_returned()):
-        walk.restore()
+    with f.b.if_(loop.has_returned()):
+        loop.restore()
         if f.returns is None:
-            _leave(f, f.b.take(walk.result))
+            _leave(f, f.b.read_final(loop.result))
         else:
-            f.b.jump(f.returns if f.walk is None else f.walk.returned)
+            f.b.jump(f.returns if f.for_each is None else f.for_each.returned)
 
 
 def _return(f: Frame, value: Any, node: ast.Return) -> None:
@@ -191,7 +202,7 @@ def _return(f: Frame, value: Any, node: ast.Return) -> None:
         _leave(f, f.b.const(default))
         return
     if value is None:
-        f.fail("every path of a program of this kind returns a value: return one here, too")
+        f.fail("every path of a program of this type returns a value: return one here, too")
     found = number(f.p, value)
     if found is None:
         f.fail(f"a program returns an integer, not {describe(value)}", node.value)

@@ -1,4 +1,4 @@
-"""Whether a `while` ends: shown by a counter that each round moves toward a bound, or seen to by the kernel."""
+"""Whether a `while` ends: shown by a counter that each iteration moves toward a bound, or seen to by the kernel."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounded", "bounded", "leaves"]
 
-#: The verifier walks every round; more than this it would not finish.
-MOST_ROUNDS = 1 << 16
+#: The verifier walks every iteration; more than this it would not finish.
+MAX_COUNTED = 1 << 16
 
 _SWAPPED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.NotEq: ast.NotEq}
 
 
 def leaves(statements: Sequence[ast.stmt]) -> bool:
-    """Whether a loop's body leaves the loop or the function in its first round, as its last statement shows."""
+    """Whether a loop's body leaves the loop or the function in its first iteration, as its last statement shows."""
     if any(_goes_on(statement) for statement in statements):
         return False
     match statements[-1]:
@@ -58,7 +58,7 @@ def bounded(f: Frame, node: ast.While) -> Bounded | None:
     """How the verifier sees the end of a `while`. If it does not, the kernel must be able to cut it off; else refused.
 
     The test, or one of those that `and` joins, compares a local with a bound that the loop does not change; the body
-    moves the local toward it by a constant in every round.
+    moves the local toward it by a constant in every iteration.
     """
     tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
     assigned = set(assigned_names([node.test, *node.body]))
@@ -75,8 +75,8 @@ def bounded(f: Frame, node: ast.While) -> Bounded | None:
     if f.p.target.has("isa:may_goto"):
         return None
     f.fail(
-        "nothing shows that this `while` ends: write `for i in range(n):` with the most rounds there "
-        "can be, and `if not …: break`",
+        "cannot prove that this `while` ends: write `for i in range(n):` where n is an upper "
+        "limit, and `if not …: break`",
         node.test,
     )
 
@@ -108,10 +108,10 @@ def _counts(
     # The last number that passes the test moves on by one step.
     over = step if op in (ast.LtE, ast.GtE) else step - (1 if step > 0 else -1)
     if step > 0:
-        ends = op in (ast.Lt, ast.LtE, ast.NotEq) and (limits[1] - start[0]) // step <= MOST_ROUNDS
+        ends = op in (ast.Lt, ast.LtE, ast.NotEq) and (limits[1] - start[0]) // step <= MAX_COUNTED
         low, high = start[0], max(start[1], limits[1] + over)
     else:
-        ends = op in (ast.Gt, ast.GtE, ast.NotEq) and (start[1] - limits[0]) // -step <= MOST_ROUNDS
+        ends = op in (ast.Gt, ast.GtE, ast.NotEq) and (start[1] - limits[0]) // -step <= MAX_COUNTED
         low, high = min(start[0], limits[0] + over), start[1]
     if not ends:
         return None
@@ -151,7 +151,7 @@ def _bounds(f: Frame, node: ast.expr) -> tuple[int, int] | None:
 
 
 def _step(f: Frame, node: ast.While, name: str) -> int:
-    """The number that every round adds to a name; 0 if that is not sure."""
+    """The number that every iteration adds to a name; 0 if that is not sure."""
     step = 0
     for number, statement in enumerate(node.body):
         match statement:
@@ -178,7 +178,7 @@ def _not_negative(f: Frame, name: str) -> bool:
 
 
 def _shrinks(node: ast.While, name: str) -> bool:
-    """Whether every round shifts a name toward zero, by >> or by // of a power of two: at most 64 rounds.
+    """Whether every iteration shifts a name toward zero, by >> or by // of a power of two: at most 64 iterations.
 
     Of any other division verifiers forget what the quotient can be.
     """

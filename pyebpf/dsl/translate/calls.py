@@ -18,13 +18,15 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.records import Record, RecordLiteral, StructConstructor
 from pyebpf.dsl.purity import Changing, Impure, impure_call
+from pyebpf.dsl.set_order import AGGREGATES
 from pyebpf.dsl.translate.closures import BoundFunction, LocalFunction, is_plain, realized
-from pyebpf.dsl.translate.compile_time import compile_time, needs_events, uses_bpf
+from pyebpf.dsl.translate.compile_time import compile_time, needs_events, python_value, uses_bpf
 from pyebpf.dsl.translate.conditions import as_test
 from pyebpf.dsl.translate.expressions import attribute, binary
-from pyebpf.dsl.translate.inlining import inline, inline_local
-from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, first_of, reduce_generator, spread
-from pyebpf.dsl.translate.texts import check_ascii
+from pyebpf.dsl.translate.inlining import computed, inline, inline_local
+from pyebpf.dsl.translate.operands import taken_before
+from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, first_of, listed, reduce_generator
+from pyebpf.dsl.translate.string_buffers import check_ascii
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll
 from pyebpf.types import U64, IntType, Struct
@@ -57,18 +59,19 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
                 found = reduce_generator(f, callee, over, *(more or [0]))
             f.b.where = before
             return found
+    if _is_aggregate(node, callee) and not needs_events(f, node.args[0]):
+        f.b.where = before
+        return python_value(f, node)
     if isinstance(node.func, ast.Name) and not isinstance(callee, Intrinsic) and f.hides_word(node.func.id):
         name = node.func.id
-        f.fail(f"{name} is a parameter or local here, which hides the word {name}(): give it another name", node.func)
-    arguments: list[Any] = []
-    for each in node.args:
-        if isinstance(each, ast.Starred):
-            arguments.extend(spread(f, each))
-        else:
-            arguments.append(f.expression(each))
+        if name in f.parameters:
+            remedy = f"import that by another name, from pyebpf import {name} as current_{name}"
+            f.fail(f"{name} is a parameter here and shadows the function {name}(): {remedy}", node.func)
+        f.fail(f"{name} is a local variable here and shadows the function {name}(): rename it", node.func)
+    arguments = listed(f, node.args, *node.keywords)
     keywords: dict[str, Any] = {}
-    for keyword in node.keywords:
-        value = f.expression(keyword.value)
+    for number, keyword in enumerate(node.keywords, 1):
+        value = taken_before(f, f.expression(keyword.value), *node.keywords[number:])
         if keyword.arg is not None:
             keywords[keyword.arg] = value
         elif isinstance(value, dict):
@@ -80,6 +83,17 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
         return _called(f, node, callee, arguments, keywords, statement=statement)
     finally:
         f.b.where = before
+
+
+def _is_aggregate(node: ast.Call, callee: Any) -> bool:
+    """Whether a call is `sum(… for …)` or the like, which may go through a set."""
+    return (
+        isinstance(node.func, ast.Name)
+        and len(node.args) == 1
+        and not node.keywords
+        and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp)
+        and any(callee is each for each in AGGREGATES)
+    )
 
 
 def _called(
@@ -122,12 +136,12 @@ def _called(
     if isinstance(callee, type) and issubclass(callee, tuple) and hasattr(callee, "_fields"):
         return compile_time(f, callee, *arguments, **keywords)
     if callee is hasattr and arguments and isinstance(arguments[0], Entity):
-        f.fail('hasattr() can\'t look into what only each event knows: write has_field("struct NAME", "field")')
+        f.fail('hasattr() can\'t look into values known only at run time: write has_field("struct NAME", "field")')
     if callee is getattr and arguments and isinstance(arguments[0], Entity):
         return _member(f, arguments)
     if isinstance(callee, type) and issubclass(callee, Struct):
         if statement:
-            f.fail(f"{callee.__name__}(…) alone makes a record that nothing uses: emit it, store it, or give it a name")
+            f.fail(f"{callee.__name__}(…) makes a record that is not used: emit it, store it, or give it a name")
         return StructConstructor(callee).call(f.p, arguments, keywords)
     if statement:
         name = ast.unparse(node.func)
@@ -136,13 +150,13 @@ def _called(
             if isinstance(getattr(callee, "__self__", None), list | dict | set)
             else ""
         )
-        f.fail(f"{name}() is plain Python: it would run while compiling, not on each event{remedy}")
+        f.fail(f"{name}() is plain Python: it would run at compile time, not at run time{remedy}")
     if isinstance(callee, IntType):
         return _converted(f, callee, arguments, keywords)
     if callee is unroll:
         return _unrolled(f, node, arguments)
     if callee in _GO_OVER and any(isinstance(value, (MapEntries, MapPointer)) for value in given):
-        f.fail(f"{callee.__name__}() can't go over a map on each event: write a `for` loop over it")
+        f.fail(f"{callee.__name__}() can't go over a map at run time: write a `for` loop over it")
     over = OVER_SEQUENCES.get(callee) if _hashable(callee) else None
     if over is not None and any(map(is_run_time, given)):
         return _over(f, over, callee, arguments, keywords)
@@ -160,16 +174,18 @@ def _called(
         shown = getattr(callee, "__name__", None) or ast.unparse(node.func)
         if is_run_time(value):
             f.fail(
-                f"{shown}() is Python's and runs while compiling, but {described(value)} is known only on each "
-                f"event{_remedy(shown)}"
+                f"{shown}() is Python's and runs at compile time, but {described(value)} is known only at "
+                f"run time{_remedy(shown)}"
                 f"{f.why_run_time(node)}"
             )
     if not callable(callee):
-        f.fail(f"{ast.unparse(node.func)} is no function: it can't be called")
+        f.fail(f"{ast.unparse(node.func)} is not a function: it can't be called")
     if callee is builtins.len and len(given) == 1:
         check_ascii(f, given[0])
     if callee is builtins.next and isinstance(node.args[0], ast.Name | ast.Attribute):
         f.fail(Changing("next").message(""))
+    if isinstance(callee, FunctionType):
+        return computed(f, callee, arguments, keywords)
     return compile_time(f, callee, *arguments, **keywords)
 
 
@@ -206,7 +222,7 @@ def _replaced(f: Frame, arguments: list[Any], keywords: dict[str, Any]) -> Any:
 def _member(f: Frame, arguments: list[Any]) -> Any:
     """`getattr(x, "name")`."""
     if len(arguments) != 2 or not isinstance(arguments[1], str):
-        f.fail('getattr() takes a name known while compiling in a probe, and no default: getattr(x, "name")')
+        f.fail('getattr() takes a name known at compile time in a probe, and no default: getattr(x, "name")')
     return attribute(f, *arguments)
 
 
@@ -255,7 +271,7 @@ def _unrolled(f: Frame, node: ast.Call, arguments: list[Any]) -> Unrolled:
         f.fail("unroll() takes one iterable: `for i in unroll(range(4)):`")
     values = arguments[0]
     if isinstance(values, Entity):
-        f.fail(f"unroll() needs what is known while compiling, not {describe(values)}{f.why_run_time(node)}")
+        f.fail(f"unroll() needs what is known at compile time, not {describe(values)}{f.why_run_time(node)}")
     return Unrolled(compile_time(f, list, values))
 
 
@@ -293,7 +309,7 @@ def _range(f: Frame, arguments: list[Any]) -> Any:
 
 
 class RunTimeRange(Entity, NoPythonOperators):
-    """`range(a, b)` with ends known on each event only: good for `in`."""
+    """`range(a, b)` with ends known at run time only: good for `in`."""
 
     def __init__(self, start: Any, stop: Any) -> None:
         self.start = start

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import operations
-from pyebpf.builder.values.entity import RunTimeValue
+from pyebpf.builder.values.arrays import Bytes, KeptBytes
+from pyebpf.builder.values.entity import Entity, RunTimeValue
 from pyebpf.builder.values.integers import Character, Int
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.optional import Maybe, bare, nothing_of, with_flag
@@ -18,81 +19,102 @@ from pyebpf.types import U64, CharArray
 if TYPE_CHECKING:
     from pyebpf.builder.ssa.environment import Variable
     from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.types import Type
 
 __all__ = ["join_values", "leave"]
 
 
 def leave(f: Frame) -> Join:
-    """Leave the current point for one that is taken up later."""
-    way = Join()
-    f.b.jump(way)
-    return way
+    """End the current path at a join that is continued later."""
+    join = Join()
+    f.b.jump(join)
+    return join
 
 
-def join_values(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> Any:
+def join_values(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -> Any:
     """One value of the several that paths bring to `end`; the only one as it is."""
-    if not ways:
+    if not paths:
         return None
-    if len(ways) == 1:
-        f.b.start(ways[0][1])
-        return ways[0][0]
-    ways = [(TupleValue(value, type(value)) if isinstance(value, tuple) else value, way) for value, way in ways]
-    values = [value for value, _ in ways]
+    if len(paths) == 1:
+        f.b.start(paths[0][1])
+        return paths[0][0]
+    paths = [(TupleValue(value, type(value)) if isinstance(value, tuple) else value, path) for value, path in paths]
+    values = [value for value, _ in paths]
     if all(isinstance(value, (str, String, StringSource)) for value in values):
-        return _text(f, ways, end, what)
-    ways = _records(f, ways)
-    values = [value for value, _ in ways]
+        return _text(f, paths, end, what)
+    if all(isinstance(value, Bytes) and value.type == values[0].type for value in values):
+        return KeptBytes(values[0].type, _copies(f, paths, end, values[0].type))
+    paths = _records(f, paths)
+    values = [value for value, _ in paths]
     if any(value is None or isinstance(value, Maybe) for value in values):
         if all(value is None for value in values):
-            for _, way in ways:
-                f.b.start(way)
+            for _, path in paths:
+                f.b.start(path)
                 f.b.jump(end)
             f.b.start(end)
             return None
-        ways = _optional(f, ways, what)
-        values = [value for value, _ in ways]
+        paths = _optional(f, paths, what)
+        values = [value for value, _ in paths]
     for value in values:
         if not isinstance(value, (RunTimeValue, int)):
-            f.fail(
-                f"{what} gives {described(value)} on one path, which is known only while compiling: write `if` "
-                "with a statement for each"
-            )
-    return _run_time(f, ways, end, what)
+            _refuse_choice(f, value, values, what)
+    return _run_time(f, paths, end, what)
 
 
-def _text(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> String:
-    """Texts have memory of their own, with room for the longest, which each path writes."""
-    from pyebpf.dsl.translate.texts import text_room
+def _refuse_choice(f: Frame, value: Any, values: list[Any], what: str) -> NoReturn:
+    """Refuse a value that no run-time value can be, or that is none of the kind that another path gives."""
+    other = next((each for each in values if type(each) is not type(value)), None)
+    each_its_own = "write `if` with a statement for each"
+    if isinstance(value, str) and other is not None:
+        f.fail(
+            f"{what} gives a string, {described(value)}, on one path and {described(other)} on another: {each_its_own}"
+        )
+    if isinstance(value, bytes):
+        remedy = f"write str for text, {value.decode('ascii', 'replace')!r}, or `if` with a statement for each"
+    else:
+        remedy = (value.REMEDIES.get("fit") if isinstance(value, Entity) else None) or each_its_own
+    can = "at run time only numbers, strings, records and tuples can be chosen"
+    f.fail(f"{what} gives {described(value)} on one path, and {can}: {remedy}")
 
-    rooms = [text_room(f.p, value) for value, _ in ways]
+
+def _text(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -> String:
+    """Return a string that each path copies into memory of its own, with room for the longest."""
+    from pyebpf.dsl.translate.string_buffers import string_room
+
+    rooms = [string_room(f.p, value) for value, _ in paths]
     if not all(rooms):
-        f.fail(f"{what} gives a text that does not tell its size, or may be None: give it one, size=64 for example")
+        f.fail(f"{what} gives a string whose size is not known, or that may be None: give a size, for example size=64")
     type_ = CharArray(max(rooms))
-    slot = f.b.slot(-(-type_.size // 8) * 8, name="text")
-    for value, way in ways:
-        f.b.start(way)
+    return String(type_, _copies(f, paths, end, type_))
+
+
+def _copies(f: Frame, paths: list[tuple[Any, Join]], end: Join, type_: Type) -> Lvalue:
+    """Memory that each path copies its value to."""
+    slot = f.b.slot(-(-type_.size // 8) * 8, name="copy")
+    for value, path in paths:
+        f.b.start(path)
         f.p.store_value(f.b.slot_address(slot), 0, type_, value)
         f.b.jump(end)
     f.b.start(end)
-    return String(type_, Lvalue(slot=slot, owner="a local", writable=False))
+    return Lvalue(slot=slot, owner="a local", writable=False)
 
 
-def _records(f: Frame, ways: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
+def _records(f: Frame, paths: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
     """Records of one type by their addresses, where there is more than one; all else as it is."""
-    if sum(isinstance(value, Record | RecordLiteral) for value, _ in ways) < 2:
-        return ways
+    if sum(isinstance(value, Record | RecordLiteral) for value, _ in paths) < 2:
+        return paths
     from pyebpf.dsl.translate.anywhere import anywhere, anywhere_or_none, are_joined
 
-    given = [bare(value) if isinstance(value, RunTimeValue) else value for value, _ in ways if value is not None]
+    given = [bare(value) if isinstance(value, RunTimeValue) else value for value, _ in paths if value is not None]
     if not are_joined(given) or len({value.static_shape for value in given}) == 1:
-        return ways
+        return paths
     fresh = all(map(is_fresh, given))
     done: list[tuple[Any, Join]] = []
-    for value, way in ways:
+    for value, path in paths:
         if value is None:
-            done.append((value, way))
+            done.append((value, path))
             continue
-        f.b.start(way)
+        f.b.start(path)
         found: Any
         if isinstance(value, Maybe) or (isinstance(value, Record) and value.lvalue.may_be_null(f.p)):
             found = anywhere_or_none(f.p, value, value.describe())
@@ -103,16 +125,16 @@ def _records(f: Frame, ways: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
     return done
 
 
-def _optional(f: Frame, ways: list[tuple[Any, Join]], what: str) -> list[tuple[Any, Join]]:
+def _optional(f: Frame, paths: list[tuple[Any, Join]], what: str) -> list[tuple[Any, Join]]:
     """Each path's value with a flag that tells whether it is None."""
     made: dict[int, Maybe] = {}
     after: dict[int, Join] = {}
-    ints = [value for value, _ in ways if isinstance(value, (Int, int)) and value is not None]
+    ints = [value for value, _ in paths if isinstance(value, (Int, int)) and value is not None]
     unsigned = any(isinstance(value, Int) and value.type == U64 for value in ints)
-    for number, (value, way) in enumerate(ways):
+    for number, (value, path) in enumerate(paths):
         if value is None:
             continue
-        f.b.start(way)
+        f.b.start(path)
         one = value.local(f.p) if isinstance(value, RunTimeValue) else operations.to_int(f.p, value)
         if unsigned and isinstance(one, Int) and one.type != U64 and f.b.bounds(one.value)[0] >= 0:
             one = one.convert(f.p, U64)
@@ -120,18 +142,18 @@ def _optional(f: Frame, ways: list[tuple[Any, Join]], what: str) -> list[tuple[A
         after[number] = leave(f)
     like = next(iter(made.values())).inner
     done: list[tuple[Any, Join]] = []
-    for number, (_, way) in enumerate(ways):
+    for number, (_, path) in enumerate(paths):
         if number in made:
             done.append((made[number], after[number]))
             continue
-        f.b.start(way)
+        f.b.start(path)
         nothing = nothing_of(f.p, like, what)
         done.append((nothing, leave(f)))
     return done
 
 
-def _run_time(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> Any:
-    values = [value for value, _ in ways]
+def _run_time(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -> Any:
+    values = [value for value, _ in paths]
     runtime = [value for value in values if isinstance(value, RunTimeValue)]
     integers = all(isinstance(value, (Int, int)) for value in values)
     unsigned = integers and any(isinstance(value, Int) and value.type == U64 for value in runtime)
@@ -146,8 +168,8 @@ def _run_time(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> A
     characters = all(isinstance(value, Character) for value in values)
     variables: tuple[Variable, ...] | None = None
     prototype: RunTimeValue | None = None
-    for value, way in ways:
-        f.b.start(way)
+    for value, path in paths:
+        f.b.start(path)
         one: RunTimeValue
         if isinstance(value, Character) and not characters:
             # Beside a number a character is one, too.
@@ -160,7 +182,7 @@ def _run_time(f: Frame, ways: list[tuple[Any, Join]], end: Join, what: str) -> A
                 one = one.convert(f.p, U64)
         if prototype is None or variables is None:
             prototype = one
-            variables = tuple(f.b.variable(part.kind, "choice") for part in one.ssa_values)
+            variables = tuple(f.b.variable(part.type, "choice") for part in one.ssa_values)
         elif one.static_shape != prototype.static_shape:
             f.fail(
                 f"{what} gives {prototype.describe()} on one path and {one.describe()} on another: write `if` "

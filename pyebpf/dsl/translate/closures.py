@@ -12,7 +12,9 @@ from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.dataclass import replace
 from pyebpf.dsl.translate.compile_time import python_value
 from pyebpf.dsl.translate.inlining import inline
+from pyebpf.dsl.translate.operands import frozen
 from pyebpf.dsl.translate.tuples import is_run_time
+from pyebpf.dsl.tree import free_names
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -83,10 +85,12 @@ def local_function(f: Frame, node: ast.FunctionDef | ast.Lambda) -> LocalFunctio
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
     after = positional[len(positional) - len(arguments.defaults) :]
-    defaults = {each.arg: f.expression(value) for each, value in zip(after, arguments.defaults, strict=True)}
+    defaults = {
+        each.arg: frozen(f.p, f.expression(value)) for each, value in zip(after, arguments.defaults, strict=True)
+    }
     for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         if default is not None:
-            defaults[each.arg] = f.expression(default)
+            defaults[each.arg] = frozen(f.p, f.expression(default))
     return LocalFunction(f, node, defaults)
 
 
@@ -104,6 +108,7 @@ def record_member(f: Frame, owner: Record | RecordLiteral, name: str) -> Any:
     found = owner.type.cls
     member = None if found is None or name in owner.type.by_name else _declared(found, name)
     if isinstance(member, property) and isinstance(member.fget, FunctionType):
+        f.p.found.properties = True
         return inline(f, member.fget, [_kept(f, owner)], {})
     if isinstance(member, FunctionType):
         return BoundFunction(member, _kept(f, owner))
@@ -129,7 +134,7 @@ def _kept(f: Frame, owner: Record | RecordLiteral) -> Any:
 
 
 def realized(f: Frame, value: Any) -> Any:
-    """A function for Python itself to call: a lambda of the probe's that is made of what is known while compiling."""
+    """A function for Python itself to call: a lambda of the probe's that is made of what is known at compile time."""
     if not isinstance(value, LocalFunction) or not isinstance(value.node, ast.Lambda):
         return value
     return python_value(f, value.node)
@@ -139,6 +144,5 @@ def is_plain(f: Frame, value: Any) -> bool:
     """Whether a function of the probe's is as well one for Python itself to run."""
     if not isinstance(value, LocalFunction) or not isinstance(value.node, ast.Lambda):
         return False
-    bound = {argument.arg for argument in ast.walk(value.node) if isinstance(argument, ast.arg)}
-    names = {each.id for each in ast.walk(value.node.body) if isinstance(each, ast.Name)} - bound
+    names = {each.id for each in free_names(value.node)}
     return not any(is_run_time(found) or isinstance(found, Entity) for found in map(f.read, names))

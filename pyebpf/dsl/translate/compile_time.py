@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import ast
-from types import FunctionType, ModuleType
+import sys
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.values.entity import Entity
+from pyebpf.dsl.depth import as_deep_as_c_allows
+from pyebpf.dsl.guarded import NAME, PROBE_GUARD, guarded_expression
 from pyebpf.dsl.purity import Impure, compute
 from pyebpf.dsl.scope import MISSING, Scope
-from pyebpf.dsl.translate.known import bounded, rounds, said
+from pyebpf.dsl.steps import TooMuch
+from pyebpf.dsl.translate.known import check_iterations, said
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.tuples import is_run_time
+from pyebpf.dsl.tree import free_names, walk
 from pyebpf.errors import CompileError, NotLoaded, OnlyInProbe, closest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType
+    from collections.abc import Callable, Iterator
 
     from pyebpf.dsl.translate.frame import Frame
 
@@ -30,12 +34,12 @@ COMPILE_TIME = "<compile time>"
 
 def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Let Python compute; what it raises becomes an error of the place."""
-    bounded(f, function, arguments)
     try:
-        return compute(function, arguments, keywords)
+        with as_deep_as_c_allows():
+            return compute(function, arguments, keywords)
     except CompileError:
         raise
-    except Impure as error:
+    except (Impure, TooMuch) as error:
         # An operator, or this package's own function around what the probe has written, is no name of the author's.
         unnamed = getattr(function, "__module__", None) in ("_operator", __name__, "pyebpf.dsl.translate.expressions")
         f.fail(error.message("" if unnamed else getattr(function, "__qualname__", "")))
@@ -43,24 +47,24 @@ def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keyw
         f.fail(str(error))
     except NotLoaded:
         f.fail(
-            "this asks for a map's entries while compiling, when there are none: a probe looks entries up one at a "
+            "this reads a map's entries at compile time, when there are none: a probe looks entries up one at a "
             "time, by .get(k), or goes over the map by a `for` statement"
         )
     except RecursionError:
-        f.fail("computing this while compiling, a function called itself too often: write a loop")
+        f.fail("computing this at compile time, a function called itself too often: write a loop")
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - the author's own code may raise anything, SystemExit too
-        f.fail(f"computing this while compiling raised {said(error)}")
+        f.fail(f"computing this at compile time raised {said(error)}")
 
 
 def check_called(f: Frame, *values: Any) -> None:
-    """Refuse a word that stands without its parentheses."""
+    """Refuse an intrinsic that stands without its parentheses."""
     for value in values:
         if isinstance(value, tuple | list):
             check_called(f, *value)
         if isinstance(value, Intrinsic):
-            f.fail(f"{value.name} stands here without its parentheses: write {value.name}()")
+            f.fail(f"{value.name} is used here without parentheses: write {value.name}()")
 
 
 def named(f: Frame, node: ast.Name) -> Any:
@@ -68,44 +72,47 @@ def named(f: Frame, node: ast.Name) -> Any:
     value = f.read(node.id)
     if value is MISSING:
         known = [*f.local_names, *f.scope.captured]
-        f.fail(f"{node.id} is not defined{closest(node.id, known)}")
+        f.fail(f"{node.id} is not defined{_import_of(node.id) or closest(node.id, known)}")
     return value
 
 
+def _import_of(name: str) -> str:
+    """End of a message: the import that gives a name of pyebpf; empty for others."""
+    # What the package exports is nobody's layer; probes are declared with it, so it is loaded.
+    package = sys.modules[__name__.partition(".")[0]]
+    if name in package.__all__ or name in ("helpers", "packet"):
+        return f": write `from pyebpf import {name}` at the top of the file"
+    return ""
+
+
 def python_value(f: Frame, node: ast.expr) -> Any:
-    """Let Python evaluate a whole expression, which then must not touch what only each event knows."""
+    """Let Python evaluate a whole expression, which then must not touch values known only at run time."""
     if isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)):
         refuse(f, node)
     bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {argument.arg for argument in ast.walk(node) if isinstance(argument, ast.arg)}
-    names: dict[str, Any] = {}
     for each in ast.walk(node):
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id not in bound:
-            value = named(f, each)
-            if is_run_time(value) or isinstance(value, (Intrinsic, Context)):
-                refuse(f, node)
-            names[each.id] = value
-        elif isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
+        if isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
             refuse(f, each)
+    names: dict[str, Any] = {}
+    for free in free_names(node):
+        value = named(f, free)
+        if is_run_time(value) or isinstance(value, (Intrinsic, Context)):
+            refuse(f, node)
+        names[free.id] = value
     _look_first(f, node, bound)
     code = _compile(node)
     return compile_time(f, _evaluate, code, names)
 
 
 def _look_first(f: Frame, node: ast.expr, bound: set[str]) -> None:
-    """Look first at what Python is to compute: ranges that it would go through, and numbers that may be large."""
+    """Look first at ranges that Python would go through."""
     for each in ast.walk(node):
         if isinstance(each, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             over = [generator.iter for generator in each.generators]
             simple = [iter_ for iter_ in over if isinstance(iter_, ast.Call | ast.Name) and _is_free(iter_, bound)]
             ranges = [_range_of(f, iter_) for iter_ in simple]
-            rounds(f, ranges)
-        elif (
-            isinstance(each, ast.BinOp)
-            and isinstance(each.op, (ast.Pow, ast.LShift, ast.Mult))
-            and _is_free(each, bound)
-        ):
-            f.expression(each)
+            check_iterations(f, ranges)
 
 
 def _is_free(node: ast.expr, bound: set[str]) -> bool:
@@ -120,22 +127,25 @@ def _range_of(f: Frame, node: ast.expr) -> Any:
 
 
 def _compile(node: ast.expr) -> CodeType:
-    return compile(ast.Expression(node), COMPILE_TIME, "eval", dont_inherit=True)
+    return compile(ast.Expression(guarded_expression(node)), COMPILE_TIME, "eval", dont_inherit=True)
 
 
 def _evaluate(code: CodeType, names: dict[str, Any]) -> Any:
-    return FunctionType(code, names)()  # the probe's own source; eval() would look like the author's
+    return FunctionType(
+        code, {**names, NAME: PROBE_GUARD}
+    )()  # the probe's own source; eval() would look like the author's
 
 
 def needs_events(f: Frame, node: ast.expr) -> bool:
-    """Whether an expression with names of its own uses what only each event knows."""
-    bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    for each in ast.walk(node):
-        if isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Load):
+    """Whether an expression with names of its own uses values known only at run time."""
+    free = set(free_names(node))
+    assigned = {each.target.id for each in walk(node) if isinstance(each, ast.NamedExpr)}
+    for each in walk(node):
+        if isinstance(each, (ast.Name, ast.Attribute)):
             root = each
             while isinstance(root, ast.Attribute) and isinstance(root.value, (ast.Name, ast.Attribute)):
                 root = root.value
-            if not isinstance(root, ast.Name) or root.id in bound:
+            if not isinstance(root, ast.Name) or root not in free or root.id in assigned:
                 continue
             value = named(f, root) if isinstance(each, ast.Name) else _module_member(f, each)
             if is_run_time(value) or isinstance(value, Entity):
@@ -152,7 +162,7 @@ def _module_member(f: Frame, node: ast.Attribute) -> Any:
 
 
 def uses_bpf(function: FunctionType, seen: frozenset[int] = frozenset()) -> bool:
-    """Whether a function's free names lead to maps or words, so that it means something on each event only."""
+    """Whether a function's free names lead to maps or intrinsics, so that it means something on each event only."""
     if id(function) in seen:
         return False
     seen |= {id(function)}
@@ -163,7 +173,15 @@ def uses_bpf(function: FunctionType, seen: frozenset[int] = frozenset()) -> bool
         if isinstance(value, FunctionType) and uses_bpf(value, seen):
             return True
         if isinstance(value, ModuleType) and any(
-            isinstance(getattr(value, name, None), Entity) for name in function.__code__.co_names
+            isinstance(getattr(value, name, None), Entity) for name in _names(function.__code__)
         ):
             return True
     return False
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that a function reads, generators and functions within it, too."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)

@@ -14,6 +14,7 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference
 from pyebpf.dsl.translate.compile_time import check_called, compile_time
+from pyebpf.dsl.translate.operands import operands, taken_before
 from pyebpf.dsl.translate.tuples import TupleValue, is_built, is_run_time
 from pyebpf.types import S64
 
@@ -64,9 +65,9 @@ def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             before, f.b.where = f.b.where, f.at(node)
             outer = f.depth
-            current = f.expression(left)
+            current = taken_before(f, f.expression(left), *comparators)
             for number, (op, right_node) in enumerate(zip(ops, comparators, strict=True), 1):
-                right = f.expression(right_node)
+                right = taken_before(f, f.expression(right_node), *comparators[number:])
                 test = comparison(f, op, current, right, left if number == 1 else None, chained=len(ops) > 1)
                 if number == len(ops):
                     f.b.branch(test, then, otherwise)
@@ -89,8 +90,8 @@ def test_of(f: Frame, node: ast.expr) -> Test:
     """The test that an expression is true, its operands evaluated here."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         before, f.b.where = f.b.where, f.at(node)
-        sides = f.expression(node.left), f.expression(node.comparators[0])
-        test = comparison(f, node.ops[0], *sides, node.left)
+        left, right = operands(f, [node.left, node.comparators[0]])
+        test = comparison(f, node.ops[0], left, right, node.left)
         f.b.where = before
         return test
     value = f.expression(node)
@@ -135,7 +136,7 @@ def _identity(f: Frame, left: Any, right: Any, node: ast.expr | None) -> Test:
         left, right = right, left
     if right is not None:
         if _has_entity(left) or _has_entity(right):
-            f.fail("`is` asks for None only: compare values by ==")
+            f.fail("`is` compares with None only: compare values by ==")
         return Always(left is right)
     if not isinstance(left, Entity):
         return Always(left is None)
@@ -173,7 +174,7 @@ def is_boolean(node: ast.expr) -> bool:
 
 
 def boolean(f: Frame, node: ast.expr) -> Any:
-    """The value of a condition: True or False where that is known while compiling, else an integer 1 or 0."""
+    """The value of a condition: True or False where that is known at compile time, else an integer 1 or 0."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         test = test_of(f, node)
         if isinstance(test, Always):
@@ -196,6 +197,6 @@ def decided(f: Frame, then: Join, otherwise: Join) -> Any:
         f.b.write(answer, f.b.const(number))
         f.b.jump(end)
     f.b.start(end)
-    found = f.b.take(answer)
+    found = f.b.read_final(answer)
     f.b.assume_bounds(found, 0, 1)
     return Int(found, S64)

@@ -1,4 +1,4 @@
-"""Names of what exists while compiling alone, such as maps and reservations, given on some paths or in some rounds."""
+"""Names of compile-time objects, such as maps and reservations, given on some paths or in some iterations."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import operations
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.none import OptionalInt
-from pyebpf.builder.values.optional import Maybe
+from pyebpf.builder.values.optional import Maybe, OptionalInt
 from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.purity import has_code
@@ -21,8 +20,9 @@ from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.closures import record_member
 from pyebpf.dsl.translate.compile_time import check_called, compile_time, named
 from pyebpf.dsl.translate.conditions import as_test, boolean, branch, is_boolean
+from pyebpf.dsl.translate.operands import operands, taken_before
 from pyebpf.dsl.translate.refusals import refuse
-from pyebpf.dsl.translate.texts import check_ascii
+from pyebpf.dsl.translate.string_buffers import check_ascii
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.errors import closest
 
@@ -74,6 +74,8 @@ def attribute(f: Frame, owner: Any, name: str) -> Any:
     """`owner.name`."""
     if isinstance(owner, Maybe):
         owner = owner.to_rvalue(f.p)
+    if isinstance(owner, Test):
+        owner = operations.to_int(f.p, owner)
     if isinstance(owner, (Record, RecordLiteral)):
         member = record_member(f, owner, name)
         if member is not None:
@@ -100,7 +102,7 @@ def _attribute_of(owner: Any, name: str) -> Any:
 
 
 def _binary(f: Frame, node: ast.BinOp) -> Any:
-    return binary(f, node.op, f.expression(node.left), f.expression(node.right))
+    return binary(f, node.op, *operands(f, [node.left, node.right]))
 
 
 def binary(f: Frame, op: ast.operator, left: Any, right: Any) -> Any:
@@ -108,7 +110,7 @@ def binary(f: Frame, op: ast.operator, left: Any, right: Any) -> Any:
     sign, function = BINARY[type(op)]
     check_called(f, left, right)
     if sign == "%" and isinstance(left, str | bytes) and (is_built(right) or is_run_time(right)):
-        f.fail("a string can't be formatted on each event: emit a record with the values, and format in user space")
+        f.fail("a string can't be formatted at run time: emit a record with the values, and format in user space")
     if is_built(left) or is_built(right):
         return operations.binary(f.p, sign, left, right)
     if is_run_time(left) or is_run_time(right):
@@ -131,7 +133,7 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
         return boolean(f, node)
     word = "and" if isinstance(node.op, ast.And) else "or"
     end = Join()
-    ways: list[tuple[Any, Join]] = []
+    paths: list[tuple[Any, Join]] = []
     raised = 0
     for value_node in node.values[:-1]:
         value = f.expression(value_node)
@@ -149,7 +151,7 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
         f.b.branch(test, *((following, decided) if word == "and" else (decided, following)))
         if decided.edges:
             f.b.start(decided)
-            ways.append((value, leave(f)))
+            paths.append((value, leave(f)))
             f.depth += 1
             raised += 1
         f.b.start(following)
@@ -158,11 +160,11 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
     if f.b.reachable:
         last = f.expression(node.values[-1])
         last = operations.rvalue(f.p, last)
-        if isinstance(last, Entity) and not isinstance(last, Int) and ways:
+        if isinstance(last, Entity) and not isinstance(last, Int) and paths:
             f.fail(f"`{word}` as a value is for integers, and {described(last)} is none: write `if`", node.values[-1])
-        ways.append((last, leave(f)))
+        paths.append((last, leave(f)))
     f.depth -= raised
-    return join_values(f, ways, end, f"`{word}`")
+    return join_values(f, paths, end, f"`{word}`")
 
 
 def _number_of(f: Frame, value: Any) -> Any:
@@ -175,21 +177,21 @@ def _number_of(f: Frame, value: Any) -> Any:
 def _if_exp(f: Frame, node: ast.IfExp) -> Any:
     then, otherwise, end = Join(), Join(), Join()
     branch(f, node.test, then, otherwise)
-    ways: list[tuple[Any, Join]] = []
+    paths: list[tuple[Any, Join]] = []
     undecided = int(bool(then.edges and otherwise.edges))
     f.depth += undecided
     for join, value_node in ((then, node.body), (otherwise, node.orelse)):
         if join.edges:
             f.b.start(join)
-            ways.append((_number_of(f, f.expression(value_node)), leave(f)))
+            paths.append((_number_of(f, f.expression(value_node)), leave(f)))
     f.depth -= undecided
-    return join_values(f, ways, end, "the conditional expression")
+    return join_values(f, paths, end, "the conditional expression")
 
 
 def _subscript(f: Frame, node: ast.Subscript) -> Any:
-    owner = f.expression(node.value)
+    owner = taken_before(f, f.expression(node.value), node.slice)
     if isinstance(owner, Entity) and isinstance(node.slice, ast.Slice) and not isinstance(owner, String | StringSource):
-        f.fail(f"a slice of {describe(owner)} can't be taken on each event: index single elements", node.slice)
+        f.fail(f"a slice of {describe(owner)} can't be taken at run time: index single elements", node.slice)
     index = f.expression(node.slice)
     return item(f, owner, index, node)
 
@@ -202,7 +204,7 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
     if run_time and isinstance(owner, (tuple, list, dict, str, bytes, bytearray, range)):
         if is_run_time(owner):
             f.fail(
-                f"{described(owner)} is indexed by a number known while compiling, not by {describe(index)}"
+                f"{described(owner)} is indexed by a number known at compile time, not by {describe(index)}"
                 + f.why_run_time(node.slice)
             )
         from pyebpf.dsl.translate.tables import table_item
@@ -210,8 +212,8 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
         return table_item(f, owner, operations.rvalue(f.p, index))
     if run_time and not isinstance(owner, type):
         f.fail(
-            f"a Python {type(owner).__name__} exists only while compiling, and the index only on each "
-            "event: keep the values in a bpf.array" + f.why_run_time(node.slice)
+            f"a Python {type(owner).__name__} exists only at compile time, and the index is known only "
+            "at run time: keep the values in a bpf.array" + f.why_run_time(node.slice)
         )
     check_ascii(f, owner)
     return compile_time(f, operator.getitem, owner, index)

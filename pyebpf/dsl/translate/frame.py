@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
     from pyebpf.errors import Location
-    from pyebpf.maps.for_each import Walk
+    from pyebpf.maps.for_each import ForEachLoop
     from pyebpf.types import IntType
 
 __all__ = ["Frame", "LoopContext"]
@@ -29,17 +29,17 @@ class LoopContext:
     """A loop around the statement being translated.
 
     `unrolled` ones are gone at run time; `depth` is the frame's when the loop began; `carried` the variables that each
-    round hands to the next; `cut` becomes true when a run-time condition leaves a round of an unrolled loop early;
-    `walk` belongs to a loop over a map.
+    iteration hands to the next; `leaves_early` becomes true when a run-time condition ends an iteration of an unrolled
+    loop early; `for_each` belongs to a loop over a map.
     """
 
-    end: Join
-    again: Join
+    exit: Join
+    latch: Join
     unrolled: bool
     depth: int
     carried: frozenset[Variable] = frozenset()
-    cut: bool = False
-    walk: Walk | None = None
+    leaves_early: bool = False
+    for_each: ForEachLoop | None = None
 
 
 class Frame(Names):
@@ -66,9 +66,9 @@ class Frame(Names):
         self._places: dict[ast.AST, Location] = {}
 
     @property
-    def walk(self) -> Walk | None:
+    def for_each(self) -> ForEachLoop | None:
         """The innermost loop over a map around the statement, in whose body `return` only ends the body."""
-        return next((around.walk for around in reversed(self.loops) if around.walk is not None), None)
+        return next((around.for_each for around in reversed(self.loops) if around.for_each is not None), None)
 
     def may_be_none(self, node: ast.expr | None) -> bool:
         """Whether the author has reason to ask if a name is None: other statements, or calls, may give it that."""
@@ -88,7 +88,7 @@ class Frame(Names):
         self.p.fail(message, None if node is None else self.at(node))
 
     def why_run_time(self, node: ast.AST) -> str:
-        """End of a message about a value that is not known while compiling: the name that made it so, and its line."""
+        """End of a message about a value that is not known at compile time: the name that made it so, and its line."""
         for each in ast.walk(node):
             if isinstance(each, ast.Name):
                 reason = self.times.reason(self.key, each.id)

@@ -1,19 +1,21 @@
-"""Plain Python functions called with what only each event knows: translated where they are called."""
+"""Plain Python functions called with values known only at run time: translated where they are called."""
 
 from __future__ import annotations
 
 import functools
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.function import Join
+from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.records import Record
 from pyebpf.dsl.annotations import annotation_value, integer_type
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate.bodies import body, declared_type, end_of_function
-from pyebpf.dsl.translate.compile_time import COMPILE_TIME
+from pyebpf.dsl.translate.compile_time import COMPILE_TIME, compile_time
 from pyebpf.dsl.translate.names import RETURN
-from pyebpf.dsl.translate.tuples import is_run_time
+from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
@@ -24,13 +26,14 @@ if TYPE_CHECKING:
     from pyebpf.dsl.source import Source
     from pyebpf.dsl.translate.closures import LocalFunction
     from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.types import IntType
 
-__all__ = ["inline", "inline_local"]
+__all__ = ["computed", "inline", "inline_local"]
 
 #: Calls written out in one program; ten levels of functions that call another twice are two thousand.
-_MOST_CALLS = 2048
+_MAX_CALLS = 2048
 #: Functions that call each other, each written out in the one before.
-_MOST_NESTED = 64
+_MAX_NESTED = 64
 
 
 def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -47,12 +50,42 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
         f.fail(error.message)
     signature = _signature(function)
     inner = _frame(f, source, Scope(function), function.__qualname__, function)
+    inner.annotations |= _declared(function)
+    return _inlined(f, inner, function.__name__, signature, arguments, keywords)
+
+
+def computed(f: Frame, function: FunctionType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """Let Python call a function of known values; its annotations hold as they do where it is inlined."""
+    declared = _declared(function)
+    if declared:
+        try:
+            given = _signature(function).bind(*arguments, **keywords).arguments
+        except TypeError:  # which the call says
+            given = {}
+        for name, value in given.items():
+            _check_fits(f, f"{name} of {function.__name__}()", value, declared.get(name))
+    result = compile_time(f, function, *arguments, **keywords)
+    _check_fits(f, f"the result of {function.__name__}()", result, declared.get(RETURN))
+    return result
+
+
+def _declared(function: FunctionType) -> dict[str, IntType]:
+    """Integer types that parameters and the result are annotated with."""
+    declared = {}
     for name, annotation in function.__annotations__.items():
         found = annotation_value(function, annotation) if isinstance(annotation, str) else annotation
         type_ = integer_type(found)
         if type_ is not None:
-            inner.annotations[RETURN if name == "return" else name] = type_
-    return _inlined(f, inner, function.__name__, signature, arguments, keywords)
+            declared[RETURN if name == "return" else name] = type_
+    return declared
+
+
+def _check_fits(f: Frame, what: str, value: Any, declared: IntType | None) -> None:
+    if declared is not None and isinstance(value, int) and not declared.minimum <= value <= declared.maximum:
+        f.fail(
+            f"{what} is annotated as {declared.name}, which {value} does not fit: it holds {declared.minimum} to "
+            f"{declared.maximum}"
+        )
 
 
 @functools.lru_cache(maxsize=256)
@@ -80,13 +113,13 @@ def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: Any
     assert where is not None
     if function in f.calls:
         shown = source.node.name if hasattr(source.node, "name") else "this lambda"
-        f.fail(f"{shown} calls itself: what is inlined can't; write a loop")
-    if len(f.calls) >= _MOST_NESTED:
-        f.fail(f"functions that call functions are written out {_MOST_NESTED} deep: make one of them a @bpf.subprogram")
+        f.fail(f"{shown} calls itself: an inlined function cannot; write a loop")
+    if len(f.calls) >= _MAX_NESTED:
+        f.fail(f"functions are inlined {_MAX_NESTED} calls deep at most: make one of them a @bpf.subprogram")
     f.p.inlined_calls += 1
-    if f.p.inlined_calls > _MOST_CALLS:
+    if f.p.inlined_calls > _MAX_CALLS:
         f.fail(
-            f"more than {_MOST_CALLS} calls would be written out in this program: make what is called often a "
+            f"more than {_MAX_CALLS} calls would be inlined in this program: make what is called often a "
             "@bpf.subprogram, or call it in a loop"
         )
     inner = type(f)(f.p, source, scope, (f.key, where.line, where.column, name), returns=Join())
@@ -107,7 +140,7 @@ def _inlined(
         f.b.where = where
         extra = inner.source.node.args.kwarg
         if extra is not None and extra.arg == parameter and is_run_time(value):
-            f.fail(f"{name}(): **{parameter} can't take what only each event knows: name each parameter")
+            f.fail(f"{name}(): **{parameter} can't take values known only at run time: name each parameter")
         inner.assign(parameter, value)
     body(inner)
     end_of_function(inner)
@@ -117,5 +150,19 @@ def _inlined(
     value = inner.read(RETURN) if f.b.reachable else None
     if isinstance(value, Record):
         value.fresh = inner.gives_fresh
-    inner.close()
+    if not _has_functions(value):  # which see the names of this one, whenever they are called
+        inner.close()
     return value
+
+
+def _has_functions(value: Any) -> bool:
+    """Whether a value is a function that the probe has made, or has one in it."""
+    if isinstance(value, TupleValue):
+        value = value.elements
+    if isinstance(value, partial):
+        value = (value.func, *value.args, *value.keywords.values())
+    if isinstance(value, tuple | list):
+        return any(map(_has_functions, value))
+    if isinstance(value, dict):
+        return any(map(_has_functions, value.values()))
+    return isinstance(value, Entity) and hasattr(value, "frame")

@@ -15,15 +15,16 @@ from pyebpf.builder.values.restating import masked
 from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.bodies import pass_on, returned_from
-from pyebpf.dsl.translate.bounds import MOST_ROUNDS as MOST_COUNTED, bounded, leaves
+from pyebpf.dsl.translate.bounds import MAX_COUNTED, bounded, leaves
 from pyebpf.dsl.translate.compile_time import compile_time
 from pyebpf.dsl.translate.conditions import branch
 from pyebpf.dsl.translate.frame import LoopContext
+from pyebpf.dsl.translate.operands import frozen, operands
 from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, elements_of, lazily
 from pyebpf.dsl.translate.statements import assign_target
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.dsl.unroll import Unrolled
-from pyebpf.maps.for_each import walk_entries
+from pyebpf.maps.for_each import for_each_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
 
 __all__ = ["HANDLERS"]
 
-#: More rounds than this, written out, are surely a mistake.
-MOST_ROUNDS = 4096
+#: More iterations than this, written out, are surely a mistake.
+MAX_UNROLLED = 4096
 
 
 def _while(f: Frame, node: ast.While) -> None:
     """`while test:`, a run-time loop whatever its test."""
     if node.orelse:
         f.fail(
-            "`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`",
+            "`else` of a loop can't be used in a probe: record in a local whether the loop was left by `break`",
             node.orelse[0],
         )
     names = assigned_names([node.test, *node.body])
@@ -58,12 +59,12 @@ def _while(f: Frame, node: ast.While) -> None:
     if ends is not None:
         _restate(f, node.test)
     carried = f.carried(names)
-    # One more than the rounds themselves: the test that ends them comes after the count.
-    loops = counted_loop(f.p, MOST_COUNTED + 1, carried) if ends is not None else limited_loop(f.p, carried)
+    # One more than the iterations themselves: the test that ends them comes after the count.
+    loops = counted_loop(f.p, MAX_COUNTED + 1, carried) if ends is not None else limited_loop(f.p, carried)
     with loops as loop:
         around = LoopContext(
-            loop.end,
-            loop.again,
+            loop.exit,
+            loop.latch,
             unrolled=False,
             depth=f.depth,
             carried=frozenset([*carried, *f.markers(names)]),
@@ -75,7 +76,7 @@ def _while(f: Frame, node: ast.While) -> None:
             if isinstance(counter, Int):
                 f.b.assume_bounds(counter.value, ends.low, ends.high)
         inside = Join()
-        branch(f, node.test, inside, loop.end)
+        branch(f, node.test, inside, loop.exit)
         f.b.start(inside)
         f.block(node.body)
         f.depth -= 1
@@ -94,7 +95,7 @@ def _restate(f: Frame, test: ast.expr) -> None:
 
 
 def _has_way_out(nodes: Iterable[ast.AST], *, inner: bool = False) -> bool:
-    """Whether statements may leave the loop around them: by `return`, or by a `break` that is no inner loop's."""
+    """Whether statements may leave the loop around them: by `return`, or by a `break` that is not an inner loop's."""
     for node in nodes:
         if isinstance(node, ast.Return) or (isinstance(node, ast.Break) and not inner):
             return True
@@ -123,7 +124,7 @@ def _for(f: Frame, node: ast.For) -> None:
     """`for target in …`: over `range` or a map at run time, over what Python holds now once for each element."""
     if node.orelse:
         f.fail(
-            "`else` of a loop can't be used in a probe: note in a local whether the loop was left by `break`",
+            "`else` of a loop can't be used in a probe: record in a local whether the loop was left by `break`",
             node.orelse[0],
         )
     bounds = _range_bounds(f, node.iter)
@@ -147,13 +148,15 @@ def _for(f: Frame, node: ast.For) -> None:
     if entries is not None:
         _walk(f, node, entries)
         return
+    # What the body changes is as it was where the loop began.
+    values = frozen(f.p, values)
     if isinstance(values, TupleValue):
         values = values.elements
     _unrolled(f, node, _elements(f, node, values))
 
 
 def _by_element(f: Frame, node: ast.expr) -> Iterable[Any] | None:
-    """`enumerate(a)`, `reversed(a)`, `zip(a, b)` of arrays: each element is read when its round comes."""
+    """`enumerate(a)`, `reversed(a)`, `zip(a, b)` of arrays: each element is read in its iteration."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
         return None
     called = f.expression(node.func)
@@ -162,14 +165,16 @@ def _by_element(f: Frame, node: ast.expr) -> Iterable[Any] | None:
     ):
         return None
     f.b.where = f.at(node)
-    values = [f.expression(each) for each in node.args]
+    values = operands(f, node.args)
     arrays = [lazily(f, value, backwards=called is reversed) for value in values]
+    # The body may change an array, whose elements are read in turn, but nothing else.
+    values = [frozen(f.p, value) if each is None else value for each, value in zip(arrays, values, strict=True)]
     if not any(each is not None for each in arrays):
         return None if not any(map(is_run_time, values)) else _known(f, called, values)
     if called is enumerate:
         first = values[1] if len(values) > 1 else 0
         if arrays[0] is None or not isinstance(first, int):
-            f.fail("enumerate() takes an array, and where to begin as a number known while compiling")
+            f.fail("enumerate() takes an array, and where to begin as a number known at compile time")
         return enumerate(arrays[0], first)
     if called is reversed:
         return arrays[0]
@@ -203,7 +208,7 @@ def _range_bounds(f: Frame, node: ast.expr) -> tuple[Any, Any, Any] | None:
 
 def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
     if not isinstance(node.target, ast.Name):
-        f.fail("the numbers of range() go to one name", node.target)
+        f.fail("range() gives one number at a time: use one name as the target", node.target)
     names = assigned_names([node.target, *node.body])
     where = f.at(node)
     f.mark(names, f"is assigned in the run-time `for` of line {node.lineno}", where)
@@ -213,8 +218,8 @@ def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
     markers = f.markers(names)
     with range_loop(f.p, start, stop, step, carried) as (loop, index):
         around = LoopContext(
-            loop.end,
-            loop.again,
+            loop.exit,
+            loop.latch,
             unrolled=False,
             depth=f.depth,
             carried=frozenset([*carried, *markers]),
@@ -242,14 +247,14 @@ def _walk(f: Frame, node: ast.For, entries: MapEntries) -> None:
     known = [*f.carried(read), *f.markers([*names, *read])]
     returned = functools.partial(returned_from, f)
     changes = any(map(_may_remove, node.body))
-    with walk_entries(f.p, entries, carried, known, returned, changes=changes) as (walk, element):
+    with for_each_loop(f.p, entries, carried, known, returned, changes=changes) as (for_each, element):
         around = LoopContext(
-            walk.loop.end,
-            walk.loop.again,
+            for_each.loop.exit,
+            for_each.loop.latch,
             unrolled=False,
             depth=f.depth,
             carried=frozenset([*carried, *f.markers(names)]),
-            walk=walk,
+            for_each=for_each,
         )
         f.loops.append(around)
         f.depth += 1
@@ -262,7 +267,7 @@ def _walk(f: Frame, node: ast.For, entries: MapEntries) -> None:
         f.loops.pop()
         f.b.where = where
     f.b.where = where
-    pass_on(f, walk)
+    pass_on(f, for_each)
 
 
 def _may_remove(node: ast.AST) -> bool:
@@ -281,14 +286,14 @@ def _elements(f: Frame, node: ast.For | None, values: Any) -> list[Any]:
         values = values.values
     if isinstance(values, String | StringSource):
         f.fail(
-            f"{describe(values)} can't be iterated over on each event: name it, and write for i in range(16): name[i]",
+            f"{describe(values)} can't be iterated over at run time: name it, and write for i in range(16): name[i]",
             place,
         )
     if isinstance(values, Entity):
         f.fail(
-            f"{describe(values)} can't be iterated over on each event: a `for` in a probe goes over "
+            f"{describe(values)} can't be iterated over at run time: a `for` in a probe goes over "
             "range(…), over a map, or over a tuple, list or "
-            f"dict.items() known while compiling{why}",
+            f"dict.items() known at compile time{why}",
             place,
         )
     if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, Mapping, ItemsView, KeysView, ValuesView)):
@@ -304,13 +309,13 @@ def _elements(f: Frame, node: ast.For | None, values: Any) -> list[Any]:
     missing = object()
     while (element := compile_time(f, next, iterator, missing)) is not missing:
         elements.append(element)
-        if len(elements) > MOST_ROUNDS:
-            f.fail(f"more than {MOST_ROUNDS} rounds can't be written out: use `for … in range(n)`", place)
+        if len(elements) > MAX_UNROLLED:
+            f.fail(f"more than {MAX_UNROLLED} iterations cannot be unrolled: use `for … in range(n)`", place)
     return elements
 
 
 def _unrolled(f: Frame, node: ast.For, elements: Iterable[Any]) -> None:
-    """Each round written out; the target is known in each, whatever stands around the loop."""
+    """Each iteration written out; the target is known in each, whatever stands around the loop."""
     targets = assigned_names([node.target])
     run_time_targets = [name for name in targets if f.times.is_run_time(f.key, name)]
     end, sure = Join(), True
@@ -326,9 +331,9 @@ def _unrolled(f: Frame, node: ast.For, elements: Iterable[Any]) -> None:
         f.b.jump(again)
         f.b.start(again)
         f.loops.pop()
-        if around.cut:
+        if around.leaves_early:
             sure = False
-            # Some events skip a part of the rounds: nothing assigned in them is known any more.
+            # Some events skip a part of the iterations: nothing assigned in them is known any more.
             names = [name for name in assigned_names(node.body) if name not in targets]
             f.mark(
                 names, f"is assigned in the `for` of line {node.lineno}, which a run-time condition leaves", f.at(node)
@@ -336,7 +341,7 @@ def _unrolled(f: Frame, node: ast.For, elements: Iterable[Any]) -> None:
     f.b.jump(end)
     f.b.start(end)
     if f.depth or not sure:
-        # Which round was the last, or whether there was one, is known on each event only.
+        # Which iteration was the last, or whether there was one, is known on each event only.
         for name in targets:
             f.forget(name)
 
@@ -346,7 +351,7 @@ def _bind(f: Frame, target: ast.expr, element: Any, run_time: list[str]) -> None
         case ast.Name(id=name) if name in run_time:
             f.assign(name, element)
         case ast.Name(id=name):
-            f.bind_constant(name, element)
+            f.bind_constant(name, frozen(f.p, element))
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             parts = elements_of(f, element, target)
             if parts is None:
@@ -364,8 +369,8 @@ def _leave_loop(f: Frame, node: ast.Break | ast.Continue) -> None:
     around = f.loops[-1]
     f.b.where = f.at(node)
     if around.unrolled and f.depth > around.depth:
-        around.cut = True
-    f.b.jump(around.again if isinstance(node, ast.Continue) else around.end)
+        around.leaves_early = True
+    f.b.jump(around.latch if isinstance(node, ast.Continue) else around.exit)
 
 
 HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {

@@ -1,4 +1,4 @@
-"""Names of a function being translated: what each stands for, and whether that is known while compiling."""
+"""Names of a function being translated: what each stands for, and whether that is known at compile time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pyebpf.builder.ssa.environment import Variable
 from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.integers import Character, Int
 from pyebpf.builder.values.methods import Method
-from pyebpf.builder.values.none import OptionalInt
 from pyebpf.builder.values.operations import to_int
-from pyebpf.builder.values.optional import Maybe, Nothing
+from pyebpf.builder.values.optional import Maybe, Nothing, OptionalInt
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass, field
 from pyebpf.dsl.binding_time import BindingTimes, Reason
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
     from pyebpf.dsl.translate.frame import LoopContext
-    from pyebpf.dsl.translate.texts import Texts
+    from pyebpf.dsl.translate.string_buffers import StringBuffers
     from pyebpf.errors import Location
     from pyebpf.types import IntType
 
@@ -64,14 +63,14 @@ class NameEntry:
     """A run-time name: its places by shape, where it was first assigned, and what integers it holds.
 
     `latest` is the place that was written last. `only_constants` tells whether the integers were constants that are as
-    well unsigned. `texts` is its memory for strings, if it is given those by turns.
+    well unsigned. `buffers` is its memory for strings that different paths assign.
     """
 
     places: dict[Hashable, NamePlace] = field(default_factory=dict)
     first: Location | None = None
     integer: IntType | None = None
     only_constants: bool = True
-    texts: Texts | None = None
+    buffers: StringBuffers | None = None
     latest: NamePlace | None = None
 
     def assigned(self, values: Values) -> NamePlace | None:
@@ -115,7 +114,7 @@ class Names:
         #: Run-time conditions and loops of this function that stand around the current statement.
         self.depth = 0
         self._names: dict[str, NameEntry] = {}
-        #: Names that have had a value known while compiling, even if they have none any more.
+        #: Names that have had a value known at compile time, even if they have none any more.
         self._known: set[str] = set()
         #: Targets of unrolled loops that are over.
         self._forgotten: set[str] = set()
@@ -148,20 +147,22 @@ class Names:
         assert where is not None
         method = run_time_method(value)
         if method is not None:
-            self.fail(f"{method.describe()} is no value to keep: call it where it is named")
-        if self.depth:
-            self.mark([name], "is assigned under a run-time condition", where)
-        elif is_run_time(value) and name in self.parameters and name not in self._names:
-            self.mark([name], "is a parameter", where)
-        elif is_run_time(value) or (name in self.annotations and isinstance(value, Entity)):
-            self.mark([name], f"is assigned {described(value)}", where)
+            self.fail(f"{method.describe()} cannot be stored in a variable: call it directly")
         declared = self.annotations.get(name)
         if not self.times.is_run_time(self.key, name):
-            self.bind_constant(name, value if declared is None else self._constant(name, value, declared))
-            return
+            if self.depth:
+                self.mark([name], "is assigned under a run-time condition", where)
+            elif is_run_time(value) and name in self.parameters and name not in self._names:
+                self.mark([name], "is a parameter", where)
+            elif is_run_time(value) or (declared is not None and isinstance(value, Entity)):
+                self.mark([name], f"is assigned {described(value)}", where)
+            else:
+                self.bind_constant(name, value if declared is None else self._constant(name, value, declared))
+                return
         self.constants.pop(name, None)
-        entry = self._names.setdefault(name, NameEntry())
-        entry.first = entry.first or where
+        entry = self._names.get(name)
+        if entry is None:
+            entry = self._names[name] = NameEntry(first=where)
         if value is None:
             self._write(name, entry, turns.none_value(self, name, entry))
             return
@@ -189,13 +190,13 @@ class Names:
         return f"what {self.scope.function.__name__}() returns" if name == RETURN else name
 
     def bind_constant(self, name: str, value: Any) -> None:
-        """Bind a name that is known while compiling whatever stands around it: the target of an unrolled loop."""
+        """Bind a name that is known at compile time whatever stands around it: the target of an unrolled loop."""
         self.constants[name] = value
         self._known.add(name)
 
     def _constant(self, name: str, value: Any, declared: IntType) -> Any:
         if not isinstance(value, int):
-            self.fail(f"{name} is annotated as {declared.name}, and {describe(value)} is no integer")
+            self.fail(f"{name} is annotated as {declared.name}, and {describe(value)} is not an integer")
         if not declared.minimum <= value <= declared.maximum:
             self.fail(f"{value} does not fit {declared.name}: it holds {declared.minimum} to {declared.maximum}")
         return declared.wrap(value)
@@ -219,13 +220,13 @@ class Names:
             turns.mark_joined(self, name, self._names[name], value)
         if name == RETURN:
             self.fail(
-                f"which value this function returns is decided on each event, and {described(value)} is known only "
-                f"while compiling: return a number, a text or a record"
+                f"which value this function returns is decided at run time, and {described(value)} is known only "
+                f"at compile time: return a number, a string or a record"
             )
         reason = self.times.reason(self.key, name)
         why = f" since line {reason.where.line}, where it {reason.what}" if reason else ""
         self.fail(
-            f"{name} is a run-time variable{why}; {described(value)} is known only while compiling: give "
+            f"{name} is a run-time variable{why}; {described(value)} is known only at compile time: give "
             "it a name of its own"
         )
 
@@ -280,7 +281,8 @@ class Names:
             line = entry.first.line if entry.first else 0
             shown = "the value returned" if name == RETURN else name
             remedy = f"annotate it, `{name}: u64 = …` or `{name}: s64 = …`"
-            if name == RETURN:
+            if name == RETURN or name.startswith("<sum"):
+                shown = "the value returned" if name == RETURN else "the sum"
                 remedy = "convert one of them"
             elif name in self.parameters:
                 remedy = f"annotate the parameter, `{name}: u64` or `{name}: s64`"
@@ -289,30 +291,31 @@ class Names:
             self.fail(f"{shown} is {entry.integer.name} on line {line} and {value.type.name} here: {remedy}")
 
     def _write(self, name: str, entry: NameEntry, value: RunTimeValue) -> None:
+        b = self.b
         place = entry.places.get(value.static_shape)
         if place is None:
-            variables = tuple(Variable(part.kind, name) for part in value.ssa_values)
-            place = entry.places[value.static_shape] = NamePlace(value, variables, Variable(ir.Kind.SCALAR, name))
-        values = self.b.environment.values
+            variables = tuple(Variable(part.type, name) for part in value.ssa_values)
+            place = entry.places[value.static_shape] = NamePlace(value, variables, Variable(ir.ValueType.SCALAR, name))
+        values = b.environment.values
         other = entry.assigned(values)
         if other is not None and other is not place:
             for loop in self.loops:
                 if not loop.unrolled and (other.marker in loop.carried or loop.carried.intersection(other.variables)):
                     turns.mark_joined(self, name, entry, value)
                     self.fail(
-                        f"{name} stands for {other.prototype.describe()} before the loop and for {value.describe()} in "
+                        f"{name} refers to {other.prototype.describe()} before the loop and to {value.describe()} in "
                         "it: use two names"
                     )
             for variable in (*other.variables, other.marker):
                 values.pop(variable)
         entry.latest = place
         for variable, part in zip(place.variables, value.ssa_values, strict=True):
-            self.b.write(variable, part)
+            b.write(variable, part)
         # One value whatever the path: where paths meet it needs no parameter, and it is never part of the code.
-        self.b.write(place.marker, _ASSIGNED)
+        b.write(place.marker, _ASSIGNED)
 
     def read(self, name: str) -> Any:
-        """The meaning of a name here; `MISSING` if it is no name at all."""
+        """The meaning of a name here; `MISSING` if it is not a name at all."""
         shown = "the value returned" if name == RETURN else name
         for targets in reversed(self.targets):
             if name in targets:
@@ -324,13 +327,14 @@ class Names:
         entry = self._names.get(name)
         if entry is not None:
             place = entry.assigned(self.b.environment.values)
-            parts = [] if place is None else [self.b.read(variable) for variable in place.variables]
-            if place is not None and None not in parts:
+            variables = () if place is None else place.variables
+            parts = [part for variable in variables if (part := self.b.read(variable)) is not None]
+            if place is not None and len(parts) == len(variables):
                 if isinstance(place.prototype, ConstantEntity):
                     return place.prototype.entity
                 if isinstance(place.prototype, Nothing):
                     return None
-                found = place.prototype.with_ssa_values(tuple(part for part in parts if part is not None))
+                found = place.prototype.with_ssa_values(tuple(parts))
                 if isinstance(found, Maybe) and self.b.is_non_null(found.flag):
                     found = found.inner
                 # Where the rest of the statement may write to the name's memory, what it was is kept.
@@ -340,23 +344,23 @@ class Names:
                 turns.mark_joined(self, name, entry)
             if len({place.prototype.describe() for place in entry.places.values()}) == 1 < len(entry.places):
                 what = next(iter(entry.places.values())).prototype.describe()
-                self.fail(f"{shown} may stand for either of two things here, each {what}: use a name for each")
+                self.fail(f"{shown} may refer to either of two things here, each {what}: use a name for each")
             if len(entry.places) > 1:
                 shapes = " or ".join(place.prototype.describe() for place in entry.places.values())
-                self.fail(f"{shown} may stand for {shapes} here: use a name for each")
+                self.fail(f"{shown} may refer to {shapes} here: use a name for each")
         if entry is not None and entry.first is not None and name not in self._ended:
             self.fail(
                 f"{shown} is assigned on one path only (line {entry.first.line}): assign it on every path to here"
             )
         if name in self._forgotten:
             self.fail(
-                f"{name} was the target of an unrolled loop, and which round was its last is known on each event only: "
+                f"{name} was the target of an unrolled loop, and its last iteration is known only at run time: "
                 "assign what you need to another name inside the loop"
             )
         if name in self._ended:
-            self.fail(f"what {name} stood for ended with its `with`: use it inside")
+            self.fail(f"{name} is no longer valid after its `with`: use it inside")
         if self.loops:
-            self.fail(f"{shown} has no value on the first round of the loop: assign it before")
+            self.fail(f"{shown} has no value on the first iteration of the loop: assign it before")
         if self.scope.knows(name):
             self.fail(
                 f"{name} is assigned in this function, which makes it a local name, and has no value here: a "
@@ -384,7 +388,7 @@ class Names:
         return self.outer is not None and self.outer.binds(name)
 
     def hides_word(self, name: str) -> bool:
-        """Whether a local name means something else than the word of that name outside."""
+        """Whether a local name means something else than the intrinsic of that name outside."""
         return name in self.local_names and isinstance(self.scope.outside(name), Intrinsic)
 
     def is_assigned(self, name: str) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPRESSIONS", "LATER", "PATTERNS", "STATEMENTS", "refuse"]
 
-_COMPREHENSION = "a comprehension over what only each event knows can't be built: write a `for` loop"
+_COMPREHENSION = "a comprehension over values known only at run time can't be built: write a `for` loop"
 
 #: Statements. Not here: those that `statements.py` translates.
 STATEMENTS: Mapping[type[ast.AST], str] = {
@@ -31,7 +31,7 @@ STATEMENTS: Mapping[type[ast.AST], str] = {
     ast.AsyncWith: "a probe can't wait: write `with` without `async`",
 }
 
-#: Expressions that are refused wherever a value that only each event knows takes part; Python evaluates them otherwise.
+#: Expressions that are refused wherever a value known only at run time takes part; Python evaluates them otherwise.
 EXPRESSIONS: Mapping[type[ast.AST], str] = {
     ast.ListComp: _COMPREHENSION,
     ast.SetComp: _COMPREHENSION,
@@ -40,15 +40,15 @@ EXPRESSIONS: Mapping[type[ast.AST], str] = {
     ast.List: "a list of run-time values can't be built: use a tuple, a Struct, or a map",
     ast.Set: "a set of run-time values can't be built: write `x in (a, b)`, or use a map",
     ast.Dict: "a dictionary of run-time values can't be built: use a map, `bpf.hash(key=…, value=…)`",
-    ast.JoinedStr: "a string can't be formatted on each event: emit a record with the values, and format in user space",
-    ast.FormattedValue: "a string can't be formatted on each event: emit a record with the values, and format in "
+    ast.JoinedStr: "a string can't be formatted at run time: emit a record with the values, and format in user space",
+    ast.FormattedValue: "a string can't be formatted at run time: emit a record with the values, and format in "
     "user space",
     ast.NamedExpr: "`:=` inside a comprehension can't bind a name of the probe: write a `for` loop",
     ast.Await: "a probe can't wait: leave out `await`",
     ast.Yield: "a probe can't yield: emit a record to a ring buffer",
     ast.YieldFrom: "a probe can't yield: emit a record to a ring buffer",
     ast.Starred: "`*` can't spread values here: write each one",
-    ast.Slice: "a slice can't be taken on each event: index single elements",
+    ast.Slice: "a slice can't be taken at run time: index single elements",
 }
 
 #: Patterns of `match`.
@@ -67,7 +67,7 @@ PATTERNS: Mapping[type[ast.AST], str] = {
 #: Syntax of Python later than 3.11.
 LATER: Mapping[str, str] = {
     "TypeAlias": "a type can't be named inside a probe: name it at the top of the file",
-    "TemplateStr": "a string can't be formatted on each event: emit a record with the values, and format in user space",
+    "TemplateStr": "a string can't be formatted at run time: emit a record with the values, and format in user space",
 }
 
 

@@ -1,6 +1,6 @@
 """Python's functions over sequences in a probe: comprehensions, `any`, `all`, `sum`, `enumerate`, `zip`.
 
-Their rounds are written out: over constants, tuples and arrays, whose length is known.
+Their iterations are written out: over constants, tuples and arrays, whose length is known.
 """
 
 from __future__ import annotations
@@ -20,21 +20,31 @@ from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.compile_time import compile_time, needs_events, python_value
 from pyebpf.dsl.translate.conditions import as_test, branch, decided
 from pyebpf.dsl.translate.expressions import binary
+from pyebpf.dsl.translate.operands import operands, taken_before
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.dsl.unroll import Unrolled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["OVER_SEQUENCES", "comprehension", "elements_of", "first_of", "lazily", "reduce_generator", "spread"]
+__all__ = [
+    "OVER_SEQUENCES",
+    "comprehension",
+    "elements_of",
+    "first_of",
+    "lazily",
+    "listed",
+    "reduce_generator",
+    "spread",
+]
 
 Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
-#: More rounds than this are a loop's work.
-_MOST = 256
+#: More iterations than this are a loop's work.
+_MAX_ELEMENTS = 256
 
 
 def elements_of(f: Frame, value: Any, node: ast.AST | None = None) -> list[Any] | None:
@@ -61,31 +71,30 @@ def elements_of(f: Frame, value: Any, node: ast.AST | None = None) -> list[Any] 
 
 
 def _bounded(f: Frame, length: int, node: ast.AST | None) -> None:
-    if length > _MOST:
-        f.fail(f"{length} rounds are too many to be written out: write a `for` loop over range({length})", node)
+    if length > _MAX_ELEMENTS:
+        f.fail(f"{length} iterations are too many to unroll: write a `for` loop over range({length})", node)
 
 
 # -- displays and comprehensions ---------------------------------------------------------------------------------------
 
 
 def _tuple_display(f: Frame, node: ast.Tuple) -> Any:
-    return tuple(_listed(f, node.elts))
+    return tuple(listed(f, node.elts))
 
 
 def _list_display(f: Frame, node: ast.List) -> Any:
-    elements = _listed(f, node.elts)
+    elements = listed(f, node.elts)
     if any(map(is_run_time, elements)):
         refuse(f, node)
     return elements
 
 
-def _listed(f: Frame, nodes: list[ast.expr]) -> list[Any]:
+def listed(f: Frame, nodes: list[ast.expr], *following: ast.AST) -> list[Any]:
+    """The values of expressions, `*x` spread, as they are before `following` is evaluated."""
     elements: list[Any] = []
-    for each in nodes:
-        if isinstance(each, ast.Starred):
-            elements.extend(spread(f, each))
-        else:
-            elements.append(f.expression(each))
+    for number, each in enumerate(nodes, 1):
+        found = spread(f, each) if isinstance(each, ast.Starred) else [f.expression(each)]
+        elements.extend(taken_before(f, found, *nodes[number:], *following))
     return elements
 
 
@@ -98,20 +107,20 @@ def spread(f: Frame, node: ast.Starred) -> list[Any]:
 
 
 def _comprehension(f: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
-    """A comprehension: by Python if all is known while compiling, else written out."""
+    """A comprehension: by Python if all is known at compile time, else written out."""
     if not needs_events(f, node):
         return python_value(f, node)
     return tuple(comprehension(f, node))
 
 
 def _set_or_dict(f: Frame, node: ast.Set | ast.Dict | ast.SetComp | ast.DictComp) -> Any:
-    """A set or a dictionary, known while compiling; words such as `enum()` may stand in it."""
+    """A set or a dictionary, known at compile time; intrinsics such as `enum()` may stand in it."""
     if not needs_events(f, node):
         return python_value(f, node)
     elements: list[Any]
     match node:
         case ast.Set(elts=nodes):
-            elements = _listed(f, nodes)
+            elements = listed(f, nodes)
         case ast.Dict(keys=keys, values=values):
             if None in keys:
                 refuse(f, node)
@@ -129,24 +138,27 @@ def comprehension(f: Frame, node: Comprehension) -> list[Any]:
 
     def add() -> None:
         if isinstance(node, ast.DictComp):
-            found.append((f.expression(node.key), f.expression(node.value)))
+            found.append(tuple(operands(f, [node.key, node.value])))
         else:
-            found.append(f.expression(node.elt))
+            found.append(taken_before(f, f.expression(node.elt), node))
         _bounded(f, len(found), node)
 
-    _rounds(f, node, 0, add, filtered=False)
+    _each_iteration(f, node, 0, add, filtered=False)
     return found
 
 
-def _rounds(f: Frame, node: Comprehension, number: int, action: Callable[[], None], *, filtered: bool) -> None:
-    """Run `action` for each round of the generators from the `number`-th on, with their targets bound."""
+def _each_iteration(f: Frame, node: Comprehension, number: int, action: Callable[[], None], *, filtered: bool) -> None:
+    """Run `action` for each iteration of the generators from the `number`-th on, with their targets bound."""
     if number == len(node.generators):
         action()
         return
     generator = node.generators[number]
     if generator.is_async:
         f.fail("a probe can't wait: write `for` without `async`", generator.iter)
-    values = elements_of(f, f.expression(generator.iter), generator.iter)
+    over = f.expression(generator.iter)
+    values: Iterable[Any] | None = lazily(f, over)
+    if values is None:
+        values = taken_before(f, elements_of(f, over, generator.iter), node)
     if values is None:
         refuse(f, node)
     for value in values:
@@ -163,11 +175,13 @@ def _rounds(f: Frame, node: Comprehension, number: int, action: Callable[[], Non
             branch(f, test, chosen, following)
             if chosen.edges and len(following.edges) > before:
                 if not filtered:
-                    f.fail("how many elements pass this test is known on each event only: write a `for` loop", test)
+                    f.fail(
+                        "the number of elements that pass this test is known only at run time: write a `for` loop", test
+                    )
                 f.depth += 1
             f.b.start(chosen)
         if f.b.reachable:
-            _rounds(f, node, number + 1, action, filtered=filtered)
+            _each_iteration(f, node, number + 1, action, filtered=filtered)
         f.b.jump(following)
         f.b.start(following)
         f.depth = outer
@@ -191,14 +205,14 @@ def _bind(f: Frame, target: ast.expr, value: Any, targets: dict[str, Any]) -> No
 def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any) -> Any:
     """`any(… for …)`, `all(… for …)`, `sum(… for …)`: no element is evaluated that Python would not."""
     if function is builtins.sum:
-        # A name that no source can have; the rounds may stand under run-time tests.
+        # A name that no source can have; the iterations may stand under run-time tests.
         name = f"<sum {node.lineno} {node.col_offset}>"
         f.assign(name, start)
 
         def add() -> None:
             f.assign(name, binary(f, ast.Add(), f.read(name), f.expression(node.elt)))
 
-        _rounds(f, node, 0, add, filtered=True)
+        _each_iteration(f, node, 0, add, filtered=True)
         return f.read(name)
     then, otherwise = Join(), Join()
     found, exhausted = (then, otherwise) if function is builtins.any else (otherwise, then)
@@ -210,7 +224,7 @@ def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any
 
     outer = f.depth
     f.depth += 1
-    _rounds(f, node, 0, ask, filtered=True)
+    _each_iteration(f, node, 0, ask, filtered=True)
     f.depth = outer
     f.b.jump(exhausted)
     return decided(f, then, otherwise)
@@ -218,19 +232,19 @@ def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any
 
 def first_of(f: Frame, node: ast.GeneratorExp, *default: Any) -> Any:
     """`next(… for …)`: the first element; no other is evaluated. `default` is what stands in for it, if anything."""
-    ways: list[tuple[Any, Join]] = []
+    paths: list[tuple[Any, Join]] = []
 
     def take() -> None:
-        ways.append((f.expression(node.elt), leave(f)))
+        paths.append((f.expression(node.elt), leave(f)))
 
     outer = f.depth
-    _rounds(f, node, 0, take, filtered=True)
+    _each_iteration(f, node, 0, take, filtered=True)
     if f.b.reachable:
         if not default:
-            f.fail("there may be no first element: give next() what stands in for it, next(…, None)")
-        ways.append((default[0], leave(f)))
+            f.fail("there may be no first element: give next() a default, next(…, None)")
+        paths.append((default[0], leave(f)))
     f.depth = outer
-    return join_values(f, ways, Join(), "next()")
+    return join_values(f, paths, Join(), "next()")
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
@@ -239,7 +253,7 @@ def first_of(f: Frame, node: ast.GeneratorExp, *default: Any) -> Any:
 def _elements(f: Frame, name: str, value: Any) -> list[Any]:
     found = elements_of(f, value)
     if found is None:
-        f.fail(f"{name}() can't go over {describe(value)} on each event: write a `for` loop")
+        f.fail(f"{name}() can't go over {describe(value)} at run time: write a `for` loop")
     return found
 
 
@@ -290,7 +304,7 @@ OVER_SEQUENCES: dict[Any, Callable[..., Any]] = {
 
 
 def lazily(f: Frame, value: Any, *, backwards: bool = False) -> Iterator[Any] | None:
-    """The elements of an array, each read when its round comes; None of anything else."""
+    """The elements of an array, each read in its iteration; None of anything else."""
     if isinstance(value, (Array, KernelArray)):
         length = value.length(f.p)
         _bounded(f, length, None)

@@ -21,6 +21,7 @@ from pyebpf.dsl.translate.calls import call
 from pyebpf.dsl.translate.closures import define
 from pyebpf.dsl.translate.conditions import branch, comparison, is_boolean
 from pyebpf.dsl.translate.expressions import BINARY, binary
+from pyebpf.dsl.translate.operands import frozen, taken_before
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.sequences import elements_of
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
@@ -54,7 +55,7 @@ def assign_target(f: Frame, target: ast.expr, value: Any) -> None:
         case ast.Subscript(value=owner_node, slice=slice_node):
             owner = f.expression(owner_node)
             if isinstance(slice_node, ast.Slice):
-                f.fail("a slice can't be assigned on each event: assign single elements", slice_node)
+                f.fail("a slice can't be assigned at run time: assign single elements", slice_node)
             index = f.expression(slice_node)
             if not isinstance(owner, Entity):
                 f.fail(
@@ -88,7 +89,7 @@ def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> 
 
 
 def _assign(f: Frame, node: ast.Assign) -> None:
-    value = f.expression(node.value)
+    value = taken_before(f, f.expression(node.value), *node.targets)
     if isinstance(value, tuple) and is_run_time(value) and any(isinstance(t, ast.Tuple) for t in node.targets):
         # `a, b = b, a`: every value is taken before any name is bound, or any entry written.
         named = all(isinstance(each, ast.Name) for t in node.targets for each in getattr(t, "elts", [t]))
@@ -147,8 +148,8 @@ def _augmented(f: Frame, node: ast.AugAssign) -> None:
             owner.augment_attribute(f.p, target.attr, sign, f.expression(node.value))
         return
     if isinstance(target.slice, ast.Slice):
-        f.fail("a slice can't be assigned on each event: assign single elements", target.slice)
-    index = f.expression(target.slice)
+        f.fail("a slice can't be assigned at run time: assign single elements", target.slice)
+    index = taken_before(f, f.expression(target.slice), node.value)
     if own:
         before = owner.item(f.p, index)
         owner.set_item(f.p, index, binary(f, node.op, before, f.expression(node.value)))
@@ -162,9 +163,9 @@ def _delete(f: Frame, node: ast.Delete) -> None:
             f.fail("only an entry of a map can be deleted: `del m[k]`", target)
         owner = f.expression(target.value)
         if not isinstance(owner, Entity):
-            f.fail(f"{ast.unparse(target.value)} is no map: `del` deletes an entry of a map", target)
+            f.fail(f"{ast.unparse(target.value)} is not a map: `del` deletes an entry of a map", target)
         if isinstance(target.slice, ast.Slice):
-            f.fail("a slice can't be deleted on each event: delete single entries", target.slice)
+            f.fail("a slice can't be deleted at run time: delete single entries", target.slice)
         owner.delete_item(f.p, f.expression(target.slice))
 
 
@@ -183,9 +184,9 @@ def _if(f: Frame, node: ast.If) -> None:
     )
 
 
-def _choose(f: Frame, ways: list[tuple[Join, list[ast.stmt]]], end: Join, what: str) -> None:
+def _choose(f: Frame, bodies: list[tuple[Join, list[ast.stmt]]], end: Join, what: str) -> None:
     """Bodies of which a condition selects one. Where only one can come, there is no run-time condition."""
-    taken = [(join, statements) for join, statements in ways if join.edges]
+    taken = [(join, statements) for join, statements in bodies if join.edges]
     run_time = len(taken) > 1
     if run_time:
         where = f.b.where
@@ -209,12 +210,13 @@ def _rebound_names(statements: list[ast.stmt]) -> list[str]:
 
 def _match(f: Frame, node: ast.Match) -> None:
     subject = f.expression(node.subject)
+    subject = frozen(f.p, subject)
     if isinstance(subject, RunTimeValue):
         subject = subject.local(f.p)
         if isinstance(subject, Int) and is_boolean(node.subject):
             subject = Int(subject.value, subject.type, BOOL)
     end = Join()
-    ways: list[tuple[Join, list[ast.stmt]]] = []
+    bodies: list[tuple[Join, list[ast.stmt]]] = []
     for case in node.cases:
         if not f.b.reachable:
             break
@@ -227,11 +229,11 @@ def _match(f: Frame, node: ast.Match) -> None:
             branch(f, case.guard, body_join, following)
         else:
             f.b.jump(body_join)
-        ways.append((body_join, case.body))
+        bodies.append((body_join, case.body))
         f.b.start(following)
-    ways.append((_here(f), []))
+    bodies.append((_here(f), []))
     f.b.where = f.at(node)
-    _choose(f, ways, end, f"is assigned under the run-time `match` of line {node.lineno}")
+    _choose(f, bodies, end, f"is assigned under the run-time `match` of line {node.lineno}")
 
 
 def _here(f: Frame) -> Join:
@@ -325,10 +327,7 @@ def _with(f: Frame, node: ast.With) -> None:
             if called is None or isinstance(f.expression(called), Entity):
                 manager = f.expression(each.context_expr)
             if not isinstance(manager, Entity):
-                f.fail(
-                    "`with` has nothing to hold in a probe, where Python's own context managers run nowhere: "
-                    "write the statements alone"
-                )
+                f.fail("a probe cannot use Python's context managers: write the statements without `with`")
             value = manager.enter(f.p)
             leave = functools.partial(manager.leave, f.p)
             stack.enter_context(f.b.region(leave, no_calls=manager.no_calls))
@@ -357,7 +356,7 @@ def _expression_statement(f: Frame, node: ast.Expr) -> None:
     if isinstance(value, ast.Constant) and value.value is Ellipsis:
         f.fail("`...` has no meaning in a probe: write `pass`")
     if isinstance(value, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-        f.fail("a comprehension alone builds what nothing uses: write a `for` loop")
+        f.fail("the result of this comprehension is not used: write a `for` loop")
     if isinstance(value, (ast.Await, ast.Yield, ast.YieldFrom)):
         refuse(f, value)
     if isinstance(value, ast.Constant) and isinstance(value.value, str):

@@ -1,4 +1,4 @@
-"""Constant tables indexed on each event: a tuple, list, dictionary or text becomes an array that is only read."""
+"""Constant tables indexed at run time: a tuple, list, dictionary or text becomes an array that is only read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pyebpf.builder.values.comparisons import compare
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue
-from pyebpf.builder.values.operations import to_int
-from pyebpf.builder.values.restating import element_offset
+from pyebpf.builder.values.operations import rvalue, to_int
+from pyebpf.builder.values.restating import element_offset, is_index
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, S64, U32, ArrayType, BytesType, CharArray, IntType
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["look_up", "table_get", "table_item"]
 
 #: More numbers than this, each compared with the key, are a map's work.
-_MOST_KEYS = 256
+_MAX_KEYS = 256
 #: A dictionary is an array where at least a quarter of that has an entry.
 _SPREAD = 4
 
@@ -36,7 +36,7 @@ _TYPES = [INTEGERS[name] for name in ("u8", "s8", "u16", "s16", "u32", "s32", "s
 
 
 def table_item(f: Frame, owner: Any, index: Entity) -> Any:
-    """`owner[index]` of a sequence or dictionary known while compiling."""
+    """`owner[index]` of a sequence or dictionary known at compile time."""
     if isinstance(owner, dict):
         f.fail(
             "this key may be missing, and there are no exceptions in a probe: write .get(k), and test that with "
@@ -45,16 +45,14 @@ def table_item(f: Frame, owner: Any, index: Entity) -> Any:
     if isinstance(owner, (bytes, bytearray, range)):
         owner = tuple(owner)
     if isinstance(owner, str):
-        f.fail("a text known while compiling can't be indexed on each event: keep its characters in a tuple")
+        f.fail("a string known at compile time can't be indexed at run time: keep its characters in a tuple")
     values = tuple(owner)
     number = to_int(f.p, index)
-    low, high = f.b.bounds(number.value)
-    # Where what is known contradicts itself no run comes, and bounds mean nothing; verifiers see them restated.
-    if not values or ((low < 0 or high >= len(values)) and not f.b.environment.contradictions):
+    if not values or not is_index(f.p, number.value, len(values)):
         f.fail(
             f"this index may lie outside 0 to {len(values) - 1}: test it first, if 0 <= i < {len(values)}, or mask it"
             if values
-            else "nothing is in it to index"
+            else "it is empty"
         )
     return look_up(f, values, number.value)
 
@@ -73,7 +71,8 @@ def look_up(f: Frame, values: Sequence[Any], index: ir.Value) -> Any:
         return type(first)(*columns) if hasattr(first, "_fields") else tuple(columns)
     wrong = next((each for each in values if not isinstance(each, (int, str, bytes, tuple, list))), first)
     f.fail(
-        f"a table that is indexed on each event holds numbers, texts or tuples of these, all alike; {describe(wrong)} "
+        f"a table that is indexed at run time holds numbers, strings or tuples of these, all of one type; "
+        f"{describe(wrong)} "
         "is in this one: keep the values in a bpf.array, or compare with `if`"
     )
 
@@ -82,7 +81,7 @@ def _number_type(f: Frame, values: Sequence[int]) -> IntType:
     low, high = min(values), max(values)
     found = next((type_ for type_ in _TYPES if type_.minimum <= low and high <= type_.maximum), None)
     if found is None:
-        f.fail(f"{low} and {high} fit no integer type of 64 bits together")
+        f.fail(f"no integer type of 64 bits holds both {low} and {high}")
     return found
 
 
@@ -118,20 +117,21 @@ def _table(type_: IntType | CharArray, values: Sequence[Any]) -> MapSpec:
 
 
 def table_get(f: Frame, table: Mapping[Any, Any], arguments: Sequence[Any]) -> Any:
-    """`table.get(key)`, `table.get(key, default)` of a dictionary known while compiling."""
+    """`table.get(key)`, `table.get(key, default)` of a dictionary known at compile time."""
     if not 1 <= len(arguments) <= 2:
         f.fail("get() takes a key, and a default where you have one")
     key, default = arguments[0], arguments[1] if len(arguments) > 1 else None
+    table = _possible(f, key, table)
     if not table:
         return default
     keys = list(table)
     numbers = [int(each) for each in keys if isinstance(each, int)]
     dense = len(numbers) == len(keys) and max(numbers) - min(numbers) < _SPREAD * len(keys) + 16
-    if len(keys) > _MOST_KEYS and not dense:
-        f.fail(f"{len(keys)} keys are too many to compare with on each event: keep them in a bpf.hash")
+    if len(keys) > _MAX_KEYS and not dense:
+        f.fail(f"{len(keys)} keys are too many to compare with at run time: keep them in a bpf.hash")
     if dense:
         return _by_index(f, table, to_int(f.p, key), default)
-    ways: list[tuple[Any, Join]] = []
+    paths: list[tuple[Any, Join]] = []
     groups: dict[Any, list[Any]] = {}
     for each, value in table.items():
         groups.setdefault((type(value), value), []).append(each)
@@ -143,10 +143,20 @@ def table_get(f: Frame, table: Mapping[Any, Any], arguments: Sequence[Any]) -> A
             f.b.start(other)
         f.b.jump(following)
         f.b.start(found)
-        ways.append((value, _left(f)))
+        paths.append((value, _left(f)))
         f.b.start(following)
-    ways.append((default, _left(f)))
-    return _joined(f, ways)
+    paths.append((default, _left(f)))
+    return _joined(f, paths)
+
+
+def _possible(f: Frame, key: Any, table: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Entries whose key the type of a number can hold; all of them for keys of other kinds."""
+    if isinstance(key, Entity):
+        key = rvalue(f.p, key)
+    if not isinstance(key, Int):
+        return table
+    low, high = key.limits
+    return {each: value for each, value in table.items() if not isinstance(each, int) or low <= each <= high}
 
 
 def _by_index(f: Frame, table: Mapping[Any, Any], key: Int, default: Any) -> Any:
@@ -158,7 +168,7 @@ def _by_index(f: Frame, table: Mapping[Any, Any], key: Int, default: Any) -> Any
     there, missing = Join(), Join()
     inside = _relation(f, key, low, high)
     f.b.branch(inside, there, missing)
-    ways: list[tuple[Any, Join]] = []
+    paths: list[tuple[Any, Join]] = []
     if there.edges:
         f.b.start(there)
         index = f.b.binary(Op.SUB, f.b.emit(Op.REFINE, key.value), f.b.const(low))
@@ -168,11 +178,11 @@ def _by_index(f: Frame, table: Mapping[Any, Any], key: Int, default: Any) -> Any
             known = Join()
             f.b.branch(Compare(Relation.NE, present.value, f.b.const(0)), known, missing)
             f.b.start(known)
-        ways.append((look_up(f, values, index), _left(f)))
+        paths.append((look_up(f, values, index), _left(f)))
     if missing.edges:
         f.b.start(missing)
-        ways.append((default, _left(f)))
-    return _joined(f, ways)
+        paths.append((default, _left(f)))
+    return _joined(f, paths)
 
 
 def _relation(f: Frame, key: Int, low: int, high: int) -> Any:
@@ -185,12 +195,12 @@ def _relation(f: Frame, key: Int, low: int, high: int) -> Any:
 
 
 def _left(f: Frame) -> Join:
-    way = Join()
-    f.b.jump(way)
-    return way
+    join = Join()
+    f.b.jump(join)
+    return join
 
 
-def _joined(f: Frame, ways: list[tuple[Any, Join]]) -> Any:
+def _joined(f: Frame, paths: list[tuple[Any, Join]]) -> Any:
     from pyebpf.dsl.translate.choices import join_values
 
-    return join_values(f, ways, Join(), "the look-up")
+    return join_values(f, paths, Join(), "the look-up")

@@ -12,6 +12,7 @@ from pyebpf.dsl.translate.frame import Frame
 from pyebpf.dsl.translate.known import checked, raised
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.errors import PyebpfError
+from pyebpf.types import U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +24,9 @@ class Translator(Frame):
     """A function being translated; the files of this package call each other's handlers by its methods."""
 
     def expression(self, node: ast.expr) -> Any:
+        if type(node) is ast.Constant and type(node.value) is int and node.value <= U64.maximum:
+            # Nothing about it can be refused here.
+            return node.value
         b = self.b
         before, b.where = b.where, self.at(node)
         try:
@@ -39,9 +43,10 @@ class Translator(Frame):
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
         for node in statements:
-            if not self.b.reachable:
+            b = self.b
+            if not b.reachable:
                 return
-            self.b.where = self.at(node)
+            b.where = self.at(node)
             handler = STATEMENTS.get(type(node))
             if handler is None:
                 refuse(self, node)

@@ -1,4 +1,4 @@
-"""Whether a value, or what is in it, is known while compiling."""
+"""Whether a value, or what is in it, is known at compile time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["TupleValue", "described", "is_built", "is_run_time"]
 
 
 def is_run_time(value: Any) -> bool:
-    """Whether a value, or anything in a tuple, list or dictionary of values, is known only on each event."""
+    """Whether a value, or anything in a tuple, list or dictionary of values, is known only at run time."""
     if isinstance(value, (RunTimeValue, Test)):
         return not isinstance(value, Always)
     if isinstance(value, (tuple, list)):

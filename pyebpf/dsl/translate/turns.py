@@ -27,8 +27,8 @@ __all__ = ["elements_joined", "is_own_text", "mark_joined", "none_value", "optio
 def none_value(n: Names, name: str, entry: NameEntry) -> RunTimeValue:
     """None, as the name holds it."""
     if n.times.is_optional_text(n.key, name):
-        texts = _texts(entry, n.times.text_length(n.key, name))
-        return Maybe(n.b.const(0), texts.nothing(n.p, _assigned(n, entry)), n.shown(name))
+        buffers = _buffers(entry, n.times.string_length(n.key, name))
+        return Maybe(n.b.const(0), buffers.nothing(n.p, _assigned(n, entry)), n.shown(name))
     like = n.times.optional(n.key, name)
     return Nothing() if like is None else nothing_of(n.p, like, n.shown(name))
 
@@ -45,7 +45,7 @@ def optional_value(n: Names, name: str, value: RunTimeValue) -> Maybe:
 
 def own_memory(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
     """The value of a name that is given strings, or records, by turns, once it has this one; None for all others."""
-    if n.times.text_length(n.key, name):
+    if n.times.string_length(n.key, name):
         return _text(n, name, entry, value)
     if n.loops or n.times.is_anywhere(n.key, name):
         from pyebpf.dsl.translate.anywhere import check_alias, record_by_turns
@@ -58,7 +58,7 @@ def own_memory(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValu
 
 def is_own_text(entry: NameEntry, value: Any) -> bool:
     """Whether a value stands in the memory that a name has for strings."""
-    return entry.texts is not None and entry.texts.is_here(value)
+    return entry.buffers is not None and entry.buffers.is_here(value)
 
 
 def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
@@ -76,11 +76,11 @@ def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
         if n.times.optional(n.key, name) is None:
             n.times.mark_optional(n.key, name, values[0])
         return
-    from pyebpf.dsl.translate.texts import text_room
+    from pyebpf.dsl.translate.string_buffers import string_room
 
-    rooms = [text_room(n.p, value) for value in values]
+    rooms = [string_room(n.p, value) for value in values]
     if any(rooms):
-        n.times.mark_text(n.key, name, max(rooms))
+        n.times.mark_string(n.key, name, max(rooms))
         if optional and all(rooms):
             n.times.mark_optional_text(n.key, name)
     elif any(isinstance(value, Record | RecordLiteral) for value in values):
@@ -144,35 +144,35 @@ def _is_kept(value: Any) -> bool:
 
 
 def _text(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
-    from pyebpf.dsl.translate.texts import text_room
+    from pyebpf.dsl.translate.string_buffers import string_room
 
     optional = n.times.is_optional_text(n.key, name)
     if optional and _may_be_none(n, value):
         value = with_flag(n.p, value, n.shown(name))
-    length = n.times.text_length(n.key, name)
-    room = text_room(n.p, value.inner if isinstance(value, Maybe) else value, length)
+    length = n.times.string_length(n.key, name)
+    room = string_room(n.p, value.inner if isinstance(value, Maybe) else value, length)
     if not room:
         return None
-    n.times.mark_text(n.key, name, room)
-    texts = _texts(entry, max(length, room))
+    n.times.mark_string(n.key, name, room)
+    buffers = _buffers(entry, max(length, room))
     assigned = _assigned(n, entry)
     if not isinstance(value, Maybe):
-        kept = texts.keep(n.p, assigned, value)
+        kept = buffers.keep(n.p, assigned, value)
         return with_flag(n.p, kept, n.shown(name)) if optional else kept
     if not optional:
         return None
-    there = texts.nothing(n.p, assigned)
+    there = buffers.nothing(n.p, assigned)
     with n.b.if_(negate(value.is_none(n.p))):
-        texts.keep(n.p, [there], value.inner)
+        buffers.keep(n.p, [there], value.inner)
     return Maybe(value.flag, there, n.shown(name))
 
 
-def _texts(entry: NameEntry, length: int) -> Any:
-    from pyebpf.dsl.translate.texts import Texts
+def _buffers(entry: NameEntry, length: int) -> Any:
+    from pyebpf.dsl.translate.string_buffers import StringBuffers
 
-    if entry.texts is None:
-        entry.texts = Texts(length)
-    return entry.texts
+    if entry.buffers is None:
+        entry.buffers = StringBuffers(length)
+    return entry.buffers
 
 
 def _assigned(n: Names, entry: NameEntry) -> list[RunTimeValue]:

@@ -22,7 +22,7 @@ _ETHERNET, _TYPE = 14, 12
 _VLAN, _VLAN_OUTER, _IPV4, _IPV6 = b"\x81\x00", b"\x88\xa8", b"\x08\x00", b"\x86\xdd"
 _TAG = 4
 #: BPF_SKB_MAX_LEN: 16 KiB less struct skb_shared_info, 320 bytes.
-_MOST = 16384 - 320
+_MAX_ELEMENTS = 16384 - 320
 #: A device's MTU where `machine.mtus` has none.
 _MTU = 1500
 #: Protocols whose headers begin with the two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
@@ -102,7 +102,7 @@ def _untagged(data: bytes) -> tuple[bytes, int, bytes]:
 def skb_change_head(vm: Machine, _skb: int, room: int, flags: int) -> int:
     """Add zeros in front of the frame."""
     room &= _LOW
-    if flags or room >> 31 or len(vm.packet_data()) + room > _MOST:
+    if flags or room >> 31 or len(vm.packet_data()) + room > _MAX_ELEMENTS:
         return -EINVAL
     vm.move_packet(-room, 0)
     return 0
@@ -112,7 +112,7 @@ def skb_change_head(vm: Machine, _skb: int, room: int, flags: int) -> int:
 def skb_change_tail(vm: Machine, _skb: int, size: int, flags: int) -> int:
     """Cut the packet to `size` bytes, or add zeros; the Ethernet header stays."""
     size &= _LOW
-    if flags or not _ETHERNET <= size <= _MOST:
+    if flags or not _ETHERNET <= size <= _MAX_ELEMENTS:
         return -EINVAL
     vm.move_packet(0, size - len(vm.packet_data()))
     return 0

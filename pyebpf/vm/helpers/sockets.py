@@ -54,7 +54,7 @@ def sk_lookup_udp(vm: Machine, _context: int, at: int, size: int, netns: int, fl
 def _at(vm: Machine, address: int, helper: str) -> Socket:
     found = vm.sockets.at(address)
     if found is None:
-        raise VmError(f"R1 type=scalar expected=sock: {address:#x} is no socket (bpf_{helper})")
+        raise VmError(f"R1 type=scalar expected=sock: {address:#x} is not a socket (bpf_{helper})")
     return found
 
 
@@ -77,7 +77,7 @@ def sk_fullsock(vm: Machine, address: int) -> int:
 
 @emulates("tcp_sock", "skc_to_tcp_sock")
 def tcp_sock(vm: Machine, address: int) -> int:
-    """Its struct bpf_tcp_sock; NULL if it is no TCP socket."""
+    """Its struct bpf_tcp_sock; NULL if it is not a TCP socket."""
     found = _at(vm, address, "tcp_sock")
     if found.protocol != "tcp":
         return 0

@@ -16,7 +16,7 @@ __all__ = ["formatted"]
 
 _LOW = 0xFFFF_FFFF
 _SIGN = 1 << 63
-_MOST_TEXT = 512
+_MAX_TEXT = 512
 _DIGITS = {8: rb"[0-7]*", 10: rb"[0-9]*", 16: rb"[0-9a-fA-F]*"}
 _DIRECTIVE = re.compile(rb"%(?:%|(?P<flags>[-+ 0]*)(?P<width>\d*)(?P<size>ll|l)?(?P<type>[diuxXcsp])(?P<kind>[ks]?))")
 _UNITS = {b"ll": 64, b"l": 64}
@@ -159,7 +159,7 @@ def strtoul(vm: Machine, text: int, length: int, flags: int, result: int) -> int
 
 
 def _text(vm: Machine, address: int, kind: bytes) -> bytes:
-    return (vm.memory.text(address, _MOST_TEXT, user=True if kind == b"u" else None) or b"").rstrip(b"\0")
+    return (vm.memory.text(address, _MAX_TEXT, user=True if kind == b"u" else None) or b"").rstrip(b"\0")
 
 
 def formatted(vm: Machine, text: bytes, values: list[int]) -> bytes | None:
@@ -200,7 +200,7 @@ def snprintf(vm: Machine, to: int, size: int, text: int, data: int, length: int)
     """Format into memory, cut to `size` with its NUL; the length that it would have with its NUL."""
     if length % 8 or length > 96:
         return -EINVAL
-    raw = (vm.memory.text(text, _MOST_TEXT) or b"").rstrip(b"\0")
+    raw = (vm.memory.text(text, _MAX_TEXT) or b"").rstrip(b"\0")
     values = vm.memory.read(data, length & _LOW)
     words = [int.from_bytes(values[place : place + 8], "little") for place in range(0, len(values), 8)]
     line = formatted(vm, raw, words)

@@ -28,7 +28,7 @@ _SET_FLAGS = BPF_F_TUNINFO_IPV6 | BPF_F_ZERO_CSUM_TX | BPF_F_DONT_FRAGMENT | BPF
 #: first words of the addresses.
 _SIZE = 44
 _COMPATIBLE = (8, 22, 24, 28)
-_MOST_OPTIONS = 255
+_MAX_OPTIONS = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def skb_set_tunnel_opt(vm: Machine, _skb: int, source: int, size: int) -> int:
     raw = vm.memory.read(source, size)
     if vm.tunnel_set is None or size & 3:
         return -EINVAL
-    if size > _MOST_OPTIONS:
+    if size > _MAX_OPTIONS:
         return -ENOMEM
     vm.tunnel_options = raw
     return 0

@@ -47,7 +47,7 @@ CLASSES: dict[MapType, tuple[str, str]] = {
 def make_map(spec: MapSpec, memory: Memory, cpus: int) -> VmMap:
     """An emulated map with its initial entries. InvalidValue: a kind that has no emulation."""
     if spec.type not in CLASSES:
-        raise InvalidValue(f"map {spec.name}: the vm has no maps of kind {spec.type.name}")
+        raise InvalidValue(f"map {spec.name}: the interpreter has no maps of type {spec.type.name}")
     file, name = CLASSES[spec.type]
     made: VmMap = getattr(import_module(f"pyebpf.vm.maps.{file}"), name)(spec, memory, cpus)
     slot = made.value_size + 7 & ~7

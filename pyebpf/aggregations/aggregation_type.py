@@ -1,4 +1,4 @@
-"""`Kind`: what one kind of aggregation is, to programs and to user space."""
+"""`AggregationType`: what one kind of aggregation is, to programs and to user space."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Kind", "Words", "add_word", "combiner"]
+__all__ = ["AggregationType", "Cells", "add_cell", "combiner"]
 
-#: The 8-byte words of one value, all processors' put together.
-Words: TypeAlias = tuple[int, ...]
+#: The 8-byte cells of one value, all processors' put together.
+Cells: TypeAlias = tuple[int, ...]
 
 R = TypeVar("R")
 
 
-class Kind(ABC, Generic[R]):
+class AggregationType(ABC, Generic[R]):
     """Layout, update and combination.
 
-    A value is `len(codes)` words of 8 bytes, struct code "Q" or "q" each, that are all zero before the first `add`.
+    A value is `len(codes)` cells of 8 bytes, struct code "Q" or "q" each, that are all zero before the first `add`.
     `update` may be interrupted anywhere by another program that updates the same value on the same processor: every
     word must come out exact. `R` is the result's Python type.
     """
@@ -38,7 +38,7 @@ class Kind(ABC, Generic[R]):
     codes: str
     #: The amount that `add` without an argument adds; None if it must have one.
     default: int | None = None
-    #: Functions that make one word of two processors' words; None for sums.
+    #: Functions that make one word of two processors' cells; None for sums.
     combine: Sequence[Callable[..., int]] | None = None
 
     @property
@@ -46,34 +46,34 @@ class Kind(ABC, Generic[R]):
         """The map's value type: what one processor keeps."""
         return U64 if len(self.codes) == 1 else ArrayType(U64, len(self.codes))
 
-    def combiner(self) -> Callable[[bytes], Words]:
-        """Function from all processors' bytes to the words of all."""
+    def combiner(self) -> Callable[[bytes], Cells]:
+        """Function from all processors' bytes to the cells of all."""
         return combiner(self.codes, self.combine)
 
     @abstractmethod
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
-        """Append the code that adds a number to the words at the address `place`, which is not NULL."""
+        """Append the code that adds a number to the cells at the address `place`, which is not NULL."""
 
     @abstractmethod
-    def result(self, words: Words, labels: Mapping[str, object]) -> R:
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> R:
         """Return what people read; `labels` names the key's parts, empty without a key."""
 
-    def difference(self, now: Words, before: Words) -> Words:
+    def difference(self, now: Cells, before: Cells) -> Cells:
         """Return what was added between two readings."""
         return tuple(a - b for a, b in zip(now, before, strict=True))
 
-    def result_of_difference(self, words: Words, labels: Mapping[str, object]) -> R:
+    def result_of_difference(self, cells: Cells, labels: Mapping[str, object]) -> R:
         """Return what people read of a `difference`."""
-        return self.result(words, labels)
+        return self.result(cells, labels)
 
 
-def add_word(p: ProgramBuilder, place: ir.Value, offset: int, number: ir.Value) -> None:
+def add_cell(p: ProgramBuilder, place: ir.Value, offset: int, number: ir.Value) -> None:
     """Add to a word: one atomic instruction, since a program that interrupts this one may be adding to it, too."""
     p.b.emit(Op.ATOMIC, place, number, imm=offset, size=8, symbol="add")
 
 
-def combiner(codes: str, combine: Sequence[Callable[..., int]] | None) -> Callable[[bytes], Words]:
-    """Function from a value's bytes to its words.
+def combiner(codes: str, combine: Sequence[Callable[..., int]] | None) -> Callable[[bytes], Cells]:
+    """Function from a value's bytes to its cells.
 
     `codes` has a struct code ("Q", "q") for each word; `combine` a function of two for each, None for sums.
     Processors that hold nothing but zeros, most of them for most keys, have nothing to add.
@@ -82,7 +82,7 @@ def combiner(codes: str, combine: Sequence[Callable[..., int]] | None) -> Callab
     size, unpack = packer.size, packer.unpack_from
     nothing = bytes(size)
 
-    def words(value: bytes) -> Words:
+    def cells(value: bytes) -> Cells:
         slots = [unpack(value, at) for at in range(0, len(value), size) if value[at : at + size] != nothing]
         if not slots:
             return (0,) * len(codes)
@@ -90,9 +90,9 @@ def combiner(codes: str, combine: Sequence[Callable[..., int]] | None) -> Callab
             return slots[0]
         if combine is None:
             return tuple(map(sum, zip(*slots, strict=True)))
-        combined: Words = slots[0]
+        combined: Cells = slots[0]
         for slot in slots[1:]:
             combined = tuple(join(a, b) for join, a, b in zip(combine, combined, slot, strict=True))
         return combined
 
-    return words
+    return cells

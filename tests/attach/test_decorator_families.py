@@ -16,6 +16,8 @@ from pyebpf.attach import FAMILIES
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(attach.__file__).parent
 SHARED = {
+    "call_arguments",
+    "call_bodies",
     "context_annotations",
     "decorators",
     "fields",

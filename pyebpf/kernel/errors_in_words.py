@@ -1,4 +1,4 @@
-"""From `OSError` to the error that names what is missing."""
+"""Errnos in words: from `OSError` to the error that names what is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
 
-__all__ = ["TRACING", "diagnose", "is_refusal_of_privilege", "is_unsupported", "pin_error"]
+__all__ = ["TRACING", "is_refusal_of_privilege", "is_unsupported", "kernel_error", "pin_error"]
 
 TRACING: tuple[str, ...] = ("CAP_BPF", "CAP_PERFMON")
 """Capabilities that tracing programs need."""
@@ -31,7 +31,7 @@ def is_refusal_of_privilege(number: int | None) -> bool:
     return number in {errno.EPERM, errno.EACCES}
 
 
-def diagnose(
+def kernel_error(
     error: OSError | int,
     doing: str,
     *,
@@ -57,12 +57,14 @@ def diagnose(
     if is_unsupported(number):
         return NotSupported(f"{doing}: this kernel does not support it ({name})", number)
     reason = "" if isinstance(error, int) else f": {error.strerror}"
+    if number in {errno.EMFILE, errno.ENFILE}:
+        reason += ", raise the limit: ulimit -n, or fs.file-max of the whole machine"
     return KernelError(f"{doing} failed{reason} ({name})", number)
 
 
 def pin_error(error: OSError, what: str, path: str | PathLike[str]) -> KernelError:
     """The error for a refused OBJ_PIN."""
-    return diagnose(
+    return kernel_error(
         error,
         f"pinning {what} at {path}",
         needs=("CAP_BPF",),
@@ -70,7 +72,7 @@ def pin_error(error: OSError, what: str, path: str | PathLike[str]) -> KernelErr
             errno.EEXIST: "something is pinned there already: unlink it first",
             errno.ENOENT: "there is no such directory: make it first",
             errno.EPERM: "that is on no bpf file system (mount -t bpf bpf DIRECTORY), or its name has a dot",
-            errno.EINVAL: "objects of this kind cannot be pinned",
+            errno.EINVAL: "objects of this type cannot be pinned",
         },
     )
 

@@ -1,4 +1,4 @@
-"""Kinds of programs and maps, helpers by program kind, kernel functions."""
+"""Types of programs and maps, helpers by program type, kernel functions."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 
-def program_type(kind: ProgramType, btf: Callable[[], Btf] | None) -> Support:
-    """Whether programs of this kind load."""
-    load = LOADS.get(kind, Load())
+def program_type(type_: ProgramType, btf: Callable[[], Btf] | None) -> Support:
+    """Whether programs of this type load."""
+    load = LOADS.get(type_, Load())
     target = target_of(load, btf)
-    outcome = attempt(finish(load.result), kind, load=load, target=target or 0)
+    outcome = attempt(finish(load.result), type_, load=load, target=target or 0)
     if outcome.errno == 0:
         return Support.YES
-    # A message comes from the verifier, which runs only for kinds that there are.
+    # A message comes from the verifier, which runs only for types that there are.
     if outcome.log:
         return Support.YES
     if forbidden(outcome):
@@ -98,20 +98,20 @@ _SHAPES: dict[MapType, _Shape] = {
 }
 
 
-def map_type(kind: MapType) -> Support:
-    """Whether maps of this kind can be made."""
-    shape = _SHAPES.get(kind, _Shape())
+def map_type(type_: MapType) -> Support:
+    """Whether maps of this type can be made."""
+    shape = _SHAPES.get(type_, _Shape())
     try:
-        if kind is MapType.STRUCT_OPS:
+        if type_ is MapType.STRUCT_OPS:
             return _struct_ops()
-        if kind in {MapType.ARRAY_OF_MAPS, MapType.HASH_OF_MAPS}:
+        if type_ in {MapType.ARRAY_OF_MAPS, MapType.HASH_OF_MAPS}:
             with bpf.map_create(MapType.ARRAY, 4, 4, 1, name="probe") as inner:
-                bpf.map_create(kind, 4, 4, 1, name="probe", inner_map_fd=inner.fileno()).close()
+                bpf.map_create(type_, 4, 4, 1, name="probe", inner_map_fd=inner.fileno()).close()
         elif shape.typed:
-            return _typed_map(kind, shape)
+            return _typed_map(type_, shape)
         else:
             bpf.map_create(
-                kind, shape.key_size, shape.value_size, shape.max_entries, flags=shape.flags, name="probe"
+                type_, shape.key_size, shape.value_size, shape.max_entries, flags=shape.flags, name="probe"
             ).close()
     except OSError as error:
         return from_errno(error.errno or 0)
@@ -135,12 +135,12 @@ def growing_hash() -> Support:
     return Support.NO if "preallocated" in outcome.log else Support.UNKNOWN
 
 
-def sleepable_map(kind: MapType) -> Support:
-    """Whether programs that may sleep can use maps of this kind, which are made of plain keys and values."""
-    shape = _SHAPES.get(kind, _Shape())
+def sleepable_map(type_: MapType) -> Support:
+    """Whether programs that may sleep can use maps of this type, which are made of plain keys and values."""
+    shape = _SHAPES.get(type_, _Shape())
     try:
         with bpf.map_create(
-            kind, shape.key_size, shape.value_size, shape.max_entries, flags=shape.flags, name="probe"
+            type_, shape.key_size, shape.value_size, shape.max_entries, flags=shape.flags, name="probe"
         ) as table:
             outcome = attempt((build.load_map(build.R1, table.fileno()), *finish()), ProgramType.SYSCALL)
     except OSError as error:
@@ -150,7 +150,7 @@ def sleepable_map(kind: MapType) -> Support:
     return Support.NO if "leepable programs can only use" in outcome.log else Support.UNKNOWN
 
 
-def _typed_map(kind: MapType, shape: _Shape) -> Support:
+def _typed_map(type_: MapType, shape: _Shape) -> Support:
     from pyebpf.btf import BtfBuilder
 
     builder = BtfBuilder()
@@ -160,7 +160,7 @@ def _typed_map(kind: MapType, shape: _Shape) -> Support:
         return Support.UNKNOWN
     with loaded.descriptor as types:
         bpf.map_create(
-            kind,
+            type_,
             shape.key_size,
             shape.value_size,
             shape.max_entries,
@@ -174,7 +174,7 @@ def _typed_map(kind: MapType, shape: _Shape) -> Support:
 
 
 def _struct_ops() -> Support:
-    # BTF type 1 is no operations structure: ENOTSUPP says so, EINVAL that there is no such kind of map.
+    # BTF type 1 is no operations structure: ENOTSUPP says so, EINVAL that there is no such map type.
     try:
         bpf.map_create(MapType.STRUCT_OPS, 4, 4, 1, name="probe", btf_vmlinux_value_type_id=1).close()
     except OSError as error:
@@ -184,13 +184,13 @@ def _struct_ops() -> Support:
     return Support.YES
 
 
-# 6.1: "unknown func bpf_x#35" where the kind lacks it; 6.12: "program of this type cannot use helper bpf_x#35".
+# 6.1: "unknown func bpf_x#35" where the program type lacks it; 6.12: "program of this type cannot use helper bpf_x#35".
 _LACKS = re.compile(r"invalid func |unknown func |of this type cannot use helper |not supported for program type")
 
 
-def helper(number: int, kind: ProgramType, btf: Callable[[], Btf] | None) -> Support:
-    """Whether programs of this kind may call the helper: what the verifier says about a call without arguments."""
-    load = LOADS.get(kind, Load())
+def helper(number: int, type_: ProgramType, btf: Callable[[], Btf] | None) -> Support:
+    """Whether programs of this type may call the helper: what the verifier says about a call without arguments."""
+    load = LOADS.get(type_, Load())
     target = target_of(load, btf)
     if target is None:
         return Support.UNKNOWN
@@ -200,7 +200,7 @@ def helper(number: int, kind: ProgramType, btf: Callable[[], Btf] | None) -> Sup
         build.call(number),
         *finish(load.result),
     )
-    outcome = attempt(program, kind, load=load, target=target)
+    outcome = attempt(program, type_, load=load, target=target)
     if outcome.errno == 0:
         return Support.YES
     if _LACKS.search(outcome.log):
@@ -261,8 +261,8 @@ def _callable(name: str, call: Instruction, fd_array: bytes) -> Support:
         *finish(),
     )
     outcomes = []
-    for kind in _CALLERS:
-        outcome = attempt(program, kind, fd_array=fd_array)
+    for type_ in _CALLERS:
+        outcome = attempt(program, type_, fd_array=fd_array)
         if "BPF_CALL uses reserved fields" in outcome.log:
             return Support.NO  # a kernel before 5.13, where no program calls any
         allowed = not any(refusal in outcome.log for refusal in refusals)

@@ -1,7 +1,7 @@
-"""Names that are given strings by turns: they have memory of their own, which each assignment writes.
+"""Memory of names that different paths assign strings to: each assignment copies its string there.
 
 A name that is given one string stands for that string, where it is. Where a second one may take its place, in a loop or
-on one of two paths, the name is found out to be such (`BindingTimes.mark_text`), and the program is translated anew.
+on one of two paths, the name turns out to need memory (`BindingTimes.mark_string`), and the program is translated anew.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["Texts", "check_ascii", "text_room"]
+__all__ = ["StringBuffers", "check_ascii", "string_room"]
 
 
-def text_room(p: ProgramBuilder, value: Any, room: int = 0) -> int:
-    """Bytes that a string takes with its NUL: `room` if it has no size; 0 for what is no string, or may be None."""
+def string_room(p: ProgramBuilder, value: Any, room: int = 0) -> int:
+    """Bytes that a string takes with its NUL: `room` if it has no size; 0 for what is not a string, or may be None."""
     match value:
         case str():
             return len(value.encode("utf-8", "surrogateescape")) + 1
@@ -41,12 +41,12 @@ def check_ascii(f: Frame, value: Any) -> None:
     """Refuse to count the characters of a known text where its bytes would be other ones."""
     if isinstance(value, str) and not value.isascii():
         f.fail(
-            f"{value!r} is not ASCII, and the texts of a probe are bytes, not characters: write .encode() behind it "
+            f"{value!r} is not ASCII, and the strings of a probe are bytes, not characters: write .encode() behind it "
             "for its bytes, or compute this above the probe"
         )
 
 
-class Texts:
+class StringBuffers:
     """The memory of one name: a slot for each function whose frame may have it, all of one size."""
 
     def __init__(self, length: int) -> None:

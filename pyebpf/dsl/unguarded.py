@@ -1,0 +1,186 @@
+"""Code that Python itself calls at compile time, properties and operators of classes, which runs as it is.
+
+Nobody sees what such code gives to a call or an operator. So its loops are counted line by line, and it is refused
+before it runs if it has an operation that nothing bounds, or is given what has no end.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+import re
+from types import BuiltinFunctionType, CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.dsl import limits
+from pyebpf.dsl.steps import ABOVE, MAX_ELEMENTS, TooMuch
+
+if TYPE_CHECKING:
+    import dis
+    from collections.abc import Mapping
+
+__all__ = ["grows", "loops", "refused_call", "refused_code", "spins"]
+
+#: Functions whose results may be large, or take for ever, with a few small arguments.
+_UNBOUNDED: tuple[Any, ...] = (
+    *(getattr(math, name) for name in ("factorial", "comb", "perm", "lcm", "prod")),
+    *(getattr(itertools, name) for name in ("count", "cycle", "repeat", "product", "permutations", "combinations")),
+    itertools.combinations_with_replacement,
+    *(getattr(operator, name) for name in ("mul", "imul", "pow", "ipow", "lshift", "ilshift")),
+    *(getattr(re, name) for name in ("match", "search", "fullmatch", "findall", "finditer", "sub", "subn", "split")),
+    pow,
+    functools.reduce,
+)
+_UNBOUNDED_METHODS = frozenset(["ljust", "rjust", "center", "zfill", "expandtabs", "to_bytes", "format", "power"])
+#: The largest literal that multiplies, that is an exponent, that shifts.
+_LITERALS = {"*": MAX_ELEMENTS, "**": 64, "<<": limits.MAX_BITS}
+#: Bytes of code of a loop that does nothing.
+_SHORTEST_LOOP = 4
+#: About how long a text is that a regular expression of such code is for.
+_TEXT = 64
+
+
+@functools.lru_cache(maxsize=1024)
+def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    import dis  # a millisecond that most starts save
+
+    return tuple(each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG", "PRECALL"))
+
+
+@functools.lru_cache(maxsize=1024)
+def loops(code: CodeType) -> bool:
+    """Whether code has a loop."""
+    return any("BACKWARD" in each.opname for each in _instructions(code))
+
+
+@functools.lru_cache(maxsize=1024)
+def spins(code: CodeType) -> bool:
+    """Whether code has a loop without a body, `while True: pass`, which has no lines to count."""
+    found = [each for each in _instructions(code) if "BACKWARD" in each.opname]
+    return any(each.offset - each.argval <= _SHORTEST_LOOP for each in found)
+
+
+@functools.lru_cache(maxsize=1024)
+def grows(code: CodeType) -> bool:
+    """Whether code has a loop and a sum, so that what it keeps may double with each round."""
+    return loops(code) and any(each.opname == "BINARY_OP" and each.argrepr[0] == "+" for each in _instructions(code))
+
+
+def refused_code(code: CodeType, names: Mapping[str, Any], given: Mapping[str, Any]) -> TooMuch | None:
+    """The error about a function that Python itself calls, if its source or what it is given makes it unbounded."""
+    sign = _unbounded_operator(code)
+    if sign:
+        name = f"{code.co_qualname}(), which Python itself calls here,"
+        return TooMuch(f"the operands of `{sign}` in {name} are not bounded: {ABOVE}")
+    if _swallows(code):
+        return TooMuch(
+            f"{code.co_qualname}(), which Python itself calls here, has a loop and catches every exception, so that "
+            f"nothing ends it: {ABOVE}"
+        )
+    name = _unbounded_name(code, names)
+    if not name and _calls(code):
+        name = next((f"a {type(each).__name__}" for each in _held(given) if _is_endless(each)), "")
+    return _about(name, code) if name else None
+
+
+def refused_call(function: Any, code: CodeType) -> TooMuch | None:
+    """The error about a function of C's that such code calls."""
+    name = getattr(function, "__name__", "")
+    owner = getattr(function, "__self__", None)
+    pattern = getattr(owner, "pattern", None)
+    is_method = name in _UNBOUNDED_METHODS and not isinstance(owner, ModuleType | dict)
+    if is_method or _is_one_of(function):
+        return _about(f"{name}()", code)
+    if isinstance(pattern, str | bytes) and limits.may_backtrack(pattern, _TEXT):
+        return _about(f"the regular expression {pattern!r}", code)
+    return None
+
+
+def _about(name: str, code: CodeType) -> TooMuch:
+    return TooMuch(f"{name} in {code.co_qualname}(), which Python itself calls here, is not bounded: {ABOVE}")
+
+
+@functools.lru_cache(maxsize=1024)
+def _unbounded_operator(code: CodeType) -> str:
+    """An operator in code that makes a large result of small numbers; empty if none does."""
+    before: list[dis.Instruction] = []
+    for each in _instructions(code):
+        sign = each.argrepr.rstrip("=") if each.opname == "BINARY_OP" else ""
+        if sign in _LITERALS and not _is_small(before, sign):
+            return sign
+        before.append(each)
+    return ""
+
+
+def _is_small(before: list[dis.Instruction], sign: str) -> bool:
+    """Whether the right operand is a small literal."""
+    last = before[-1] if before else None
+    if last is None or not ("CONST" in last.opname or "SMALL_INT" in last.opname):
+        return False
+    return not isinstance(last.argval, int) or abs(last.argval) <= _LITERALS[sign]
+
+
+@functools.lru_cache(maxsize=1024)
+def _calls(code: CodeType) -> bool:
+    return any(each.opname.startswith(("CALL", "CONTAINS_OP", "LIST_EXTEND", "UNPACK")) for each in _instructions(code))
+
+
+@functools.lru_cache(maxsize=1024)
+def _swallows(code: CodeType) -> bool:
+    """Whether code that loops has an `except:` for whatever is raised, as by a refusal."""
+    if not loops(code):
+        return False
+    found = _instructions(code)
+    bare = any(one.opname == "PUSH_EXC_INFO" and other.opname == "POP_TOP" for one, other in itertools.pairwise(found))
+    return bare or any(name in code.co_names for name in ("BaseException", "Exception"))
+
+
+def _unbounded_name(code: CodeType, names: Mapping[str, Any]) -> str:
+    """A function that code names, or an attribute of a module that it names, and whose result nothing bounds."""
+    found = _instructions(code)
+    for at, each in enumerate(found):
+        if each.opname not in ("LOAD_GLOBAL", "LOAD_NAME"):
+            continue
+        value = names.get(each.argval)
+        if isinstance(value, ModuleType) and at + 1 < len(found):
+            value = getattr(value, str(found[at + 1].argval), None)
+        if each.argval == "range" and value in (None, range):
+            if not _is_iterated(found[at + 1 :]):
+                return "range()"
+        elif value is not None and not isinstance(value, BuiltinFunctionType) and _is_one_of(value):
+            return f"{value.__name__}()"
+    return ""
+
+
+def _is_one_of(value: Any) -> bool:
+    return any(value is each for each in _UNBOUNDED)
+
+
+def _is_iterated(after: tuple[dis.Instruction, ...]) -> bool:
+    """Whether a call of `range` is small, is kept in an attribute, or is what a loop goes over, which is counted."""
+    literals = True
+    for each in after:
+        if each.opname.startswith("CALL"):
+            rest = after[after.index(each) + 1 :]
+            return literals or any(each.opname in ("GET_ITER", "STORE_ATTR") for each in rest[:2])
+        if "CONST" in each.opname or "SMALL_INT" in each.opname:
+            literals &= isinstance(each.argval, int) and abs(each.argval) <= MAX_ELEMENTS
+        else:
+            literals = False
+    return False
+
+
+def _held(given: Mapping[str, Any]) -> list[Any]:
+    """The values that a function is given, and the attributes of these."""
+    found = list(given.values())
+    for each in given.values():
+        found += getattr(each, "__dict__", {}).values() if not isinstance(each, type | ModuleType) else ()
+    return found
+
+
+def _is_endless(value: Any) -> bool:
+    if type(value) is range:
+        return limits.size(value) > MAX_ELEMENTS
+    return type(value).__module__ == "itertools"

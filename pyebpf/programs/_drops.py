@@ -1,0 +1,63 @@
+"""Drops of packets as skb:kfree_skb tells them: their reasons, by number and name, and `--reason`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf import BPF, NotFound, NotSupported, enum
+from pyebpf.tool import option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["EVENT", "NO_REASONS", "PREFIX", "ReasonFilter", "WithReasons", "reason_names", "reasons_option"]
+
+#: The tracepoint's record, whose fields are its arguments' names.
+EVENT = "struct trace_event_raw_kfree_skb"
+PREFIX = "SKB_DROP_REASON_"
+NO_REASONS = (
+    "--reason: this kernel does not tell why it drops a packet, as Linux 5.17 and later do: leave --reason out, and "
+    "look at the stacks"
+)
+
+
+def reasons_option() -> Any:
+    """`-r REASON[,REASON]`, none by default."""
+    return option("-r", "--reason", default=(), metavar="REASON[,REASON]", help="only these reasons, such as NO_SOCKET")
+
+
+class WithReasons(BPF):
+    """Probes that look at reasons; `reasons` are those asked for, which an old kernel does not tell."""
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        super().__init__()
+        self.reasons = reasons
+
+    def compile(self, target: Any, **options: Any) -> Any:
+        """As every module's. Raises NotSupported where reasons are asked for and the kernel tells none."""
+        if self.reasons and not target.has_field(EVENT, "reason"):
+            raise NotSupported(NO_REASONS)
+        return super().compile(target, **options)
+
+
+class ReasonFilter:
+    """The reasons that are asked for, with or without the prefix of their names; with none, all."""
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        self.names = tuple(PREFIX + reason.upper().removeprefix(PREFIX) for reason in reasons)
+
+    def wanted(self, ctx: Any) -> bool:
+        """In a probe of kfree_skb: whether the packet's is one of them."""
+        for name in self.names:
+            if ctx.reason == enum(name):
+                return True
+        return not self.names
+
+
+def reason_names(bpf: BPF) -> Callable[[int], str]:
+    """The function that names a reason, without the prefix: "-" before Linux 5.17, which tells none."""
+    try:
+        names = bpf.enumerators("skb_drop_reason")
+    except NotFound:
+        return lambda _: "-"
+    return lambda number: names.get(number, str(number)).removeprefix(PREFIX)

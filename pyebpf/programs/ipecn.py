@@ -1,0 +1,160 @@
+"""IP packets marked Congestion Encountered (ECN), coming in and going out: a line each.
+
+A router, or this machine's own queueing discipline, marks a packet where it would otherwise have to drop it (RFC 3168).
+Packets are seen at network devices: `in` when a device has received one, `out` when the driver gets it, behind the
+queueing disciplines. One that passes several devices, such as a bridge and its port, has a line for each.
+
+Overhead: one probe for each packet that a device receives or sends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf import BPF, KernelObject, Struct, array, cast, char, field, now, u8, u16, u32, u64
+from pyebpf.filters import DeviceFilter
+from pyebpf.programs._addresses import ip_address
+from pyebpf.tool import Column, DeviceOptions, EventTool, Example, dataclass, events_of, flag
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
+
+__all__ = ["TOOL", "Mark", "Options", "build", "open"]
+
+ETH_P_IP, ETH_P_IPV6 = 0x0800, 0x86DD
+#: ETH_P_8021Q, ETH_P_8021AD: of a packet with a tag that the device does not take out or put in.
+VLANS, VLAN_HEADER = (0x8100, 0x88A8), 4
+#: The least of a header that must be there, contiguous, to be read.
+IPV4_HEADER, IPV6_HEADER = 20, 40
+#: Both bits of the field: Congestion Encountered.
+CE = 3
+
+
+class Mark(Struct):
+    """A marked packet: when, nanoseconds of time.monotonic_ns(); where; from whom to whom."""
+
+    time: u64
+    source4: u32
+    destination4: u32
+    version: u16
+    outgoing: u16
+    interface: str = field(char[16])
+    source6: bytes = field(array(u8, 16))
+    destination6: bytes = field(array(u8, 16))
+
+    @property
+    def direction(self) -> str:
+        """The packet's way, "in" or "out"."""
+        return "out" if self.outgoing else "in"
+
+    @property
+    def source(self) -> IPv4Address | IPv6Address:
+        """The sender's address."""
+        return ip_address(self.version, self.source4, self.source6)
+
+    @property
+    def destination(self) -> IPv4Address | IPv6Address:
+        """The receiver's address."""
+        return ip_address(self.version, self.destination4, self.destination6)
+
+
+@dataclass(frozen=True)
+class Options(DeviceOptions):
+    """Options: which packets to report."""
+
+    ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
+    ipv6: bool = flag("-6", "--ipv6", help="only IPv6")
+    incoming: bool = flag("--in", help="only packets that come in")
+    outgoing: bool = flag("--out", help="only packets that go out")
+
+
+def build(options: Options) -> BPF:
+    """The probes and their buffer; nothing is loaded yet."""
+    bpf, devices = BPF(), DeviceFilter(options)
+    marks = bpf.ringbuf(Mark, name="marks")
+    ipv4, ipv6 = options.ipv4 or not options.ipv6, options.ipv6 or not options.ipv4
+
+    def look(dev: KernelObject, protocol: int, at: int, left: int, outgoing: int) -> None:
+        """Report a marked packet; the `left` bytes from the address `at` on are its IP header and what follows."""
+        if ipv4 and protocol == ETH_P_IP and left >= IPV4_HEADER:
+            ip = cast("struct iphdr", at)
+            if ip.tos & CE == CE and devices.wanted(dev):
+                marks.emit(
+                    Mark(
+                        time=now(),
+                        source4=ip.saddr,
+                        destination4=ip.daddr,
+                        version=4,
+                        outgoing=outgoing,
+                        interface=dev.name,
+                        source6=bytes(16),
+                        destination6=bytes(16),
+                    )
+                )
+        elif ipv6 and protocol == ETH_P_IPV6 and left >= IPV6_HEADER:
+            ip6 = cast("struct ipv6hdr", at)
+            # The traffic class is the last four bits of the first byte and the first four of the second.
+            if ip6.flow_lbl[0] >> 4 & CE == CE and devices.wanted(dev):
+                marks.emit(
+                    Mark(
+                        time=now(),
+                        source4=0,
+                        destination4=0,
+                        version=6,
+                        outgoing=outgoing,
+                        interface=dev.name,
+                        source6=ip6.saddr.in6_u.u6_addr8,
+                        destination6=ip6.daddr.in6_u.u6_addr8,
+                    )
+                )
+
+    if options.incoming or not options.outgoing:
+
+        @bpf.btf_tracepoint("netif_receive_skb")
+        def on_receive(skb: KernelObject) -> None:
+            # The data begins at the network header, whose offset is set behind this tracepoint, or with a tag.
+            protocol, at, left = skb.protocol, u64(skb.data), skb.len - skb.data_len
+            if protocol in VLANS and left >= VLAN_HEADER:
+                protocol = cast("struct vlan_hdr", at).h_vlan_encapsulated_proto
+                at += VLAN_HEADER
+                left -= VLAN_HEADER
+            look(skb.dev, protocol, at, left, 0)
+
+    if options.outgoing or not options.incoming:
+
+        @bpf.btf_tracepoint("net_dev_start_xmit")
+        def on_send(skb: KernelObject, dev: KernelObject) -> None:
+            protocol, at = skb.protocol, u64(skb.head) + skb.network_header
+            if protocol in VLANS:
+                protocol = cast("struct vlan_hdr", at - VLAN_HEADER).h_vlan_encapsulated_proto
+            look(dev, protocol, at, u64(skb.data) + (skb.len - skb.data_len) - at, 1)
+
+    return bpf
+
+
+TOOL = EventTool(
+    name="ipecn",
+    doc=__doc__,
+    section="10.3.22",
+    tracing="packets marked Congestion Encountered",
+    options=Options,
+    build=build,
+    drop_labels={"marks": "packets"},
+    records=events_of("marks", "time"),
+    record=Mark,
+    time="time",
+    columns=(
+        Column("TIME", 8),
+        Column("DIR", 3, key="direction"),
+        Column("IFACE", 15, key="interface"),
+        Column("IP", 2, key="version", field="ip_version"),
+        Column("SADDR", 22, key="source", field="source_address", cut=False),
+        Column("DADDR", key="destination", field="destination_address"),
+    ),
+    examples=(
+        Example("ipecn", "every marked packet"),
+        Example("ipecn --in -i eth0", "only those that come in through eth0"),
+        Example("ipecn -6 --json -d 60", "IPv6 for a minute, an object a packet"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: ipecn.open(interface="eth0")

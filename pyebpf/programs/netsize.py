@@ -1,0 +1,100 @@
+"""Sizes of packets where the kernel hands them to network devices and gets them back, as four histograms.
+
+The device's sizes, nic_send_bytes and nic_recv_bytes, are those that drivers see. The stack's sizes, send_bytes and
+recv_bytes, are those before the kernel splits a packet (GSO) and after it has joined several (GRO). A driver that
+splits packets in hardware (TSO) gets them whole. Devices that do without GRO, such as loopback, have no nic_recv_bytes.
+Received sizes do not count the link layer's header, sent ones do.
+
+Overhead: one probe and a count in a histogram at each of the four places that a packet passes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf import BPF, KernelObject, Struct, char, field, u32
+from pyebpf.filters import DeviceFilter
+from pyebpf.tool import DeviceOptions, Example, Histogram, SummaryTool, dataclass, devices_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TOOL", "Options", "build", "open"]
+
+SIZES = "sizes"
+#: The book's names of the histograms, in the order of a packet's way in and out.
+NIC_RECEIVE, RECEIVE, SEND, NIC_SEND = range(4)
+NAMES = ("nic_recv_bytes", "recv_bytes", "send_bytes", "nic_send_bytes")
+#: include/linux/netdevice.h: the driver has no room; the packet comes again.
+NETDEV_TX_BUSY = 0x10
+
+
+class Kind(Struct):
+    """Key of the histograms; `device` is empty where they are not told apart by it."""
+
+    place: u32
+    device: str = field(char[16])
+
+
+@dataclass(frozen=True)
+class Options(DeviceOptions):
+    """Options: which devices, and how to group them."""
+
+    by_device: bool = devices_option("four histograms for each network device")
+
+
+def build(options: Options) -> BPF:
+    """The probes and maps; nothing is loaded yet."""
+    bpf, devices = BPF(), DeviceFilter(options)
+    sizes = bpf.log2_hist(key=Kind, unit="bytes", name=SIZES)
+
+    def count(place: int, dev: KernelObject, length: int) -> None:
+        if devices.wanted(dev):
+            sizes[Kind(place=place, device=dev.name if options.by_device else "")].add(length)
+
+    @bpf.btf_tracepoint("napi_gro_receive_entry", "napi_gro_frags_entry")
+    def on_device_receive(skb: KernelObject) -> None:
+        count(NIC_RECEIVE, skb.dev, skb.len)
+
+    @bpf.btf_tracepoint("netif_receive_skb")
+    def on_receive(skb: KernelObject) -> None:
+        count(RECEIVE, skb.dev, skb.len)
+
+    @bpf.btf_tracepoint("net_dev_queue")
+    def on_send(skb: KernelObject) -> None:
+        count(SEND, skb.dev, skb.len)
+
+    # The driver may have freed the packet already; the kernel kept its length.
+    @bpf.btf_tracepoint("net_dev_xmit")
+    def on_device_send(rc: int, dev: KernelObject, skb_len: int) -> None:
+        if rc != NETDEV_TX_BUSY:
+            count(NIC_SEND, dev, skb_len)
+
+    return bpf
+
+
+def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:
+    """The interval's histograms, by device, then in the order of a packet's way in and out."""
+    interval = bpf[SIZES].interval()
+    for kind in sorted(interval, key=lambda kind: (kind.device, kind.place)):
+        histogram = interval[kind]
+        labels = {**({"device": kind.device} if options.by_device else {}), "size": NAMES[kind.place]}
+        yield histogram.with_labels(labels)
+
+
+TOOL = SummaryTool(
+    name="netsize",
+    doc=__doc__,
+    section="10.3.26",
+    tracing="packet sizes",
+    options=Options,
+    build=build,
+    drop_labels={SIZES: "packets of further devices"},
+    snapshot=snapshot,
+    examples=(
+        Example("netsize", "four histograms when Ctrl-C ends it"),
+        Example("netsize -d 1 10", "by device, each second, ten times"),
+        Example("netsize -i eth0 --json 5", "of one interface, each five seconds"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: netsize.open(interface="eth0")

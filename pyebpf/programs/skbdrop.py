@@ -1,0 +1,116 @@
+"""Packets that the kernel drops, counted by reason and kernel stack, with the network counters that changed.
+
+Counts packets of every protocol that the kernel frees as dropped (skb:kfree_skb), not those that it frees after use.
+Many of them are harmless, such as what is left in the queues of a closed socket: the reason says so, since Linux 5.17,
+and the stack. Below the last summary are the kernel's counters that changed meanwhile, as nstat(8) has them: those of
+this network namespace, while stacks are of the whole machine.
+
+Overhead: 1.5 us for each packet that is dropped, nothing for others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from pyebpf import RawTracepointContext, Struct, has_field, kstack, s32, u32
+from pyebpf.programs._counters import changes, network_counters
+from pyebpf.programs._drops import EVENT, ReasonFilter, WithReasons, reason_names, reasons_option
+from pyebpf.tool import Column, Example, SummaryTool, dataclass, option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TOOL", "Dropped", "Options", "build", "open"]
+
+
+class Site(Struct):
+    """Key of the counts."""
+
+    reason: u32
+    stack: s32
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Packets dropped for one reason at one place; `stack` is the kernel's, the innermost function first."""
+
+    count: int
+    reason: str
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options: which drops to count."""
+
+    reasons: tuple[str, ...] = reasons_option()
+    depth: int = option(
+        "--depth",
+        default=8,
+        metavar="N",
+        help="frames of each stack (default 8)",
+        minimum=1,
+        maximum=127,
+    )
+
+
+class Drops(WithReasons):
+    """The probe; `before` are the counters at the start."""
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.before = network_counters()
+        return self
+
+
+def build(options: Options) -> Drops:
+    """The probe and its map; nothing is loaded yet."""
+    bpf, reasons = Drops(options.reasons), ReasonFilter(options.reasons)
+    drops = bpf.counter(key=Site)
+
+    @bpf.btf_tracepoint("kfree_skb")
+    def on_drop(ctx: RawTracepointContext) -> None:
+        if reasons.wanted(ctx):
+            # Since Linux commit c504e5c2f964 ("net: skb: introduce kfree_skb_reason()") (v5.17).
+            drops[Site(reason=ctx.reason if has_field(EVENT, "reason") else 0, stack=kstack(options.depth))].add()
+
+    return bpf
+
+
+def snapshot(bpf: Drops, options: Options) -> Iterator[Dropped]:  # noqa: ARG001 - as every tool's
+    """The interval's drops, the most frequent last."""
+    name = reason_names(bpf)
+    for site, count in sorted(
+        bpf["drops"].interval().items(), key=lambda item: (item[1], item[0].reason, item[0].stack)
+    ):
+        stack = tuple(str(frame) for frame in bpf.stacks.kernel(site.stack))
+        yield Dropped(count, name(site.reason), stack)
+
+
+def footer(bpf: Drops, options: Options) -> Iterator[str]:  # noqa: ARG001 - as every tool's
+    """The counters that changed since the start."""
+    yield ""
+    yield f"{'NETWORK COUNTER':<31} {'CHANGE':>10}"
+    for name, change in changes(bpf.before).items():
+        yield f"{name:<31} {change:>10}"
+
+
+TOOL = SummaryTool(
+    name="skbdrop",
+    doc=__doc__,
+    section="10.3.28",
+    tracing="dropped packets",
+    options=Options,
+    build=build,
+    drop_labels={"drops": "packets of further places"},
+    snapshot=snapshot,
+    record=Dropped,
+    columns=(Column("COUNT", 8, ">"), Column("REASON"), Column("STACK", below=True)),
+    footer=footer,
+    examples=(
+        Example("skbdrop", "stacks and counters, at the end"),
+        Example("skbdrop -r no_socket,netfilter_drop", "only these reasons"),
+        Example("skbdrop --depth 30 --json 10", "each ten seconds, longer"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: skbdrop.open()

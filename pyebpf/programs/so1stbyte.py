@@ -1,0 +1,77 @@
+"""Time from connect(2) to the first byte that is read, of IP sockets: a histogram for each process.
+
+The time runs from the beginning of connect(2) until the process has read the first data from the socket, by whatever
+system call: the network's latency, the server's time, and the process's own until it reads.
+
+Overhead: two probes for each connect(2); a probe and a look-up for each message that is received on the machine.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from pyebpf import BPF, KernelObject, Struct, cast, char, comm, field, now
+from pyebpf.filters import TaskFilter
+from pyebpf.in_flight import InFlight
+from pyebpf.programs._messages import Messages
+from pyebpf.programs._sockets import AF_UNSPEC, inode_of, is_ip, socket_of
+from pyebpf.tool import Example, SummaryTool, TaskOptions, dataclass, histograms_of, milliseconds_option, time_unit
+
+__all__ = ["TOOL", "Options", "build", "open"]
+
+
+class Key(Struct):
+    """Key of a histogram: the name of the process that read."""
+
+    process: str = field(char[16])
+
+
+@dataclass(frozen=True)
+class Options(TaskOptions):
+    """Options: whose connections to time."""
+
+    milliseconds: bool = milliseconds_option()
+
+
+def build(options: Options) -> BPF:
+    """The probes and maps; nothing is loaded yet."""
+    bpf, tasks = Messages(), TaskFilter(options)
+    # Sockets by the numbers of their inodes, which no other socket gets: some never read, and are let go of.
+    connected = InFlight(bpf, name="connected", oldest_first=True)
+    unit, factor = time_unit(options.milliseconds)
+    latency = bpf.log2_hist(key=Key, unit=unit, name="latency")
+
+    @bpf.system_call("connect")
+    def on_connect(fd: int, uservaddr: int, retval: int, elapsed: int) -> None:
+        if retval not in (0, -errno.EINPROGRESS) or not tasks.wanted():
+            return
+        sk = socket_of(fd)
+        if is_ip(sk.__sk_common.skc_family) and cast("struct sockaddr", uservaddr).sa_family != AF_UNSPEC:
+            connected.began.add(inode_of(sk), now() - elapsed)
+
+    def received(_direction: int, sk: KernelObject, size: int) -> None:
+        if size > 0 and is_ip(sk.__sk_common.skc_family):
+            elapsed = connected.end(inode_of(sk))
+            if elapsed is not None:
+                latency[Key(process=comm())].add(elapsed // factor)
+
+    bpf.trace(received, sent=False)
+    return bpf
+
+
+TOOL = SummaryTool(
+    name="so1stbyte",
+    doc=__doc__,
+    section="10.3.10",
+    tracing="the first byte of IP sockets",
+    options=Options,
+    build=build,
+    drop_labels={"connected": "connections", "latency": "connections of other processes"},
+    snapshot=histograms_of("latency"),
+    examples=(
+        Example("so1stbyte", "histograms when Ctrl-C ends it"),
+        Example("so1stbyte -m 10", "every ten seconds, in milliseconds"),
+        Example("so1stbyte --comm java", "of processes with java in their names"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: so1stbyte.open(pid=42)

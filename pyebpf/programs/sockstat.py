@@ -1,0 +1,86 @@
+"""Socket statistics: counts of socket events each second.
+
+Counts calls of accept(2), accept4(2), bind(2), connect(2), listen(2), socket(2) and socketpair(2) as they begin, and as
+sock_sendmsg and sock_recvmsg the messages that processes send and receive by any call, failed ones included.
+
+Overhead: a probe and a map operation for each event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf import BPF, KernelObject, TracepointContext, u32
+from pyebpf.filters import TaskFilter
+from pyebpf.programs._messages import WRITE, Messages
+from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TOOL", "Count", "Options", "build", "open"]
+
+CALLS = ("accept", "accept4", "bind", "connect", "listen", "socket", "socketpair")
+MESSAGES = ("sock_recvmsg", "sock_sendmsg")
+EVENTS = (*CALLS, *MESSAGES)
+#: The number of a call's event, by its tracepoint.
+NUMBERS = {f"syscalls:sys_enter_{call}": number for number, call in enumerate(CALLS)}
+RECEIVED, SENT = EVENTS.index("sock_recvmsg"), EVENTS.index("sock_sendmsg")
+
+
+@dataclass(frozen=True)
+class Count:
+    """A row: an event, and how often it happened."""
+
+    event: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Options(TaskOptions):
+    """Options: which processes to count."""
+
+
+def build(options: Options) -> BPF:
+    """The probes and the counts; nothing is loaded yet."""
+    bpf, tasks = Messages(), TaskFilter(options)
+    events = bpf.counter(key=u32, name="events")
+
+    @bpf.tracepoint(*NUMBERS)
+    def on_call(ctx: TracepointContext) -> None:
+        if tasks.wanted():
+            events[NUMBERS[ctx.target]].add()
+
+    def count(direction: int, _sk: KernelObject, _size: int) -> None:
+        if tasks.wanted():
+            events[SENT if direction == WRITE else RECEIVED].add()
+
+    bpf.trace(count)
+    return bpf
+
+
+def snapshot(bpf: Any, options: Options) -> Iterator[Count]:  # noqa: ARG001 - as every tool's
+    """The interval's counts, in the order of the events' names."""
+    for number, count in sorted(bpf["events"].interval().items()):
+        yield Count(EVENTS[number], count)
+
+
+TOOL = SummaryTool(
+    name="sockstat",
+    doc=__doc__,
+    section="10.3.1",
+    tracing="socket events",
+    options=Options,
+    build=build,
+    drop_labels={"events": "events"},
+    snapshot=snapshot,
+    record=Count,
+    screen=True,
+    columns=(Column("EVENT", 14), Column("COUNT", 8, ">")),
+    examples=(
+        Example("sockstat", "each second, until Ctrl-C"),
+        Example("sockstat -C 10 6", "every ten seconds for a minute, one below the other"),
+        Example("sockstat -p 181", "of process 181"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: sockstat.open(pid=42)

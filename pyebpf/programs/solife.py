@@ -1,0 +1,106 @@
+"""Lifespans of socket sessions: a line for each that ends, from connect(2) or accept(2) to the last close.
+
+A session begins when connect(2) succeeds, or goes on in the background, or accept(2) returns. It ends when the last
+descriptor of the socket is closed, by whatever process. Sockets of every family are shown, with the process and the
+address of the beginning.
+
+Overhead: two probes for each connect(2) and accept(2), and one for each socket that is closed.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from pyebpf import BPF, KernelObject, Struct, cast, char, comm, field, now, pid, u16, u32, u64
+from pyebpf.endpoints import SocketAddress, sockaddr
+from pyebpf.filters import TaskFilter
+from pyebpf.programs._sockets import AF_UNSPEC, accepted_from, address_columns, socket_of
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of
+
+__all__ = ["TOOL", "Options", "Session", "build", "open"]
+
+CONNECTED, ACCEPTED = 0, 1
+
+
+class Session(Struct):
+    """A session that ended: times in nanoseconds, the process that began it and the address that it was with."""
+
+    began: u64
+    ended: u64
+    pid: u32
+    #: 0 if the session began with connect(2), 1 if with accept(2).
+    call: u16
+    comm: str = field(char[16])
+    peer: SocketAddress
+
+    @property
+    def lifespan(self) -> int:
+        """Nanoseconds from beginning to end."""
+        return self.ended - self.began
+
+
+@dataclass(frozen=True)
+class Options(TaskOptions):
+    """Options: whose sessions to report."""
+
+
+def build(options: Options) -> BPF:
+    """The probes and maps; nothing is loaded yet."""
+    bpf, tasks = BPF(), TaskFilter(options)
+    sessions = bpf.hash(key=u64, value=Session, name="sessions")
+    ended = bpf.ringbuf(Session, name="ended")
+
+    @bpf.system_call("connect")
+    def on_connect(fd: int, uservaddr: int, addrlen: int, retval: int) -> None:
+        if retval not in (0, -errno.EINPROGRESS) or not tasks.wanted():
+            return
+        peer = sockaddr(uservaddr, addrlen)
+        if peer.family != AF_UNSPEC:
+            sk = socket_of(fd)
+            # A session that has begun goes on: connect(2) may be called again to learn how the first call ended.
+            sessions.add(sk, Session(began=now(), ended=0, pid=pid(), call=CONNECTED, comm=comm(), peer=peer))
+
+    @bpf.system_call("accept", "accept4")
+    def on_accept(retval: int) -> None:
+        if retval < 0 or not tasks.wanted():
+            return
+        sk = socket_of(retval)
+        peer = accepted_from(sk)
+        sessions[sk] = Session(began=now(), ended=0, pid=pid(), call=ACCEPTED, comm=comm(), peer=peer)
+
+    @bpf.function("sock_close")
+    def on_close(filp: KernelObject) -> None:
+        sk = cast("struct socket", filp.private_data).sk
+        session = sessions.get(sk)
+        if session is not None:
+            session.ended = now()
+            ended.emit(session)
+            del sessions[sk]
+
+    return bpf
+
+
+TOOL = EventTool(
+    name="solife",
+    doc=__doc__,
+    tracing="socket sessions",
+    options=Options,
+    build=build,
+    drop_labels={"sessions": "sessions under way", "ended": "sessions"},
+    records=events_of("ended", "began", "ended"),
+    record=Session,
+    time="ended",
+    columns=(
+        Column("PID", 7),
+        Column("COMM", 16),
+        Column("CALL", 7, key=lambda session: "accept" if session.call == ACCEPTED else "connect", field="call"),
+        *address_columns("peer"),
+        Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns"),
+    ),
+    examples=(
+        Example("solife", "every session that ends"),
+        Example("solife -T", "with the time of day"),
+        Example("solife -p 181 --json", "that process 181 began, an object a line"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: solife.open(pid=42)

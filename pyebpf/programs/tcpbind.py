@@ -1,0 +1,99 @@
+"""Addresses that TCP sockets are bound to: a line for each bind(2).
+
+LADDR and LPORT are what the socket has when the call returns: the port that the kernel chose if the process asked for
+port 0. Of a call that failed they are what the process asked for. Ports that connect(2) and listen(2) choose by
+themselves are not shown.
+
+Overhead: two probes for each bind(2) of any socket.
+"""
+
+from __future__ import annotations
+
+from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, s32, u16, u32, u64
+from pyebpf.endpoints import SocketAddress, endpoints, sockaddr
+from pyebpf.filters import TaskFilter
+from pyebpf.programs._sockets import RESULT, is_ip, socket_of
+from pyebpf.programs._tcp import IPPROTO_MPTCP, IPPROTO_TCP
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, option
+
+__all__ = ["TOOL", "Bind", "Options", "build", "open"]
+
+
+class Bind(Struct):
+    """A call that returned: `result` is 0 or an error number negated, `asked` the port that the process gave."""
+
+    time: u64
+    pid: u32
+    result: s32
+    asked: u16
+    comm: str = field(char[16])
+    local: SocketAddress
+
+    @property
+    def error(self) -> str | None:
+        """The error's name, None without one."""
+        return errno_name(-self.result) if self.result else None
+
+
+@dataclass(frozen=True)
+class Options(TaskOptions):
+    """Options: which calls to report."""
+
+    local_ports: tuple[int, ...] = option(
+        "-L", "--localport", default=(), metavar="PORT[,PORT]", help="only these local ports", minimum=0, maximum=65535
+    )
+    failed: bool = failures_option("only failed calls")
+
+
+def build(options: Options) -> BPF:
+    """The probe and its buffer; nothing is loaded yet."""
+    bpf, tasks = BPF(), TaskFilter(options)
+    binds = bpf.ringbuf(Bind)
+
+    @bpf.system_call("bind")
+    def on_bind(fd: int, umyaddr: int, addrlen: int, retval: int) -> None:
+        if options.failed and retval == 0:
+            return
+        sk = socket_of(fd)
+        if sk.sk_protocol not in (IPPROTO_TCP, IPPROTO_MPTCP) or not is_ip(sk.__sk_common.skc_family):
+            return
+        if not tasks.wanted():
+            return
+        local = sockaddr(umyaddr, addrlen)
+        asked = local.port
+        if retval == 0:
+            ends = endpoints(sk)
+            local.family = ends.family
+            local.high, local.low, local.port = ends.local_high, ends.local_low, ends.local_port
+        if options.local_ports and local.port not in options.local_ports:
+            return
+        binds.emit(Bind(time=now(), pid=pid(), result=retval, asked=asked, comm=comm(), local=local))
+
+    return bpf
+
+
+TOOL = EventTool(
+    name="tcpbind",
+    doc=__doc__,
+    tracing="bind(2) of TCP sockets",
+    options=Options,
+    build=build,
+    drop_labels={"binds": "calls"},
+    records=events_of("binds", "time"),
+    record=Bind,
+    time="time",
+    columns=(
+        Column("PID", 7),
+        Column("COMM", 16),
+        Column("LADDR", 15, key="local.address", cut=False, field="local_address"),
+        Column("LPORT", 5, ">", key="local.port", field="local_port"),
+        Column("ASKED", key="asked", field="requested_port", printed=False),
+        RESULT,
+    ),
+    examples=(
+        Example("tcpbind", "every bind(2) of a TCP socket"),
+        Example("tcpbind -x", "only those that failed"),
+        Example("tcpbind -L 80,443 --json", "to these ports, an object a line"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: tcpbind.open(pid=42)

@@ -1,0 +1,173 @@
+"""TCP connections that processes open: a line for each, with the process, both ends and the time of connect(2).
+
+A line is an active open: a SYN that the kernel sent, whether or not it is answered. The local port is chosen inside
+connect(2), so a line is printed when the connection is established or refused, when a connect(2) that does not wait
+returns, or when the SYN is sent again, after a second without an answer. TIME is that of the open.
+
+Overhead: nothing for data; one or two map operations for each connection that is opened.
+"""
+
+from __future__ import annotations
+
+from pyebpf import BPF, KernelObject, Struct, TcpState, cast, char, comm, field, helpers, now, pid, u32, u64
+from pyebpf.endpoints import Endpoints, endpoints
+from pyebpf.filters import SocketFilter, TaskFilter
+from pyebpf.programs._tcp import IPPROTO_TCP
+from pyebpf.tool import (
+    Column,
+    EventTool,
+    Example,
+    SocketOptions,
+    SummaryTool,
+    TaskOptions,
+    counts_of,
+    dataclass,
+    ends_columns,
+    events_of,
+    flag,
+)
+
+__all__ = ["TOOL", "Connect", "Options", "Pair", "build", "open"]
+
+
+class Opened(Struct):
+    """Key of the opens: the address of a `struct sock`."""
+
+    address: u64
+
+
+class Attempt(Struct):
+    """An open whose local port is not known yet."""
+
+    time: u64
+    pid: u32
+    comm: str = field(char[16])
+
+
+class Connect(Struct):
+    """A connection that a process opened; time in nanoseconds of time.monotonic_ns()'s clock."""
+
+    time: u64
+    pid: u32
+    comm: str = field(char[16])
+    ends: Endpoints
+
+
+class Pair(Struct):
+    """Key of the counts: ends without the local port, which is another for each connection."""
+
+    ends: Endpoints
+
+
+@dataclass(frozen=True)
+class Options(SocketOptions, TaskOptions):
+    """Options: which connections to report."""
+
+    counts: bool = flag("-c", "--count", help="count connections by address and remote port")
+
+
+def build(options: Options) -> BPF:
+    """The probes and maps; nothing is loaded yet."""
+    bpf, tasks, sockets = BPF(), TaskFilter(options), SocketFilter(options)
+    attempts = bpf.hash(key=Opened, value=Attempt, size=16_384)
+    # The socket that a thread opens. What opens one without connect(2), such as io_uring, leaves its entry behind.
+    opening = bpf.lru_hash(key=u64, value=u64, size=16_384)
+    if options.counts:
+        counts = bpf.counter(key=Pair, name="counts")
+    else:
+        connects = bpf.ringbuf(Connect, name="connects")
+
+    def report(sk: KernelObject) -> None:
+        key = Opened(address=u64(sk))
+        attempt = attempts.get(key)
+        if attempt is None:
+            return
+        connect = Connect(time=attempt.time, pid=attempt.pid, comm=attempt.comm, ends=endpoints(sk))
+        # Of two processors that come here at once, one removes the entry.
+        if helpers.map_delete_elem(attempts, key) != 0 or not sockets.wanted(connect.ends):
+            return
+        if options.counts:
+            connect.ends.local_port = 0
+            counts[Pair(ends=connect.ends)].add()
+        else:
+            connects.emit(connect)
+
+    @bpf.btf_tracepoint("inet_sock_set_state")
+    def on_state(sk: KernelObject, oldstate: int, newstate: int) -> None:
+        if sk.sk_protocol != IPPROTO_TCP:
+            return
+        if newstate == TcpState.SYN_SENT:
+            if tasks.wanted():
+                attempts[Opened(address=u64(sk))] = Attempt(time=now(), pid=pid(), comm=comm())
+                opening[helpers.get_current_pid_tgid()] = u64(sk)
+        elif oldstate == TcpState.SYN_SENT:
+            # Without a port to connect from, no SYN was sent.
+            if newstate == TcpState.CLOSE and cast("struct tcp_sock", sk).segs_out == 0:
+                del attempts[Opened(address=u64(sk))]
+            else:
+                report(sk)
+
+    @bpf.btf_tracepoint("tcp_retransmit_skb")
+    def on_retransmit(sk: KernelObject) -> None:
+        if sk.__sk_common.skc_state == TcpState.SYN_SENT:
+            report(sk)
+
+    @bpf.tracepoint("syscalls:sys_exit_connect")
+    def on_connect() -> None:
+        address = opening.pop(helpers.get_current_pid_tgid(), 0)
+        if address:
+            report(cast("struct sock", address))
+
+    return bpf
+
+
+LABELS = {
+    "attempts": "connections under way",
+    "opening": "threads that connect",
+    "connects": "connections",
+    "counts": "connections of further addresses",
+}
+COUNTS = SummaryTool(
+    name="tcpconnect",
+    doc=__doc__,
+    tracing="TCP connections",
+    options=Options,
+    build=build,
+    drop_labels=LABELS,
+    snapshot=counts_of("counts"),
+    record=Pair,
+    columns=(
+        Column("LADDR", 25, key="ends.local", cut=False, field="local_address", type="str"),
+        Column("RADDR", 25, key="ends.remote", cut=False, field="remote_address", type="str"),
+        Column("RPORT", 6, ">", key="ends.remote_port", field="remote_port", type="int"),
+        Column("CONNECTS", 10, ">", key="count", type="int"),
+    ),
+)
+TOOL = EventTool(
+    name="tcpconnect",
+    doc=__doc__,
+    section="10.3.11",
+    tracing="TCP connections",
+    options=Options,
+    build=build,
+    drop_labels=LABELS,
+    records=events_of("connects", "time"),
+    record=Connect,
+    time="time",
+    columns=(
+        Column("TIME", 8),
+        Column("PID", 7),
+        Column("COMM", 16),
+        Column("IP", 2, key="ends.version", field="ip_version", type="int"),
+        *ends_columns(),
+    ),
+    modes={"counts": COUNTS},
+    examples=(
+        Example("tcpconnect", "every connection that is opened"),
+        Example("tcpconnect -p 181", "only by process 181"),
+        Example("tcpconnect -D 80,443", "only to these ports"),
+        Example("tcpconnect -c 10", "counts by address and port, every ten seconds"),
+        Example("tcpconnect -4 --json", "of IPv4, an object a line"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: tcpconnect.open(pid=42)

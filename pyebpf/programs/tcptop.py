@@ -1,0 +1,103 @@
+"""Throughput of TCP by process and connection: a screen each second, the busiest on top.
+
+RX_KB and TX_KB are the data that processes received and sent in the interval, in units of 1024 bytes, counted when
+their calls return: data that waits in a buffer is not received yet, and what is sent may not be acknowledged.
+
+Overhead: one map operation for each call that sends or receives over TCP, nothing for packets.
+"""
+
+from __future__ import annotations
+
+from pyebpf import BPF, KernelObject, Struct, char, comm, field, pid, u32
+from pyebpf.endpoints import Endpoints, endpoints
+from pyebpf.filters import SocketFilter, TaskFilter
+from pyebpf.programs._tcp import IPPROTO_TCP, joined_ends_columns
+from pyebpf.programs._transfers import Transfers
+from pyebpf.tool import Column, Example, SocketOptions, SummaryTool, TaskOptions, dataclass, load_average
+
+__all__ = ["TOOL", "Options", "Traffic", "build", "open"]
+
+
+class Flow(Struct):
+    """Key of the counts: a process's thread and a connection."""
+
+    pid: u32
+    comm: str = field(char[16])
+    ends: Endpoints
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a process sent and received over a connection in an interval."""
+
+    pid: int
+    comm: str
+    ends: Endpoints
+    sent: int
+    received: int
+
+
+@dataclass(frozen=True)
+class Options(SocketOptions, TaskOptions):
+    """Options: which connections to show."""
+
+
+def build(options: Options) -> BPF:
+    """The probes and maps; nothing is loaded yet."""
+    bpf, tasks, sockets = Transfers(IPPROTO_TCP), TaskFilter(options), SocketFilter(options)
+    sent = bpf.counter(key=Flow, name="sent")
+    received = bpf.counter(key=Flow, name="received")
+
+    def on_sent(sk: KernelObject, size: int) -> None:
+        if tasks.wanted():
+            ends = endpoints(sk)
+            if sockets.wanted(ends):
+                sent[Flow(pid=pid(), comm=comm(), ends=ends)].add(size)
+
+    def on_received(sk: KernelObject, size: int) -> None:
+        if tasks.wanted():
+            ends = endpoints(sk)
+            if sockets.wanted(ends):
+                received[Flow(pid=pid(), comm=comm(), ends=ends)].add(size)
+
+    bpf.sent, bpf.received = on_sent, on_received
+    return bpf
+
+
+def snapshot(bpf: BPF, options: Options) -> list[Traffic]:  # noqa: ARG001 - as every tool's
+    """The interval's traffic, the most first."""
+    sent, received = dict(bpf["sent"].interval()), dict(bpf["received"].interval())
+    rows = [
+        Traffic(flow.pid, flow.comm, flow.ends, sent.get(flow, 0), received.get(flow, 0))
+        for flow in {**sent, **received}
+    ]
+    return sorted(rows, key=lambda row: (-row.sent - row.received, row.pid, row.ends.local_port))
+
+
+TOOL = SummaryTool(
+    name="tcptop",
+    doc=__doc__,
+    section="10.3.14",
+    tracing="TCP throughput",
+    options=Options,
+    build=build,
+    drop_labels={"sent": "calls on further connections", "received": "calls on further connections"},
+    snapshot=snapshot,
+    record=Traffic,
+    screen=True,
+    heading=load_average,
+    columns=(
+        Column("PID", 7),
+        Column("COMM", 12),
+        *joined_ends_columns(headings=("LADDR", "RADDR")),
+        Column("RX_KB", 6, ">", key="received", scale=1024, decimals=0, field="received_bytes"),
+        Column("TX_KB", 6, ">", key="sent", scale=1024, decimals=0, field="sent_bytes"),
+    ),
+    examples=(
+        Example("tcptop", "a screen each second"),
+        Example("tcptop -C 5", "every five seconds, one below the other"),
+        Example("tcptop -L 443 -r 40", "of this local port, 40 rows"),
+        Example("tcptop --json 1 10", "ten seconds, an object a connection"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: tcptop.open(pid=42)

@@ -1,0 +1,227 @@
+"""Tools of several modes, and screens: which options there are, what is printed where."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import NamedTuple
+
+import pytest
+
+from pyebpf.cli.parser import parse
+from pyebpf.cli.report import UsageError
+from pyebpf.cli.run import run_tool
+from pyebpf.cli.schema import schema_of
+from pyebpf.output.histogram import Bucket, Histogram, log2
+from pyebpf.output.schema import histogram_schema
+from pyebpf.output.sink import Sink
+from pyebpf.output.writers import histogram_writer
+from pyebpf.tool import (
+    KERNEL_STACK,
+    USER_STACK,
+    Column,
+    EventTool,
+    SummaryTool,
+    counts_of,
+    dataclass,
+    flag,
+    histograms_of,
+    load_average,
+)
+from pyebpf.tool.snapshots import Counted
+from tests.cli.fakes import Count, EventOptions, Open, Tracer, opens
+from tests.support.json_schema import faults
+
+
+@dataclass(frozen=True)
+class Options(EventOptions):
+    counts: bool = flag("-c", "--counts", help="count, by process")
+
+
+def rows(_tracer, _options):
+    return [Count(f"row{number}", number) for number in range(30)]
+
+
+COUNTS = SummaryTool(
+    name="both",
+    doc="Both.",
+    tracing="opens",
+    options=Options,
+    build=Tracer,
+    snapshot=rows,
+    columns=(Column("NAME", 8), Column("COUNT", 6, ">")),
+    record=Count,
+)
+BOTH = EventTool(
+    name="both",
+    doc="Both.",
+    tracing="opens",
+    options=Options,
+    build=Tracer,
+    records=opens,
+    columns=(Column("PID", 7), Column("PATH")),
+    record=Open,
+    modes={"counts": COUNTS},
+)
+TOP = SummaryTool(
+    name="top",
+    doc="Top.",
+    tracing="opens",
+    options=EventOptions,
+    build=Tracer,
+    snapshot=rows,
+    columns=(Column("NAME", 8), Column("COUNT", 6, ">")),
+    record=Count,
+    screen=True,
+    heading=load_average,
+    footer=lambda _tracer, _options: ["the end"],
+)
+
+
+def printed(capsys, tool, *arguments):
+    assert run_tool(tool, list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def test_an_option_chooses_the_mode(capsys):
+    """Lines without it, a table with it; the fields of JSON and the schema follow."""
+    out = printed(capsys, BOTH, "-c", "--json", "0.01", "1")
+    first = json.loads(out.splitlines()[0])
+    assert (
+        list(first)
+        == ["time", "name", "count"]
+        == list(schema_of(BOTH, Options(counts=True))["oneOf"][0]["properties"])
+    )
+    assert list(schema_of(BOTH, Options())["oneOf"][0]["properties"]) == ["time", "pid", "path"]
+    with BOTH.open(counts=True) as snapshot:
+        assert len(snapshot()) == 30
+
+
+def test_an_interval_is_for_the_mode_that_has_summaries():
+    """The option that asks for it is named."""
+    with pytest.raises(UsageError, match="an interval is for summaries, which -c asks for"):
+        parse(BOTH, ["1"])
+    assert parse(BOTH, ["-c", "1"])[1].interval == 1.0
+
+
+def test_a_screen_off_a_terminal_is_blocks(capsys):
+    """Time and load above the table, 20 rows or what --rows says, a footer at the end; no escape sequences."""
+    out = printed(capsys, TOP, "0.01", "2")
+    blocks = out.split("loadavg: ")[1:]
+    assert len(blocks) == 2
+    assert [block.count("row") for block in blocks] == [20, 20]
+    assert out.endswith("the end\n")
+    assert "\x1b" not in out
+    assert printed(capsys, TOP, "0.01", "1", "-r", "3").count("row") == 3
+
+
+def test_a_program_gets_all_rows_and_no_frame(capsys):
+    """JSON and CSV have neither heading nor footer, and every row."""
+    lines = printed(capsys, TOP, "--json", "0.01", "1").splitlines()
+    assert [json.loads(line)["name"] for line in lines] == [f"row{number}" for number in range(30)]
+    assert len(printed(capsys, TOP, "--csv", "0.01", "1").splitlines()) == 31
+
+
+def test_a_screen_on_a_terminal_is_cleared_first(monkeypatch):
+    """Once an interval; not with --noclear."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for arguments, cleared in ((["0.01", "2"], 2), (["-C", "0.01", "2"], 0)):
+        terminal = Terminal()
+        monkeypatch.setattr("sys.stdout", terminal)
+        assert run_tool(TOP, arguments) == 0
+        assert terminal.getvalue().count("\x1b[H\x1b[2J") == cleared
+
+
+def test_a_screen_is_drawn_every_second_by_default():
+    """As top(1) is."""
+    assert parse(TOP, [])[1].interval == 1.0
+
+
+class Interval:
+    def __init__(self, found):
+        self.found = found
+
+    def interval(self):
+        return self.found
+
+
+def test_counts_are_sorted_and_have_the_keys_attributes():
+    """The most last; a key's fields are the row's."""
+    key, other = Count("a", 1), Count("b", 2)
+    found = counts_of("calls")({"calls": Interval({key: 5, other: 3})}, None)
+    assert [(row.name, row.count) for row in found] == [("b", 3), ("a", 5)]
+    assert Counted(key, 5, {}).key is key
+    with pytest.raises(AttributeError):
+        _ = found[0].nothing
+
+
+def test_histograms_are_sorted_and_their_labels_made_readable():
+    """The largest total last; a part without a function is shown as it is, a single histogram without key, too."""
+    found = {
+        1: log2([0, 0, 7], labels={"disk": 1, "flags": 3}),
+        2: log2([0, 2], labels={"disk": 2, "flags": 4}),
+    }
+    shown = list(
+        histograms_of("latency", disk=lambda number: f"vd{number}", stack=str)({"latency": Interval(found)}, None)
+    )
+    assert [each.heading() for each in shown] == ["disk = 'vd2', flags = 4", "disk = 'vd1', flags = 3"]
+    assert [each.total for each in histograms_of("latency")({"latency": Interval(log2([4]))}, None)] == [4]
+
+
+class Traced(dict):
+    """Aggregations by name, and stacks whose numbers are their frames."""
+
+    def __init__(self, found):
+        super().__init__(calls=Interval(found))
+        self.stacks, self.released = self, 0
+
+    def user(self, number, pid):
+        return (Frame(f"f{number}"), Frame(f"main of {pid}"))
+
+    def kernel(self, number):
+        return (Frame(f"k{number}"),)
+
+    def release(self):
+        self.released += 1
+
+
+class Frame(NamedTuple):
+    label: str
+
+
+class Key(NamedTuple):
+    pid: int
+    stack: int
+    reason: int
+
+
+def test_stacks_of_keys_are_shown_by_their_functions():
+    """In histograms and in rows, the process's and the kernel's; what was shown is released."""
+    traced = Traced({1: log2([0, 3], labels={"pid": 7, "stack": 5})})
+    (found,) = histograms_of("calls", stack=USER_STACK)(traced, None)
+    assert found.labels == {"pid": 7, "stack": ("f5", "main of 7")}
+    assert found.heading() == "pid = 7\n\tf5\n\tmain of 7"
+    assert traced.released == 1
+    traced = Traced({Key(7, 5, 2): 3})
+    (row,) = counts_of("calls", stack=KERNEL_STACK, reason={2: "NO_SOCKET"}.get)(traced, None)
+    assert (row.pid, row.stack, row.reason, row.count, row.key.reason) == (7, ("k5",), "NO_SOCKET", 3, 2)
+    assert traced.released == 1
+    assert counts_of("calls")(traced, None)[0].stack == 5
+    assert traced.released == 1
+
+
+def test_histograms_keep_their_sum():
+    """It is in JSON, as the schema says, and survives new labels."""
+    whole = Histogram((Bucket(0, 9, 2),), "ms", "linear", {"disk": 1}, 11)
+    (found,) = histograms_of("calls", disk=str)(Traced({1: whole}), None)
+    assert (found.sum, found.average, found.labels) == (11, 5.5, {"disk": "1"})
+    assert Histogram((Bucket(0, 9, 0),), sum=0).average is None
+    stream = io.StringIO()
+    histogram_writer("json", Sink(stream)).interval([found], "2026-01-02T03:04:05.000000006+00:00")
+    value = json.loads(stream.getvalue())
+    assert value["sum"] == 11
+    assert faults(histogram_schema(), value) == []

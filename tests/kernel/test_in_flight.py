@@ -1,0 +1,150 @@
+"""`InFlight`: times from one event to another, what finds no room; and the example of the page on tools."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import time
+from contextlib import suppress
+
+import pytest
+
+from pyebpf import BPF, Struct, pid, u64
+from pyebpf.in_flight import InFlight
+from tests.support.command import ROOT, running
+
+pytestmark = pytest.mark.every_kernel
+
+ME = os.getpid()
+WAIT = 0.01
+#: Offsets and descriptors that nobody else has.
+FIRST = 1_000_000
+
+
+class Ended(Struct):
+    """A thing that ended."""
+
+    thing: u64
+    elapsed: u64
+
+
+@pytest.fixture
+def flight(request):
+    """Things that start by lseek(2), end by close(2) and are forgotten by dup2(2), named by their numbers."""
+    bpf = BPF()
+    things = InFlight(bpf, **getattr(request, "param", {}))
+    ended = bpf.ringbuf(Ended)
+
+    @bpf.tracepoint("syscalls:sys_enter_lseek")
+    def on_start(offset: u64) -> None:
+        if pid() == ME and offset >= FIRST:
+            things.start(offset)
+
+    @bpf.tracepoint("syscalls:sys_enter_close")
+    def on_end(fd: int) -> None:
+        if pid() == ME and fd >= FIRST:
+            elapsed = things.end(u64(fd))
+            if elapsed is not None:
+                ended.emit(Ended(thing=u64(fd), elapsed=elapsed))
+
+    @bpf.tracepoint("syscalls:sys_enter_dup2", "syscalls:sys_enter_dup3", optional=True)
+    def on_cancel(oldfd: int) -> None:
+        if pid() == ME and oldfd >= FIRST:
+            things.cancel(u64(oldfd))
+
+    with bpf:
+        yield bpf, things, ended
+
+
+def start(thing: int) -> None:
+    """A thing starts."""
+    with open(__file__, "rb") as file:  # noqa: PTH123 - its descriptor is what is wanted
+        os.lseek(file.fileno(), thing, os.SEEK_SET)
+
+
+def end(thing: int) -> None:
+    """A thing ends."""
+    with suppress(OSError):
+        os.close(thing)
+
+
+def test_the_time_between_start_and_end(flight):
+    """At least what was waited, at most what this process saw; each thing once, by the last of its starts."""
+    bpf, things, ended = flight
+    before = time.monotonic_ns()
+    start(FIRST)
+    start(FIRST + 1)
+    time.sleep(WAIT)
+    start(FIRST + 1)
+    assert len(things) == 2
+    end(FIRST)
+    end(FIRST + 1)
+    end(FIRST + 1)
+    end(FIRST + 2)
+    took = time.monotonic_ns() - before
+    first, second = ended.poll(0)
+    assert (first.thing, second.thing) == (FIRST, FIRST + 1)
+    assert WAIT * 1e9 <= first.elapsed <= took
+    assert second.elapsed < first.elapsed
+    assert len(things) == 0
+    assert not bpf.dropped
+
+
+def test_what_is_cancelled_has_no_end(flight):
+    """It is forgotten."""
+    _, things, ended = flight
+    start(FIRST)
+    start(FIRST + 1)
+    with suppress(OSError):
+        os.dup2(FIRST, 100)
+    end(FIRST)
+    end(FIRST + 1)
+    assert [each.thing for each in ended.poll(0)] == [FIRST + 1]
+    assert len(things) == 0
+
+
+@pytest.mark.parametrize("flight", [{"size": 5, "name": "things"}], indirect=True)
+def test_what_finds_no_room_is_counted(flight):
+    """By the name that was given."""
+    bpf, things, ended = flight
+    for number in range(7):
+        start(FIRST + number)
+    assert len(things) == 5
+    assert bpf.dropped == {"things: map full": 2}
+    for number in range(7):
+        end(FIRST + number)
+    assert [each.thing - FIRST for each in ended.poll(0)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("flight", [{"size": 512, "oldest_first": True}], indirect=True)
+def test_the_oldest_give_way(flight):
+    """Nothing is dropped; the newest are there."""
+    bpf, things, ended = flight
+    for number in range(2000):
+        start(FIRST + number)
+    assert len(things) <= 512
+    end(FIRST + 1999)
+    assert [each.thing - FIRST for each in ended.poll(0)] == [1999]
+    assert not bpf.dropped
+
+
+def test_the_tool_of_the_page():
+    """`pyebpf run docs/examples/connect_latency.py`: every connect(2) of this process, with all fields."""
+    with running("run", ROOT / "docs/examples/connect_latency.py", "--json", "-p", str(ME)) as tool:
+        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            with socket.create_server((address, 0), family=family) as server, socket.socket(family) as client:
+                client.connect(server.getsockname()[:2])
+                port = server.getsockname()[1]
+            with socket.socket(family) as client, pytest.raises(OSError, match="refused"):
+                client.connect((address, port))
+        tool.stop()
+    found = [json.loads(line) for line in tool.out.splitlines()]
+    assert [(each["error"], each["address"].rpartition(":")[0]) for each in found] == [
+        (0, "127.0.0.1"),
+        (errno.ECONNREFUSED, "127.0.0.1"),
+        (0, "[::1]"),
+        (errno.ECONNREFUSED, "[::1]"),
+    ]
+    assert all(each["pid"] == ME and each["latency_ns"] > 0 for each in found)

@@ -1,0 +1,75 @@
+"""Functions that no probe can be put on: of instructions that the kernel refuses, and IFUNCs."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+
+import pytest
+
+from pyebpf import BPF, u64
+from pyebpf.elf.symbols import IFUNC
+from pyebpf.errors import KernelError, NotFound
+from pyebpf.features import Support, _remembered
+from pyebpf.kernel.libraries import loaded_function
+from pyebpf.symbols.files import ElfFile
+from pyebpf.symbols.libraries import find_binary
+from pyebpf.symbols.user_functions import find_functions
+from tests.support.native import build_native
+from tests.support.needs import needs, unless
+
+CALLS = 23
+SOURCE = """
+int plain_first(int number) { return number + 1; }
+int plain_second(int number) { return number + 2; }
+__asm__(".globl plain_locked; .type plain_locked, @function; plain_locked: lock incl (%rdi); ret;"
+        ".size plain_locked, .-plain_locked");
+"""
+
+
+def at(path, function):
+    """A module that counts calls of this process."""
+    bpf = BPF()
+    counts = bpf.array(value=u64)
+
+    @bpf.uprobe(path, function, pid=os.getpid())
+    def on_call() -> None:
+        counts[0] += 1
+
+    return bpf, counts
+
+
+@pytest.mark.parametrize("way", ["uprobe.multi", "uprobe"])
+def test_an_instruction_that_the_kernel_refuses(tmp_path, way, monkeypatch):
+    """Of a pattern such a function is left out with a warning; alone it is an error with its name."""
+    needs("attach:uprobe" if way == "uprobe" else "attach:uprobe_multi")
+    unless(os.uname().machine == "x86_64", "machine:x86_64")
+    if way == "uprobe":
+        monkeypatch.setitem(_remembered, "attach:uprobe_multi", Support.NO)
+    path = str(build_native(SOURCE, tmp_path / "unprobed.so", "-shared", "-fPIC"))
+    library = ctypes.CDLL(path)
+    bpf, counts = at(path, "plain_*")
+    with bpf:
+        for _ in range(CALLS):
+            assert (library.plain_first(1), library.plain_second(1)) == (2, 3)
+        (warning,) = bpf.warnings
+        assert counts[0] == 2 * CALLS
+    assert warning == "left out: plain_locked: the kernel has no probes for the instruction that begins there"
+    bpf, counts = at(path, "plain_locked")
+    message = "^uprobe .*plain_locked.*: the kernel has no probes for the instruction that begins plain_locked: probe"
+    with pytest.raises(KernelError, match=message), bpf:
+        pass
+
+
+def test_an_ifunc_names_the_function_in_use():
+    """Of the C library's memcpy, if that has symbols: neither the resolver, nor a variant that this machine leaves."""
+    library = ElfFile(find_binary("libc.so.6"))
+    unless(library.find("memcpy")[0].kind == IFUNC, "setting:IFUNC-memcpy")
+    with pytest.raises(NotFound, match=r"\(IFUNC\): ") as refused:
+        find_functions(library, ["memcpy"])
+    if library.functions("__memcpy_*"):
+        (name,) = re.findall(r": probe (\S+), which this machine uses$", str(refused.value))
+        (place,) = find_functions(library, [name]).places
+        assert place.offset == loaded_function(library.path, "memcpy")
+        assert "ifunc" not in name

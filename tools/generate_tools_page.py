@@ -1,0 +1,88 @@
+"""Write docs/tools/README.md, every tool in the order of the book with output of its page; `--check` only compares."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from pyebpf.cli.catalogue import find, names  # noqa: E402 - the path comes first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = ROOT / "docs" / "tools"
+PAGE = FOLDER / "README.md"
+#: The longest output that is shown; longer ones end in a line of three dots.
+LINES = 16
+HEAD = """\
+# Tools
+
+Every tool in the order of *BPF Performance Tools*, with real output. The page of a tool has its options, fields and
+overhead. `pyebpf TOOL --help` and `pyebpf schema TOOL` say what each prints, `pyebpf doctor` which run on a machine.
+
+<!-- written by tools/generate_tools_page.py from the tools and their pages -->
+"""
+#: Chapters in the order of the page: the tools whose section is not declared by themselves.
+CHAPTERS = {
+    "Networking (chapter 10)": ("tcplife",),
+    "Disks (chapter 9)": ("biolatency", "nvmelatency"),
+    "Processors, files and system calls": ("profile", "opensnoop", "syscount", "funccount"),
+}
+#: The sections of tools that do not declare theirs.
+SECTIONS = {"tcplife": "10.3.13"}
+
+
+def chapter_of(name: str) -> str:
+    """The heading below which a tool stands: what has a section is of the chapter on networking, as is what is new."""
+    return next((title for title, tools in CHAPTERS.items() if name in tools), next(iter(CHAPTERS)))
+
+
+def order(name: str) -> tuple[object, ...]:
+    """The place of a tool in its chapter: by section, then those without one."""
+    chapter = chapter_of(name)
+    section = find(name).section or SECTIONS.get(name, "")
+    number = tuple(int(part) for part in section.split(".")) if section else (99,)
+    known = CHAPTERS[chapter].index(name) if not section and name in CHAPTERS[chapter] else 0
+    return (*number, known, name)
+
+
+def output_of(page: str) -> str:
+    """The first block of a page, what a command prints."""
+    found = re.search(r"^```\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert found is not None, "a page of a tool begins with its output"
+    lines = found[1].splitlines()
+    return "\n".join(lines if len(lines) <= LINES else [*lines[: LINES - 1], "..."])
+
+
+def sections() -> Iterator[str]:
+    """The page's text."""
+    yield HEAD
+    for chapter in CHAPTERS:
+        yield f"## {chapter}\n"
+        for name in sorted((each for each in names() if chapter_of(each) == chapter), key=order):
+            tool = find(name)
+            section = tool.section or SECTIONS.get(name, "")
+            yield f"### [{name}]({name}.md)\n"
+            yield f"{tool.summary}.{f' Section {section}.' if section else ''}\n"
+            yield f"```\n{output_of((FOLDER / f'{name}.md').read_text(encoding='utf-8'))}\n```\n"
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    text = "\n".join(sections())
+    if parser.parse_args().check:
+        return int(not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
