@@ -153,10 +153,9 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             return target.function(f"bpf_iter_{name}")
         except NotFound as error:
             _, _, meant = str(error).partition(" (did you mean ")
-            # Other structs have names like it, too.
+            # Other structs have names like it, too, and those of short iterators differ in little but the prefix.
             like = [each.removeprefix("bpf_iter__") for each in meant.removesuffix("?)").split(" or ") if "__" in each]
-            hint = f" (did you mean {' or '.join(like)}?)" if like else ""
-            text = f"this kernel has no iterator {name!r}{hint}: bpf.iterators() lists those there are"
+            text = f"this kernel has no iterator {name!r}{closest(name, like)}: bpf.iterators() lists those there are"
             raise NotFound(text) from error
 
     def exists(self, target: Target) -> bool:

@@ -290,13 +290,13 @@ def test_a_session_times_the_functions_of_a_pattern(folder):
     bpf = BPF()
     times = bpf.hash(key=u64, value=u64)
 
-    @bpf.call("vfs_mkdi*")
+    @bpf.call("vfs_mkno*")
     def made(retval: int, elapsed: int) -> None:
         if pid() == ME and retval == 0:
             times[1] += elapsed
             times[0] += 1
 
-    @bpf.call("vfs_mkdi*")
+    @bpf.call("vfs_mkno*")
     def with_mode(mode: int, elapsed: int) -> None:
         if pid() == ME:
             times[2] += 1
@@ -306,7 +306,7 @@ def test_a_session_times_the_functions_of_a_pattern(folder):
         assert len(bpf.programs) == 3
         before = time.monotonic_ns()
         for number in range(CALLS):
-            (folder / str(number)).mkdir()
+            os.mkfifo(folder / str(number))
         took = time.monotonic_ns() - before
         found = dict(times.items())
         assert found[0] == found[2] >= CALLS
